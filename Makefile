@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench memory docs testcerts fuzz crash clean
+.PHONY: help demo test lint bench soak docs testcerts fuzz mutate crash clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,8 +40,8 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter, generated files
 bench: $(VENV)/.dev ## Measure what the project promises; writes benchmarks/results.json
 	$(BIN)/python benchmarks/run.py
 
-memory: $(VENV)/.dev ## What a million entries leave in memory and in files
-	$(BIN)/python benchmarks/inbox.py
+soak: $(VENV)/.dev ## The same for 100,000 rows, a million entries of the inbox and long rates; takes long
+	$(BIN)/python benchmarks/run.py soak
 
 docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, docstrings and --help
 	$(BIN)/python tools/make_docs.py
@@ -54,6 +54,9 @@ FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with many more examples
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m "not shared" -k "escapes or round_trip or mutat or hostile"
+
+mutate: $(VENV)/.dev ## Remove each check of the verifying code in turn; list those that no fast test misses; takes 30 minutes
+	$(BIN)/python tools/mutate.py
 
 crash: $(VENV)/.dev ## Kill the inbox 50 times on each database, the sandbox and the outbox 30 times; takes long
 	CRASH_KILLS=50 $(BIN)/pytest -n 0 tests/inbox/test_inbox_kills.py

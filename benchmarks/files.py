@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 import tppkit
-from harness import Line
+from harness import Line, counted
 from sandbox import BODY, receiving, sealed
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client
@@ -48,8 +48,7 @@ def entering() -> Iterator[Line]:
             folder, entered = Path(name), Entered()
             write_pki(pki, folder / "pki")
             measure(SandboxSettings(folder / "bank", pki=folder / "pki"), entered, sealed(pki, 2))
-        number = len(entered.files)
-        yield Line(f"files of a sealed payment, {side}", str(number), None, f"<= {limit}", number <= limit)
+        yield counted(f"files of a sealed payment, {side}", len(entered.files), what="files", at_most=limit)
 
 
 def client(settings: SandboxSettings, entered: Entered, _: object) -> None:

@@ -1,100 +1,131 @@
-"""Measure a subject against a reference: interleaved call by call in one process, medians of each.
+"""Measure a subject against a reference in the same run: ratios only, because no machine is stable.
 
-Calls alternate, so both sides see the same machine, the same caches and the same neighbours.
+A line has up to `ROUNDS` rounds. In a round, short blocks of both sides alternate, so that both see the same machine, and the round's
+ratio is that of their lower quartiles, which an interruption does not move. The line is judged by the lower quartile of these
+ratios. Its spread reaches from there to the upper quartile, and a goal within the spread is neither met nor missed: `edge`.
 """
 
 from __future__ import annotations
 
 import gc
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter_ns
+from time import perf_counter, perf_counter_ns, thread_time_ns
 from typing import Any
 
 Subject = Callable[[], object]
+Clock = Callable[[], int]
+ROUNDS, LEAST_ROUNDS, LINE_S = 25, 8, 4.5
+ROUND_S, BLOCK_S = 0.16, 0.001
+LEAST_BLOCKS = 3  # of each side in a round
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One figure.
 
     Attributes:
         name: what was measured.
-        value: the median, with its unit.
-        ratio: median of the subject by median of the reference, None when there is no reference.
-        goal: the bound, as text.
-        ok: the bound holds.
+        low: the lower quartile of its ratios, or a count.
+        high: the upper quartile, or the same count.
+        limit: the bound.
+        at_least: whether the bound is the least, not the most.
+        what: what it is a ratio to, or what is counted.
     """
 
     name: str
-    value: str
-    ratio: float | None
-    goal: str
-    ok: bool
-
-    def text(self) -> str:
-        """`name | value | ratio to reference | goal | ok/MISS`."""
-        ratio = "-" if self.ratio is None else f"{self.ratio:.2f}x"
-        return f"{self.name:<34} | {self.value:>11} | {ratio:>7} | {self.goal:<26} | {self.verdict}"
+    low: float
+    high: float
+    limit: float
+    at_least: bool = False
+    what: str
 
     @property
     def verdict(self) -> str:
-        """`ok` or `MISS`."""
-        return "ok" if self.ok else "MISS"
+        """`ok`, `edge` or `MISS`."""
+        if self.low < self.limit < self.high:
+            return "edge"
+        return "ok" if (self.low >= self.limit if self.at_least else self.low <= self.limit) else "MISS"
+
+    @property
+    def goal(self) -> str:
+        return f"{'>=' if self.at_least else '<='} {number(self.limit)} {self.what}"
+
+    def text(self) -> str:
+        """`name | figure | spread | goal | verdict`."""
+        spread = "" if self.low == self.high else f"{number(self.low)} - {number(self.high)}"
+        return f"{self.name:<38} | {number(self.low):>7} | {spread:>15} | {self.goal:<38} | {self.verdict}"
 
     def as_object(self) -> dict[str, Any]:
         """The same as JSON."""
-        ratio = None if self.ratio is None else round(self.ratio, 3)
-        return {
-            "name": self.name,
-            "value": self.value,
-            "ratio to reference": ratio,
-            "goal": self.goal,
-            "ok/MISS": self.verdict,
-        }
+        figure, spread = round(self.low, 4), [round(self.low, 4), round(self.high, 4)]
+        return {"name": self.name, "figure": figure, "spread": spread, "goal": self.goal, "ok/MISS": self.verdict}
 
 
-def interleave(subject: Subject, reference: Subject, *, rounds: int, block: int = 1) -> tuple[float, float]:
-    """Medians of subject and reference in microseconds, called in turns after a warm-up of a tenth of the rounds.
-
-    Args:
-        subject: what is measured.
-        reference: what it is compared with.
-        rounds: turns.
-        block: calls in a row of each; more than one where a call of the reference leaves nothing of the subject in the caches.
-    """
-    ours, theirs = [], []
-    for _ in range(max(rounds // 10, 1)):
-        reference(), subject()
-    gc.collect()
-    for _ in range(rounds):
-        begin = perf_counter_ns()
-        for _ in range(block):
-            reference()
-        middle = perf_counter_ns()
-        for _ in range(block):
-            subject()
-        end = perf_counter_ns()
-        theirs.append((middle - begin) / block)
-        ours.append((end - middle) / block)
-    return statistics.median(ours) / 1000, statistics.median(theirs) / 1000
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def against(
-    name: str, subject: Subject, reference: Subject, *, what: str, limit: float, rounds: int, block: int = 1
+    name: str, subject: Subject, reference: Subject, *, what: str, at_most: float, clock: Clock = thread_time_ns
 ) -> Line:
-    """A line whose goal is a ratio to a reference."""
-    ours, theirs = interleave(subject, reference, rounds=rounds, block=block)
-    ratio = ours / theirs
-    return Line(name, _time(ours), ratio, f"<= {limit}x {what}", ratio <= limit)
+    """A line for the time of a call, as a ratio to that of the reference.
+
+    Args:
+        name: what is measured.
+        subject: is called without arguments.
+        reference: is called in turns with it.
+        what: the reference, behind the bound in the goal.
+        at_most: the bound.
+        clock: in nanoseconds. That of the thread does not run while neighbours do; work of the disk and of other processes needs
+            `perf_counter_ns`.
+    """
+    sides = [(side, calls_in_block(side, clock)) for side in (reference, subject)]
+    gc.collect()
+    gc.freeze()  # the collector passes over what earlier lines left
+    return judged(name, [one_round(sides, clock) for _ in rounds(ROUNDS, within_s=LINE_S)], what=what, limit=at_most)
 
 
-def within(name: str, subject: Subject, *, limit_us: float, rounds: int) -> Line:
-    """A line whose goal is a time."""
-    ours, _ = interleave(subject, lambda: None, rounds=rounds)
-    return Line(name, _time(ours), None, f"<= {_time(limit_us)}", ours <= limit_us)
+def rounds(most: int, *, within_s: float) -> Iterator[int]:
+    """Count so many rounds, or those that begin within the time, but never fewer than quartiles need."""
+    end = perf_counter() + within_s
+    for number in range(most):
+        if number >= LEAST_ROUNDS and perf_counter() > end:
+            return
+        yield number
 
 
-def _time(microseconds: float) -> str:
-    return f"{microseconds:.1f} us" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
+def judged(name: str, ratios: Sequence[float], *, what: str, limit: float, at_least: bool = False) -> Line:
+    """A line of ratios that were measured in interleaved rounds."""
+    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return Line(name=name, low=low, high=high, limit=limit, at_least=at_least, what=what)
+
+
+def counted(name: str, count: int, *, what: str, at_most: int) -> Line:
+    """A line of a count, which has no spread."""
+    return Line(name=name, low=count, high=count, limit=at_most, what=what)
+
+
+def calls_in_block(subject: Subject, clock: Clock) -> int:
+    """How many calls last as long as a block should, by the fastest of the first ones."""
+    return max(int(BLOCK_S / min(seconds(subject, 1, clock) for _ in range(LEAST_BLOCKS))), 1)
+
+
+def one_round(sides: Sequence[tuple[Subject, int]], clock: Clock) -> float:
+    """The subject's time for a call by the reference's."""
+    times: list[list[float]] = [[] for _ in sides]
+    end = perf_counter() + ROUND_S
+    while perf_counter() < end or len(times[0]) < LEAST_BLOCKS:
+        for (side, calls), taken in zip(sides, times, strict=True):
+            taken.append(seconds(side, calls, clock) / calls)
+    reference, subject = (statistics.quantiles(taken, n=4, method="inclusive")[0] for taken in times)
+    return subject / reference
+
+
+def seconds(subject: Subject, calls: int, clock: Clock = perf_counter_ns) -> float:
+    """The time of so many calls."""
+    begin = clock()
+    for _ in range(calls):
+        subject()
+    return (clock() - begin) / 1e9

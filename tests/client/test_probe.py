@@ -15,6 +15,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -32,9 +33,10 @@ from tppkit.evidence import EvidenceArchive
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Once, Query
 from tppkit.protocol.refusals import Refusal, RefusalRow, Refusals
 from tppkit.protocol.wire import CsvRows, Json, JsonArray, Nothing, WireModel
+from tppkit.sandbox.cell import Answer, Handler, HostCall, Services, StreamHandler
 from tppkit.sandbox.database import MAX_STREAMS, Database
 from tppkit.sandbox.evidence import Evidence
-from tppkit.sandbox.host import Answer, Handler, Host, HostCall, Services, StreamHandler
+from tppkit.sandbox.host import Host
 from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.sandbox.tls import ServerTls, make_http_protocol
 from tppkit.testpki import Pki
@@ -181,7 +183,7 @@ def running(folder: Path, pki: Path, handlers: Sequence[Any] = HANDLERS) -> Iter
     keys = {auth: KeyAuthenticator(hashes, auth=auth) for auth in (Auth.API_KEY, Auth.BASIC)}
     certificate, key, root = [(pki / name).read_bytes() for name in ("server-chain.pem", "server.key", "root.pem")]
     with EvidenceArchive(folder / "archive", stream_id="0" * 32) as archive, listen("127.0.0.1", 0) as bound:
-        requests, evidence = RequestTable(shared, name="request_ids"), Evidence(archive, shared)
+        requests, evidence = {None: RequestTable(shared, name="request_ids")}, Evidence(archive, shared)
         database = Database(f"sqlite:///{folder / 'db'}", shared, TABLES)
         add_orders(database)
         services = Services(database, requests, evidence, utc_now, lambda: str(next(ids)))
@@ -376,3 +378,19 @@ def test_a_host_refuses_a_handler_that_cannot_answer_its_row(handler: Any, row: 
             services=cast("Services", None),
         )  # fmt: skip
     assert refused.value.code == "endpoint.streamed"
+
+
+@pytest.mark.parametrize(
+    "once",
+    [Once(header="idempotency-key"), Once(parameter="uuid", window=timedelta(hours=1))],
+    ids=["header", "window"],
+)
+def test_a_host_refuses_a_row_whose_ids_it_cannot_keep(once: Once) -> None:
+    row, keys = replace(ACCOUNT, once=once), KeyAuthenticator({}, auth=Auth.BASIC)
+    requests = {None: RequestTable(MetaData(), name="request_ids")}
+    with pytest.raises(ConfigurationError) as refused:
+        Host(
+            interface=replace(SHOP, endpoints=(row,)), handlers=[Handler(row, account)],
+            authenticators=dict.fromkeys(Auth, keys), services=replace(Services(*[cast("Any", None)] * 5), requests=requests),
+        )  # fmt: skip
+    assert refused.value.code == "host.handlers"

@@ -265,6 +265,15 @@ def test_uncommitted_records_are_not_read(bank: Bank) -> None:
     assert (caught.value.code, bank.pending()) == ("outbox.misused", 1)
 
 
+def test_a_connection_that_commits_each_statement_is_refused(bank: Bank) -> None:
+    with (
+        bank.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db,
+        pytest.raises(ConfigurationError) as caught,
+    ):
+        bank.outbox.add(db, bank.record("a"))
+    assert (caught.value.code, bank.pending()) == ("outbox.misused", 0)
+
+
 def test_other_processes_add_records_by_the_path_of_the_archive(bank: Bank, paths: PathVerifier) -> None:
     worker = Outbox(bank.folder, MetaData())
     with bank.engine.begin() as db:

@@ -159,5 +159,5 @@ def test_what_is_past_its_hour_is_forgotten(caller: RawProvider, fresh_bank: San
     path: Path = fresh_bank.sandbox.settings.directory / "sandbox.sqlite"
     engine = create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT count(*) FROM request_ids")).scalar_one() == 1
+        assert connection.execute(text("SELECT count(*) FROM request_ids_3600s")).scalar_one() == 1
     engine.dispose()

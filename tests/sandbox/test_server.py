@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -98,6 +99,15 @@ def test_a_database_that_cannot_be_opened_leaves_the_archive_free(tmp_path: Path
         with pytest.raises(ConfigurationError) as caught:
             SandboxServer(settings)
         assert caught.value.code == "database.unusable"
+
+
+def test_a_database_whose_evidence_belongs_to_another_folder_is_refused(tmp_path: Path, bank_pki_folder: Path) -> None:
+    settings = SandboxSettings(tmp_path / "a", pki=bank_pki_folder, database=f"sqlite:///{tmp_path / 'shared.sqlite'}")
+    for _ in range(2):
+        SandboxServer(settings).close()
+    with pytest.raises(ConfigurationError) as caught:
+        SandboxServer(replace(settings, directory=tmp_path / "b"))
+    assert caught.value.code == "database.unusable"
 
 
 def test_without_a_pki_one_is_made_and_kept(tmp_path: Path) -> None:

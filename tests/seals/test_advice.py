@@ -93,6 +93,14 @@ def test_a_profile_that_hashes_something_where_there_is_no_body_says_so(rsa_pki:
     assert (error.code, "without a body the profile wso2 hashes {}" in error.message) == ("digest.mismatch", True)
 
 
+@pytest.mark.parametrize(("name", "body"), [("wso2", b"[]"), ("psd2-v1", b"")])
+def test_what_is_hashed_without_a_body_is_said_only_where_it_matters(name: str, body: bytes, rsa_pki: Pki) -> None:
+    row = PROFILES[name]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
+    error = refusal(sealed._replace(body=body), policy_of(row, rsa_pki))
+    assert (error.code, "without a body" in error.message) == ("digest.mismatch", False)
+
+
 @pytest.mark.parametrize(
     ("name", "template", "form"),
     [

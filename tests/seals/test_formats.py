@@ -436,6 +436,20 @@ def test_an_algorithm_that_is_not_named_is_refused(pki: Pki) -> None:
     )
 
 
+def test_a_seal_that_does_not_say_when_it_was_made_is_refused(pki: Pki) -> None:
+    message = sealed(pki, "amazon")
+    (value,) = message.values("signature-input")
+    timeless = with_header(message, "signature-input", value.replace(f";created={int(AT.timestamp())}", ""))
+    assert code_of(pki, "amazon", timeless) == "signature.created"
+
+
+def test_a_date_that_is_covered_in_parts_is_refused(pki: Pki) -> None:
+    message = sealed(pki, "amazon", REQUEST.with_headers(("Date", "Mon, 01 Jun 2026 12:00:00 GMT")))
+    (value,) = message.values("signature-input")
+    in_parts = with_header(message, "signature-input", value.replace('("@method"', '("date";key="a" "@method"'))
+    assert code_of(pki, "amazon", in_parts) == "signature.unsupported-component"
+
+
 @pytest.mark.parametrize("name", ["hmac-sha256", "none", "rsa-pss-sha512", "ecdsa-sha256"])
 def test_an_algorithm_that_the_key_does_not_have_is_refused(pki: Pki, name: str) -> None:
     message = sealed(pki, "amazon")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -17,14 +18,16 @@ from sealing import (
     fresh_policy,
     header,
     issue_seal,
+    policy_of,
     seal_by_hand,
     verdict,
     with_value,
+    without,
 )
 
 from tppkit._encoding import encode_base64
 from tppkit.httpsig import Message
-from tppkit.seals import Seal, SealPolicy, sign_request
+from tppkit.seals import PSD2_V1, Seal, SealPolicy, sign_request
 from tppkit.testpki import Issued, Pki
 
 CERTIFICATE = "TPP-Signature-Certificate"
@@ -235,6 +238,13 @@ def test_more_coverage_under_a_known_key_is_remembered_for_itself(pki: Pki, warm
     more = seal_by_hand(REQUEST, pki.qseal, covered=(*COVERED, "psu-ip-address"))
     assert same_verdict(more, pki, warmed) == "holds"
     assert same_verdict(with_value(more, "PSU-IP-Address", "192.0.2.8"), pki, warmed) == "signature.invalid"
+
+
+def test_a_header_that_must_be_covered_is_missed_under_known_parameters(pki: Pki) -> None:
+    row = replace(PSD2_V1, covered_if_present=("psu-*",))
+    policy, quiet = policy_of(row, pki), without(REQUEST, "PSU-IP-Address")
+    assert verdict(seal_by_hand(quiet, pki.qseal), policy) == "holds"
+    assert verdict(seal_by_hand(REQUEST, pki.qseal), policy) == "signature.uncovered"
 
 
 def test_refused_requests_leave_nothing_behind(pki: Pki, sealed: Message) -> None:

@@ -112,6 +112,7 @@ def test_an_indirect_list_is_refused(leaf, issuer):
         {"only_contains_attribute_certs": True},
         {"only_some_reasons": frozenset({x509.ReasonFlags.key_compromise})},
         {"full_name": [x509.UniformResourceIdentifier("http://crl.example.com/2.crl")]},
+        {"relative_name": x509.RelativeDistinguishedName([x509.NameAttribute(x509.NameOID.COMMON_NAME, "part 1")])},
     ],
     ids=lambda parts: next(iter(parts)),
 )

@@ -99,6 +99,11 @@ def test_a_wildcard_above_an_excluded_name_is_refused(certify, root):
     assert judge(certify, root, constraints, [DNS("*.good.example")]) == "path.name-constraints"
 
 
+def test_a_leaf_that_has_the_name_of_its_authority_is_constrained(certify, root):
+    constraints = x509.NameConstraints(None, [directory(CN="Between")])
+    assert judge(certify, root, constraints, [], "Between") == "path.name-constraints"
+
+
 @pytest.mark.parametrize("name", ["LEAF", "  leaf ", "leaf"])
 def test_case_and_white_space_do_not_hide_an_excluded_subject(certify, root, name):
     constraints = x509.NameConstraints(None, [directory(CN="Leaf")])
@@ -155,8 +160,9 @@ def test_a_form_that_is_not_processed_is_refused_where_it_is_constrained(certify
 
 @pytest.mark.parametrize("base", [".good.example", "good..example"])
 def test_a_base_that_is_no_host_name_refuses_all(certify, root, base):
-    constraints = x509.NameConstraints([DNS._init_without_validation(base)], None)
-    assert judge(certify, root, constraints, [DNS("a.good.example")]) == "path.name-constraints"
+    bases = [DNS._init_without_validation(base)]
+    for constraints in (x509.NameConstraints(bases, None), x509.NameConstraints(None, bases)):
+        assert judge(certify, root, constraints, [DNS("other.example")]) == "path.name-constraints"
 
 
 @pytest.mark.parametrize("distance", [{"minimum": 1}, {"maximum": 2}])

@@ -12,7 +12,8 @@ from answering import make_ocsp
 from asn1crypto import ocsp as asn1_ocsp
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from tppkit.certificates import EidasCertificate, oids
 from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.draft import Attribute, Draft
+from tppkit.testpki.issued import for_key
 from tppkit.testpki.profiles import key_usage
 from tppkit.trust import State, make_ocsp_request, parse_ocsp_response, verify_ocsp
 from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES
@@ -221,6 +223,15 @@ def test_a_changed_signature_is_refused(leaf, issuer, responder, delegated):
 
 def test_a_weak_signature_is_refused(leaf, issuer):
     assert refusal(make_ocsp(leaf, issuer, at=AT, algorithm=hashes.SHA224()), leaf, issuer) == "ocsp.weak-signature"
+
+
+def test_a_responder_with_a_weak_certificate_is_refused(leaf, issuer, responder):
+    draft, key = Draft.of(responder.certificate), ec.generate_private_key(ec.SECP256K1())
+    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    by_hash = responder._replace(certificate=EidasCertificate.from_der(draft.sign(issuer.key, hash_name="sha1")))
+    by_key = EidasCertificate.from_der(for_key(draft, public).sign(issuer.key))
+    for weak in (by_hash, responder._replace(certificate=by_key, key=key)):
+        assert refusal(make_ocsp(leaf, issuer, at=AT, responder=weak), leaf, issuer) == "ocsp.weak-signature"
 
 
 def test_a_nonce_is_repeated_or_the_response_is_refused(leaf, issuer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,12 +13,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.verification import Store
 
 from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.errors import CertificateRejected, ConfigurationError
+from tppkit.testpki.draft import Draft
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, make_anchors
 from tppkit.trust.path.candidates import MAX_CHAIN_DEPTH
+from tppkit.trust.path.links import read_link
+from tppkit.trust.path.signatures import check_signatures
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 UNKNOWN = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
@@ -119,6 +124,24 @@ def test_a_changed_signature_breaks_the_chain(root, issuing, leaf, forged):
 
     leaf, issuing = (changed(leaf), issuing) if forged == "leaf" else (leaf, changed(issuing))
     assert refusal(verifier(root), leaf, intermediates=[issuing]).code == "path.signature"
+
+
+def test_signatures_that_hold_along_another_chain_prove_nothing_for_this_one(certify, root):
+    first = certify("A", root)
+    between = certify("B", first)
+    leaf, second = certify("leaf", first, ca=False), certify("A", between)
+    chain = [read_link(one.certificate) for one in (leaf, second, between, first, root)]
+    with pytest.raises(CertificateRejected) as refused:
+        check_signatures(chain, at=AT, store=Store([root.certificate.x509]))
+    assert refused.value.code == "path.signature"
+
+
+def test_what_only_the_second_opinion_refuses_is_refused(root, issuing, leaf):
+    assert verifier(root, issuing).verify(leaf.certificate, at=AT)
+    long = replace(Draft.of(leaf.certificate), serial=1 << 170)  # 22 octets
+    with pytest.raises(CertificateRejected) as refused:
+        verifier(root, issuing).verify(EidasCertificate.from_der(long.sign(issuing.key)), at=AT)
+    assert refused.value.code == "path.refused"
 
 
 def test_a_leaf_cannot_issue(certify, root, issuing, leaf):

@@ -10,7 +10,7 @@ import pytest
 from cryptography.x509.oid import SignatureAlgorithmOID
 
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import CertificateRejected
+from tppkit.errors import CertificateRejected, VerificationError
 from tppkit.trust import (
     Anchors,
     PathVerifier,
@@ -20,6 +20,7 @@ from tppkit.trust import (
     load_revocation,
     make_ocsp_request,
     parse_ocsp_response,
+    verify_ocsp,
 )
 
 CONFIGURATION = """
@@ -110,6 +111,7 @@ def authority(tmp_path_factory) -> Authority:
     for name in ("good", "bad"):
         authority.issue(name)
     authority.issue("responder", extensions="responder")
+    authority.issue("pss", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", extensions="responder")
     authority.run("ca", "-config", "ca.cnf", "-revoke", "bad.pem", "-crl_reason", "keyCompromise")
     authority.run("ca", "-config", "ca.cnf", "-gencrl", "-out", "list.pem")
     authority.run("crl", "-in", "list.pem", "-outform", "DER", "-out", "list.der")
@@ -146,13 +148,22 @@ def test_its_answer_to_our_question_is_heard(authority, signer, name, expected):
 @pytest.mark.parametrize("salt", ["digest", "20"])
 @pytest.mark.parametrize(("name", "expected"), [("good", None), ("bad", "revocation.revoked")])
 def test_its_answer_signed_with_rsassa_pss_is_heard(authority, salt, name, expected):
-    if not (authority.folder / "pss.pem").exists():
-        authority.issue("pss", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", extensions="responder")
     options = ("-rsigopt", "rsa_padding_mode:pss", "-rsigopt", f"rsa_pss_saltlen:{salt}", "-rmd", "sha256")
     der = authority.answer(authority.certificate(name), *options, signer="pss", nonce=b"0123456789abcdef")
     response = parse_ocsp_response(der)
     assert response.x509.signature_algorithm_oid == SignatureAlgorithmOID.RSASSA_PSS
     assert judge(authority, name, RevocationEvidence(ocsp=(response,)), Source.OCSP) == expected
+
+
+@pytest.mark.parametrize("hashes", [("sha1", "sha1"), ("sha256", "sha1")])
+def test_its_answer_signed_with_a_weak_rsassa_pss_is_refused(authority, hashes):
+    digest, mask = hashes
+    options = ("-rsigopt", "rsa_padding_mode:pss", "-rsigopt", f"rsa_mgf1_md:{mask}", "-rmd", digest)
+    good, nonce = authority.certificate("good"), b"0123456789abcdef"
+    response = parse_ocsp_response(authority.answer(good, *options, signer="pss", nonce=nonce))
+    with pytest.raises(VerificationError) as refused:
+        verify_ocsp(response, certificate=good, issuer=authority.certificate("ca"))
+    assert refused.value.code == "ocsp.weak-signature"
 
 
 def test_a_sha_1_signature_is_refused(authority):

@@ -7,6 +7,7 @@ import logging
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -150,6 +151,15 @@ def test_a_header_that_must_be_single_is_refused_twice(
     assert (told.status, told.code, told.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("X-Request-ID", REQUEST_ID), ("Content-Length", "0"), ("Transfer-Encoding", "chunked")]
+)
+def test_an_unsealed_request_with_such_a_header_twice_is_refused(name: str, value: str, door: Door, pki: Pki) -> None:
+    fields = (("X-Request-ID", REQUEST_ID), (name, value), (name, value))[name == "X-Request-ID" :]
+    told = call(door(interface=PSD2), scope_of(POLL._replace(headers=fields), pki.qwac), [b""])
+    assert (told.status, "header.duplicate" in told.text) == (400, True)
+
+
 def test_an_encoded_body_is_refused(door: Door, app: Recorder, seal: Seal, good: Message, pki: Pki) -> None:
     told = call(door(), scope_of(good.with_headers(("Content-Encoding", "gzip")), pki.qwac), [good.body])
     assert (told.status, told.code, told.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
@@ -168,11 +178,14 @@ def test_a_body_announced_over_the_limit_is_not_read_at_all(door: Door, app: Rec
     assert (told.status, told.reads, app.scopes) == (413, 0, [])
 
 
-@pytest.mark.parametrize("length", ["-1", "+5", "1e3", "0x10", "", "٣"])
+@pytest.mark.parametrize("length", ["-1", "+5", "1e3", "0x10", "", "²"])
 def test_a_length_that_is_no_number_is_refused(length: str, door: Door, good: Message, pki: Pki) -> None:
-    scope = scope_of(good, pki.qwac)
-    scope["headers"].append((b"content-length", length.encode()))
-    assert call(door(), scope, [good.body]).status == 400
+    assert call(door(), scope_of(good.with_headers(("Content-Length", length)), pki.qwac), [good.body]).status == 400
+
+
+def test_a_length_of_more_digits_than_python_reads_is_too_long(door: Door, good: Message, pki: Pki) -> None:
+    message = good.with_headers(("Content-Length", "9" * 5000))
+    assert call(door(), scope_of(message, pki.qwac), [good.body]).status == 413
 
 
 def test_a_body_of_exactly_the_limit_is_taken(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
@@ -349,6 +362,17 @@ def test_a_key_of_the_qwac_that_is_not_believed_is_told_as_the_certificates_faul
     weak = sign_draft(drafted._replace(draft=for_key(drafted.draft, public)), pki.qwac_ca, "weak", "qwac")
     told = call(door(), scope_of(good, weak), [BODY])
     assert (told.status, told.code, app.scopes) == (401, "CERTIFICATE_INVALID", [])
+
+
+def test_what_is_wrong_with_a_qwac_besides_its_key_keeps_its_code(
+    paths: PathVerifier, policy: SealPolicy, pki: Pki
+) -> None:
+    gate = SealGate(
+        PSD2, qwacs=QwacPolicy(paths), seals=policy, now=lambda: pki.qwac.certificate.not_after + timedelta(days=1)
+    )
+    with pytest.raises(CertificateRejected) as caught:
+        gate.open(AsgiSource(scope_of(POLL, pki.qwac)), None)
+    assert caught.value.code == "certificate.expired"
 
 
 def test_a_limit_below_nothing_is_refused(door: Door) -> None:

@@ -237,7 +237,7 @@ def read_signature(text: str) -> bytes:
         signature = bytes.fromhex(text) if len(text) <= _MAX_SIGNATURE else b""
     except ValueError:
         signature = b""
-    if not signature or signature.hex() != text:  # spaces and upper case are other texts for the same bytes
+    if signature.hex() != text:  # spaces and upper case are other texts for the same bytes
         raise _malformed(len(text))
     return signature
 

@@ -110,8 +110,11 @@ class Outbox:
         Raises:
             FormatError: the record could not be archived; `record.malformed`, `json.too-large`.
             ArchiveError: `archive.unusable`, a certificate cannot be written.
+            ConfigurationError: `outbox.misused`, the connection commits each statement by itself (AUTOCOMMIT).
             SQLAlchemyError: the database fails.
         """
+        if _commits_each_statement(db):
+            raise ConfigurationError("outbox.misused", "a record is added to a connection in AUTOCOMMIT")
         unplaced = record.to_unplaced()
         self._certificates.keep(*certificates)
         self._insert.run(db, {"new_id": secrets.token_hex(16), "unplaced": unplaced})
@@ -182,6 +185,13 @@ class Outbox:
             with engine.begin() as db:
                 self.remove(db, batch)
             total += len(batch)
+
+
+def _commits_each_statement(db: Connection) -> bool:
+    raw: Any = db.connection.dbapi_connection
+    if db.dialect.name == "sqlite":  # an application may also send BEGIN itself
+        return raw.isolation_level is None and not raw.in_transaction
+    return getattr(raw, "autocommit", False) is True
 
 
 def _read(number: int, row_id: str, raw: bytes) -> EvidenceRecord:

@@ -1,16 +1,138 @@
-"""What an interface adds to the sandbox."""
+"""What an interface adds to the sandbox: handlers, tables, pages and control; and what it gets for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, MetaData
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from tppkit._clock import Clock
+from tppkit.errors import FormatError
+from tppkit.httpsig.message import Header, Message
+from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.sandbox.control import Control
-from tppkit.sandbox.host import Host, Services
+from tppkit.sandbox.database import Database
+from tppkit.sandbox.evidence import Evidence
+from tppkit.web.replay_stores.table import RequestTable
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[A]):
+    """What a handler answers.
+
+    Attributes:
+        value: the body.
+        subject: the id that the evidence names, for example the payment's.
+        headers: further headers.
+    """
+
+    value: A
+    subject: str | None = None
+    headers: tuple[Header, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall(Generic[Q]):
+    """One request, for its handler.
+
+    Attributes:
+        caller: id of the caller.
+        at: the virtual time.
+        parameters: of the path.
+        query: parameters of the query that the row names.
+        message: the request as received.
+        body: its body, read.
+        db: the transaction.
+        settings: decisions of this bank.
+        new_id: makes unguessable ids.
+    """
+
+    caller: str
+    at: datetime
+    parameters: Mapping[str, str]
+    query: Mapping[str, str]
+    message: Message
+    body: Q
+    db: Connection
+    settings: Any
+    new_id: Callable[[], str]
+
+    def header(self, name: str) -> str | None:
+        """The value of a header, None where it is absent.
+
+        Raises:
+            FormatError: `header.duplicate`.
+        """
+        return single_header(self.message, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Handler(Generic[Q, A]):
+    """The function that answers a row.
+
+    Attributes:
+        row: the endpoint.
+        answer: decides, and writes through `call.db`; what it raises undoes what it wrote.
+        writes: False runs it on a snapshot, in a thread.
+    """
+
+    row: Endpoint[Q, A]
+    answer: Callable[[HostCall[Q]], Answer[A]]
+    writes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHandler(Generic[Q, A]):
+    """The function that answers a row whose answer is streamed. It runs on a snapshot, in a thread, and keeps no evidence.
+
+    Attributes:
+        row: the endpoint.
+        rows: reads the rows through `call.db`, one after another; what it raises before the first row is a refusal.
+        deadline_s: a client that has not read everything after this time is cut off.
+    """
+
+    row: Endpoint[Q, A]
+    rows: Callable[[HostCall[Q]], Iterator[A]]
+    deadline_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the hosts of one bank share.
+
+    Attributes:
+        database: its transactions.
+        requests: used request ids, one table for each window of a row.
+        evidence: keeps verified seals.
+        now: the virtual clock.
+        new_id: makes unguessable ids.
+    """
+
+    database: Database
+    requests: Mapping[timedelta | None, RequestTable]
+    evidence: Evidence
+    now: Clock
+    new_id: Callable[[], str]
+
+
+def single_header(message: Message, name: str) -> str | None:
+    """The value of a header, None where it is absent.
+
+    Raises:
+        FormatError: `header.duplicate`.
+    """
+    values = message.values(name)
+    if len(values) > 1:
+        raise FormatError("header.duplicate", f"the {name} header appears more than once")
+    return values[0] if values else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +140,7 @@ class Cell:
     """An interface's part of the sandbox. The functions are called once, when the services exist.
 
     Attributes:
+        interface: its rows.
         tables: its tables.
         latest_time: reads the latest virtual time at which something happened.
         host: makes the host.
@@ -25,8 +148,9 @@ class Cell:
         control: makes the routes of the control host.
     """
 
+    interface: Interface
     tables: MetaData
     latest_time: Callable[[Connection], datetime]
-    host: Callable[[Services], Host]
+    host: Callable[[Services], ASGIApp]
     pages: Callable[[Services], Sequence[Route]] = lambda services: ()
     control: Callable[[Services], Sequence[Control]] = lambda services: ()

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, select
+from sqlalchemy import Connection, Engine, MetaData, Select, create_engine, event, make_url, select
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tppkit._extras import missing_extra
@@ -78,7 +78,7 @@ class Database:
                 metadata.create_all(self._engine)
             with self._engine.begin() as connection:
                 for table in [table for metadata in tables for table in metadata.sorted_tables]:
-                    connection.execute(select(table).limit(1))  # another program's table would fail every request
+                    _require_columns(connection, table.name, select(table).limit(1))
         except ImportError as e:
             raise missing_extra("postgres", e) from e
         except (SQLAlchemyError, OSError) as e:
@@ -272,6 +272,17 @@ def _settle(one: _Waiting, *, result: Any = None, error: Exception | None = None
         one.result.set_exception(error)
     else:
         one.result.set_result(result)
+
+
+def _require_columns(connection: Connection, name: str, read: Select[Any]) -> None:
+    """Another program's table, or one of another version, would fail every request."""
+    try:
+        connection.execute(read)
+    except SQLAlchemyError as e:
+        raise ConfigurationError(
+            "database.unusable",
+            f"the database has another table {name}, or one of another version: give a new one",
+        ) from e
 
 
 def _require_file(url: str) -> None:

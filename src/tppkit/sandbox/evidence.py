@@ -7,12 +7,12 @@ import hashlib
 import logging
 from functools import partial
 
-from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, Table, bindparam
+from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, String, Table, bindparam, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tppkit._statement import Statement
 from tppkit._text import printable
-from tppkit.errors import ArchiveError, TransportError
+from tppkit.errors import ArchiveError, ConfigurationError, TransportError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.evidence.outbox import Outbox
 from tppkit.sandbox.database import Database
@@ -52,9 +52,30 @@ class Evidence:
                 for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
             }
         )
+        bound = Table(
+            "evidence_archive", tables, Column("id", Integer, primary_key=True, autoincrement=False),
+            Column("stream_id", String(32), nullable=False),
+        )  # fmt: skip
+        self._read_archive = select(bound.c.stream_id)
+        self._write_archive = insert(bound).values(id=1, stream_id=archive.stream_id)
+        self._stream_id = archive.stream_id
         self._failure: ArchiveError | None = None
         self._added = asyncio.Event()
         self._drained = asyncio.Event()
+
+    def require_own(self, db: Connection) -> None:
+        """Bind a new database to the archive: two archives for one table would share its records among them.
+
+        Raises:
+            ConfigurationError: `database.unusable`, the database belongs to another archive.
+        """
+        bound = db.execute(self._read_archive).scalar_one_or_none()
+        if bound is None:
+            db.execute(self._write_archive)
+        elif bound != self._stream_id:
+            raise ConfigurationError(
+                "database.unusable", "the evidence in this database belongs to an archive in another folder"
+            )
 
     def keep(
         self,

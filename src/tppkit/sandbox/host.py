@@ -13,29 +13,27 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from tppkit._clock import Clock, to_microseconds
+from tppkit._clock import to_microseconds
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit._text import printable
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError
 from tppkit.httpsig.message import Header, Message
-from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
+from tppkit.protocol.endpoint import Auth, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import is_streamed, require_media_type
-from tppkit.sandbox.database import Database
-from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler, single_header
 from tppkit.sandbox.request_log import without_tokens
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
 from tppkit.web.replay import Bounds, Verdict
-from tppkit.web.replay_stores.table import RequestTable
 from tppkit.web.sources import AsgiSource, Receive, Source, receive_chunk
 
 RETRY_AFTER_S = 1
@@ -43,108 +41,6 @@ RETRY_AFTER_S = 1
 _EXPLAINED = frozenset({"pki.unusable", "database.unavailable", "archive.unusable"})
 
 _LOGGER = logging.getLogger("tppkit.sandbox.host")
-
-Q = TypeVar("Q")
-A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[A]):
-    """What a handler answers.
-
-    Attributes:
-        value: the body.
-        subject: the id that the evidence names, for example the payment's.
-        headers: further headers.
-    """
-
-    value: A
-    subject: str | None = None
-    headers: tuple[Header, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HostCall(Generic[Q]):
-    """One request, for its handler.
-
-    Attributes:
-        caller: id of the caller.
-        at: the virtual time.
-        parameters: of the path.
-        query: parameters of the query that the row names.
-        message: the request as received.
-        body: its body, read.
-        db: the transaction.
-        settings: decisions of this bank.
-        new_id: makes unguessable ids.
-    """
-
-    caller: str
-    at: datetime
-    parameters: Mapping[str, str]
-    query: Mapping[str, str]
-    message: Message
-    body: Q
-    db: Connection
-    settings: Any
-    new_id: Callable[[], str]
-
-    def header(self, name: str) -> str | None:
-        """The value of a header, None where it is absent.
-
-        Raises:
-            FormatError: `header.duplicate`.
-        """
-        return _single_header(self.message, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Handler(Generic[Q, A]):
-    """The function that answers a row.
-
-    Attributes:
-        row: the endpoint.
-        answer: decides, and writes through `call.db`; what it raises undoes what it wrote.
-        writes: False runs it on a snapshot, in a thread.
-    """
-
-    row: Endpoint[Q, A]
-    answer: Callable[[HostCall[Q]], Answer[A]]
-    writes: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class StreamHandler(Generic[Q, A]):
-    """The function that answers a row whose answer is streamed. It runs on a snapshot, in a thread, and keeps no evidence.
-
-    Attributes:
-        row: the endpoint.
-        rows: reads the rows through `call.db`, one after another; what it raises before the first row is a refusal.
-        deadline_s: a client that has not read everything after this time is cut off.
-    """
-
-    row: Endpoint[Q, A]
-    rows: Callable[[HostCall[Q]], Iterator[A]]
-    deadline_s: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What the hosts of one bank share.
-
-    Attributes:
-        database: its transactions.
-        requests: used request ids.
-        evidence: keeps verified seals.
-        now: the virtual clock.
-        new_id: makes unguessable ids.
-    """
-
-    database: Database
-    requests: RequestTable
-    evidence: Evidence
-    now: Clock
-    new_id: Callable[[], str]
 
 
 class _Sent(NamedTuple):
@@ -192,8 +88,16 @@ class Host:
         for handler in self.handlers:
             _require_kind(handler)
             once = handler.row.once
-            if once is not None and once.window != self.services.requests.window:
-                raise ConfigurationError("host.handlers", f"{handler.row.name} and the table of ids have other windows")
+            if once is None:
+                continue
+            if once.window not in self.services.requests:
+                raise ConfigurationError(
+                    "host.handlers", f"no table of request ids has the window of {handler.row.name}"
+                )
+            if once.parameter is None and once.header != self.interface.request_id:
+                raise ConfigurationError(
+                    "host.handlers", f"{handler.row.name} has its id in another header than others"
+                )
         object.__setattr__(self, "_by_row", by_row)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -253,7 +157,8 @@ class Host:
         row, services, at = request.route.row, self.services, self.services.now()
         claim, keep = None, services.evidence.keep
         if row.once is not None:
-            claim = services.requests.claim(db, request.key, request.digest, _bounds(at, row.once.window))
+            requests = services.requests[row.once.window]
+            claim = requests.claim(db, request.key, request.digest, _bounds(at, row.once.window))
             if claim.verdict is Verdict.OTHER:
                 raise LocalProtocolError(
                     "request-id.reuse", "another request has used this X-Request-ID within the hour"
@@ -270,8 +175,8 @@ class Host:
         sent = _Sent(row.success, headers, row.whole.write(answer.value))
         if claim is not None and row.once is not None:
             kept_bytes = _write_kept(answer.subject, sent, _sealed(request.caller))
-            services.requests.settle(db, request.key, claim.attempt, kept_bytes)
-            services.requests.sweep(db, forget=_bounds(at, row.once.window).forget)
+            requests.settle(db, request.key, claim.attempt, kept_bytes)
+            requests.sweep(db, forget=_bounds(at, row.once.window).forget)
         repeated = None if claim is None else False
         keep(db, request.caller, status=sent.status, code=None, subject=answer.subject, repeated=repeated)
         return self._with_echo(sent, request.id)
@@ -279,7 +184,7 @@ class Host:
     def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:
         route, message = request.route, request.message
         if route.row.request.media_type is not None:
-            require_media_type(_single_header(message, "content-type"), route.row.request.media_type)
+            require_media_type(single_header(message, "content-type"), route.row.request.media_type)
         body = route.row.request.read(message.body, tolerant=False)
         return HostCall(
             request.caller.id, at, route.parameters, route.query, message, body, db, self.settings, self.services.new_id
@@ -360,13 +265,6 @@ class _Request:
         message = self.message
         parts = (message.method.encode(), message.target.encode("latin-1"), message.body)
         return hashlib.sha256(b"\0".join(parts)).digest()
-
-
-def _single_header(message: Message, name: str) -> str | None:
-    values = message.values(name)
-    if len(values) > 1:
-        raise FormatError("header.duplicate", f"the {name} header appears more than once")
-    return values[0] if values else None
 
 
 async def _receive(pending: Pending, receive: Receive) -> tuple[Caller, bytes]:

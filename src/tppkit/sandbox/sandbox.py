@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -18,18 +19,17 @@ from sqlalchemy import MetaData
 from starlette.applications import Starlette
 
 from tppkit._clock import Clock, utc_now
-from tppkit._files import as_path
+from tppkit._files import PRIVATE, as_path, write_new
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
-from tppkit.protocol.psd2.endpoints import IDEMPOTENCY_WINDOW
+from tppkit.sandbox.cell import Services
 from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import SandboxClock
 from tppkit.sandbox.control import control_host
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.evidence import Evidence
-from tppkit.sandbox.host import Services
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.payments import PaymentRules, Psd2Settings
 from tppkit.sandbox.public_address import parse_server_name, server_identity
@@ -138,14 +138,16 @@ class Sandbox:
             "psd2": psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
         }
         shared = MetaData()
-        requests = RequestTable(shared, window=IDEMPOTENCY_WINDOW, name="request_ids")
+        windows = {row.once.window for cell in cells.values() for row in cell.interface.endpoints if row.once}
+        requests = {window: RequestTable(shared, window=window, name=_table_of(window)) for window in windows}
         with ExitStack() as opened:
             self.archive = opened.enter_context(
-                EvidenceArchive(settings.directory / ARCHIVE, stream_id=secrets.token_hex(16))
+                EvidenceArchive(settings.directory / ARCHIVE, stream_id=_stream_id(settings.directory))
             )
             self.evidence = Evidence(self.archive, shared)
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
             self.database = Database(url, shared, CLOCK_TABLES, *(cell.tables for cell in cells.values()))
+            self.database.run_at_start(self.evidence.require_own)
             latest = max(self.database.run_at_start(cell.latest_time) for cell in cells.values())
             self.clock = SandboxClock(self.database, latest=latest, base=base_clock)
             services = Services(self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed))
@@ -177,6 +179,20 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opened.close()
+
+
+def _stream_id(directory: Path) -> str:
+    """The name of the folder's records, also before the first one."""
+    path = directory / "stream-id"
+    with suppress(FileNotFoundError):
+        return path.read_text("ascii").strip()
+    directory.mkdir(parents=True, exist_ok=True)
+    write_new(path, secrets.token_hex(16).encode(), mode=PRIVATE)
+    return path.read_text("ascii")
+
+
+def _table_of(window: timedelta | None) -> str:
+    return "request_ids" if window is None else f"request_ids_{window // timedelta(seconds=1)}s"
 
 
 def _token_source(seed: int | None) -> Callable[[], str]:

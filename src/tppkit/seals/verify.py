@@ -265,7 +265,7 @@ def _verify_body(digest: str | None, message: Message, profile: SealProfile) -> 
 
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:
     ours, theirs = seal.organization, qwac.organization
-    if ours is None or theirs is None or ours.text != theirs.text:
+    if ours != theirs:  # never both None: `SealPolicy.believe` requires one of the seal
         raise SignatureRejected(
             "seal.other-organisation",
             f"the seal belongs to {ours}, the TLS certificate to {theirs}",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tppkit._clock import Clock
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
-from tppkit.sandbox.cell import Cell
-from tppkit.sandbox.host import Host, Services
+from tppkit.sandbox.cell import Cell, Services
+from tppkit.sandbox.host import Host
 from tppkit.sandbox.psd2 import tables
 from tppkit.sandbox.psd2.pages import ApprovalPages
 from tppkit.sandbox.psd2.payments import HANDLERS, Psd2Settings
@@ -32,4 +32,6 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
             settings=settings, request_id=seals.profile.request_id,
         )  # fmt: skip
 
-    return Cell(tables.TABLES, tables.latest_time, host, lambda services: ApprovalPages(services, settings).routes)
+    return Cell(
+        PSD2, tables.TABLES, tables.latest_time, host, lambda services: ApprovalPages(services, settings).routes
+    )

@@ -16,7 +16,8 @@ from tppkit.errors import TppkitError
 from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
 from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.qr.picture import encode_text
-from tppkit.sandbox.host import RETRY_AFTER_S, Services
+from tppkit.sandbox.cell import Services
+from tppkit.sandbox.host import RETRY_AFTER_S
 from tppkit.sandbox.psd2.payments import Psd2Settings, decide_payment, look_at_payment, open_payment
 from tppkit.sandbox.psd2.tables import StoredPayment
 from tppkit.web import read_message

@@ -23,7 +23,7 @@ from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAY
 from tppkit.protocol.psd2.models import Href, PaymentLinks
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
 from tppkit.protocol.psd2.rules import parse_redirect_uri, require_product
-from tppkit.sandbox.host import Answer, Handler, HostCall
+from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.tables import StoredPayment, add_payment, find_payment, find_payment_by_link, set_progress
 
 _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text

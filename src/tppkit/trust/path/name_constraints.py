@@ -61,8 +61,6 @@ class NameLimits:
         constraints = link.name_constraints
         if constraints is None:
             return
-        if not (constraints.permitted or constraints.excluded):
-            raise _refused(link, "constrains names and names none")
         if constraints.has_distance:  # RFC 5280 has none, and it must not be passed over
             raise _refused(link, "constrains names at a distance (minimum or maximum)")
         stated: dict[str, _Limit] = {}

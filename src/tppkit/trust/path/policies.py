@@ -41,7 +41,10 @@ class _Processing:
         return not self.levels[-1]
 
     def add(self, link: Link, number: int) -> None:
-        """Section 6.1.3 (d) to (f), for the certificate of this number, from 1 below the anchor."""
+        """Section 6.1.3 (d) and (e), for the certificate of this number, from 1 below the anchor.
+
+        `check_policies` judges (f) at the end: an empty level stays empty, and `explicit` never grows.
+        """
         stated = policies_of(link)
         level: _Level = {}
         if stated and not self.is_empty:
@@ -59,8 +62,6 @@ class _Processing:
                     if policy not in level:
                         level[policy] = _Node({policy}, set(parents))
         self.levels.append(level)
-        if self.explicit <= 0 and self.is_empty:
-            raise _refused(link, "fulfils no policy, where an authority above it demands one")
 
     def prepare(self, link: Link) -> None:
         """Section 6.1.4 (a), (b) and (h) to (j): what an authority lays down for those below it."""

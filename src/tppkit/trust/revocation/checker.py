@@ -26,7 +26,7 @@ from tppkit.trust.revocation.fetched import MAX_FETCHES, Budget, Fetched, Fetche
 from tppkit.trust.revocation.ocsp import verify_ocsp
 from tppkit.trust.revocation.outcome import Inquiry, RevocationPolicy, RevocationScope, Statuses
 from tppkit.trust.revocation.retained import RevocationEvidence
-from tppkit.trust.revocation.status import CertificateStatus, State
+from tppkit.trust.revocation.status import CertificateStatus
 
 REMEMBER = timedelta(hours=1)
 _REMEMBERED_REVOCATIONS = 1024
@@ -241,12 +241,10 @@ class RevocationChecker:
         return answers
 
     def _noted(self, answer: Answer, faults: list[Finding]) -> Answer:
-        """The answer; its faults are noted if it says revoked, and refuse it otherwise."""
+        """The answer; one dated after the present can only revoke. Why an answer can only revoke is noted."""
         latest = max(answer.this_update, answer.produced_at or answer.this_update)
         if self._now is not None and latest > shift(self._now(), self._skew):
             message = f"the answer is dated {format_time(latest)}, after the present"
-            if answer.state is not State.REVOKED:
-                raise VerificationError("revocation.future", message)
             answer = replace(answer, only_revokes=Finding("revocation.future", Severity.WARNING, message))
         if answer.only_revokes is not None:
             faults.append(answer.only_revokes)

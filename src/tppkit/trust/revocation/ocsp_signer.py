@@ -54,7 +54,7 @@ def find_signer(response: OcspResponse, issuer: EidasCertificate) -> EidasCertif
             signer = _read_responder(candidate)
             if not _is_named(response, signer):
                 continue
-            _check_delegation(read_link(signer), issuer, response.produced_at)
+            _check_delegation(read_link(signer), issuer, parsed.produced_at_utc)
             _require_signature(response, signer, algorithm, pss)
         except VerificationError as e:
             refusal = e
@@ -93,7 +93,7 @@ def _is_named(response: OcspResponse, certificate: EidasCertificate) -> bool:
     return response.x509.responder_key_hash == key_hash
 
 
-def _check_delegation(responder: Link, issuer: EidasCertificate, produced_at: datetime | None) -> None:
+def _check_delegation(responder: Link, issuer: EidasCertificate, produced_at: datetime) -> None:
     certificate = responder.certificate
     try:
         require_signature_algorithm(certificate)
@@ -109,8 +109,8 @@ def _check_delegation(responder: Link, issuer: EidasCertificate, produced_at: da
         raise refused("ocsp.stranger", f"{responder} is not certified to sign OCSP responses (no OCSPSigning)")
     if not responder.may("digitalSignature", "nonRepudiation"):
         raise refused("ocsp.stranger", f"the key of the OCSP responder {responder} may not sign")
-    if produced_at is None or not certificate.is_valid_at(produced_at):
-        when = "an unknown time" if produced_at is None else format_time(produced_at)
+    if not certificate.is_valid_at(produced_at):
+        when = format_time(produced_at)
         raise refused("ocsp.stranger", f"the certificate of the OCSP responder {responder} was not valid at {when}")
 
 

@@ -1,0 +1,94 @@
+"""tools/mutate.py finds the checks of a source, and removes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mutate import ROOMS, ROOT, find_mutants, list_mutants, run_tests
+
+SAMPLE = b"""\
+def take(name, size):
+    require_name(name)
+    if "\xc3\xa9" in name or (
+        size > 9
+    ):
+        raise ValueError
+    if not (size and name):
+        return None
+    elif size < 0:
+        message = "negative"
+        raise ValueError(message)
+    if name.isascii() or size == 7:
+        if size % 2 == 0:
+            raise ValueError
+    return size
+
+def require_name(name):
+    if name.islower():
+        return
+    else:
+        raise ValueError
+"""
+MUTANTS = {mutant.removed: mutant for mutant in find_mutants(SAMPLE)}
+
+
+def take(source: bytes, *arguments: object) -> object:
+    module: dict[str, object] = {}
+    exec(source, module)
+    return module["take"](*arguments)
+
+
+def test_each_check_and_each_operand_is_found_in_the_order_of_the_source():
+    assert [(mutant.line, mutant.removed) for mutant in find_mutants(SAMPLE)] == [
+        (2, "require_name(name)"),
+        (3, '"é" in name or ( size > 9 )'),
+        (3, '"é" in name'),
+        (4, "size > 9"),
+        (9, "size < 0"),
+        (12, "name.isascii()"),
+        (12, "size == 7"),
+        (13, "size % 2 == 0"),
+        (18, "name.islower()"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("removed", "arguments"),
+    [
+        ("require_name(name)", ("UPPER", 1)),
+        ('"é" in name', ("é", 1)),
+        ("size > 9", ("name", 11)),
+        ("size < 0", ("name", -1)),
+        ("size % 2 == 0", ("name", 2)),
+        ("name.isascii()", ("name", 2)),
+        ("name.islower()", ("UPPER", 1)),
+    ],
+)
+def test_what_a_check_refuses_passes_without_it(removed, arguments):
+    with pytest.raises(ValueError):
+        take(SAMPLE, *arguments)
+    assert take(MUTANTS[removed].apply(SAMPLE), *arguments) == arguments[1]
+
+
+def test_the_removal_of_one_operand_leaves_the_other():
+    mutant = MUTANTS["size > 9"].apply(SAMPLE)
+    with pytest.raises(ValueError):
+        take(mutant, "é", 1)
+
+
+def test_a_mutant_is_judged_by_the_tests_and_within_a_time(tmp_path):
+    (tmp_path / "sample.py").write_text("LIMIT = 9")
+    test = tmp_path / "test_sample.py"
+    test.write_text("import sample\ndef test_limit(): assert sample.LIMIT == 9")
+    assert run_tests(tmp_path, [str(test)], timeout_s=60) == "survived"
+    assert run_tests(tmp_path, [str(test)], timeout_s=0.01) == "hung"
+    (tmp_path / "sample.py").write_text("LIMIT = 99")
+    assert run_tests(tmp_path, [str(test)], timeout_s=60) == "killed"
+
+
+def test_every_row_of_the_rooms_has_checks_and_tests():
+    mutants = list(list_mutants(()))
+    for pattern, _, _ in ROOMS:
+        assert any((ROOT / "src/tppkit" / file).match(f"tppkit/{pattern}") for file, _, _ in mutants), pattern
+    for _, _, tests in mutants:
+        assert all((ROOT / test).is_file() for test in tests)
