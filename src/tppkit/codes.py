@@ -17,8 +17,8 @@ class Code(NamedTuple):
 CODES: Mapping[str, Code] = MappingProxyType(
     {
         "answer.after-lost": Code(
-            "the request was refused after an earlier attempt of it got no answer",
-            "repeat it with the same X-Request-ID, or ask for its status; the first attempt may have been carried out",
+            "the request was refused after an earlier attempt of it got no answer, or a 503 without a code, as gateways send it",
+            "repeat it with the same X-Request-ID, or ask for its status; an earlier attempt may have been carried out",
         ),
         "answer.no-end": Code(
             "a streamed answer has neither a Content-Length nor chunks, so a lost connection would look like its end",

@@ -202,10 +202,17 @@ class Calls:
         found = "without X-Request-ID" if echoed is None else f"for the X-Request-ID {shown(echoed)}"
         raise _not_known("answer.request-id", f"was answered {answer.status} {found}", call, answer)
 
+    def proves_nothing(self, answer: ServerAnswer | None) -> bool:
+        """Whether the request may have been carried out despite a 503: it has no code of the interface, so a gateway may have sent it.
+
+        A service that answers 503 with its code has kept nothing (assumption not-now).
+        """
+        return answer is not None and answer.status == 503 and self._interface.refusals.read(answer.body)[0] is None
+
     def not_known(self, call: Call[Any], answer: ServerAnswer) -> OutcomeUnknown:
-        """The error for a request that was refused after an earlier attempt got no answer: that one may have been carried out."""
+        """The error for a request that was refused after an earlier attempt that may have been carried out."""
         code, _ = self._interface.refusals.read(answer.body)
-        reason = f"was answered {answer.status} {code or 'without a code'} after an attempt that got no answer"
+        reason = f"was answered {answer.status} {code or 'without a code'} after an attempt that got no answer of the service"
         return _not_known("answer.after-lost", reason, call, answer)
 
     def read(self, call: Call[R], answer: ServerAnswer) -> R:
