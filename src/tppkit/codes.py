@@ -203,7 +203,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give coroutine functions to AsyncCallbackGate and plain functions to CallbackGate; look for a task that was cancelled",
         ),
         "callback.header-duplicate": Code(
-            "requestid or signature stands more than once",
+            "requestid or signature appears more than once",
             "refuse it; look for a proxy that adds headers",
         ),
         "callback.header-missing": Code(
@@ -701,7 +701,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "write it like Tue, 15 Nov 1994 08:12:31 GMT",
         ),
         "header.duplicate": Code(
-            "a header that must be single stands more than once",
+            "a header that must be single appears more than once",
             "send it once",
         ),
         "header.redirect-uri": Code(
