@@ -194,19 +194,18 @@ class Calls:
         Raises:
             OutcomeUnknown: `answer.request-id`.
         """
-        if call.request_id is None or self._interface.request_id is None:
+        header = self._interface.request_id
+        if call.request_id is None or header is None:
             return
-        echoed = answer.headers.get(self._interface.request_id)
+        echoed = answer.headers.get(header)
         if echoed is not None and echoed.lower() == call.request_id.lower():
             return
-        found = "without X-Request-ID" if echoed is None else f"for the X-Request-ID {shown(echoed)}"
+        found = f"without {header}" if echoed is None else f"for the {header} {shown(echoed)}"
         raise _not_known("answer.request-id", f"was answered {answer.status} {found}", call, answer)
 
     def proves_nothing(self, answer: ServerAnswer | None) -> bool:
-        """Whether the request may have been carried out despite a 503: it has no code of the interface, so a gateway may have sent it.
-
-        A service that answers 503 with its code has kept nothing (assumption not-now).
-        """
+        """Whether a 503 has no code of the interface, so that a gateway may have sent it after the request was carried out."""
+        # With its code, the service has kept nothing (assumption not-now).
         return answer is not None and answer.status == 503 and self._interface.refusals.read(answer.body)[0] is None
 
     def not_known(self, call: Call[Any], answer: ServerAnswer) -> OutcomeUnknown:
