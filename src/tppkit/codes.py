@@ -17,8 +17,8 @@ class Code(NamedTuple):
 CODES: Mapping[str, Code] = MappingProxyType(
     {
         "answer.after-lost": Code(
-            "the request was refused after an earlier attempt of it got no answer",
-            "repeat it with the same X-Request-ID, or ask for its status; the first attempt may have been carried out",
+            "the request was refused after an earlier attempt of it got no answer, or a 503 without a code, as gateways send it",
+            "repeat it with the same X-Request-ID, or ask for its status; an earlier attempt may have been carried out",
         ),
         "answer.no-end": Code(
             "a streamed answer has neither a Content-Length nor chunks, so a lost connection would look like its end",
@@ -203,7 +203,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give coroutine functions to AsyncCallbackGate and plain functions to CallbackGate; look for a task that was cancelled",
         ),
         "callback.header-duplicate": Code(
-            "requestid or signature stands more than once",
+            "requestid or signature appears more than once",
             "refuse it; look for a proxy that adds headers",
         ),
         "callback.header-missing": Code(
@@ -701,7 +701,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "write it like Tue, 15 Nov 1994 08:12:31 GMT",
         ),
         "header.duplicate": Code(
-            "a header that must be single stands more than once",
+            "a header that must be single appears more than once",
             "send it once",
         ),
         "header.redirect-uri": Code(

@@ -20,6 +20,10 @@ PAYMENT = PaymentInitiation.from_wire(
 LINKS = {name: {"href": "https://bank.example/x"} for name in ("scaRedirect", "self", "status")}
 INITIATED = as_json(201, {"transactionStatus": "RCVD", "paymentId": "p-1", "_links": LINKS})
 STATUS = as_json(200, {"transactionStatus": "RCVD"})
+BUSY = {"tppMessages": [{"category": "ERROR", "code": "SERVICE_UNAVAILABLE", "text": "locked"}]}
+LATER = as_json(
+    503, BUSY, connection="close"
+)  # else a reused connection may fail, which is an attempt without an answer
 CUT_OFF = http(200, b"{}", content_length="50")
 STEPS = {
     "initiate": lambda client: client.initiate_payment(PAYMENT),
@@ -75,7 +79,7 @@ def test_what_may_not_be_repeated_is_sent_once(
 @pytest.mark.parametrize(
     "refusal", [http(409), http(401), http(500), http(429, retry_after="61")], ids=["409", "401", "500", "429"]
 )
-@pytest.mark.parametrize("first", [CUT_OFF, http(503)], ids=["cut off", "503"])
+@pytest.mark.parametrize("first", [CUT_OFF, http(503)], ids=["cut off", "503 without a code"])
 def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(
     first: Answer, refusal: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
 ) -> None:
@@ -84,6 +88,30 @@ def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(
     assert result.request_id in result.message
     assert result.request_id.encode() in bank.requests[0]
     assert isinstance(run(driver, identity, bank_pki_folder, "status", first, http(409))[0], RequestRefused)
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [((LATER, LATER, LATER), 503), ((LATER, http(409)), 409), ((http(429, connection="close"), LATER, LATER), 503)],
+)
+def test_a_refusal_after_attempts_that_the_service_refused_is_one(
+    answers: tuple[Answer, ...], status: int, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    result, bank, _ = run(driver, identity, bank_pki_folder, "initiate", *answers)
+    assert (type(result), result.status, len(bank.requests)) == (RequestRefused, status, len(answers))
+    assert result.peer_text == ("locked" if status == 503 else None)
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [((CUT_OFF, LATER, LATER), 503), ((LATER, http(503), LATER), 503)],
+    ids=["cut off", "no code"],
+)
+def test_one_attempt_without_an_answer_of_the_service_leaves_the_payment_unknown(
+    answers: tuple[Answer, ...], status: int, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    result, _, _ = run(driver, identity, bank_pki_folder, "initiate", *answers)
+    assert (type(result), result.code, result.status) == (OutcomeUnknown, "answer.after-lost", status)
 
 
 @pytest.mark.parametrize(

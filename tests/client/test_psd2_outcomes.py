@@ -101,7 +101,7 @@ def test_the_error_of_a_proxy_is_no_refusal_of_the_bank(
     with rogue_bank(server_context(bank_pki_folder), http(status, b"<html>", x_request_id="")) as bank:
         (error,) = driver.run(bank.url, identity, caught(pay))
     assert (type(error), error.status) == (OutcomeUnknown, status)
-    assert f"{status} without X-Request-ID" in error.message
+    assert f"{status} without x-request-id" in error.message
 
 
 def test_the_connection_is_closed_where_a_hook_has_read_the_answer(

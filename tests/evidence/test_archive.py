@@ -62,7 +62,8 @@ def test_a_batch_is_placed_as_its_records_one_by_one(
     with EvidenceArchive(tmp_path / "batch", stream_id=STREAM) as archive:
         assert archive.append_many(unplaced) == tuple(single)
         assert archive.append_many([]) == ()
-        assert list(archive.newest()) == single[::-1]
+        assert list(archive.newest(9)) == single[::-1]
+        assert list(archive.newest(2)) == single[:0:-1]
     assert (tmp_path / "batch/records.jsonl").read_bytes() == (tmp_path / "single/records.jsonl").read_bytes()
 
 

@@ -220,6 +220,27 @@ def test_rows_stay_while_the_archive_fails(bank: Bank) -> None:
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
 
 
+def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(
+    bank: Bank, caplog: pytest.LogCaptureFixture
+) -> None:
+    bank.pay("a", "b", "c")
+    with bank.engine.connect() as db:
+        batch = bank.outbox.pending(db)
+    bank.outbox.archive(batch)  # and a crash before the rows are removed
+    records = bank.folder / "records.jsonl"
+    lines = records.read_bytes().splitlines(keepends=True)
+    records.write_bytes(lines[0] + b"\0" * 9_000_000 + b"\n\n" + lines[2])
+    bank.restart()
+    assert [(entry.levelname, entry.name) for entry in caplog.records] == [("ERROR", "tppkit.evidence")] * 2
+    assert f"offset {len(lines[0])} " in caplog.text
+    with bank.engine.connect() as db:
+        bank.outbox.archive(bank.outbox.pending(db))
+    refs = [
+        EvidenceRecord.from_line(line).payment_ref for line in records.read_bytes().splitlines() if line[:1] == b"{"
+    ]
+    assert refs == ["a", "c", "b"]  # only the id of the damaged line is not known any more
+
+
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff"])
 def test_a_row_that_is_no_record_is_named_and_stays(damage: bytes, bank: Bank) -> None:
     bank.pay("a", "b")

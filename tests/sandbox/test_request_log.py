@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,9 @@ import httpx
 import pytest
 from raw_provider import PAYMENTS, RawProvider, advance, approval_link, decide
 
+from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.request_log import RequestLog, without_tokens
 from tppkit.sandbox.server import run_sandbox
 from tppkit.web.sources import RAW_TARGET
@@ -103,5 +105,19 @@ def test_an_application_that_fails_is_answered_500_by_the_server() -> None:
     lines: list[str] = []
     scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(RequestLog(fails, lines.append)(scope, None, None))  # type: ignore[arg-type]
+        asyncio.run(RequestLog(fails, lines.append, CONTROL_REFUSALS)(scope, None, None))  # type: ignore[arg-type]
     assert lines == ["GET / 500"]
+
+
+def test_the_code_is_read_as_the_interface_writes_it() -> None:
+    async def refuses(scope: object, receive: object, send: Callable[[dict[str, object]], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 400})
+        await send({"type": "http.response.body", "body": b'{"why":"BAD"}'})
+
+    async def send(event: object) -> None: ...
+
+    lines: list[str] = []
+    refusals = Refusals(rows=(), write=lambda _: b"", find=lambda body: (body["why"], None))
+    scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
+    asyncio.run(RequestLog(refuses, lines.append, refusals)(scope, None, send))  # type: ignore[arg-type]
+    assert lines == ["GET / 400 BAD"]

@@ -286,7 +286,7 @@ def _find_signed(
 
 
 def _duplicate(name: str) -> CallbackRejected:
-    return CallbackRejected("callback.header-duplicate", f"the header {name} stands more than once", clause=CLAUSE)
+    return CallbackRejected("callback.header-duplicate", f"the header {name} appears more than once", clause=CLAUSE)
 
 
 def _too_large(received: ReceivedCallback, receiver: CallbackReceiver) -> CallbackRejected:

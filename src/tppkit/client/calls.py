@@ -194,18 +194,24 @@ class Calls:
         Raises:
             OutcomeUnknown: `answer.request-id`.
         """
-        if call.request_id is None or self._interface.request_id is None:
+        header = self._interface.request_id
+        if call.request_id is None or header is None:
             return
-        echoed = answer.headers.get(self._interface.request_id)
+        echoed = answer.headers.get(header)
         if echoed is not None and echoed.lower() == call.request_id.lower():
             return
-        found = "without X-Request-ID" if echoed is None else f"for the X-Request-ID {shown(echoed)}"
+        found = f"without {header}" if echoed is None else f"for the {header} {shown(echoed)}"
         raise _not_known("answer.request-id", f"was answered {answer.status} {found}", call, answer)
 
+    def proves_nothing(self, answer: ServerAnswer | None) -> bool:
+        """Whether a 503 has no code of the interface, so that a gateway may have sent it after the request was carried out."""
+        # With its code, the service has kept nothing (assumption not-now).
+        return answer is not None and answer.status == 503 and self._interface.refusals.read(answer.body)[0] is None
+
     def not_known(self, call: Call[Any], answer: ServerAnswer) -> OutcomeUnknown:
-        """The error for a request that was refused after an earlier attempt got no answer: that one may have been carried out."""
+        """The error for a request that was refused after an earlier attempt that may have been carried out."""
         code, _ = self._interface.refusals.read(answer.body)
-        reason = f"was answered {answer.status} {code or 'without a code'} after an attempt that got no answer"
+        reason = f"was answered {answer.status} {code or 'without a code'} after an attempt that got no answer of the service"
         return _not_known("answer.after-lost", reason, call, answer)
 
     def read(self, call: Call[R], answer: ServerAnswer) -> R:

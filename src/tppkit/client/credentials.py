@@ -285,7 +285,7 @@ class SealCredentials:
             oldest = next(iter(self._changing.values()), None)
 
     def _require_origin(self, seal: Seal) -> None:
-        """What a seal covers of the origin is told by the seal, what is called by the client: both are one."""
+        """Check that the origin that the seal is made for is the one that the client calls."""
         if seal.origin is not None and seal.origin != self._origin:
             raise ConfigurationError(
                 "seal.other-origin",

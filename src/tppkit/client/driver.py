@@ -108,7 +108,7 @@ class _Client(Generic[C]):
                     if may_be_done and answer is not None and answer.status >= 400:
                         raise self.calls.not_known(call, answer)
                     return cast("ServerAnswer", answer)
-                may_be_done |= answer is not None and answer.status == 503 and not call.row.safe
+                may_be_done |= not call.row.safe and self.calls.proves_nothing(answer)
             yield partial(self._sleep, pause_s)
 
 

@@ -49,7 +49,7 @@ class IdentityContexts:
         server_anchors: Sequence[EidasCertificate] | None,
     ) -> None:
         self._make = partial(make_context, chain, key, server_anchors=server_anchors)
-        self._spare = [self._make()]  # at once, so that what TLS does not take is told here
+        self._spare = [self._make()]  # at once, so that a certificate or key that TLS rejects raises here
         self._made: dict[tuple[str, ...], ResumingContext] = {}
         self._lock = Lock()
 
@@ -139,7 +139,7 @@ def make_context(
     *,
     server_anchors: Sequence[EidasCertificate] | None,
 ) -> ResumingContext:
-    """A client's context that shows a certificate and believes the given authorities.
+    """A client's context that shows a certificate and trusts the given authorities.
 
     Args:
         chain: the certificate to show, and the authorities to send with it.

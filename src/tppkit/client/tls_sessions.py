@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-# A resumed connection shows no certificate again, so the bank's is looked at anew at least this often.
+# A resumed connection shows no certificate again, so the bank's is verified again at least this often.
 MAX_SESSION_S = 3600.0
 MAX_SESSIONS = 64
 
@@ -157,7 +157,7 @@ class ResumingContext(ssl.SSLContext):
             self._sessions.pop(next(iter(self._sessions)), None)
 
     def forget(self, peer: Peer) -> None:
-        """Begin anew with a host after TLS failed."""
+        """Drop the session of a host after TLS failed."""
         self._sessions.pop(peer, None)
 
 

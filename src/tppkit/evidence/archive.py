@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -28,6 +29,7 @@ from tppkit.evidence.record import FIRST_PREVIOUS, MAX_LINE_BYTES, EvidenceRecor
 
 RECORDS = "records.jsonl"
 CERTIFICATES = "certs"
+_LOG = logging.getLogger("tppkit.evidence")
 
 
 class CertificateFolder:
@@ -108,7 +110,7 @@ class EvidenceArchive:
         try:
             self._lock()
             self._mend_last_line()
-            last = next(self.newest(), None)
+            last = next(self.newest(1), None)
         except BaseException:
             self._file.close()
             raise
@@ -184,18 +186,31 @@ class EvidenceArchive:
         self._seq, self._previous = seq, previous
         return tuple(placed)
 
-    def newest(self) -> Iterator[EvidenceRecord]:
-        """The records from the newest back to the first.
+    def newest(self, lines: int) -> Iterator[EvidenceRecord]:
+        """The records of the last lines, newest first. A damaged line before the last one is skipped and logged as an error.
+
+        Args:
+            lines: how many are read.
 
         Raises:
-            ArchiveError: `archive.unusable`, `archive.damaged` at a line that is no record.
+            ArchiveError: `archive.unusable`, `archive.damaged` if the last line is no record.
         """
         end = None
-        while end != 0:
+        for number in range(lines):
             with self._one_at_a_time:
                 end, line = self._line_before(end)
             if line:
-                yield self._read(line)
+                try:
+                    record = EvidenceRecord.from_line(line)
+                except FormatError as e:
+                    message = f"the record at offset {end} of {self.folder / RECORDS} cannot be read: {e.message}"
+                    if number == 0:
+                        raise ArchiveError("archive.damaged", message) from e
+                    _LOG.error("%s", message)
+                else:
+                    yield record
+            if end == 0:
+                return
 
     def _line_before(self, end: int | None) -> tuple[int, bytes]:
         self._require_open()
@@ -206,12 +221,6 @@ class EvidenceArchive:
             return start, self._file.read(min(end - start, MAX_LINE_BYTES + 1))
         except OSError as e:
             raise ArchiveError("archive.unusable", f"{self.folder} cannot be read: {e.strerror}") from e
-
-    def _read(self, line: bytes) -> EvidenceRecord:
-        try:
-            return EvidenceRecord.from_line(line)
-        except FormatError as e:
-            raise ArchiveError("archive.damaged", f"a record of {self.folder} cannot be read: {e.message}") from e
 
     def _require_open(self) -> None:
         if self._process != os.getpid():  # it shares the lock, and would place records where the parent places others

@@ -16,7 +16,6 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from dataclasses import dataclass
-from itertools import islice
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
@@ -87,7 +86,7 @@ class Outbox:
         if isinstance(archive, EvidenceArchive):
             self._archive: EvidenceArchive | None = archive
             self._certificates = archive.certificates
-            newest = [str(record.extra.get("outbox_id")) for record in islice(archive.newest(), _REMEMBERED)]
+            newest = [str(record.extra.get("outbox_id")) for record in archive.newest(_REMEMBERED)]
         else:
             self._archive, self._certificates, newest = None, CertificateFolder(archive), []
         self._archived = deque(reversed(newest), maxlen=_REMEMBERED)  # ids, oldest first

@@ -114,7 +114,7 @@ def verify_detached_jws(
     if not values:
         raise SignatureRejected("signature.missing", "the request has no x-jws-signature")
     if len(values) > 1:
-        raise FormatError("header.duplicate", "the x-jws-signature header stands more than once")
+        raise FormatError("header.duplicate", "the x-jws-signature header appears more than once")
     header, signature = parse_detached_jws(values[0].strip(" \t"))
     verify_times(header.created, None, at=at, skew=skew, max_age=max_age)
     payload = make_signing_string(header.covered, message_components(message)[0])

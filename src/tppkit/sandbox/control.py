@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tppkit._encoding import parse_json
 from tppkit.errors import FormatError, TppkitError
+from tppkit.protocol.refusals import Refusal, Refusals
 from tppkit.protocol.wire import require_media_type
 from tppkit.web.sources import read_message
 
@@ -80,4 +81,12 @@ def _is_loopback(host: str) -> bool:
 
 
 def _refusal(status: int, error: TppkitError) -> Response:
-    return JSONResponse({"error": {"code": error.code, "message": error.message}}, status_code=status)
+    body = CONTROL_REFUSALS.write(Refusal(status, error.code, error.message))
+    return Response(body, status, media_type="application/json")
+
+
+def _write(refusal: Refusal) -> bytes:
+    return bytes(JSONResponse({"error": {"code": refusal.code, "message": refusal.text}}).body)
+
+
+CONTROL_REFUSALS = Refusals(rows=(), write=_write, find=lambda body: (body["error"]["code"], body["error"]["message"]))

@@ -10,14 +10,12 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tppkit._encoding import parse_json
-from tppkit.errors import FormatError
+from tppkit.protocol.refusals import Refusals
 from tppkit.web.sources import RAW_TARGET
 
 Write = Callable[[str], object]
 
 _MAX_TARGET = 1024  # a line must fit into a pipe's buffer at once
-_MAX_BODY_BYTES = 64 * 1024
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
 # Each character may be percent-encoded, also more than once: the server routes /%61pprove/ to the same page.
 _ENCODED = [f"(?:{char}|%(?:25)*(?:{ord(char):02x}|{ord(char.upper()):02x}))" for char in "approve/"]
@@ -35,11 +33,13 @@ class RequestLog:
     Args:
         app: the ASGI application that answers.
         write: takes a line; printable ASCII without a line break, whatever the client sent.
+        refusals: reads the error bodies of the application.
     """
 
-    def __init__(self, app: ASGIApp, write: Write) -> None:
+    def __init__(self, app: ASGIApp, write: Write, refusals: Refusals) -> None:
         self._app = app
         self._write = write
+        self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -57,7 +57,7 @@ class RequestLog:
             if event["type"] == "http.response.start":
                 status = event["status"]
             elif event["type"] == "http.response.body":
-                code = code or (_code(event.get("body", b"")) if status >= 400 else "")
+                code = code or (self._code(event.get("body", b"")) if status >= 400 else "")
                 if not event.get("more_body", False):
                     write()
             await send(event)
@@ -67,18 +67,11 @@ class RequestLog:
         finally:
             write()
 
+    def _code(self, body: bytes) -> str:
+        code, _ = self._refusals.read(body)
+        return code if code is not None and code.isascii() and code.isprintable() else ""
+
 
 def _target(scope: Mapping[str, Any]) -> str:
     raw = scope["extensions"][RAW_TARGET]["target"]
     return without_tokens(quote(raw[:_MAX_TARGET], safe=_VISIBLE))
-
-
-def _code(body: bytes) -> str:
-    """The code in an error body: of the PSD2 interface, or of the control host."""
-    try:
-        value = parse_json(body, what="the answer", max_bytes=_MAX_BODY_BYTES)
-        error = value["tppMessages"][0] if "tppMessages" in value else value["error"]
-        code = error["code"]
-    except (FormatError, LookupError, TypeError):
-        return ""
-    return code if isinstance(code, str) and code.isascii() and code.isprintable() else ""

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from starlette.types import ASGIApp
 
 from tppkit._files import PRIVATE, FilePath, as_path, replace_file
+from tppkit.sandbox.control import CONTROL_REFUSALS
+from tppkit.sandbox.host import Host
 from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
 from tppkit.sandbox.public_address import APPROVAL, CONTROL, PSD2, PublicAddress, local_address, parse_public_url
@@ -119,7 +121,8 @@ class SandboxServer:
     def _server(self, row: Listener, log: Callable[[str], object] | None) -> QuietServer:
         app = row.app(self.sandbox)
         http = make_http_protocol(self.sandbox.tls) if row.tls else BoundedHttp
-        return QuietServer(make_config(app if log is None else RequestLog(app, log), http=http))
+        refusals = app.interface.refusals if isinstance(app, Host) else CONTROL_REFUSALS
+        return QuietServer(make_config(app if log is None else RequestLog(app, log, refusals), http=http))
 
     async def serve(self, *, on_ready: Callable[[], None]) -> None:
         """Serve every host until `stop()` is called; `on_ready` is called once all of them answer."""

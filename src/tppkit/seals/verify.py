@@ -200,7 +200,7 @@ def _collect(message: Message, demands: Demands) -> dict[str, str]:
     if doubled:
         for name in doubled:
             if name in demands.singletons or name.startswith(demands.prefixes):
-                raise FormatError("header.duplicate", f"the {name} header stands more than once")
+                raise FormatError("header.duplicate", f"the {name} header appears more than once")
     if not demands.sealing.issubset(values):
         missing = ", no ".join(sorted(demands.sealing.difference(values)))
         raise SignatureRejected(
