@@ -5,10 +5,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench soak docs testcerts fuzz mutate crash clean
+.PHONY: help check demo test test-all lint bench soak docs testcerts fuzz mutate crash clean
+
+QUICK := callbacks evidence httpsig inbox protocol qr
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 # The stamps hold what was installed: the demo needs the sandbox extra, everything else the dev extra.
 $(BIN)/python:
@@ -26,7 +28,13 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 demo: $(VENV)/.sandbox ## The main job end to end: pay through a sandbox bank, audit what was kept
 	@$(BIN)/tppkit demo
 
-test: $(VENV)/.dev ## Run the tests
+check: lint ## Lint, then the tests of the rules: the quick answer while you work
+	$(BIN)/pytest -m "not slow" $(addprefix tests/,$(QUICK))
+
+test: $(VENV)/.dev ## Run the tests that need nothing but this project, within three minutes
+	$(BIN)/pytest -m "not slow"
+
+test-all: $(VENV)/.dev ## Run every test: also databases, proxies and other servers, kills, whole matrices
 	$(BIN)/pytest
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter, generated files
