@@ -30,7 +30,8 @@ AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 SLOW = frozenset(
     {
         "certificates/test_pkilint.py", "certificates/test_sources.py", "cli/test_cli_callback_listen.py",
-        "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py", "evidence/test_archive_crash.py", "evidence/test_outbox.py",
+        "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py", "client/test_connections.py",
+        "client/test_seal_auth.py", "evidence/test_archive_crash.py", "evidence/test_outbox.py",
         "httpsig/signers/test_kms.py", "inbox/test_inbox_kills.py", "inbox/test_inbox_transactions.py", "qr/test_qr_reading.py",
         "sandbox/test_dialects.py", "sandbox/test_exhaustion.py", "sandbox/test_kills.py", "sandbox/test_pki_server.py",
         "sandbox/test_postgresql.py", "sandbox/test_psd2_hostile.py", "sandbox/test_tls.py", "seals/diagnose/test_diagnose_bounds.py",

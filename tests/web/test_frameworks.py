@@ -66,3 +66,17 @@ def test_a_flask_view_gets_the_verified_request_or_does_not_run(gates: Any, pki:
         with pytest.raises(ConfigurationError) as caught:
             wsgi.call(unsealed, dict(environ))
         assert caught.value.code == "web.unverified"
+
+
+def test_an_async_flask_view_is_run(gates: Any, pki: Pki, seal: Seal) -> None:
+    app = Flask(__name__)
+
+    @app.get("/psd2/v1/payments/<product>/<payment_id>")
+    @tppkit_flask.sealed
+    async def details(product: str, payment_id: str, verified: VerifiedRequest) -> str:
+        return payment_id
+
+    message = wsgi.forwarded(sealed(seal, method="GET", target=PAYMENT, body=b""), pki)
+    environ = {**wsgi.environ_of(message), "wsgi.url_scheme": "https", "SERVER_NAME": "bank", "SERVER_PORT": "443"}
+    told = wsgi.call(WsgiSealMiddleware(app.wsgi_app, gate=gates(EVERY_PATH)), environ)
+    assert (told[0], told[2]) == (200, b"7")

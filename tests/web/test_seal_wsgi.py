@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -302,7 +302,12 @@ def run_granian(folder: Path, scratch: Path) -> Iterator[str]:
 @contextmanager
 def run_waitress(folder: Path, scratch: Path) -> Iterator[str]:
     server = waitress.create_server(make_app(folder), host="127.0.0.1", port=0)
-    thread = threading.Thread(target=server.run, daemon=True)
+
+    def serve() -> None:
+        with suppress(OSError):  # its sockets are closed while it waits for them
+            server.run()
+
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.effective_port}"

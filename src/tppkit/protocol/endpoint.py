@@ -140,13 +140,14 @@ class Endpoint(Generic[Q, A]):
         Args:
             path: the path as on the wire, without query.
         """
-        found = _pattern(self.path).fullmatch(path) if len(path) <= MAX_PATH else None
+        pattern, names = _pattern(self.path)
+        found = pattern.fullmatch(path) if len(path) <= MAX_PATH else None
         if found is None:
             return None
         values = [unquote(value) for value in found.groups()]
         if not all(map(_VALUE.fullmatch, values)):
             return None
-        return dict(zip(_PARAMETER.findall(self.path), values, strict=True))
+        return dict(zip(names, values, strict=True))
 
     def takes(self, query: Mapping[str, str]) -> bool:
         """Whether a request with this query has the values that select this row."""
@@ -217,7 +218,7 @@ class Interface:
             raise LocalProtocolError("endpoint.method", f"{shown(method)} is not a method of this path, but {allowed}")
         if not any(row.query for row, _ in rows):
             # What an endpoint does not read need not be well formed.
-            names = {part.partition("=")[0] for part in text.split("&") if part}
+            names = {part.partition("=")[0] for part in text.split("&") if part} if text else ()
             return Route(*rows[0], {}, tuple(sorted(names)))
         query = _parse_query(text)
         # The row with the most constants that fit; rows differ in their constants.
@@ -253,6 +254,7 @@ def _parse_query(text: str) -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _pattern(path: str) -> re.Pattern[str]:
-    literals = _PARAMETER.split(path)[::2]
-    return re.compile(_SEGMENT.join(map(re.escape, literals)), re.ASCII)
+def _pattern(path: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    """What matches a row's path, and the names of its parameters."""
+    literals, names = _PARAMETER.split(path)[::2], _PARAMETER.findall(path)
+    return re.compile(_SEGMENT.join(map(re.escape, literals)), re.ASCII), tuple(names)

@@ -143,7 +143,7 @@ class BodyReceiver:
         self._length = 0
         name, digest = head.profile.digest_name, None
         if name in head.parameters.headers:
-            digest = message_components(head.unverified_message, only=(name,))[0].get(name)
+            digest = ", ".join([value.strip(" \t") for value in head.unverified_message.values(name)]) or None
         self._digest = None if digest is None else read_digest(digest, head.profile)
 
     def update(self, chunk: bytes) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from flask import request
+from flask import current_app, request
 
 from tppkit.web.caller import verified_request
 
@@ -26,6 +26,8 @@ def sealed(view: Callable[..., R]) -> Callable[..., R]:
 
     @wraps(view)
     def proven(*args: Any, **kwargs: Any) -> R:
-        return view(*args, verified=verified_request(request.environ), **kwargs)
+        # An async view is run, as Flask itself would.
+        run: Callable[..., R] = current_app.ensure_sync(view)
+        return run(*args, verified=verified_request(request.environ), **kwargs)
 
     return proven

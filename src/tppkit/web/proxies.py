@@ -136,13 +136,13 @@ def unproven_headers(source: Source, *, proxies: Sequence[TrustedProxy], taken: 
         proxies: the configured proxies.
         taken: the headers that were used.
     """
-    names = _KNOWN.union(*(proxy.headers for proxy in proxies)) - taken
+    seen, names = source.header_names(), _KNOWN
+    if proxies:
+        names = _KNOWN.union(*(proxy.headers for proxy in proxies)) - taken
+    if names.isdisjoint(seen) and "_" not in "".join(seen):
+        return ()
     # Names with underscores too: the application may read both as one header.
-    return tuple(
-        sorted(
-            name for name in source.header_names() if name in names or ("_" in name and name.replace("_", "-") in names)
-        )
-    )
+    return tuple(sorted(name for name in seen if name in names or ("_" in name and name.replace("_", "-") in names)))
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

@@ -83,13 +83,15 @@ class AsgiSource:
         raw_headers: The header fields as they came. A copy: uvicorn with httptools later appends trailers to the scope's list.
     """
 
-    __slots__ = ("_names", "_scope", "extensions", "raw_headers")
+    __slots__ = ("_headers", "_names", "_scope", "_target", "extensions", "raw_headers")
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self.extensions: Mapping[str, Any] = scope.get("extensions") or {}
         self.raw_headers: tuple[tuple[bytes, bytes], ...] = tuple(scope.get("headers", ()))
-        self._names = frozenset([name.lower().decode("latin-1") for name, _ in self.raw_headers])
+        self._headers = tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in self.raw_headers])
+        self._names = frozenset([name.lower() for name, _ in self._headers])
+        self._target: bytes | None = None
 
     @property
     def method(self) -> str:
@@ -103,6 +105,11 @@ class AsgiSource:
 
     def raw_target(self) -> bytes:
         """See `Source`."""
+        if self._target is None:
+            self._target = self._read_target()
+        return self._target
+
+    def _read_target(self) -> bytes:
         raw = self.extensions.get(RAW_TARGET)
         if raw:
             return _require_path(bytes(raw["target"]))
@@ -120,7 +127,7 @@ class AsgiSource:
 
     def head(self) -> Message:
         """See `Source`."""
-        return Message.from_wire(self.method, self.raw_target(), self.raw_headers, b"")
+        return Message(self.method, self.raw_target().decode("latin-1"), self._headers, b"")
 
     def header_names(self) -> frozenset[str]:
         """See `Source`."""
@@ -128,8 +135,8 @@ class AsgiSource:
 
     def header_values(self, name: str) -> tuple[str, ...]:
         """See `Source`."""
-        wanted = name.lower().encode("latin-1")
-        return tuple(value.decode("latin-1") for field, value in self.raw_headers if field.lower() == wanted)
+        wanted = name.lower()
+        return tuple([value for field, value in self._headers if field.lower() == wanted])
 
     def address(self) -> str | None:
         """See `Source`."""

@@ -18,32 +18,36 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    LargeBinary,
-    MetaData,
-    NullPool,
-    Table,
-    bindparam,
-    case,
-    create_engine,
-    delete,
-    make_url,
-    select,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
-
 from tppkit._extras import missing_extra
 from tppkit._files import make_private, require_wait
-from tppkit._statement import Statement
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
-from tppkit.web.replay_stores.deadline import limit_waits
+
+try:
+    from sqlalchemy import (
+        BigInteger,
+        Column,
+        Connection,
+        Engine,
+        LargeBinary,
+        MetaData,
+        NullPool,
+        Table,
+        bindparam,
+        case,
+        create_engine,
+        delete,
+        make_url,
+        select,
+        update,
+    )
+    from sqlalchemy.dialects import postgresql, sqlite
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from tppkit._statement import Statement
+    from tppkit.web.replay_stores.deadline import limit_waits
+except ImportError as e:
+    raise missing_extra("sqlalchemy", e) from e
 
 TABLE = "tppkit_request_ids"
 WAIT_S = 5.0
