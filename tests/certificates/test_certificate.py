@@ -166,6 +166,21 @@ def test_certificates_of_the_same_bytes_are_equal_and_one_in_a_set(issue):
     assert len({first, again, second}) == 2
 
 
+def test_the_last_certificates_are_remembered_by_their_bytes_if_they_are_not_large(pki, issue):
+    small, large = pki.qwac.certificate.der, issue(Use.QWAC, qc=bytes(4096)).der
+    assert EidasCertificate.from_der(small) is EidasCertificate.from_der(bytearray(small))
+    assert EidasCertificate.from_der(large) is not EidasCertificate.from_der(large)
+    assert EidasCertificate._remembered.cache_info().maxsize == 256
+
+
+def test_what_is_refused_is_refused_again(pki):
+    cut = pki.qwac.certificate.der[:-1]
+    for _ in range(2):
+        with pytest.raises(FormatError) as refused:
+            EidasCertificate.from_der(cut)
+        assert refused.value.code == "certificate.malformed"
+
+
 @pytest.mark.parametrize("read", [EidasCertificate.from_der, EidasRequest.from_der])
 def test_more_bytes_than_a_certificate_has_are_refused(read):
     with pytest.raises(FormatError) as refused:

@@ -36,8 +36,7 @@ def only_general_readers() -> Iterator[None]:
 
 def outcome(read: Callable[[], object]) -> object:
     """What is read, or why not."""
-    for memory in (extensions._remembered, names._remembered):
-        memory.cache_clear()
+    EidasCertificate._remembered.cache_clear()
     try:
         value = read()
         return value, getattr(value, "findings", None), str(getattr(value, "subject", ""))

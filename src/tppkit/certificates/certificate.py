@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Self
 
@@ -25,11 +25,12 @@ from tppkit.certificates.extension_values import certificate_extensions, read_ex
 from tppkit.certificates.extensions import ExtensionFacts, read_extensions
 from tppkit.certificates.identifier import OrganizationIdentifier, read_organization_identifier
 from tppkit.certificates.key_facts import KeyFacts, read_key_facts
-from tppkit.certificates.names import DistinguishedName, read_issuer, read_name
+from tppkit.certificates.names import DistinguishedName, read_name
 from tppkit.certificates.qcstatements import QcStatements
 from tppkit.errors import Finding, FormatError, Severity
 
 MAX_CERTIFICATE_BYTES = 64 * 1024
+_REMEMBERED, _REMEMBERED_BYTES = 256, 4096
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,7 +152,7 @@ class EidasCertificate(Subject):
 
     @classmethod
     def from_der(cls, data: bytes) -> Self:
-        """Read one certificate from DER.
+        """Read one certificate from DER. The last ones that could be read are remembered by their bytes.
 
         Raises:
             FormatError: `certificate.malformed`, `certificate.too-large`; `der.malformed`, `der.unexpected-tag` when a name is
@@ -159,6 +160,15 @@ class EidasCertificate(Subject):
         """
         if len(data) > MAX_CERTIFICATE_BYTES:
             raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a certificate has")
+        return (cls._remembered if len(data) <= _REMEMBERED_BYTES else cls._read)(bytes(data))
+
+    @classmethod
+    @lru_cache(maxsize=_REMEMBERED)
+    def _remembered(cls, data: bytes) -> Self:
+        return cls._read(data)
+
+    @classmethod
+    def _read(cls, data: bytes) -> Self:
         parts = _parts(data, count=6)
         first = 1 if parts[0].tag == 0xA0 else 0  # version 1 certificates leave the version out
         _require_positive_serial(data, parts[first])
@@ -168,9 +178,9 @@ class EidasCertificate(Subject):
             serial = certificate.serial_number
         except (ValueError, x509.InvalidVersion) as e:
             raise FormatError("certificate.malformed", f"this is not a certificate: {_first_line(e)}") from e
-        issuer, subject = read_issuer(data, parts[first + 2]), read_name(data, parts[first + 4])
+        issuer, subject = read_name(data, parts[first + 2]), read_name(data, parts[first + 4])
         return cls(
-            der=bytes(data),
+            der=data,
             subject=subject,
             organization_identifier=_organization_identifier(subject),
             key=read_key_facts(data, parts[first + 5]),

@@ -6,10 +6,10 @@ Source: ITU-T X.690 clauses 8 to 11.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from tppkit._named_tuple import new_tuple
+from tppkit.certificates import oids
 from tppkit.errors import FormatError
 
 BOOLEAN, INTEGER, BIT_STRING, OCTET_STRING, NULL, OID = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
@@ -131,13 +131,16 @@ def read_oid(data: bytes, element: Element) -> str:
     return dotted(data[element.start : element.end])
 
 
-@lru_cache(maxsize=512)
 def dotted(content: bytes) -> str:
     """The dotted form of an object identifier's content bytes.
 
     Raises:
         FormatError: `der.malformed`.
     """
+    return _KNOWN.get(content) or _dotted(content)
+
+
+def _dotted(content: bytes) -> str:
     if not content or content[-1] & 0x80 or len(content) > 64:
         raise FormatError("der.malformed", f"{content[:16].hex()} is not an object identifier")
     arcs, value = [], 0
@@ -216,3 +219,6 @@ def write_integer(value: int) -> bytes:
 def write_text(text: str, *, tag: int = UTF8_STRING) -> bytes:
     """A string of the given ASN.1 type, UTF8String by default."""
     return write_element(tag, text.encode(STRING_CODECS[tag]))
+
+
+_KNOWN = {write_oid(oid)[2:]: oid for oid in oids.ALL}  # by their content bytes

@@ -1,8 +1,6 @@
 """What a certificate's extensions say, read as RFC 5280 has them.
 
 An extension that cannot be read becomes a finding and does not hide the others.
-
-Certificates of one authority share most of their extensions byte for byte, so readings of small extensions are remembered.
 """
 
 from __future__ import annotations
@@ -10,9 +8,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from tppkit._named_tuple import new_tuple
 from tppkit.certificates import der, oids
@@ -29,10 +26,11 @@ _KEY_USAGE_BITS = tuple((name, 0x8000 >> place) for place, name in enumerate(KEY
 _DNS_NAME, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
 _TRUE = b"\xff"
 _LEAST_BYTES = 7  # of an extension's content: an identifier of one byte, and a value with an empty element
+# How an element writes its length, by the number of its bytes in all; of up to 255 bytes of content.
+_LENGTHS = {2 + n: bytes([n]) for n in range(0x80)} | {3 + n: bytes([0x81, n]) for n in range(0x80, 0x100)}
 _CRITICAL = der.write_element(der.BOOLEAN, _TRUE)
 _NO_QC_STATEMENTS = QcStatements()
 Facts = Mapping[str, Any]  # fields of ExtensionFacts
-_REMEMBERED, _REMEMBERED_BYTES = 1024, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +84,6 @@ class ExtensionFacts:
         return oids.PRECERTIFICATE_POISON in self.present
 
 
-class _Extension(NamedTuple):
-    """One extension, read."""
-
-    oid: str
-    critical: bool
-    facts: Facts
-    findings: tuple[Finding, ...]
-
-
 def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
     """Read a SEQUENCE OF Extension; never raises, what cannot be read becomes a finding.
 
@@ -116,9 +105,7 @@ def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
     critical: list[str] = []
     findings: list[Finding] = []
     for element in found:
-        oid, is_critical, said, noted = _known_or_read(data, element)
-        if noted:
-            findings += noted
+        oid, is_critical, said = _read_extension(data, element, findings)
         if oid in present:
             findings.append(_malformed(f"the extension {oid} stands twice; the first one is read", element.offset))
         elif oid:
@@ -133,28 +120,11 @@ def _malformed(message: str, offset: int) -> Finding:
     return Finding("certificate.extension-malformed", Severity.ERROR, message, "RFC 5280 section 4.2", offset=offset)
 
 
-def _of_extension(oid: str, findings: list[Finding]) -> tuple[Finding, ...]:
-    """The findings, each with the identifier of the extension that it is about."""
-    return tuple(replace(finding, values=MappingProxyType({"extension": oid})) for finding in findings)
-
-
-def _known_or_read(data: bytes, element: der.Element) -> _Extension:
-    if element.end - element.offset <= _REMEMBERED_BYTES:
-        extension = _remembered(data[element.offset : element.end])
-        _, _, facts, findings = extension
-        if not findings and ("qc" not in facts or not facts["qc"].findings):
-            return extension
-    return _read_extension(data, element)  # what is malformed is read where it stands: its offset is the certificate's
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _remembered(encoded: bytes) -> _Extension:
-    return _read_extension(encoded, der.read_element(encoded, 0, len(encoded)))
-
-
-def _read_extension(data: bytes, element: der.Element) -> _Extension:
-    findings: list[Finding] = []
+def _read_extension(data: bytes, element: der.Element, findings: list[Finding]) -> tuple[str, bool, Facts]:
+    """Identifier (empty when it cannot be read), criticality and facts of an extension."""
+    noted: list[Finding] = []
     oid, critical, content = _plain_frame(data, element) or ("", False, None)
+    facts: Facts = {}
     try:
         if content is None:
             parts = der.read_children(data, der.expect(element, der.SEQUENCE))
@@ -164,41 +134,44 @@ def _read_extension(data: bytes, element: der.Element) -> _Extension:
             if len(parts) == 3:
                 critical = True
                 if data[parts[1].start : parts[1].end] != _TRUE:
-                    findings.append(_malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset))
+                    noted.append(_malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset))
             value = der.expect(parts[-1], der.OCTET_STRING)
             content = der.read_element(data, value.start, value.end)
             if content.end != value.end:
                 raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
         reader = _READERS.get(oid)
-        facts = reader(data, content, findings) if reader else {}
-        return new_tuple(_Extension, (oid, critical, facts, _of_extension(oid, findings) if findings else ()))
+        if reader:
+            facts = reader(data, content, noted)
     except FormatError as e:
         name = f"extension {oid}" if oid else "an extension"
-        findings.append(_malformed(f"{name} cannot be read: {e.message}", e.offset or element.offset))
-        return _Extension(oid, critical, {}, _of_extension(oid, findings))
+        noted.append(_malformed(f"{name} cannot be read: {e.message}", e.offset or element.offset))
+    if noted:
+        findings += [replace(finding, values=MappingProxyType({"extension": oid})) for finding in noted]
+    return oid, critical, facts
 
 
 def _plain_frame(data: bytes, element: der.Element) -> tuple[str, bool, der.Element] | None:
     """Identifier, criticality and content of an extension of the plain form that most have.
 
-    Plain is: an extension that is read here, critical or with nothing said of it, every length below 128. Anything else
-    gives None, and the general reader decides.
+    Plain is: an extension that is read here, critical or with nothing said of it, its value of less than 256 bytes. Anything
+    else gives None, and the general reader decides.
     """
     tag, _, start, end = element
     if tag != der.SEQUENCE or end - start < _LEAST_BYTES:
         return None
     value = start + 2 + data[start + 1]
     oid = _PLAIN_OIDS.get(data[start:value])
-    critical = data[value : value + 3] == _CRITICAL
+    critical = data.startswith(_CRITICAL, value)
     if critical:
         value += 3
-    size = end - value - 2  # of the value; what it holds has two bytes less
-    if oid is None or not 2 <= size < 0x80:
+    octets = _LENGTHS.get(end - value)
+    if oid is None or octets is None or data[value] != der.OCTET_STRING or not data.startswith(octets, value + 1):
         return None
-    octets, length, content_tag, content_length = data[value : value + 4]
-    if octets != der.OCTET_STRING or length != size or content_length != size - 2 or content_tag & 0x1F == 0x1F:
+    offset = value + 1 + len(octets)
+    length = _LENGTHS.get(end - offset)
+    if length is None or not data.startswith(length, offset + 1) or data[offset] & 0x1F == 0x1F:
         return None
-    return oid, critical, new_tuple(der.Element, (content_tag, value + 2, value + 4, end))
+    return oid, critical, new_tuple(der.Element, (data[offset], offset, offset + 1 + len(length), end))
 
 
 def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> Facts:
@@ -231,31 +204,32 @@ def _read_policies(data: bytes, policies: der.Element, findings: list[Finding]) 
 
 def _read_subject_names(data: bytes, names: der.Element, findings: list[Finding]) -> Facts:
     dns_names, addresses = [], []
-    for name in der.read_children(data, der.expect(names, der.SEQUENCE)):
-        content = data[name.start : name.end]
-        if name.tag == _DNS_NAME:
-            if _is_visible(content):
-                dns_names.append(content.decode("ascii"))
+    for tag, offset, start, end in der.read_children(data, der.expect(names, der.SEQUENCE)):
+        if tag == _DNS_NAME:
+            name = _visible(data[start:end])
+            if name:
+                dns_names.append(name)
             else:
-                findings.append(_malformed("a dNSName is not visible ASCII", name.offset))
-        elif name.tag == _IP_ADDRESS:
-            if len(content) in (4, 16):
-                addresses.append(str(ipaddress.ip_address(content)))
+                findings.append(_malformed("a dNSName is not visible ASCII", offset))
+        elif tag == _IP_ADDRESS:
+            if end - start in (4, 16):
+                addresses.append(str(ipaddress.ip_address(data[start:end])))
             else:
-                findings.append(_malformed(f"an iPAddress has {len(content)} bytes, not 4 or 16", name.offset))
+                findings.append(_malformed(f"an iPAddress has {end - start} bytes, not 4 or 16", offset))
     return {"dns_names": tuple(dns_names), "ip_addresses": tuple(addresses)}
 
 
 def _read_uri(data: bytes, name: der.Element) -> str:
-    text = data[name.start : name.end]
-    if not _is_visible(text):
+    text = _visible(data[name.start : name.end])
+    if not text:
         raise FormatError("der.malformed", "an address is not visible ASCII", offset=name.offset)
-    return text.decode("ascii")
+    return text
 
 
-def _is_visible(text: bytes) -> bool:
-    """Neither white space nor control characters: where one program ends a name at a NUL, another reads on."""
-    return text.isascii() and text.decode("ascii").isprintable() and b" " not in text and text != b""
+def _visible(content: bytes) -> str:
+    """The text, or none with white space or control characters: where one program ends a name at a NUL, another reads on."""
+    text = content.decode("ascii", "replace")
+    return text if text.isprintable() and " " not in text and content.isascii() else ""
 
 
 def _read_basic_constraints(data: bytes, constraints: der.Element, findings: list[Finding]) -> Facts:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import MappingProxyType
 
 from tppkit.certificates import der, oids
 from tppkit.errors import FormatError
 
 MAX_NAME_LENGTH = 4096
-_REMEMBERED, _REMEMBERED_BYTES = 256, 1024
 
 _OIDS_BY_NAME: Mapping[str, str] = MappingProxyType(
     {name.upper(): oid for oid, name in oids.NAME_ATTRIBUTES.items()}
@@ -48,7 +46,7 @@ class DistinguishedName:
 
     def values(self, oid: str) -> tuple[str, ...]:
         """Every value of the attribute with this dotted object identifier, in order."""
-        return tuple(value for rdn in self.rdns for kind, value in rdn if kind == oid)
+        return tuple([value for rdn in self.rdns for kind, value in rdn if kind == oid])
 
     def __str__(self) -> str:
         """RFC 4514 text: most specific first; organizationIdentifier by its name."""
@@ -146,23 +144,6 @@ def _escape(value: str) -> str:
     if text.startswith(("#", " ")):
         text = "\\" + text
     return text[:-1] + "\\ " if text.endswith(" ") and len(value) > 1 else text
-
-
-def read_issuer(data: bytes, element: der.Element) -> DistinguishedName:
-    """As `read_name`, remembering the last names: many certificates have few issuers.
-
-    Raises:
-        FormatError: `der.malformed`, `der.unexpected-tag`.
-    """
-    if element.end - element.offset <= _REMEMBERED_BYTES:
-        with suppress(FormatError):
-            return _remembered(data[element.offset : element.end])
-    return read_name(data, element)  # a fault's offset is the one in `data`
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _remembered(encoded: bytes) -> DistinguishedName:
-    return read_name(encoded, der.read_element(encoded, 0, len(encoded)))
 
 
 def read_name(data: bytes, element: der.Element) -> DistinguishedName:

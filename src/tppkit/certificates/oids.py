@@ -155,3 +155,11 @@ NAME_ATTRIBUTES: Mapping[str, str] = MappingProxyType(
         "1.2.840.113549.1.9.1": "emailAddress",
     }
 )
+
+# Every identifier above, alone or in a table.
+ALL = frozenset(
+    oid
+    for value in tuple(globals().values())
+    for oid in ((value,) if isinstance(value, str) else value if isinstance(value, Mapping | frozenset) else ())
+    if oid[:1].isdigit()
+)
