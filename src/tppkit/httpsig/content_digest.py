@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from tppkit._encoding import encode_base64, shown
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig.digest import HASHES, BodyDigest, require_length
+from tppkit.httpsig.digest import HASHES, require_digests, require_length
 from tppkit.httpsig.structured import Item, parse_dictionary
 
 _HASHES = MappingProxyType({name.lower(): function for name, function in HASHES.items()})
@@ -74,6 +74,4 @@ def verify_content_digest(value: str, body: bytes) -> tuple[str, ...]:
         FormatError: as `parse_content_digest`.
         SignatureRejected: `digest.mismatch`.
     """
-    running = BodyDigest(value, parse=parse_content_digest)
-    running.update(body)
-    return running.verify()
+    return require_digests(parse_content_digest(value), body)

@@ -112,49 +112,23 @@ def verify_digest(value: str, body: bytes) -> tuple[str, ...]:
         FormatError: as `parse_digest`.
         SignatureRejected: `digest.mismatch`.
     """
-    if value == make_digest(body):
-        return ("SHA-256",)
-    running = BodyDigest(value)
-    running.update(body)
-    return running.verify()
+    return require_digests(parse_digest(value), body)
 
 
-class BodyDigest:
-    """A digest header compared with a body that arrives in pieces.
+def require_digests(hashes: Mapping[str, bytes], body: bytes) -> tuple[str, ...]:
+    """Compare the hashes of a digest header, by algorithm in any case, with the whole body.
 
-    Args:
-        value: the header's value.
-        parse: reads it: hashes by algorithm.
+    Returns:
+        The algorithms that were compared, all of them equal.
 
     Raises:
-        FormatError: as `parse`.
+        SignatureRejected: `digest.mismatch`.
     """
-
-    def __init__(self, value: str, *, parse: Callable[[str], Mapping[str, bytes]] = parse_digest) -> None:
-        self._expected = parse(value)
-        self._running = {name: digest_hash(name)() for name in self._expected}
-        self._length = 0
-
-    def update(self, chunk: bytes) -> None:
-        """Take the next bytes of the body."""
-        self._length += len(chunk)
-        for running in self._running.values():
-            running.update(chunk)
-
-    def verify(self) -> tuple[str, ...]:
-        """Compare, once the whole body was taken.
-
-        Returns:
-            The algorithms that were compared, all of them equal.
-
-        Raises:
-            SignatureRejected: `digest.mismatch`.
-        """
-        for name, expected in self._expected.items():
-            if not hmac.compare_digest(self._running[name].digest(), expected):
-                raise SignatureRejected(
-                    "digest.mismatch",
-                    f"the body's {name} is not the one in the digest header (body of {self._length} bytes)",
-                    clause="PSD2 document A.5 rule 4",
-                )
-        return tuple(self._expected)
+    for name, expected in hashes.items():
+        if not hmac.compare_digest(digest_hash(name)(body).digest(), expected):
+            raise SignatureRejected(
+                "digest.mismatch",
+                f"the body's {name} is not the one in the digest header (body of {len(body)} bytes)",
+                clause="PSD2 document A.5 rule 4",
+            )
+    return tuple(hashes)

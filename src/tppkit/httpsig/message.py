@@ -48,7 +48,7 @@ class Message(NamedTuple):
     def values(self, name: str) -> tuple[str, ...]:
         """The values of every header field of this name (any case), in wire order."""
         wanted = name.lower()
-        return tuple(value for field, value in self.headers if field.lower() == wanted)
+        return tuple([value for field, value in self.headers if field.lower() == wanted])
 
     def with_headers(self, *headers: Header) -> Message:
         """The same message with these header fields added at the end."""

@@ -12,7 +12,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.content_digest import parse_content_digest
-from tppkit.httpsig.digest import BodyDigest, parse_digest
+from tppkit.httpsig.digest import parse_digest, require_digests
 from tppkit.httpsig.message import Message, message_components
 from tppkit.seals.advice import digest_form, with_form
 from tppkit.seals.profile import Format, SealProfile, covers_target
@@ -129,7 +129,7 @@ class VerifiedHead(_Proven):
 
 
 class BodyReceiver:
-    """The second half of a verification: hashes the body while it arrives and keeps it; gives it out when it is proven.
+    """The second half of a verification: keeps the body while it arrives; gives it out when it is proven.
 
     Args:
         head: the first half.
@@ -144,7 +144,7 @@ class BodyReceiver:
         name, digest = head.profile.digest_name, None
         if name in head.parameters.headers:
             digest = ", ".join([value.strip(" \t") for value in head.unverified_message.values(name)]) or None
-        self._digest = None if digest is None else read_digest(digest, head.profile)
+        self._hashes = None if digest is None else read_digest(digest, head.profile)
 
     def update(self, chunk: bytes) -> None:
         """Take the next bytes.
@@ -156,8 +156,6 @@ class BodyReceiver:
         if self._length > self._max_bytes:
             raise FormatError("message.too-large", f"the body has more than {self._max_bytes} bytes")
         self._chunks.append(chunk)
-        if self._digest is not None:
-            self._digest.update(chunk)
 
     def finish(self) -> VerifiedRequest:
         """The verified request, once the whole body was taken.
@@ -165,53 +163,44 @@ class BodyReceiver:
         Raises:
             SignatureRejected: `digest.mismatch`, `signature.uncovered`.
         """
-        if self._digest is None:
-            require_no_body(self._length, self._head.profile)
-        else:
-            if not self._length:
-                self._digest.update(self._head.profile.empty_content)
-            verify_body_digest(self._digest, self._head.profile, length=self._length)
-        message = self._head.unverified_message._replace(body=b"".join(self._chunks))
-        return new_tuple(VerifiedRequest, (*self._head[:-1], message))
+        body, head = b"".join(self._chunks), self._head
+        verify_body(self._hashes, body, head.profile)
+        message = new_tuple(Message, (*head.unverified_message[:3], body))
+        return new_tuple(VerifiedRequest, (*head[:-1], message))
 
 
-def read_digest(value: str, profile: SealProfile) -> BodyDigest:
-    """The digest header of a profile, ready for the body.
+def read_digest(value: str, profile: SealProfile) -> Mapping[str, bytes]:
+    """The hashes in the digest header of a profile, by algorithm.
 
     Raises:
         FormatError: as `parse_digest` or `parse_content_digest`; the message has the form that the profile expects.
     """
     parse = parse_content_digest if profile.format is Format.RFC9421 else parse_digest
     try:
-        return BodyDigest(value, parse=parse)
+        return parse(value)
     except FormatError as e:
         raise with_form(e, digest_form(profile), profile) from e
 
 
-def verify_body_digest(digest: BodyDigest, profile: SealProfile, *, length: int) -> None:
-    """Compare a digest whose body was taken, of `length` bytes before the profile's replacement for no body.
+def verify_body(hashes: Mapping[str, bytes] | None, body: bytes, profile: SealProfile) -> None:
+    """Compare the whole body with the hashes of the digest header; without one, refuse bytes that nothing covers.
 
     Raises:
-        SignatureRejected: `digest.mismatch`.
+        SignatureRejected: `digest.mismatch`, `signature.uncovered`.
     """
+    if hashes is None:
+        if body:
+            raise SignatureRejected(
+                "signature.uncovered",
+                f"the seal covers no digest, and the request has a body of {len(body)} bytes; "
+                f"send and cover {digest_form(profile)}",
+            )
+        return
     try:
-        digest.verify()
+        require_digests(hashes, body or profile.empty_content)
     except SignatureRejected as e:
-        if length or not profile.empty_content:
+        if body or not profile.empty_content:
             raise
         hashed = profile.empty_content.decode()
         message = f"{e.message}; without a body the profile {profile.name} hashes {hashed}"
         raise SignatureRejected(e.code, message, clause=e.clause) from e
-
-
-def require_no_body(length: int, profile: SealProfile) -> None:
-    """Refuse bytes that no digest covers.
-
-    Raises:
-        SignatureRejected: `signature.uncovered`.
-    """
-    if length:
-        raise SignatureRejected(
-            "signature.uncovered",
-            f"the seal covers no digest, and the request has a body of {length} bytes; send and cover {digest_form(profile)}",
-        )

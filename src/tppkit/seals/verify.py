@@ -27,7 +27,7 @@ from tppkit.seals.key_id import verify_key_id
 from tppkit.seals.policy import BelievedSeal, Demands, SealPolicy
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.read import ReadSeal, read_seal
-from tppkit.seals.verified import VerifiedHead, VerifiedRequest, read_digest, require_no_body, verify_body_digest
+from tppkit.seals.verified import VerifiedHead, VerifiedRequest, read_digest, verify_body
 
 
 def verify_request(
@@ -70,7 +70,7 @@ def verify_request(
     Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10 and -12; RFC 9421; RFC 7797.
     """
     proven, digest = _verify_head(message, qwac, as_utc(at), policy, intermediates)
-    _verify_body(digest, message, policy.profile)  # 7
+    _verify_body(digest, message.body, policy.profile)  # 7
     return new_tuple(VerifiedRequest, proven)
 
 
@@ -94,7 +94,7 @@ def verify_request_head(
     Raises:
         As `verify_request`, but for what is wrong with the digest's form and the body.
     """
-    proven, _ = _verify_head(message._replace(body=b""), qwac, as_utc(at), policy, intermediates)
+    proven, _ = _verify_head(new_tuple(Message, (*message[:3], b"")), qwac, as_utc(at), policy, intermediates)
     return new_tuple(VerifiedHead, proven)
 
 
@@ -251,16 +251,10 @@ def _check_times(parameters: SignatureParameters, values: Mapping[str, str], at:
         )
 
 
-def _verify_body(digest: str | None, message: Message, profile: SealProfile) -> None:
-    content = message.body or profile.empty_content
-    if digest is None:
-        require_no_body(len(message.body), profile)
-        return
-    if profile.format is not Format.RFC9421 and digest == make_digest(content):
+def _verify_body(digest: str | None, body: bytes, profile: SealProfile) -> None:
+    if profile.format is not Format.RFC9421 and digest == make_digest(body or profile.empty_content):
         return  # the usual header needs no parsing
-    running = read_digest(digest, profile)
-    running.update(content)
-    verify_body_digest(running, profile, length=len(message.body))
+    verify_body(None if digest is None else read_digest(digest, profile), body, profile)
 
 
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:
