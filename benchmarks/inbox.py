@@ -132,7 +132,9 @@ def remembering() -> Iterator[Line]:
                 first = resident()
         growth = resident() - first
         store.close()
-    yield counted("inbox, SQLite, 1,000,000 entries", growth // 2**20, what="MiB more than 100,000", at_most=8)
+    yield counted(
+        f"inbox, SQLite, {CALLBACKS:,} entries", growth // 2**20, what=f"MiB more than {CALLBACKS // 10:,}", at_most=8
+    )
 
 
 def resident() -> int:

@@ -1,9 +1,12 @@
-"""How the harness of the benchmarks judges a line."""
+"""How the harness of the benchmarks judges a line, and that the long runs still run."""
 
 from __future__ import annotations
 
+import math
 import sys
+from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from time import thread_time_ns
 
 import pytest
@@ -12,6 +15,17 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from harness import counted, judged, one_round
 
+RUN = Path(__file__).parents[1] / "benchmarks" / "run.py"  # by its path: `fuzz` has a module of this name too
+
+# What makes the long runs short: by module, constants and their values.
+SHORT = {
+    "diagnose": {"PAIRS": slice(2)},
+    "harness": {"LEAST_ROUNDS": 3, "LINE_S": 0, "ROUND_S": 0},
+    "inbox": {"CALLBACKS": 2_000},
+    "rates": {"PAUSE_S": 0, "REQUESTS": {1: 2}, "TURNS_S": 0},
+    "sandbox": {"FEW": 10, "MANY": 100},
+    "trust": {"FEW": 10, "MANY": 100},
+}
 CASES = [
     ([1.0, 1.1, 1.2], 1.3, False, "ok"),
     ([1.0, 1.1, 1.2], 1.1, False, "edge"),
@@ -36,3 +50,15 @@ def test_a_count_has_no_spread(count, verdict):
 def test_a_round_gives_the_time_of_a_call_by_that_of_the_reference():
     sides = [(lambda: sum(range(10_000)), 5), (lambda: sum(range(20_000)), 3)]
     assert 1.3 < one_round(sides, thread_time_ns) < 3
+
+
+@pytest.mark.slow
+def test_every_line_of_the_long_runs_gives_a_figure(monkeypatch):
+    for name, constants in SHORT.items():
+        module = import_module(name)
+        for constant, value in constants.items():
+            whole = getattr(module, constant)
+            monkeypatch.setattr(module, constant, whole[value] if isinstance(value, slice) else value)
+    lines = [line for lines in run_path(str(RUN))["SOAK"] for line in lines()]
+    assert len(lines) == 5
+    assert all(math.isfinite(line.low) and math.isfinite(line.high) and line.text() for line in lines)
