@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 
 class AsyncInbox:
-    """Receives callbacks into a store on an engine for asyncio.
+    """Receives callbacks into a store on an engine for asyncio, or into SQLite, whose commits its tasks share.
 
     Args:
         receiver: the addresses and keys.
-        store: an `InboxStore(async_engine)`.
+        store: an `InboxStore(async_engine)`, or `InboxStore("sqlite:///tpp.sqlite")`, whose handlers get SQLAlchemy's `Connection`.
         settings: retention, retries and others.
 
     Attributes:
@@ -52,7 +52,7 @@ class AsyncInbox:
             from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
         except ImportError as e:
             raise missing_extra("sqlalchemy", e) from e
-        self.receiver, self.inbox = receiver, Inbox(receiver, store, settings=settings)
+        self.receiver, self.inbox = receiver, Inbox(receiver, store.for_tasks(), settings=settings)
         self._spawn, self._await = util.greenlet_spawn, util.await_only
         self._wrap: Callable[[Any], Any] = lambda connection: connection
         if store.engine.dialect.is_async:

@@ -56,10 +56,11 @@ class DriverConnection:
     Args:
         connection: the driver's connection.
         dialect: of SQLAlchemy, for this driver.
+        owner: SQLAlchemy's connection, if it has one; when that is closed, others may have the driver's.
     """
 
-    def __init__(self, connection: Any, dialect: Any) -> None:
-        self._connection, self.dialect = connection, dialect
+    def __init__(self, connection: Any, dialect: Any, *, owner: Connection | None = None) -> None:
+        self._connection, self._owner, self.dialect = connection, owner, dialect
 
     def get_execution_options(self) -> dict[str, Any]:
         """Return no options."""
@@ -70,7 +71,10 @@ class DriverConnection:
 
         Raises:
             DBAPIError: the driver's error is its `orig`.
+            ResourceClosedError: the owner is closed.
         """
+        if self._owner is not None and self._owner.closed:
+            raise ResourceClosedError("the connection is closed")
         try:
             cursor = self._connection.cursor()
             if self.dialect.name == "sqlite":
@@ -223,8 +227,8 @@ class Database:
                     pooled.invalidate()
 
     @contextmanager
-    def hurried(self, db: Any, wait: timedelta) -> Iterator[None]:
-        """Limit how long the statements of the body wait for locks; handlers that hang hold some.
+    def hurried(self, db: Any, wait: timedelta) -> Iterator[Any]:
+        """Give what executes the statements of the body, and limit how long they wait for locks; handlers that hang hold some.
 
         Args:
             db: the connection, in a transaction of the inbox.
@@ -233,9 +237,18 @@ class Database:
         limited = (
             not self.is_sqlite and LIMIT_WAIT.run(db, {"wait": f"{wait // timedelta(milliseconds=1)}ms"}).fetchall()
         )
-        yield
+        yield self.quick(db)
         if limited:
             UNLIMIT_WAIT.run(db, {})
+
+    def quick(self, db: Any) -> Any:
+        """Return what executes statements in a transaction of the inbox.
+
+        For SQLite that is the driver: SQLAlchemy's part of a statement takes longer than SQLite's.
+        """
+        if not self.is_sqlite or db.dialect.is_async or db.get_execution_options().get("schema_translate_map"):
+            return db
+        return DriverConnection(_driver_of(db), db.dialect, owner=db)
 
     def of_caller(self, within: Any) -> Any:
         """Return what executes statements in the transaction of a caller.
