@@ -137,7 +137,8 @@ def test_a_file_that_another_program_locks_does_not_block_the_event_loop(
     with closing(sqlite3.connect(tmp_path / "inbox.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         error, turns = asyncio.run(meet())
-        assert isinstance(error, InboxError) and "database is locked" in str(error)
+        assert isinstance(error, InboxError)
+        assert "database is locked" in str(error)
         assert turns > 20
         other.execute("ROLLBACK")
     assert asyncio.run(receive(shared, "a", apply)) == [Outcome.APPLIED]
