@@ -58,7 +58,8 @@ class SharedDatabase(Database):
         await_only(self._turn.acquire())
         try:
             group = self._group or self._begin()
-            db: Connection = await_only(asyncio.shield(group.opened))
+            opened = group.opened
+            db: Connection = opened.result() if opened.done() else await_only(asyncio.shield(opened))
             with unavailable(), self._savepoint(db, group):
                 yield db
             group.turns += 1
