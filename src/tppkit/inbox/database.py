@@ -77,8 +77,8 @@ class DriverConnection:
             raise ResourceClosedError("the connection is closed")
         try:
             cursor = self._connection.cursor()
-            if self.dialect.name == "sqlite":
-                cursor.row_factory = None  # the connection may make dictionaries
+            # The connection may make dictionaries.
+            cursor.row_factory = None if self.dialect.name == "sqlite" else lambda _: tuple
             return cursor.execute(sql, values) if values else cursor.execute(sql)
         except Exception as e:
             raise DBAPIError(None, None, e) from e
