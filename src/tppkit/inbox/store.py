@@ -18,15 +18,8 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import ConfigurationError, InboxError
-from tppkit.inbox.database import (
-    Database,
-    EffectFailed,
-    have_effect,
-    is_held,
-    make_engine,
-    make_memory_engine,
-    unavailable,
-)
+from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held, unavailable
+from tppkit.inbox.engine import make_engine, make_memory_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Version, Worked
 from tppkit.inbox.rows import (
     WIDTH,
@@ -360,13 +353,8 @@ class InboxStore:
     def _keep_failed(self, entry: Entry, reason: str, at: datetime, retries: Retries) -> None:
         with self._database.transaction() as db, self._database.hurried(db, _WAIT):
             known: Sequence[Any] = self._sql.known.run(db, place(entry)).fetchall()
-            due_at = retries.due_at(known[0][2] + 1 if known else 1, at=at)
-            values = {
-                **all_values(entry),
-                "of_reason": reason,
-                "due": optional_microseconds(due_at),
-                "at": to_microseconds(at),
-            }
+            due = optional_microseconds(retries.due_at(known[0][2] + 1 if known else 1, at=at))
+            values = {**all_values(entry), "of_reason": reason, "due": due, "at": to_microseconds(at)}
             self._sql.keep_failed.run(db, values)
 
     def _take(
