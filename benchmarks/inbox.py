@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import resource
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +17,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Column, Connection, MetaData, String, Table, insert
 
-from harness import Line, counted, judged
+from harness import Line, counted, judged, rounds
+from rates import pay, program
 from tppkit.callbacks import (
     CallbackAddress,
     CallbackKey,
@@ -39,6 +42,7 @@ RECEIVER = CallbackReceiver(
     keys=[CallbackKey("live", SERVICE.public_key())],
 )
 BATCH, BATCHES = 100, 12
+CONNECTIONS, HTTP_CALLBACKS, HTTP_ROUNDS, HTTP_S = 16, 600, 15, 12.0
 CALLBACKS = 1_000_000
 PAYMENTS = Table("payments", MetaData(), Column("token", String), Column("request_id", String))
 PAY = insert(PAYMENTS)
@@ -86,6 +90,25 @@ def receiving_once() -> Iterator[Line]:
         ours.close()
         theirs.close()
     yield judged("inbox, handle, SQLite", ratios, what="of the same statements by hand", limit=1.5)
+
+
+def receiving_over_http() -> Iterator[Line]:
+    """Callbacks through uvicorn, FastAPI, the gate and the inbox, each with a row and its synced commit, against an empty handler."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
+        theirs, ours = (running.enter_context(program("receiver.py", kind, folder)) for kind in ("empty", "inbox"))
+        ratios, number = [], 0
+        for _ in rounds(HTTP_ROUNDS + 1, within_s=HTTP_S):
+            messages = [as_bytes(delivery(number := number + 1)) for _ in range(HTTP_CALLBACKS)]
+            reference, rate = (asyncio.run(pay(port, None, CONNECTIONS, messages)) for port in (theirs, ours))
+            ratios.append(rate / reference)
+    yield judged("callbacks by HTTP, 16 connections", ratios[1:], what="of an empty handler", limit=0.25, at_least=True)
+
+
+def as_bytes(received: ReceivedCallback) -> bytes:
+    """A request as it is sent."""
+    headers = ("Host", "tpp.example"), ("Content-Length", str(len(received.body))), *received.headers
+    lines = [f"POST {received.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
+    return "\r\n".join(lines).encode() + received.body
 
 
 def apply(callback: VerifiedCallback, db: Connection) -> None:

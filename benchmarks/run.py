@@ -19,7 +19,7 @@ from certificates import judging, reading
 from diagnose import diagnosing, diagnosing_pairs
 from files import entering
 from harness import Line, against
-from inbox import receiving_once, remembering
+from inbox import receiving_once, receiving_over_http, remembering
 from rates import serving
 from sandbox import paying
 from seals import sealing
@@ -44,7 +44,8 @@ def run(command: list[str]) -> None:
 
 
 BENCH = (
-    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, serving, entering, starting,
+    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, entering,
+    starting,
 )  # fmt: skip
 SOAK = (paying, asking, diagnosing_pairs, partial(serving, turns=25, longer=10), remembering)
 

@@ -1,12 +1,13 @@
 """Kill a process that receives entries in many threads, again and again, and count what took effect.
 
-Arguments: address of the database, kills, seed. Each life is a process of its own that handles entries, or accepts and works them, and
-writes the number of each that it acknowledges to a pipe. The last life is not killed. Prints as JSON the acknowledged numbers and the
-effects in their order.
+Arguments: address of the database, kills, seed, and `threads` or `tasks`, which share commits of SQLite. Each life is a process of its
+own that handles entries, or accepts and works them, and writes the number of each that it acknowledges to a pipe. The last life is
+not killed. Prints as JSON the acknowledged numbers and the effects in their order.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -21,6 +22,7 @@ from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, insert, select
+from sqlalchemy.util import greenlet_spawn
 
 from tppkit._clock import utc_now
 from tppkit.errors import InboxError
@@ -51,13 +53,13 @@ def opened(url: str) -> InboxStore:
     return store
 
 
-def live(url: str, first: int, seed: int, pipe: int, *, finish: bool) -> None:
+def live(url: str, first: int, seed: int, pipe: int, *, tasks: bool, finish: bool) -> None:
     """Deliver all entries up to a number in a random order, those of the last life that may be lost among them, and work."""
     store, chance = opened(url), random.Random(seed)
     numbers = list(range(first + NEW)) if finish else list(range(max(0, first - NEW), first + NEW))
     chance.shuffle(numbers)
 
-    def deliver(number: int) -> None:
+    def deliver(number: int, store: InboxStore = store) -> None:
         with suppress(InboxError):  # the sender repeats it
             if number % 3:
                 store.handle(entry(number), apply, at=utc_now())
@@ -65,14 +67,20 @@ def live(url: str, first: int, seed: int, pipe: int, *, finish: bool) -> None:
                 store.accept(entry(number))
             os.write(pipe, b"%d\n" % number)
 
-    def work(_: int) -> None:
+    def work(_: int, store: InboxStore = store) -> None:
         for _ in range(10):
             with suppress(InboxError):
                 store.work("kills", apply, at=utc_now(), limit=5, lease=LEASE, retries=RETRIES)
 
+    async def run_tasks() -> None:
+        shared = store.for_tasks()
+        await asyncio.gather(*(greenlet_spawn(call, number, shared) for call, number in calls))
+
+    calls = [(work if n % 8 == 7 else deliver, number) for n, number in enumerate(numbers * 2)]
+    if tasks:
+        asyncio.run(run_tasks())
     with ThreadPoolExecutor(THREADS) as threads:
-        jobs = [threads.submit(work if n % 8 == 7 else deliver, number) for n, number in enumerate(numbers * 2)]
-        for job in jobs:
+        for job in [] if tasks else [threads.submit(call, number) for call, number in calls]:
             job.result()
     if finish:
         time.sleep(2 * LEASE.total_seconds())
@@ -86,7 +94,7 @@ def live(url: str, first: int, seed: int, pipe: int, *, finish: bool) -> None:
 
 
 def main() -> None:
-    url, kills, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    url, kills, seed, tasks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "tasks"
     opened(url).close()
     chance, acknowledged = random.Random(seed), list[int]()
     for number in range(kills + 1):
@@ -95,7 +103,7 @@ def main() -> None:
         if child == 0:
             code = 1
             try:
-                live(url, number * NEW, seed + number, write, finish=finish)
+                live(url, number * NEW, seed + number, write, tasks=tasks, finish=finish)
                 code = 0
             finally:
                 sys.stderr.flush()

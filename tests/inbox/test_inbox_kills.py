@@ -16,16 +16,16 @@ KILLS = os.environ.get("CRASH_KILLS", "3")
 SEED = "16"
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(("kind", "how"), [("sqlite", "threads"), ("sqlite", "tasks"), ("postgresql", "threads")])
 def test_each_entry_takes_effect_once_however_often_its_receiver_is_killed(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, how: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path}/killed.sqlite"
     if kind == "postgresql":
         url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
     script = str(Path(__file__).with_name("inbox_lives.py"))
     done = subprocess.run(
-        [sys.executable, script, url, KILLS, SEED], capture_output=True, text=True, timeout=900, check=False
+        [sys.executable, script, url, KILLS, SEED, how], capture_output=True, text=True, timeout=900, check=False
     )
     assert (done.stderr, done.returncode) == ("", 0)
     found = json.loads(done.stdout)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tppkit.callbacks.entries import Admitted, CallbackEntries
@@ -25,8 +24,7 @@ from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
-from tppkit.inbox import Entry, Failure
-from tppkit.inbox import Outcome as EntryOutcome
+from tppkit.inbox import Entry, Failure, Outcome, Worked
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
@@ -35,32 +33,6 @@ if TYPE_CHECKING:
 Handler = Callable[[VerifiedCallback, Any], object]
 Transaction = Callable[[], AbstractContextManager[Any]]
 _UNREADABLE = "CallbackRejected [callback.unreadable]"
-
-
-class Outcome(StrEnum):
-    """The result of receiving or working a callback.
-
-    Attributes:
-        STORED: it is new and waits for a worker.
-        APPLIED: it took effect now.
-        REPEATED: it was stored or handled before.
-        STALE: the same or a newer version was applied before; it is done without effect.
-        VERSION_CONFLICT: the same version was applied before with other content; it is done without effect.
-        BUSY: another worker or delivery has it; the service should repeat it.
-        FAILED: its handler failed. Only workers return it; elsewhere the handler's exception is raised.
-        LOGIN: a login GET: no handler gets it and it is not stored. Answer it with a `LoginRequest`.
-        UNREADABLE: the signature is valid, the body does not fit the address. Kept as failed until it is released or discarded.
-    """
-
-    STORED = "stored"
-    APPLIED = "applied"
-    REPEATED = "repeated"
-    STALE = "stale"
-    VERSION_CONFLICT = "version-conflict"
-    BUSY = "busy"
-    FAILED = "failed"
-    LOGIN = "login"
-    UNREADABLE = "unreadable"
 
 
 class Receipt(NamedTuple):
@@ -80,18 +52,6 @@ class Receipt(NamedTuple):
     def acknowledged(self) -> bool:
         """Whether to answer 200; else answer 503, so that the service repeats it: it did not take effect yet."""
         return self.outcome is not Outcome.BUSY
-
-
-class Worked(NamedTuple):
-    """The result for a stored callback.
-
-    Attributes:
-        entry: the callback as it was stored; `name` is its requestid.
-        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY if another worker or delivery has it or its record.
-    """
-
-    entry: Entry
-    outcome: Outcome
 
 
 class Inbox:
@@ -226,11 +186,10 @@ class Inbox:
             InboxError: `inbox.unavailable`, before anything was done.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
-        worked = self._store.work(
+        return self._store.work(
             self._entries.source, self.worker(handler), at=at, limit=limit, lease=self._settings.lease,
             retries=self._settings.retries, version_of=self._entries.version_of,
         )  # fmt: skip
-        return [Worked(one.entry, Outcome(one.outcome)) for one in worked]
 
     def worker(self, handler: Handler) -> EntryHandler:
         """Return a handler of entries, for `tppkit inbox work --handler`, from a handler of callbacks."""
@@ -281,7 +240,7 @@ class Inbox:
         if fault is None:
             return None
         outcome = self._store.accept_failed(entry, _UNREADABLE)
-        if outcome is EntryOutcome.FAILED:
+        if outcome is Outcome.FAILED:
             return Receipt(Outcome.UNREADABLE, callback, fault)
         return _receipt(outcome, admitted)
 
@@ -303,15 +262,15 @@ class EntryHandler:
         require_over(self._handler(self._entries.restore(entry), connection))
 
 
-def _receipt(outcome: EntryOutcome, admitted: Admitted) -> Receipt:
+def _receipt(outcome: Outcome, admitted: Admitted) -> Receipt:
     """Return the receipt.
 
     Raises:
         CallbackRejected: `callback.request-id-reused`.
     """
-    if outcome is EntryOutcome.CONFLICT:
+    if outcome is Outcome.CONFLICT:
         raise CallbackRejected(
             "callback.request-id-reused",
             f"the requestid {admitted.entry.name} came before to the same address with other signed bytes",
         )
-    return Receipt(Outcome(outcome), admitted.callback, admitted.fault)
+    return Receipt(outcome, admitted.callback, admitted.fault)

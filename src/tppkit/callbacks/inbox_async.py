@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.handlers import own_cancellation, require_over
-from tppkit.callbacks.inbox import Inbox, Receipt, Worked
+from tppkit.callbacks.inbox import Inbox, Receipt
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import ConfigurationError
+from tppkit.inbox import Worked
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
@@ -27,11 +28,11 @@ T = TypeVar("T")
 
 
 class AsyncInbox:
-    """Receives callbacks into a store on an engine for asyncio.
+    """Receives callbacks into a store on an engine for asyncio, or into SQLite, whose commits its tasks share.
 
     Args:
         receiver: the addresses and keys.
-        store: an `InboxStore(async_engine)`.
+        store: an `InboxStore(async_engine)`, or `InboxStore("sqlite:///tpp.sqlite")`, whose handlers get SQLAlchemy's `Connection`.
         settings: retention, retries and others.
 
     Attributes:
@@ -52,7 +53,7 @@ class AsyncInbox:
             from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
         except ImportError as e:
             raise missing_extra("sqlalchemy", e) from e
-        self.receiver, self.inbox = receiver, Inbox(receiver, store, settings=settings)
+        self.receiver, self.inbox = receiver, Inbox(receiver, store.for_tasks(), settings=settings)
         self._spawn, self._await = util.greenlet_spawn, util.await_only
         self._wrap: Callable[[Any], Any] = lambda connection: connection
         if store.engine.dialect.is_async:

@@ -51,26 +51,31 @@ def failed(database: str, prefix: str, source: str | None, as_json: bool) -> int
     return DOES_NOT_HOLD if found else HOLDS
 
 
-@inbox.command()
-@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@_database_options
-def release(keys: tuple[str, ...], database: str, prefix: str, source: str | None, as_json: bool) -> int:
-    """Make failed entries due now. Exit 1 if one is not failed.
+def _changing(name: str, what: str, summary: str) -> None:
+    @inbox.command(name, help=f"{summary} Exit 1 if one is not failed.\n\nKEY: as `tppkit inbox failed` prints it.")
+    @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+    @_database_options
+    def change(keys: tuple[str, ...], database: str, prefix: str, source: str | None, as_json: bool) -> int:
+        done: list[str] = []
+        with _opened(database, prefix) as store:
+            for key in keys:
+                found = [
+                    failure for one in _sources(store, source) if (failure := store.find_failed(one, key)) is not None
+                ]
+                changed = [getattr(store, name)(failure, at=utc_now()) for failure in found]
+                if changed and all(changed):
+                    done.append(key)
+                else:
+                    say(f"error: no failed entry has the key {printable(key)}")
+        if as_json:
+            print_json({what: done, "not_failed": [key for key in keys if key not in done]})
+        for key in done if not as_json else ():
+            click.echo(printable(f"{what}  {key}"))
+        return HOLDS if len(done) == len(keys) else DOES_NOT_HOLD
 
-    KEY: as `tppkit inbox failed` prints it.
-    """
-    return _change("released", keys, database, prefix, source, as_json=as_json)
 
-
-@inbox.command()
-@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@_database_options
-def discard(keys: tuple[str, ...], database: str, prefix: str, source: str | None, as_json: bool) -> int:
-    """Mark failed entries as done without effect, and delete their content. Exit 1 if one is not failed.
-
-    KEY: as `tppkit inbox failed` prints it.
-    """
-    return _change("discarded", keys, database, prefix, source, as_json=as_json)
+_changing("release", "released", "Make failed entries due now.")
+_changing("discard", "discarded", "Mark failed entries as done without effect, and delete their content.")
 
 
 @inbox.command()
@@ -105,24 +110,6 @@ def work(handler: str, database: str, prefix: str, source: str | None, as_json: 
     if as_json:
         print_json(done)
     return DOES_NOT_HOLD if any(one["outcome"] == Outcome.FAILED for one in done) else HOLDS
-
-
-def _change(what: str, keys: tuple[str, ...], database: str, prefix: str, source: str | None, *, as_json: bool) -> int:
-    done: list[str] = []
-    with _opened(database, prefix) as store:
-        change = store.release if what == "released" else store.discard
-        for key in keys:
-            found = [failure for one in _sources(store, source) if (failure := store.find_failed(one, key)) is not None]
-            changed = [change(failure, at=utc_now()) for failure in found]
-            if changed and all(changed):
-                done.append(key)
-            else:
-                say(f"error: no failed entry has the key {printable(key)}")
-    if as_json:
-        print_json({what: done, "not_failed": [key for key in keys if key not in done]})
-    for key in done if not as_json else ():
-        click.echo(printable(f"{what}  {key}"))
-    return HOLDS if len(done) == len(keys) else DOES_NOT_HOLD
 
 
 @contextmanager

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 from tppkit._extras import missing_extra
-from tppkit._files import is_still_there, make_private, require_database, require_wait
 from tppkit.errors import ConfigurationError, InboxError, TppkitError
 
 try:
-    from sqlalchemy import Connection, Engine, MetaData, QueuePool, create_engine, event, inspect, make_url
+    from sqlalchemy import Connection, Engine, MetaData, inspect
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
+    from tppkit.inbox.engine import close_at_fork, require_dialect
     from tppkit.inbox.statements import LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
-DIALECTS = ("sqlite", "postgresql")
 _ENDED, _ABORTED, _RAISED = ("25P01", "3B001"), "25P02", "P0001"
 _SAID = (
     "no such savepoint",
@@ -56,10 +52,11 @@ class DriverConnection:
     Args:
         connection: the driver's connection.
         dialect: of SQLAlchemy, for this driver.
+        owner: SQLAlchemy's connection, if it has one; when that is closed, others may have the driver's.
     """
 
-    def __init__(self, connection: Any, dialect: Any) -> None:
-        self._connection, self.dialect = connection, dialect
+    def __init__(self, connection: Any, dialect: Any, *, owner: Connection | None = None) -> None:
+        self._connection, self._owner, self.dialect = connection, owner, dialect
 
     def get_execution_options(self) -> dict[str, Any]:
         """Return no options."""
@@ -70,82 +67,17 @@ class DriverConnection:
 
         Raises:
             DBAPIError: the driver's error is its `orig`.
+            ResourceClosedError: the owner is closed.
         """
+        if self._owner is not None and self._owner.closed:
+            raise ResourceClosedError("the connection is closed")
         try:
             cursor = self._connection.cursor()
-            if self.dialect.name == "sqlite":
-                cursor.row_factory = None  # the connection may make dictionaries
+            # The connection may make dictionaries.
+            cursor.row_factory = None if self.dialect.name == "sqlite" else lambda _: tuple
             return cursor.execute(sql, values) if values else cursor.execute(sql)
         except Exception as e:
             raise DBAPIError(None, None, e) from e
-
-
-def make_engine(url: str, wait_s: float) -> Engine:
-    """Make the engine of an inbox.
-
-    A SQLite file gets one connection, so that threads wait for each other in the pool and not for the file's lock.
-
-    Args:
-        url: a SQLAlchemy address. A SQLite file that does not exist is made for its owner alone.
-        wait_s: how long to wait for other threads and processes, in seconds.
-
-    Raises:
-        ConfigurationError: `inbox.setting`, `inbox.sqlite`, `inbox.dialect`, `extra.missing`.
-        InboxError: `inbox.unavailable`.
-    """
-    wait_s = require_wait(wait_s, code="inbox.setting")
-    try:
-        parsed = make_url(url)
-    except SQLAlchemyError as e:
-        raise ConfigurationError("inbox.setting", "the inbox's database is no SQLAlchemy address") from e
-    _require_dialect(parsed.get_backend_name())
-    try:
-        if parsed.get_backend_name() == "sqlite":
-            return _make_sqlite_engine(url, require_database(parsed.database or "", code="inbox.sqlite"), wait_s)
-        return create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s)
-    except ImportError as e:
-        raise missing_extra("postgres", e) from e
-    except OSError as e:
-        raise InboxError("inbox.unavailable", f"the inbox's file cannot be made: {e.strerror}") from e
-
-
-def _make_sqlite_engine(url: str, file: Path, wait_s: float) -> Engine:
-    identity = make_private(file)
-    engine = _one_connection(url, wait_s, {"timeout": wait_s})
-
-    def require_there(*_: Any) -> None:
-        if not is_still_there(file, identity):
-            raise InboxError("inbox.unavailable", "the inbox's SQLite file was moved, replaced or deleted")
-
-    event.listen(engine, "do_connect", require_there)  # SQLite would make a new one, which others could read
-
-    @event.listens_for(engine, "connect")
-    def connect(connection: Any, record: Any) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA temp_store=MEMORY")  # what savepoints keep; it may hold personal data
-
-    @event.listens_for(engine, "checkout")
-    def checkout(connection: Any, record: Any, proxy: Any) -> None:
-        try:
-            require_there()
-        except InboxError:
-            record.invalidate()
-            raise
-
-    return engine
-
-
-def make_memory_engine(wait_s: float) -> Engine:
-    """Make an engine for a SQLite database in memory, which all threads share."""
-    return _one_connection("sqlite://", wait_s, {"check_same_thread": False})
-
-
-def _one_connection(url: str, wait_s: float, arguments: dict[str, Any]) -> Engine:
-    return create_engine(
-        url, hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
-        connect_args=arguments,
-    )  # fmt: skip
 
 
 class Database:
@@ -160,12 +92,12 @@ class Database:
     """
 
     def __init__(self, engine: Engine, *, forks: bool = True) -> None:
-        _require_dialect(engine.dialect.name)
+        require_dialect(engine.dialect.name)
         self.is_sqlite = engine.dialect.name == "sqlite"
         # In READ COMMITTED two transactions that meet wait for each other; at stricter levels one would be given up.
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         if forks:
-            _FORKED.add(self)
+            close_at_fork(self.engine)
 
     def create_tables(self, metadata: MetaData) -> None:
         """Create the tables that are absent.
@@ -223,8 +155,8 @@ class Database:
                     pooled.invalidate()
 
     @contextmanager
-    def hurried(self, db: Any, wait: timedelta) -> Iterator[None]:
-        """Limit how long the statements of the body wait for locks; handlers that hang hold some.
+    def hurried(self, db: Any, wait: timedelta) -> Iterator[Any]:
+        """Give what executes the statements of the body, and limit how long they wait for locks; handlers that hang hold some.
 
         Args:
             db: the connection, in a transaction of the inbox.
@@ -233,9 +165,18 @@ class Database:
         limited = (
             not self.is_sqlite and LIMIT_WAIT.run(db, {"wait": f"{wait // timedelta(milliseconds=1)}ms"}).fetchall()
         )
-        yield
+        yield self.quick(db)
         if limited:
             UNLIMIT_WAIT.run(db, {})
+
+    def quick(self, db: Any) -> Any:
+        """Return what executes statements in a transaction of the inbox.
+
+        For SQLite that is the driver: SQLAlchemy's part of a statement takes longer than SQLite's.
+        """
+        if not self.is_sqlite or db.dialect.is_async or db.get_execution_options().get("schema_translate_map"):
+            return db
+        return DriverConnection(_driver_of(db), db.dialect, owner=db)
 
     def of_caller(self, within: Any) -> Any:
         """Return what executes statements in the transaction of a caller.
@@ -368,28 +309,3 @@ def _require_transaction(driver: Any, *, is_sqlite: bool) -> None:
             "inbox.no-transaction",
             "the connection commits each statement by itself, so the done mark would be committed before the effect",
         )
-
-
-def _require_dialect(name: str) -> None:
-    if name not in DIALECTS:
-        raise ConfigurationError("inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(DIALECTS)}")
-
-
-# Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would count on locks that only the
-# parent has.
-_FORKED = WeakSet[Database]()
-
-
-def _before_fork() -> None:
-    for database in list(_FORKED):
-        if database.is_sqlite:
-            with suppress(SQLAlchemyError):
-                database.engine.dispose()
-
-
-def _in_child() -> None:
-    for database in list(_FORKED):
-        database.engine.dispose(close=False)
-
-
-os.register_at_fork(before=_before_fork, after_in_child=_in_child)

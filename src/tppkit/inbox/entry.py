@@ -32,9 +32,12 @@ class Outcome(StrEnum):
         REPEATED: it was stored or handled before.
         STALE: the same or a newer version was applied before; it is done without effect.
         VERSION_CONFLICT: the same version was applied before with other content; it is done without effect.
-        BUSY: another worker or delivery has it.
+        BUSY: another worker or delivery has it; the sender should repeat it.
         FAILED: its handler failed; workers return this, deliveries raise what the handler raised.
-        CONFLICT: its key was used for other content.
+        CONFLICT: its key was used for other content; receivers of callbacks raise `callback.request-id-reused` instead.
+        LOGIN: a login GET, which only receivers of callbacks return: no handler gets it and it is not stored. Answer it with a
+            `LoginRequest`.
+        UNREADABLE: its signature is valid, but its content cannot be read. Kept as failed until it is released or discarded.
     """
 
     STORED = "stored"
@@ -45,6 +48,8 @@ class Outcome(StrEnum):
     BUSY = "busy"
     FAILED = "failed"
     CONFLICT = "conflict"
+    LOGIN = "login"
+    UNREADABLE = "unreadable"
 
 
 class Version(NamedTuple):
@@ -87,8 +92,8 @@ class Worked(NamedTuple):
     """An entry that a worker has taken.
 
     Attributes:
-        entry: the entry.
-        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED or BUSY.
+        entry: the entry; the `name` of a callback is its requestid.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY if another worker or delivery has it or its record.
     """
 
     entry: Entry

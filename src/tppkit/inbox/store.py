@@ -12,20 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import ConfigurationError, InboxError
-from tppkit.inbox.database import (
-    Database,
-    EffectFailed,
-    have_effect,
-    is_held,
-    make_engine,
-    make_memory_engine,
-    unavailable,
-)
+from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held, unavailable
+from tppkit.inbox.engine import make_engine, make_memory_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Version, Worked
 from tppkit.inbox.rows import (
     WIDTH,
@@ -93,6 +87,16 @@ class InboxStore:
         """
         self._database.create_tables(self._sql.metadata)
 
+    def for_tasks(self) -> InboxStore:
+        """Return the store as tasks of an event loop use it: on SQLite without an engine for asyncio, they share commits."""
+        if self.engine.dialect.name != "sqlite" or self.engine.dialect.is_async:
+            return self
+        from tppkit.inbox.shared import SharedDatabase  # needs greenlet
+
+        store = copy(self)
+        store._database = SharedDatabase(self.engine, forks=False)
+        return store
+
     def close(self) -> None:
         """Close the connections that are not in use; the next call opens new ones."""
         self.engine.dispose()
@@ -100,10 +104,10 @@ class InboxStore:
     def accept(self, entry: Entry) -> Outcome:
         """Store an entry for `work`: STORED, REPEATED or CONFLICT."""
         values = {**all_values(entry), "due": to_microseconds(entry.received_at)}
-        with self._database.transaction() as db, self._database.hurried(db, _WAIT):
-            if self._sql.add.run(db, values).fetchall():
+        with self._database.transaction() as db, self._database.hurried(db, _WAIT) as quick:
+            if self._sql.add.run(quick, values).fetchall():
                 return Outcome.STORED
-            outcome = self._known(db, entry)[1]
+            outcome = self._known(quick, entry)[1]
             return Outcome.REPEATED if outcome is Outcome.BUSY else outcome
 
     def accept_failed(self, entry: Entry, reason: str) -> Outcome:
@@ -138,10 +142,10 @@ class InboxStore:
         at = as_utc(at)
         try:
             with self._database.transaction() as db:
-                with self._database.hurried(db, _WAIT):
-                    outcome = self._once(db, entry, at)
+                with self._database.hurried(db, _WAIT) as quick:
+                    outcome = self._once(quick, entry, at)
                 if outcome is Outcome.APPLIED:
-                    have_effect(db, lambda: handler(entry, db))
+                    have_effect(quick, lambda: handler(entry, db))
             return outcome
         except EffectFailed as e:
             failed = e
@@ -246,12 +250,12 @@ class InboxStore:
 
         try:
             with self._database.transaction() as db:
-                with self._database.hurried(db, _WORKERS_WAIT):
-                    if not self._sql.finish.run(db, {**claim(one), "at": to_microseconds(at)}).fetchall():
+                with self._database.hurried(db, _WORKERS_WAIT) as quick:
+                    if not self._sql.finish.run(quick, {**claim(one), "at": to_microseconds(at)}).fetchall():
                         return Worked(entry, Outcome.BUSY)  # the lease ended and another worker has it
-                    outcome = self._advance(db, entry, at)
+                    outcome = self._advance(quick, entry, at)
                 if outcome is Outcome.APPLIED:
-                    have_effect(db, effect)
+                    have_effect(quick, effect)
             return Worked(entry, outcome)
         except EffectFailed as e:
             return Worked(entry, self._fail(one, e.reason, at, retries))
@@ -349,13 +353,8 @@ class InboxStore:
     def _keep_failed(self, entry: Entry, reason: str, at: datetime, retries: Retries) -> None:
         with self._database.transaction() as db, self._database.hurried(db, _WAIT):
             known: Sequence[Any] = self._sql.known.run(db, place(entry)).fetchall()
-            due_at = retries.due_at(known[0][2] + 1 if known else 1, at=at)
-            values = {
-                **all_values(entry),
-                "of_reason": reason,
-                "due": optional_microseconds(due_at),
-                "at": to_microseconds(at),
-            }
+            due = optional_microseconds(retries.due_at(known[0][2] + 1 if known else 1, at=at))
+            values = {**all_values(entry), "of_reason": reason, "due": due, "at": to_microseconds(at)}
             self._sql.keep_failed.run(db, values)
 
     def _take(

@@ -1,0 +1,121 @@
+"""The engines of an inbox: made from an address, safe in a file that is moved, and closed before a fork."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+from sqlalchemy import Engine, QueuePool, create_engine, event, make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from tppkit._extras import missing_extra
+from tppkit._files import is_still_there, make_private, require_database, require_wait
+from tppkit.errors import ConfigurationError, InboxError
+
+DIALECTS = ("sqlite", "postgresql")
+
+
+def make_engine(url: str, wait_s: float) -> Engine:
+    """Make the engine of an inbox.
+
+    A SQLite file gets one connection, so that threads wait for each other in the pool and not for the file's lock.
+
+    Args:
+        url: a SQLAlchemy address. A SQLite file that does not exist is made for its owner alone.
+        wait_s: how long to wait for other threads and processes, in seconds.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, `inbox.sqlite`, `inbox.dialect`, `extra.missing`.
+        InboxError: `inbox.unavailable`.
+    """
+    wait_s = require_wait(wait_s, code="inbox.setting")
+    try:
+        parsed = make_url(url)
+    except SQLAlchemyError as e:
+        raise ConfigurationError("inbox.setting", "the inbox's database is no SQLAlchemy address") from e
+    require_dialect(parsed.get_backend_name())
+    try:
+        if parsed.get_backend_name() == "sqlite":
+            return _make_sqlite_engine(url, require_database(parsed.database or "", code="inbox.sqlite"), wait_s)
+        return create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s)
+    except ImportError as e:
+        raise missing_extra("postgres", e) from e
+    except OSError as e:
+        raise InboxError("inbox.unavailable", f"the inbox's file cannot be made: {e.strerror}") from e
+
+
+def _make_sqlite_engine(url: str, file: Path, wait_s: float) -> Engine:
+    identity = make_private(file)
+    engine = _one_connection(url, wait_s, {"timeout": wait_s})
+
+    def require_there(*_: Any) -> None:
+        if not is_still_there(file, identity):
+            raise InboxError("inbox.unavailable", "the inbox's SQLite file was moved, replaced or deleted")
+
+    event.listen(engine, "do_connect", require_there)  # SQLite would make a new one, which others could read
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA temp_store=MEMORY")  # what savepoints keep; it may hold personal data
+
+    @event.listens_for(engine, "checkout")
+    def checkout(connection: Any, record: Any, proxy: Any) -> None:
+        try:
+            require_there()
+        except InboxError:
+            record.invalidate()
+            raise
+
+    return engine
+
+
+def make_memory_engine(wait_s: float) -> Engine:
+    """Make an engine for a SQLite database in memory, which all threads share."""
+    return _one_connection("sqlite://", wait_s, {"check_same_thread": False})
+
+
+def _one_connection(url: str, wait_s: float, arguments: dict[str, Any]) -> Engine:
+    return create_engine(
+        url, hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
+        connect_args=arguments,
+    )  # fmt: skip
+
+
+def require_dialect(name: str) -> None:
+    """Check that the inbox has SQL for a kind of database.
+
+    Raises:
+        ConfigurationError: `inbox.dialect`.
+    """
+    if name not in DIALECTS:
+        raise ConfigurationError("inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(DIALECTS)}")
+
+
+# Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would count on locks that only the
+# parent has.
+_FORKED = WeakSet[Engine]()
+
+
+def close_at_fork(engine: Engine) -> None:
+    """Have the connections that are not in use closed before each fork."""
+    _FORKED.add(engine)
+
+
+def _before_fork() -> None:
+    for engine in list(_FORKED):
+        if engine.dialect.name == "sqlite":
+            with suppress(SQLAlchemyError):
+                engine.dispose()
+
+
+def _in_child() -> None:
+    for engine in list(_FORKED):
+        engine.dispose(close=False)
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_in_child)

@@ -1,0 +1,113 @@
+"""Transactions of SQLite that tasks of an event loop share: there is one writer, and each commit waits for the disk.
+
+Tasks take turns, and each turn is a savepoint of the transaction. COMMIT runs in a thread, and so does BEGIN, which waits for other
+processes. The turns that are asked for meanwhile are committed together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from sqlalchemy import Connection
+from sqlalchemy.util import await_only
+
+from tppkit.errors import InboxError
+from tppkit.inbox.database import Database, EffectFailed, unavailable
+
+_SAVEPOINT, _RELEASE = "SAVEPOINT tppkit_turn", "RELEASE SAVEPOINT tppkit_turn"
+_ROLLBACK_TO = "ROLLBACK TO SAVEPOINT tppkit_turn"
+
+
+class _Group:
+    """The turns of one transaction.
+
+    Attributes:
+        opened: gives the connection when the transaction has begun.
+        committed: ends when it is committed.
+        turns: how many there were.
+        is_lost: a handler, or a full disk, ended the transaction.
+    """
+
+    committed: asyncio.Task[None]
+
+    def __init__(self) -> None:
+        self.opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        self.turns, self.is_lost = 0, False
+
+
+class SharedDatabase(Database):
+    """A SQLite database whose transactions are turns; for one event loop at a time, through SQLAlchemy's `greenlet_spawn`."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _turn: asyncio.Lock
+    _group: _Group | None
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A turn: undone if the body raises, else committed with others when this returns.
+
+        Raises:
+            InboxError: `inbox.unavailable`, also if another turn ended the transaction.
+            EffectFailed: the commit violates a deferred constraint, and no other turn can be the reason.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._turn, self._group = loop, asyncio.Lock(), None
+        await_only(self._turn.acquire())
+        try:
+            group = self._group or self._begin()
+            opened = group.opened
+            db: Connection = opened.result() if opened.done() else await_only(asyncio.shield(opened))
+            with unavailable(), self._savepoint(db, group):
+                yield db
+            group.turns += 1
+        finally:
+            self._turn.release()
+        await_only(asyncio.shield(group.committed))  # a task that is cancelled cancels no other's commit
+
+    def _begin(self) -> _Group:
+        self._group = group = _Group()
+        group.committed = asyncio.create_task(self._run(group, super().transaction()))
+        for future in (group.opened, group.committed):  # every task that waits for it may be cancelled
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return group
+
+    async def _run(self, group: _Group, whole: AbstractContextManager[Connection]) -> None:
+        try:
+            group.opened.set_result(await asyncio.to_thread(whole.__enter__))
+        except BaseException as e:
+            self._group = None
+            group.opened.set_exception(e)
+            raise
+        async with self._turn:  # behind all that were asked for so far
+            self._group = None
+            error: Exception | None = _lost() if group.is_lost else None
+            try:
+                await asyncio.to_thread(whole.__exit__, type(error) if error else None, error, None)
+            except EffectFailed as e:
+                error = _lost() if group.turns > 1 else e
+        if error is not None:
+            raise error
+
+    @contextmanager
+    def _savepoint(self, db: Connection, group: _Group) -> Iterator[None]:
+        if group.is_lost:
+            raise _lost()
+        quick = self.quick(db)
+        quick.exec_driver_sql(_SAVEPOINT)
+        try:
+            yield
+            quick.exec_driver_sql(_RELEASE)
+        except BaseException:
+            try:
+                quick.exec_driver_sql(_ROLLBACK_TO)
+                quick.exec_driver_sql(_RELEASE)
+            except Exception:  # noqa: BLE001  # whatever the reason, the transaction is not what it was
+                group.is_lost = True
+            raise
+
+
+def _lost() -> InboxError:
+    return InboxError("inbox.unavailable", "the transaction, which other callbacks shared, could not be committed")

@@ -1,0 +1,114 @@
+"""Connections of callers, and what an application has set on its database."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from inbox_cases import AT, DAY, SOURCE, apply, effects, entry, open_store, postgresql_address
+from psycopg.rows import dict_row
+from sqlalchemy import create_engine
+
+from tppkit.errors import InboxError
+from tppkit.inbox import Outcome
+from tppkit.inbox.store import InboxStore
+
+
+@pytest.fixture
+def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
+    return open_store("sqlite", tmp_path, request)
+
+
+@pytest.fixture
+def postgresql_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
+    return open_store("postgresql", tmp_path, request)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_connection_whose_rows_are_dictionaries_can_be_used(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    store = open_store(kind, tmp_path, request)
+    if kind == "sqlite":
+        connection: Any = sqlite3.connect(tmp_path / "inbox.sqlite")
+        connection.row_factory = lambda cursor, row: {column[0]: row[n] for n, column in enumerate(cursor.description)}
+    else:
+        address = store.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        connection = psycopg.connect(address, row_factory=dict_row)
+    with closing(connection):
+        outcomes = [store.once(entry("a", number=1), at=AT, within=connection) for _ in range(2)]
+        outcomes.append(store.once(entry("b", number=1), at=AT, within=connection))
+        connection.commit()
+    assert outcomes == [Outcome.APPLIED, Outcome.REPEATED, Outcome.STALE]
+
+
+def test_a_closed_connection_is_unavailable(sqlite_store: InboxStore, tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "inbox.sqlite")
+    connection.close()
+    with pytest.raises(InboxError, match="closed database"):
+        sqlite_store.once(entry("a"), at=AT, within=connection)
+
+
+@pytest.mark.parametrize(("end", "expected"), [("commit", Outcome.REPEATED), ("rollback", Outcome.APPLIED)])
+def test_a_second_delivery_waits_for_the_first_callers_transaction(
+    end: str, expected: Outcome, postgresql_store: InboxStore
+) -> None:
+    with postgresql_store.engine.connect() as first:
+        assert postgresql_store.once(entry("a"), at=AT, within=first) is Outcome.APPLIED
+        timer = threading.Timer(0.2, getattr(first, end))
+        timer.start()
+        assert postgresql_store.handle(entry("a"), apply, at=AT) is expected
+        timer.join()
+
+
+def test_a_limit_for_locks_that_the_application_set_stays(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    prefix = open_store("postgresql", tmp_path, request)._sql.entries.name.removesuffix("entries")
+    engine = create_engine(postgresql_address(request), connect_args={"options": "-c lock_timeout=7s"})
+    seen = list[Any]()
+    store = InboxStore(engine, prefix=prefix)
+    store.handle(entry("a"), lambda _, db: seen.append(db.exec_driver_sql("SHOW lock_timeout").scalar()), at=AT)
+    assert seen == ["7s"]
+    engine.dispose()
+
+
+def test_a_purge_passes_by_what_is_locked(postgresql_store: InboxStore) -> None:
+    for key in "ab":
+        postgresql_store.handle(entry(key), apply, at=AT)
+    table = postgresql_store._sql.entries.name
+    with postgresql_store.engine.begin() as other:
+        other.exec_driver_sql(f"SELECT 1 FROM {table} WHERE key = 'a' FOR UPDATE")
+        assert postgresql_store.purge(SOURCE, at=AT + 8 * DAY) == 1
+    assert postgresql_store.purge(SOURCE, at=AT + 8 * DAY) == 1
+
+
+def test_each_commit_waits_for_the_disk(sqlite_store: InboxStore) -> None:
+    with sqlite_store.engine.connect() as db:
+        found = [db.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
+    assert found == ["wal", 2]
+
+
+def test_a_file_of_the_application_keeps_its_mode_and_one_that_is_no_database_is_unavailable(tmp_path: Path) -> None:
+    for name, content in (("own", b""), ("text", b"no database " * 100)):
+        file = tmp_path / name
+        file.write_bytes(content)
+        file.chmod(0o640)
+        store = InboxStore(f"sqlite:///{file}")
+        if content:
+            with pytest.raises(InboxError, match="not a database"):
+                store.create_tables()
+        else:
+            store.create_tables()
+        store.close()
+        assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_translated_schema_is_the_handlers_too(sqlite_store: InboxStore) -> None:
+    engine = sqlite_store.engine.execution_options(schema_translate_map={None: "main"})
+    store = InboxStore(engine)
+    assert [store.handle(entry("a"), apply, at=AT) for _ in range(2)] == [Outcome.APPLIED, Outcome.REPEATED]
+    assert effects(sqlite_store) == ["a"]

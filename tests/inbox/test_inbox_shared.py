@@ -1,0 +1,144 @@
+"""Tasks that share transactions of SQLite: what one of them does to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inbox_cases import AT, SOURCE, apply, effects, entry, open_store
+from sqlalchemy import event
+from sqlalchemy.util import await_only, greenlet_spawn
+
+from tppkit.errors import InboxError
+from tppkit.inbox import Outcome
+from tppkit.inbox.store import InboxStore
+
+Handler = Callable[[Any, Any], object]
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
+    return open_store(request.param, tmp_path, request, wait_s=1)
+
+
+@pytest.fixture
+def file_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
+    return open_store("sqlite", tmp_path, request, wait_s=1)
+
+
+async def receive(store: InboxStore, keys: str, handler: Handler) -> list[Any]:
+    """Deliver at once; gives outcomes and exceptions."""
+    calls = [greenlet_spawn(store.handle, entry(key), handler, at=AT) for key in keys]
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+def at_b(act: Callable[[Any], object]) -> Handler:
+    """A handler that writes, and acts for the entry `b`."""
+
+    def handler(one: Any, db: Any) -> None:
+        apply(one, db)
+        if one.key == "b":
+            act(db)
+
+    return handler
+
+
+def test_tasks_commit_together_and_each_entry_takes_effect_once(file_store: InboxStore) -> None:
+    commits = list[object]()
+    event.listen(file_store.engine, "commit", commits.append)
+    shared = file_store.for_tasks()
+    outcomes = asyncio.run(receive(shared, "abcdabcd", apply))
+    assert sorted(outcomes) == [Outcome.APPLIED] * 4 + [Outcome.REPEATED] * 4
+    assert (sorted(effects(file_store)), len(commits)) == (list("abcd"), 1)
+    assert asyncio.run(receive(shared, "ae", apply)) == [Outcome.REPEATED, Outcome.APPLIED]  # in another event loop
+
+
+def test_a_handler_that_fails_undoes_only_what_is_its_own(store: InboxStore) -> None:
+    outcomes = asyncio.run(receive(store.for_tasks(), "abc", at_b(lambda _: {}["x"])))
+    assert [type(one) for one in outcomes] == [Outcome, KeyError, Outcome]
+    assert [(one.entry.key, one.reason) for one in store.failed(SOURCE)] == [("b", "KeyError")]
+    assert sorted(effects(store)) == ["a", "c"]
+
+
+ENDS: dict[str, Callable[[Any], object]] = {
+    "commit": lambda db: db.commit(),
+    "rollback": lambda db: db.rollback(),
+    "close": lambda db: db.close(),
+    "text": lambda db: db.exec_driver_sql("COMMIT"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_handler_that_ends_the_transaction_has_others_repeated(store: InboxStore, end: str) -> None:
+    shared = store.for_tasks()
+    first, ended, last = asyncio.run(receive(shared, "abc", at_b(ENDS[end])))
+    assert ended.code == "inbox.handler-committed"
+    assert {first.code, last.code} == {"inbox.unavailable"}
+    assert set(asyncio.run(receive(shared, "acd", apply))) <= {Outcome.APPLIED, Outcome.REPEATED}
+    assert [key for key in sorted(effects(store)) if key != "b"] == ["a", "c", "d"]
+
+
+def test_what_only_the_commit_rejects_is_the_failure_of_one_that_is_alone(file_store: InboxStore) -> None:
+    with file_store.engine.begin() as db:
+        db.exec_driver_sql("CREATE TABLE ordered (id INTEGER PRIMARY KEY)")
+        db.exec_driver_sql("CREATE TABLE paid (id INTEGER REFERENCES ordered DEFERRABLE INITIALLY DEFERRED)")
+    event.listen(file_store.engine, "connect", lambda db, _: db.execute("PRAGMA foreign_keys = ON"))
+    file_store.close()
+    shared = file_store.for_tasks()
+    pays = at_b(lambda db: db.exec_driver_sql("INSERT INTO paid VALUES (1)"))
+    assert {one.code for one in asyncio.run(receive(shared, "abc", pays))} == {"inbox.unavailable"}
+    assert [type(one).__name__ for one in asyncio.run(receive(shared, "b", pays))] == ["IntegrityError"]
+    assert [one.reason for one in file_store.failed(SOURCE)] == ["IntegrityError"]
+    assert asyncio.run(receive(shared, "ac", pays)) == [Outcome.APPLIED] * 2
+
+
+def test_a_task_that_is_cancelled_leaves_nothing_and_stops_no_other(store: InboxStore) -> None:
+    shared = store.for_tasks()
+
+    async def cancel() -> Any:
+        begun = asyncio.Event()
+
+        def hangs(one: Any, db: Any) -> None:
+            apply(one, db)
+            begun.set()
+            await_only(asyncio.sleep(60))
+
+        task = asyncio.create_task(greenlet_spawn(shared.handle, entry("a"), hangs, at=AT))
+        others = asyncio.create_task(receive(shared, "bcd", apply))
+        await begun.wait()
+        others_end = asyncio.wait([others], timeout=0.1)
+        assert not (await others_end)[0]  # they wait for their turn
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await others
+
+    assert asyncio.run(cancel()) == [Outcome.APPLIED] * 3
+    assert (store.failed(SOURCE), sorted(effects(store))) == ([], ["b", "c", "d"])
+
+
+def test_a_file_that_another_program_locks_does_not_block_the_event_loop(
+    file_store: InboxStore, tmp_path: Path
+) -> None:
+    shared = file_store.for_tasks()
+
+    async def meet() -> tuple[Any, int]:
+        call, turns = asyncio.create_task(receive(shared, "a", apply)), 0
+        while not call.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        return call.result()[0], turns
+
+    with closing(sqlite3.connect(tmp_path / "inbox.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        error, turns = asyncio.run(meet())
+        assert isinstance(error, InboxError)
+        assert "database is locked" in str(error)
+        assert turns > 20
+        other.execute("ROLLBACK")
+    assert asyncio.run(receive(shared, "a", apply)) == [Outcome.APPLIED]
