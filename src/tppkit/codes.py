@@ -1613,6 +1613,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the text begins as none of the known codes, or not as the one that was asked for",
             "give a LOGIN: code, a TX: code or a scan link",
         ),
+        "query.after": Code(
+            "a page of transactions should begin after one that the account does not have",
+            "follow the link to the next page as the bank gave it",
+        ),
         "query.duplicate": Code(
             "the query names a parameter more than once",
             "send each query parameter once",

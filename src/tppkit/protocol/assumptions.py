@@ -198,6 +198,16 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "sandbox.psd2.payments",
     ),
     Assumption(
+        "bank-zone", "psd2", "the time zone of the bank's days",
+        "Europe/Vilnius, for booking dates, limits per day and the 180 days of a consent", "the account holder's bank is in Lithuania",
+        "sandbox.bank.zone.BANK_ZONE",
+    ),
+    Assumption(
+        "available-balance", "psd2", "when a payment lowers the balance, and when funds are checked",
+        "both at execution: what is pending reserves nothing, and a payment without funds at its execution is RJCT",
+        "section 3 has one balance, interimAvailable, and moves into RJCT beside those of the customer", "sandbox.bank.ledger",
+    ),
+    Assumption(
         "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",
         "they need not be; the sandbox takes TPP-Redirect-URI from the request as it came: https, or http on loopback",
         "section 4 lists only Digest, X-Request-ID and the target", "seals.profiles.PSD2_V1",

@@ -23,6 +23,8 @@ from tppkit._files import PRIVATE, as_path, write_new
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
+from tppkit.sandbox.bank import customers, ledger
+from tppkit.sandbox.bank.seed import seed_bank
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import SandboxClock
@@ -56,7 +58,7 @@ class SandboxSettings:
         port: of the PSD2 host; the approval host is on the next, control on the third after; 0 takes free ports.
         strict: refuse bad client certificates in the TLS handshake; else the application answers 401 with the reason.
         database: a SQLAlchemy address; absent: a SQLite file in `directory`.
-        seed: the same ids again; absent: the machine's randomness.
+        seed: the same ids and transactions again; absent: the machine's randomness for ids.
         rules: what this bank has decided.
         profile: the dialect of seals that is taken.
         public_url: where clients find the PSD2 host (https) or the approval pages (http); the other is on the port beside it.
@@ -146,10 +148,12 @@ class Sandbox:
             )
             self.evidence = Evidence(self.archive, shared)
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
-            self.database = Database(url, shared, CLOCK_TABLES, *(cell.tables for cell in cells.values()))
+            bank = customers.TABLES, ledger.TABLES
+            self.database = Database(url, shared, CLOCK_TABLES, *bank, *(cell.tables for cell in cells.values()))
             self.database.run_at_start(self.evidence.require_own)
             latest = max(self.database.run_at_start(cell.latest_time) for cell in cells.values())
             self.clock = SandboxClock(self.database, latest=latest, base=base_clock)
+            self.database.run_at_start(partial(seed_bank, seed=settings.seed or 0, at=self.clock.now()))
             services = Services(self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed))
             self.hosts = {name: cell.host(services) for name, cell in cells.items()}
             self.pages = Starlette(routes=[route for cell in cells.values() for route in cell.pages(services)])
