@@ -16,6 +16,10 @@ class Code(NamedTuple):
 
 CODES: Mapping[str, Code] = MappingProxyType(
     {
+        "account.unfit": Code(
+            "the customer may not use this account for the payment, or debtorAccount names another account",
+            "choose an account that GET /customers of the control host lists for the customer",
+        ),
         "answer.after-lost": Code(
             "the request was refused after an earlier attempt of it got no answer, or a 503 without a code, as gateways send it",
             "repeat it with the same X-Request-ID, or ask for its status; an earlier attempt may have been carried out",
@@ -1216,6 +1220,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "path.weak-signature": Code(
             "a certificate of the chain is signed with a weak or unknown algorithm",
             "have the certificate reissued with SHA-256 or better",
+        ),
+        "payment.decided": Code(
+            "the customer cannot decide a payment that is approved, rejected or cancelled already",
+            "initiate a new payment",
         ),
         "payment.not-cancellable": Code(
             "the payment can no longer be cancelled",

@@ -25,9 +25,11 @@ class TransactionStatus(StrEnum):
 class Trigger(StrEnum):
     """What moves a payment."""
 
+    STARTED = "started"
     APPROVED = "approved"
     DECLINED = "declined"
     EXECUTED = "executed"
+    FAILED = "failed"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
 
@@ -42,7 +44,13 @@ PAYMENT: Machine[TransactionStatus, Trigger] = Machine(
             (TransactionStatus.RCVD, Trigger.DECLINED): TransactionStatus.RJCT,
             (TransactionStatus.RCVD, Trigger.EXPIRED): TransactionStatus.RJCT,
             (TransactionStatus.RCVD, Trigger.CANCELLED): TransactionStatus.CANC,
+            (TransactionStatus.RCVD, Trigger.STARTED): TransactionStatus.ACTC,
+            (TransactionStatus.ACTC, Trigger.APPROVED): TransactionStatus.ACSP,
+            (TransactionStatus.ACTC, Trigger.DECLINED): TransactionStatus.RJCT,
+            (TransactionStatus.ACTC, Trigger.EXPIRED): TransactionStatus.RJCT,
+            (TransactionStatus.ACTC, Trigger.FAILED): TransactionStatus.RJCT,
             (TransactionStatus.ACSP, Trigger.EXECUTED): TransactionStatus.ACSC,
+            (TransactionStatus.ACSP, Trigger.FAILED): TransactionStatus.RJCT,
         }
     ),
     final=frozenset({TransactionStatus.ACSC, TransactionStatus.RJCT, TransactionStatus.CANC}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +41,6 @@ _USES = Table(
 _ALL_CUSTOMERS = select(_CUSTOMERS).order_by(_CUSTOMERS.c.id)
 _ANY_CUSTOMER = select(_CUSTOMERS.c.id).limit(1)
 _BY_IBAN = select(_ACCOUNTS).where(_ACCOUNTS.c.iban == bindparam("of_iban"))
-_BY_ID = select(_ACCOUNTS).where(_ACCOUNTS.c.id == bindparam("of_account"))
 _OF_CUSTOMER = (
     select(_ACCOUNTS)
     .join(_USES, _USES.c.account == _ACCOUNTS.c.id)
@@ -134,19 +134,10 @@ def find_account(db: Connection, iban: str) -> Account | None:
     return None if row is None else _account(row)
 
 
-def account(db: Connection, account_id: str) -> Account:
-    """The account with this id of the bank's own.
-
-    Raises:
-        SQLAlchemyError: there is none, or the database fails.
-    """
-    return _account(db.execute(_BY_ID, {"of_account": account_id}).one())
-
-
-def first_fitting(
+def fitting(
     db: Connection, iban: str | None, *, customer_id: str | None = None, creditor_iban: str | None = None
-) -> tuple[Customer, Account] | None:
-    """The first customer, and that customer's first account, that may approve.
+) -> Iterator[tuple[Customer, Account]]:
+    """Every customer with each account that may approve, in order.
 
     Args:
         db: the transaction.
@@ -158,8 +149,12 @@ def first_fitting(
         if customer_id in (None, customer.id):
             for account in accounts_of(db, customer.id):
                 if iban in (None, account.iban) and account.iban != creditor_iban:
-                    return customer, account
-    return None
+                    yield customer, account
+
+
+def first_fitting(db: Connection, iban: str | None) -> tuple[Customer, Account] | None:
+    """The first customer, and that customer's first account, that has this IBAN; None takes any."""
+    return next(fitting(db, iban), None)
 
 
 def _account(row: Any) -> Account:

@@ -73,7 +73,7 @@ _BALANCES = Table(
     Column("currency", String(3), primary_key=True),
     Column("amount", BigInteger, nullable=False),
 )  # fmt: skip
-_TRANSFERS = Table(
+TRANSFERS = Table(
     "transfers", TABLES,
     Column("id", String(64), primary_key=True),
     Column("source", String(16), nullable=False),
@@ -89,10 +89,11 @@ _TRANSFERS = Table(
     Column("due_at", BigInteger, nullable=False),
     Column("state", String(8), nullable=False),
 )  # fmt: skip
-Index("transfers_due", _TRANSFERS.c.source, _TRANSFERS.c.state, _TRANSFERS.c.due_at)
-Index("transfers_of_account", _TRANSFERS.c.account, _TRANSFERS.c.state)
+Index("transfers_by_order", TRANSFERS.c.source, TRANSFERS.c.order_id, unique=True)
+Index("transfers_due", TRANSFERS.c.source, TRANSFERS.c.state, TRANSFERS.c.due_at)
+Index("transfers_of_account", TRANSFERS.c.account, TRANSFERS.c.state)
 
-_ADD_BOOKING, _ADD_ENTRY, _ADD_TRANSFER = insert(_BOOKINGS), insert(_ENTRIES), insert(_TRANSFERS)
+_ADD_BOOKING, _ADD_ENTRY, _ADD_TRANSFER = insert(_BOOKINGS), insert(_ENTRIES), insert(TRANSFERS)
 _ADD_TO_BALANCE = Statement(
     {
         name: dialect.insert(_BALANCES)
@@ -125,21 +126,21 @@ _BOOKED = (
     .limit(bindparam("most"))
 )  # fmt: skip
 _PENDING = (
-    select(_TRANSFERS)
-    .where(_TRANSFERS.c.account == bindparam("of_account"), _TRANSFERS.c.state == "pending")
-    .order_by(_TRANSFERS.c.started_at.desc(), _TRANSFERS.c.id.desc())
+    select(TRANSFERS)
+    .where(TRANSFERS.c.account == bindparam("of_account"), TRANSFERS.c.state == "pending")
+    .order_by(TRANSFERS.c.started_at.desc(), TRANSFERS.c.id.desc())
 )
-_WAITING = _TRANSFERS.c.source == bindparam("of_source"), _TRANSFERS.c.state == "pending"
-_NEXT_DUE = select(func.min(_TRANSFERS.c.due_at)).where(*_WAITING)
+_WAITING = TRANSFERS.c.source == bindparam("of_source"), TRANSFERS.c.state == "pending"
+_NEXT_DUE = select(func.min(TRANSFERS.c.due_at)).where(*_WAITING)
 _DUE = (
-    select(_TRANSFERS)
-    .where(*_WAITING, _TRANSFERS.c.due_at <= bindparam("until"))
-    .order_by(_TRANSFERS.c.due_at, _TRANSFERS.c.started_at, _TRANSFERS.c.id)
+    select(TRANSFERS)
+    .where(*_WAITING, TRANSFERS.c.due_at <= bindparam("until"))
+    .order_by(TRANSFERS.c.due_at, TRANSFERS.c.started_at, TRANSFERS.c.id)
 )
-_SET_STATE = update(_TRANSFERS).where(_TRANSFERS.c.id == bindparam("of_transfer")).values(state=bindparam("to_state"))
+_SET_STATE = update(TRANSFERS).where(TRANSFERS.c.id == bindparam("of_transfer")).values(state=bindparam("to_state"))
 _DELAY = (
-    update(_TRANSFERS)
-    .where(_TRANSFERS.c.id == bindparam("of_transfer"))
+    update(TRANSFERS)
+    .where(TRANSFERS.c.id == bindparam("of_transfer"))
     .values(due_at=bindparam("to_due_at"), instant=False)
 )
 
@@ -165,16 +166,16 @@ _UNEXPLAINED = (
 )
 _OVERDRAWN = select(_BALANCES).where(_BALANCES.c.amount < 0, _BALANCES.c.account.not_like("bank:%"))
 _UNMATCHED = (
-    select(_TRANSFERS.c.id, _TRANSFERS.c.state, _TRANSFERS.c.amount, _ENTRIES.c.amount)
-    .outerjoin(_BOOKINGS, _BOOKINGS.c.transaction_id == _TRANSFERS.c.id)
+    select(TRANSFERS.c.id, TRANSFERS.c.state, TRANSFERS.c.amount, _ENTRIES.c.amount)
+    .outerjoin(_BOOKINGS, _BOOKINGS.c.transaction_id == TRANSFERS.c.id)
     .outerjoin(
         _ENTRIES,
-        (_ENTRIES.c.account == _TRANSFERS.c.account) & (_ENTRIES.c.currency == EUR)
-        & (_ENTRIES.c.booked_at == _BOOKINGS.c.booked_at) & (_ENTRIES.c.transaction_id == _TRANSFERS.c.id),
+        (_ENTRIES.c.account == TRANSFERS.c.account) & (_ENTRIES.c.currency == EUR)
+        & (_ENTRIES.c.booked_at == _BOOKINGS.c.booked_at) & (_ENTRIES.c.transaction_id == TRANSFERS.c.id),
     )
     .where(
         func.coalesce(_ENTRIES.c.amount, 0)
-        != case((_TRANSFERS.c.state == "booked", -_TRANSFERS.c.amount), else_=0)
+        != case((TRANSFERS.c.state == "booked", -TRANSFERS.c.amount), else_=0)
     )
 )  # fmt: skip
 _CHECKS = (

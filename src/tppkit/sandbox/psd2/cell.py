@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tppkit._clock import Clock
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox.cell import Cell, Services
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.psd2 import tables
+from tppkit.sandbox.psd2.control import PaymentControl
 from tppkit.sandbox.psd2.pages import ApprovalPages
-from tppkit.sandbox.psd2.payments import HANDLERS, Psd2Settings
+from tppkit.sandbox.psd2.payments import HANDLERS, Psd2Settings, execute_payments, next_execution
 from tppkit.seals import SealPolicy
 from tppkit.web import SealGate
 from tppkit.web.peer import QwacPolicy
 
 
 def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock) -> Cell:
-    """The PSD2 host and the approval pages.
+    """The PSD2 host, the approval pages, and what developers do to payments.
 
     Args:
         settings: of this bank.
@@ -33,5 +36,14 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         )  # fmt: skip
 
     return Cell(
-        PSD2, tables.TABLES, tables.latest_time, host, lambda services: ApprovalPages(services, settings).routes
+        PSD2,
+        tables.TABLES,
+        tables.latest_time,
+        host,
+        pages=lambda services: ApprovalPages(services, settings).routes,
+        control=lambda services: PaymentControl(services, settings).routes,
+        next_event=next_execution,
+        settle=partial(execute_payments, rules=settings.rules),
+        check=tables.check_payments,
+        subjects=tables.payment_ids,
     )
