@@ -59,12 +59,14 @@ def test_execution_without_a_time_of_approval_does_not_happen() -> None:
     assert due(replace(APPROVED, approved_at=None), START + timedelta(days=1)) is None
 
 
-@pytest.mark.parametrize("status", ["ACSC", "RJCT", "CANC", "ACTC"])
+@pytest.mark.parametrize("status", ["ACSC", "RJCT", "CANC"])
 def test_time_alone_moves_no_other_payment(status: str) -> None:
     assert due(replace(APPROVED, status=TransactionStatus(status)), START + timedelta(days=365)) is None
 
 
-@pytest.mark.parametrize("progress", [RECEIVED, APPROVED], ids=["RCVD", "ACSP"])
+@pytest.mark.parametrize(
+    "progress", [RECEIVED, replace(RECEIVED, status=TransactionStatus.ACTC), APPROVED], ids=["RCVD", "ACTC", "ACSP"]
+)
 def test_what_time_makes_happen_is_a_move_of_the_table(progress: Progress) -> None:
     trigger = due(progress, START + timedelta(days=1))
     assert trigger is not None

@@ -20,7 +20,7 @@ from tppkit.protocol.psd2 import (
     TransactionStatus,
 )
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.models import Href, PaymentLinks
+from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
 from tppkit.protocol.psd2.rules import parse_redirect_uri, require_product
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -73,7 +73,7 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
     require_product(call.body, product, cap=rules.instant_cap, unreachable=rules.instant_unreachable)
     payment = _add_payment(call, product, redirect_uri)
     place = {"product": product.value, "payment_id": payment.payment_id}
-    links = PaymentLinks(  # assumption scheme-links
+    links = ApprovalLinks(  # assumption scheme-links
         sca_redirect=Href(href=settings.approval_link(payment)),
         status=Href(href=PAYMENT_STATUS.target(**place)),
         self_=Href(href=PAYMENT_DETAILS.target(**place)),
