@@ -16,9 +16,17 @@ class Code(NamedTuple):
 
 CODES: Mapping[str, Code] = MappingProxyType(
     {
+        "access.exceeded": Code(
+            "the consent's unattended reads of the day are used up",
+            "read tomorrow, or send PSU-IP-Address while the customer is present",
+        ),
         "account.unfit": Code(
             "the customer may not use this account for the payment, or debtorAccount names another account",
             "choose an account that GET /customers of the control host lists for the customer",
+        ),
+        "account.unknown": Code(
+            "the consent has no account of this resourceId",
+            "take the resourceId from the accounts of the same consent",
         ),
         "answer.after-lost": Code(
             "the request was refused after an earlier attempt of it got no answer, or a 503 without a code, as gateways send it",
@@ -503,6 +511,22 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the sandbox's clock cannot be set so",
             "advance it by a positive time of less than ten years",
         ),
+        "consent.access": Code(
+            "the consent does not grant this",
+            "create a consent whose access names balances or transactions",
+        ),
+        "consent.expired": Code(
+            "the consent has expired",
+            "create a new one",
+        ),
+        "consent.invalid": Code(
+            "the consent is not approved, or is revoked",
+            "send the customer to the approval link, or create a new one",
+        ),
+        "consent.unknown": Code(
+            "the provider has no such consent",
+            "check the id",
+        ),
         "control.host": Code(
             "the Host of a request to the control host is not a loopback name",
             "use localhost, an address in 127.0.0.0/8 or [::1]; another name may be an attempt at DNS rebinding",
@@ -696,6 +720,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a HAR file is not as HAR 1.2 has it",
             "export it again with bodies, or give the raw request",
         ),
+        "header.consent-id": Code(
+            "the Consent-ID header is absent",
+            "send the consentId of a valid consent",
+        ),
         "header.control-character": Code(
             "a header's value holds a control character",
             "remove it; line breaks in names are percent-encoded in keyId",
@@ -707,6 +735,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "header.duplicate": Code(
             "a header that must be single appears more than once",
             "send it once",
+        ),
+        "header.psu-ip-address": Code(
+            "the PSU-IP-Address is not an IP address",
+            "send the customer's IPv4 or IPv6 address, or leave the header out",
         ),
         "header.redirect-uri": Code(
             "TPP-Redirect-URI is no usable https address",
@@ -963,6 +995,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "model.invalid": Code(
             "the body does not fit the interface's model",
             "mend the fields that the message names",
+        ),
+        "model.valid-until": Code(
+            "validUntil is a day that has passed",
+            "ask for today or a later day",
         ),
         "name.malformed": Code(
             "the text is not a distinguished name",
@@ -1636,6 +1672,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "query.missing": Code(
             "a required query parameter is absent",
             "add the parameter that the message names",
+        ),
+        "query.value": Code(
+            "a query parameter has a value that it cannot have",
+            "see the message for the values",
         ),
         "record.body": Code(
             "the kept body is not the body that was received",

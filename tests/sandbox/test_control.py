@@ -78,7 +78,7 @@ def test_parameters_of_the_content_type_do_not_matter(content_type: str, fresh_b
 @pytest.mark.parametrize(
     ("content", "code"),
     [
-        (b"", "json.malformed"),
+        (b"", "model.invalid"),
         (b"5", "model.invalid"),
         (b"{}", "model.invalid"),
         (b'{"seconds": -1}', "model.invalid"),

@@ -21,9 +21,9 @@ from tppkit.protocol.psd2 import (
     TransactionStatus,
 )
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.models import Href, PaymentLinks
+from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
-from tppkit.protocol.psd2.rules import parse_redirect_uri, require_product
+from tppkit.protocol.psd2.rules import instant_obstacle, parse_redirect_uri, require_product
 from tppkit.sandbox.bank.customers import Account, Customer, fitting
 from tppkit.sandbox.bank.instant import is_reachable
 from tppkit.sandbox.bank.ledger import (
@@ -98,7 +98,7 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
         require_product(call.body, product, cap=settings.rules.instant_cap, unreachable=unreachable)
     payment = _add_payment(call, product, redirect_uri)
     place = {"product": product.value, "payment_id": payment.payment_id}
-    links = PaymentLinks(  # assumption scheme-links
+    links = ApprovalLinks(  # assumption scheme-links
         sca_redirect=Href(href=settings.approval_link(payment)),
         status=Href(href=PAYMENT_STATUS.target(**place)),
         self_=Href(href=PAYMENT_DETAILS.target(**place)),
@@ -207,7 +207,7 @@ def approve_payment(
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may pay this payment")
     creditor, amount = order.creditor_account.iban, to_minor(order.instructed_amount.amount)
-    instant = payment.product is PaymentProduct.INSTANT or _is_instant(db, creditor, amount, rules)
+    instant = payment.product is PaymentProduct.INSTANT or _is_instant(db, order, rules)
     due_at = at + (rules.instant_execution if instant else rules.normal_execution)
     names = chosen[1].owner_name, creditor, order.creditor_name, order.remittance_information_unstructured
     start_transfer(db, Transfer(SOURCE, payment.payment_id, chosen[1].id, amount, *names, instant, at, due_at))
@@ -242,7 +242,7 @@ def execute_payments(db: Connection, at: datetime, *, rules: PaymentRules) -> No
         payment = find_payment(db, transfer.order_id)
         if payment is None:
             raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
-        on_rail = not transfer.instant or _is_instant(db, transfer.creditor_iban, transfer.amount_minor, rules)
+        on_rail = not transfer.instant or _is_instant(db, PaymentInitiation.from_wire(payment.body), rules)
         if not on_rail and payment.product is PaymentProduct.SEPA:
             delay_transfer(db, transfer, due_at=transfer.started_at + rules.normal_execution)
             continue
@@ -281,9 +281,10 @@ def _unreachable(db: Connection, country: str, rules: PaymentRules) -> frozenset
     return frozenset() if reachable else frozenset({country})
 
 
-def _is_instant(db: Connection, creditor_iban: str, amount_minor: int, rules: PaymentRules) -> bool:
-    """Whether the instant rail can take a transfer now."""
-    return amount_minor <= to_minor(str(rules.instant_cap)) and not _unreachable(db, creditor_iban[:2], rules)
+def _is_instant(db: Connection, order: PaymentInitiation, rules: PaymentRules) -> bool:
+    """Whether the instant rail can take a payment now."""
+    unreachable = _unreachable(db, order.creditor_account.iban[:2], rules)
+    return instant_obstacle(order, cap=rules.instant_cap, unreachable=unreachable) is None
 
 
 def _of_provider(call: HostCall[None]) -> StoredPayment:
@@ -299,9 +300,7 @@ def _of_provider(call: HostCall[None]) -> StoredPayment:
 
 def _up_to_date(payment: StoredPayment, at: datetime, rules: PaymentRules) -> StoredPayment:
     # Expiry follows from what is stored, so nothing is written for it. What moves money is written: `execute_payments`.
-    if payment.progress.status is TransactionStatus.ACSP:
-        return payment
-    trigger = due_trigger(payment.progress, now=at, inactivity=rules.inactivity, execution=timedelta())
+    trigger = due_trigger(payment.progress, now=at, inactivity=rules.inactivity)
     if trigger is None:
         return payment
     return replace(
