@@ -21,7 +21,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "read tomorrow, or send PSU-IP-Address while the customer is present",
         ),
         "account.unfit": Code(
-            "the customer may not use this account for the payment, or debtorAccount names another account",
+            "the customer may not use this account for the payment or consent, or debtorAccount or access names another account",
             "choose an account that GET /customers of the control host lists for the customer",
         ),
         "account.unknown": Code(
@@ -514,6 +514,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "consent.access": Code(
             "the consent does not grant this",
             "create a consent whose access names balances or transactions",
+        ),
+        "consent.decided": Code(
+            "the customer cannot decide a consent that is approved, declined, expired or revoked already",
+            "create a new one",
         ),
         "consent.expired": Code(
             "the consent has expired",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import PAYMENTS, RawProvider, advance, assert_refused
+from raw_provider import PAYMENTS, SEPA, RawProvider, advance, assert_refused
 from sealing import ORGANIZATIONS, WITHOUT_STATEMENT, issue_for
 
 from tppkit._clock import utc_now
@@ -57,7 +57,7 @@ def test_no_client_certificate_is_refused(anonymous: RawProvider) -> None:
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_every_endpoint_asks_for_a_client_certificate(name: str, anonymous: RawProvider) -> None:
     row = ROWS[name]
-    target = row.target(product="sepa-credit-transfers", payment_id="any")
+    target = row.target({"dateFrom": "2026-01-01"}, product=SEPA, payment_id="any", consent_id="any", resource_id="any")
     assert_refused(anonymous.request(row.method, target), 401, "CERTIFICATE_MISSING")
 
 
@@ -123,7 +123,7 @@ def test_every_payment_endpoint_asks_for_the_role(
     provider = make_provider(roles=("PSP_AI",))
     caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="ai-qwac"))
     row = ROWS[name]
-    target = row.target(product="sepa-credit-transfers", payment_id="any")
+    target = row.target({"dateFrom": "2026-01-01"}, product=SEPA, payment_id="any", consent_id="any", resource_id="any")
     assert_refused(caller.request(row.method, target), 403, "ROLE_INVALID")
 
 

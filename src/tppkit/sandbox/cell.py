@@ -33,11 +33,13 @@ class Answer(Generic[A]):
         value: the body.
         subject: the id that the evidence names, for example the payment's.
         headers: further headers.
+        before: of a handler that does not write: what to write before the answer is sent; what it raises is answered instead.
     """
 
     value: A
     subject: str | None = None
     headers: tuple[Header, ...] = ()
+    before: Callable[[Connection], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Handler(Generic[Q, A]):
     Attributes:
         row: the endpoint.
         answer: decides, and writes through `call.db`; what it raises undoes what it wrote.
-        writes: False runs it on a snapshot, in a thread.
+        writes: False runs it on a snapshot, in a thread; its answer can still ask for a write, by `before`.
     """
 
     row: Endpoint[Q, A]

@@ -23,7 +23,7 @@ from tppkit.protocol.psd2 import (
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
-from tppkit.protocol.psd2.rules import instant_obstacle, parse_redirect_uri, require_product
+from tppkit.protocol.psd2.rules import instant_obstacle, require_product
 from tppkit.sandbox.bank.customers import Account, Customer, fitting
 from tppkit.sandbox.bank.instant import is_reachable
 from tppkit.sandbox.bank.ledger import (
@@ -37,6 +37,8 @@ from tppkit.sandbox.bank.ledger import (
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
+from tppkit.sandbox.psd2.consent_tables import StoredConsent
+from tppkit.sandbox.psd2.headers import is_attended, redirect_uri
 from tppkit.sandbox.psd2.tables import (
     SOURCE,
     StoredPayment,
@@ -82,21 +84,20 @@ class Psd2Settings:
     rules: PaymentRules = field(default_factory=PaymentRules)
     approval_url: str = ""
 
-    def approval_link(self, payment: StoredPayment) -> str:
-        """The address of the page where the payer decides."""
-        return f"{self.approval_url}/approve/{payment.link_token}"
+    def approval_link(self, order: StoredPayment | StoredConsent) -> str:
+        """The address of the page where the customer decides."""
+        return f"{self.approval_url}/approve/{order.link_token}"
 
 
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    redirect_uri = call.header("tpp-redirect-uri")  # assumption uncovered-headers: the seal does not cover it
-    if redirect_uri is not None:
-        parse_redirect_uri(redirect_uri)
+    is_attended(call)
+    address = redirect_uri(call)
     if product is PaymentProduct.INSTANT:
         unreachable = _unreachable(call.db, call.body.creditor_account.iban[:2], settings.rules)
         require_product(call.body, product, cap=settings.rules.instant_cap, unreachable=unreachable)
-    payment = _add_payment(call, product, redirect_uri)
+    payment = _add_payment(call, product, address)
     place = {"product": product.value, "payment_id": payment.payment_id}
     links = ApprovalLinks(  # assumption scheme-links
         sca_redirect=Href(href=settings.approval_link(payment)),
@@ -289,6 +290,7 @@ def _is_instant(db: Connection, order: PaymentInitiation, rules: PaymentRules) -
 
 def _of_provider(call: HostCall[None]) -> StoredPayment:
     """A provider's own payment, as it is now; another provider's is as unknown (assumption unknown-payment)."""
+    is_attended(call)
     product, payment_id = _parse_product(call.parameters["product"]), call.parameters["payment_id"]
     payment = find_payment(call.db, payment_id)
     if payment is None or payment.organization != call.caller or payment.product is not product:
@@ -313,11 +315,11 @@ def _store(db: Connection, payment: StoredPayment, progress: Progress) -> Stored
     return replace(payment, progress=progress)
 
 
-def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, redirect_uri: str | None) -> StoredPayment:
+def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, address: str | None) -> StoredPayment:
     progress = Progress(PAYMENT.initial, call.at)
     while True:  # a seed makes the ids of an earlier run again, which are skipped
         payment = StoredPayment(
-            call.new_id(), call.caller, product, call.message.body, call.new_id(), redirect_uri, progress
+            call.new_id(), call.caller, product, call.message.body, call.new_id(), address, progress
         )  # fmt: skip
         if add_payment(call.db, payment):
             return payment
