@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-from raw_provider import RawProvider
+from raw_provider import RawProvider, control
 
 from tppkit.sandbox import SandboxServer
 from tppkit.seals import Message
@@ -54,8 +54,7 @@ class Reader:
 
     def decide(self, consent_id: str, action: str, **choice: str) -> httpx.Response:
         """What the customer does: approve, decline or revoke."""
-        url = f"{self.server.addresses.control_url}/consents/{consent_id}/{action}"
-        return httpx.post(url, json=choice or None, trust_env=False)
+        return control(self.server, f"/consents/{consent_id}/{action}", choice or None)
 
     def approved(self, access: Mapping[str, Any] = ALL, *, iban: str = DAILY, **fields: Any) -> str:
         """The id of a new consent that the customer has approved for an account."""

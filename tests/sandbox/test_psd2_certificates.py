@@ -10,12 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import PAYMENTS, SEPA, RawProvider, advance, assert_refused
+from raw_provider import PAYMENTS, SEPA, RawProvider, advance, assert_refused, checked_sandbox
 from sealing import ORGANIZATIONS, WITHOUT_STATEMENT, issue_for
 
 from tppkit._clock import utc_now
 from tppkit.protocol.psd2 import PSD2
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
 
 ROWS = {row.name: row for row in PSD2.endpoints}
@@ -25,7 +25,9 @@ TARGET = f"{PAYMENTS}/unknown/status"
 
 @pytest.fixture(scope="module")
 def strict_bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
-    with run_sandbox(SandboxSettings(tmp_path_factory.mktemp("strict"), pki=bank_pki_folder, strict=True)) as server:
+    with checked_sandbox(
+        SandboxSettings(tmp_path_factory.mktemp("strict"), pki=bank_pki_folder, strict=True)
+    ) as server:
         yield server
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from raw_provider import INSTANT, PAYMENT, PAYMENTS, SEPA, RawProvider, altered, assert_refused
+from raw_provider import INSTANT, PAYMENT, PAYMENTS, SEPA, RawProvider, altered, assert_refused, checked_sandbox
 
 from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.wire import MAX_BODY_BYTES
-from tppkit.sandbox import SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxSettings
 from tppkit.sandbox.psd2.payments import PaymentRules
 from tppkit.seals import Message
 
@@ -186,7 +186,7 @@ def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     rules = PaymentRules(instant_cap=Decimal("10.00"), instant_unreachable=frozenset({"DE"}))
-    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, rules=rules)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, rules=rules)) as server:
         caller = connect(server)
         small = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": "1.00"}}
         assert_refused(caller.initiate(small, product=INSTANT), 400, "PRODUCT_INVALID")
