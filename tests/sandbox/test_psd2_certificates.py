@@ -119,12 +119,12 @@ def test_a_seal_without_a_psd2_statement_is_judged_by_its_identifier(
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_payment_endpoint_asks_for_the_role(
+def test_every_endpoint_asks_for_its_role(
     name: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
-    provider = make_provider(roles=("PSP_AI",))
-    caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="ai-qwac"))
     row = ROWS[name]
+    provider = make_provider(roles=({"PSP_PI": "PSP_AI", "PSP_AI": "PSP_PI"}[row.role or ""],))
+    caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="other-role"))
     target = row.target({"dateFrom": "2026-01-01"}, product=SEPA, payment_id="any", consent_id="any", resource_id="any")
     assert_refused(caller.request(row.method, target), 403, "ROLE_INVALID")
 
