@@ -198,7 +198,7 @@ def _approve(story: Story, client: Psd2Client, initiated: PaymentInitiated) -> N
         told.append(f"The payment is {status}.")
         expect(status in (TransactionStatus.ACSP, TransactionStatus.ACSC), "it is not on its way")
     with story.step("Poll until the payment is settled") as told:
-        final = client.wait_for_payment(initiated.payment_id, interval_s=0.25, wait_s=10)
+        final = client.wait_for_payment(initiated.payment_id, interval_s=2, wait_s=10)
         told.append(f"{final}: settlement completed.")
         expect(final is TransactionStatus.ACSC, f"it ended as {final}")
 
