@@ -128,7 +128,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
         "next-link", "psd2", "where a client follows next",
         "only on the same origin and below /psd2/v1, with the same Consent-ID; a link that came before, or more than 10000"
         " pages, is an error",
-        "a bank's answer must not lead the client's certificate elsewhere or keep it busy for ever", "client.psd2.MAX_PAGES",
+        "a bank's answer must not lead the client's certificate elsewhere or keep it busy for ever", "client.calls.PagedCall",
     ),
 )
 # fmt: on
