@@ -81,7 +81,7 @@ def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "code", "methods"),
     [
-        ("GET", "/psd2/v1/accounts", "endpoint.unknown", ()),
+        ("GET", "/psd2/v1/cards", "endpoint.unknown", ()),
         ("GET", "/psd2/v1/payments/x", "endpoint.method", ("POST",)),
         ("POST", "/psd2/v1/payments/x/1", "endpoint.method", ("GET", "DELETE")),
     ],
