@@ -32,9 +32,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the request was refused after an earlier attempt of it got no answer, or a 503 without a code, as gateways send it",
             "repeat it with the same X-Request-ID, or ask for its status; an earlier attempt may have been carried out",
         ),
+        "answer.link": Code(
+            "an answer links to another service, or to a path that is not below the interface's",
+            "report it to the bank; the client's certificate is not shown elsewhere",
+        ),
         "answer.no-end": Code(
             "a streamed answer has neither a Content-Length nor chunks, so a lost connection would look like its end",
             "report it to the service, or look for a proxy that speaks HTTP/1.0",
+        ),
+        "answer.pages": Code(
+            "a page links to a page before it, or the pages do not end",
+            "report it to the bank; ask for a shorter window",
         ),
         "answer.redirect": Code(
             "the bank answered a request with a redirect",
@@ -523,6 +531,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the consent is not approved, or is revoked",
             "send the customer to the approval link, or create a new one",
         ),
+        "consent.not-decided": Code(
+            "the customer did not decide about the consent in time",
+            "wait again with the same id, or create a new consent",
+        ),
         "consent.unknown": Code(
             "the provider has no such consent",
             "check the id",
@@ -741,8 +753,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "send the customer's IPv4 or IPv6 address, or leave the header out",
         ),
         "header.redirect-uri": Code(
-            "TPP-Redirect-URI is no usable https address",
-            "send an https address, or http on localhost, 127.0.0.1 or [::1], of at most 2048 characters",
+            "TPP-Redirect-URI is no address that a browser can be sent to",
+            "send an https address, one of an application's own scheme, or http on loopback, of at most 2048 characters",
         ),
         "host.failed": Code(
             "a request met a fault of the sandbox",

@@ -201,7 +201,7 @@ def _approve(story: Story, client: Psd2Client, initiated: PaymentInitiated, cont
         with _http_errors():
             clock = httpx.post(f"{control_url}/clock/advance", json={"seconds": 10}, trust_env=False).json()
         told.append(f"The sandbox's clock is moved by the ten seconds of an instant transfer, to {clock['now']}.")
-        final = client.wait_for_payment(initiated.payment_id, interval_s=0.25, wait_s=10)
+        final = client.wait_for_payment(initiated.payment_id, interval_s=2, wait_s=10)
         told.append(f"{final}: settlement completed.")
         expect(final is TransactionStatus.ACSC, f"it ended as {final}")
 

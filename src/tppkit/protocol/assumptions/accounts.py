@@ -89,7 +89,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "access-exceeded", "psd2", "the answer beyond frequencyPerDay",
-        "429 ACCESS_EXCEEDED",
+        "429 ACCESS_EXCEEDED with Retry-After, the seconds until the bank's next day",
         "guidelines 1.3.8 section 14.11.2", "protocol.psd2.errors",
     ),
     Assumption(
@@ -128,7 +128,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
         "next-link", "psd2", "where a client follows next",
         "only on the same origin and below /psd2/v1, with the same Consent-ID; a link that came before, or more than 10000"
         " pages, is an error",
-        "a bank's answer must not lead the client's certificate elsewhere or keep it busy for ever", "client.psd2.MAX_PAGES",
+        "a bank's answer must not lead the client's certificate elsewhere or keep it busy for ever", "client.calls.PagedCall",
     ),
 )
 # fmt: on
