@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tppkit.errors import LocalProtocolError, TppkitError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.protocol.psd2.models import Href, PaymentInitiated, PaymentInitiation, PaymentLinks, PaymentProduct
+from tppkit.protocol.psd2.models import ApprovalLinks, Href, PaymentInitiated, PaymentInitiation, PaymentProduct
 from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.protocol.wire import require_media_type
 from tppkit.seals import SealPolicy, VerifiedRequest
@@ -53,7 +53,7 @@ def unknown(source: Source) -> Answer:
 
 
 def _initiated(path: str, payment_id: str) -> bytes:
-    links = PaymentLinks(
+    links = ApprovalLinks(
         sca_redirect=Href(href=f"https://bank.example/approve/{payment_id}"),
         status=Href(href=f"{path}/status"),
         self_=Href(href=path),

@@ -8,8 +8,9 @@ Pages come from the tables and from `--help`; nobody writes them by hand.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,10 +18,10 @@ from tppkit.certificates.editions import EDITIONS
 from tppkit.certificates.rules import RULES
 from tppkit.cli.main import main as root_command
 from tppkit.codes import CODES
-from tppkit.protocol.assumptions import ASSUMPTIONS
+from tppkit.protocol.assumptions import ASSUMPTIONS, Assumption
 from tppkit.protocol.endpoint import Auth
-from tppkit.protocol.psd2 import PSD2
-from tppkit.protocol.psd2.payment import PAYMENT
+from tppkit.protocol.machine import Machine
+from tppkit.protocol.psd2 import CONSENT, PAYMENT, PSD2
 from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order
 from tppkit.seals.diagnose import ALL_MISTAKES
 
@@ -38,9 +39,21 @@ def codes() -> Iterator[str]:
 
 def assumptions() -> Iterator[str]:
     """Every open point of the documents."""
-    yield "# Assumptions\n\nWhat the interface documents leave open, and what we do. Nothing else was invented.\n"
+    yield "# Assumptions\n\nWhat the interface documents leave open, and what we do. Nothing else was invented."
+    yield "Rows about other banks' dialects of sealing have [a page of their own](dialect-assumptions.md).\n"
+    yield from _assumptions(row for row in ASSUMPTIONS if row.interface != "dialects")
+
+
+def dialect_assumptions() -> Iterator[str]:
+    """Every open point of other banks' dialects."""
+    yield "# Assumptions about other banks' dialects\n"
+    yield "What the sources of the [dialects of sealing](profiles.md) leave open, and what we do.\n"
+    yield from _assumptions(row for row in ASSUMPTIONS if row.interface == "dialects")
+
+
+def _assumptions(rows: Iterable[Assumption]) -> Iterator[str]:
     yield "| id | interface | open | our choice | why | change it in |\n|---|---|---|---|---|---|"
-    for row in ASSUMPTIONS:
+    for row in rows:
         yield f"| `{row.id}` | {row.interface} | {_cell(row.open)} | {_cell(row.choice)} | {_cell(row.why)} | {_cell(row.change)} |"
 
 
@@ -51,14 +64,19 @@ def psd2() -> Iterator[str]:
     for row in PSD2.endpoints:
         signed = "yes" if row.auth is Auth.SEAL else "no"
         yield f"| `{row.name}` | {row.method} | `{row.path}` | {signed} | {row.role or '-'} | {row.success} |"
-    yield "\n## Payment\n\n| from | trigger | to |\n|---|---|---|"
-    for (state, trigger), after in PAYMENT.moves.items():
-        yield f"| {state} | {trigger} | {after} |"
-    yield f"\nInitial: {PAYMENT.initial}. Final: {', '.join(sorted(PAYMENT.final))}.\n"
+    yield from _machine("Payment", PAYMENT)
+    yield from _machine("Consent", CONSENT)
     yield "## Refusals\n\nA code that ends with a dot stands for every code that begins so; the longest fit counts.\n"
     yield "| code | HTTP | tppMessages code |\n|---|---|---|"
     for code, status, peer_code in PSD2.refusals.rows:
         yield f"| `{code}` | {status} | {peer_code} |"
+
+
+def _machine(title: str, machine: Machine[Any, Any]) -> Iterator[str]:
+    yield f"\n## {title}\n\n| from | trigger | to |\n|---|---|---|"
+    for (state, trigger), after in machine.moves.items():
+        yield f"| {state} | {trigger} | {after} |"
+    yield f"\nInitial: {machine.initial}. Final: {', '.join(sorted(machine.final))}.\n"
 
 
 def rules() -> Iterator[str]:
@@ -147,6 +165,7 @@ def _cell(text: str) -> str:
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "codes.md": codes,
     "assumptions.md": assumptions,
+    "dialect-assumptions.md": dialect_assumptions,
     "psd2.md": psd2,
     "rules.md": rules,
     "diagnose.md": diagnose,

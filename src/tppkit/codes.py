@@ -16,13 +16,33 @@ class Code(NamedTuple):
 
 CODES: Mapping[str, Code] = MappingProxyType(
     {
+        "access.exceeded": Code(
+            "the consent's unattended reads of the day are used up",
+            "read tomorrow, or send PSU-IP-Address while the customer is present",
+        ),
+        "account.unfit": Code(
+            "the customer may not use this account for the payment or consent, or debtorAccount or access names another account",
+            "choose an account that GET /customers of the control host lists for the customer",
+        ),
+        "account.unknown": Code(
+            "the consent has no account of this resourceId",
+            "take the resourceId from the accounts of the same consent",
+        ),
         "answer.after-lost": Code(
             "the request was refused after an earlier attempt of it got no answer, or a 503 without a code, as gateways send it",
             "repeat it with the same X-Request-ID, or ask for its status; an earlier attempt may have been carried out",
         ),
+        "answer.link": Code(
+            "an answer links to another service, or to a path that is not below the interface's",
+            "report it to the bank; the client's certificate is not shown elsewhere",
+        ),
         "answer.no-end": Code(
             "a streamed answer has neither a Content-Length nor chunks, so a lost connection would look like its end",
             "report it to the service, or look for a proxy that speaks HTTP/1.0",
+        ),
+        "answer.pages": Code(
+            "a page links to a page before it, or the pages do not end",
+            "report it to the bank; ask for a shorter window",
         ),
         "answer.redirect": Code(
             "the bank answered a request with a redirect",
@@ -499,6 +519,30 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the sandbox's clock cannot be set so",
             "advance it by a positive time of less than ten years",
         ),
+        "consent.access": Code(
+            "the consent does not grant this",
+            "create a consent whose access names balances or transactions",
+        ),
+        "consent.decided": Code(
+            "the customer cannot decide a consent that is approved, declined, expired or revoked already",
+            "create a new one",
+        ),
+        "consent.expired": Code(
+            "the consent has expired",
+            "create a new one",
+        ),
+        "consent.invalid": Code(
+            "the consent is not approved, or is revoked",
+            "send the customer to the approval link, or create a new one",
+        ),
+        "consent.not-decided": Code(
+            "the customer did not decide about the consent in time",
+            "wait again with the same id, or create a new consent",
+        ),
+        "consent.unknown": Code(
+            "the provider has no such consent",
+            "check the id",
+        ),
         "control.host": Code(
             "the Host of a request to the control host is not a loopback name",
             "use localhost, an address in 127.0.0.0/8 or [::1]; another name may be an attempt at DNS rebinding",
@@ -692,6 +736,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a HAR file is not as HAR 1.2 has it",
             "export it again with bodies, or give the raw request",
         ),
+        "header.consent-id": Code(
+            "the Consent-ID header is absent",
+            "send the consentId of a valid consent",
+        ),
         "header.control-character": Code(
             "a header's value holds a control character",
             "remove it; line breaks in names are percent-encoded in keyId",
@@ -704,9 +752,13 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a header that must be single appears more than once",
             "send it once",
         ),
+        "header.psu-ip-address": Code(
+            "the PSU-IP-Address is not an IP address",
+            "send the customer's IPv4 or IPv6 address, or leave the header out",
+        ),
         "header.redirect-uri": Code(
-            "TPP-Redirect-URI is no usable https address",
-            "send an https address, or http on localhost, 127.0.0.1 or [::1], of at most 2048 characters",
+            "TPP-Redirect-URI is no address that a browser can be sent to",
+            "send an https address, one of an application's own scheme, or http on loopback, of at most 2048 characters",
         ),
         "host.failed": Code(
             "a request met a fault of the sandbox",
@@ -959,6 +1011,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "model.invalid": Code(
             "the body does not fit the interface's model",
             "mend the fields that the message names",
+        ),
+        "model.valid-until": Code(
+            "validUntil is a day that has passed",
+            "ask for today or a later day",
         ),
         "name.malformed": Code(
             "the text is not a distinguished name",
@@ -1216,6 +1272,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "path.weak-signature": Code(
             "a certificate of the chain is signed with a weak or unknown algorithm",
             "have the certificate reissued with SHA-256 or better",
+        ),
+        "payment.decided": Code(
+            "the customer cannot decide a payment that is approved, rejected or cancelled already",
+            "initiate a new payment",
         ),
         "payment.not-cancellable": Code(
             "the payment can no longer be cancelled",
@@ -1613,6 +1673,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the text begins as none of the known codes, or not as the one that was asked for",
             "give a LOGIN: code, a TX: code or a scan link",
         ),
+        "query.after": Code(
+            "a page of transactions should begin after one that the account does not have",
+            "follow the link to the next page as the bank gave it",
+        ),
         "query.duplicate": Code(
             "the query names a parameter more than once",
             "send each query parameter once",
@@ -1624,6 +1688,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "query.missing": Code(
             "a required query parameter is absent",
             "add the parameter that the message names",
+        ),
+        "query.value": Code(
+            "a query parameter has a value that it cannot have",
+            "see the message for the values",
         ),
         "record.body": Code(
             "the kept body is not the body that was received",

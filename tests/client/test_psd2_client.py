@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import httpx
@@ -15,7 +17,8 @@ from rogue_bank import forwarder
 
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
 from tppkit.errors import LocalProtocolError, RequestRefused, TransportError
-from tppkit.protocol.psd2 import PSD2, PaymentInitiation, PaymentProduct
+from tppkit.protocol.psd2 import ALL_ACCOUNTS, PSD2, Access, ConsentRequest, PaymentInitiation, PaymentProduct
+from tppkit.protocol.psd2.rules import PAGE_SIZE
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import Pki, make_pki, make_provider
 
@@ -23,6 +26,7 @@ PAYMENT = PaymentInitiation.from_wire(
     b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"DE89370400440532013000"},'
     b'"creditorName":"Example Shop","remittanceInformationUnstructured":"Order 4711"}'
 )
+CONSENT = ConsentRequest(access=Access(all_psd2=ALL_ACCOUNTS), valid_until=date(2099, 12, 31), frequency_per_day=9)
 OTHER = PAYMENT.model_copy(update={"creditor_name": "Another Shop"})
 
 
@@ -40,21 +44,76 @@ def payment_id(bank: SandboxServer, identity: Identity) -> str:
         return client.initiate_payment(PAYMENT).payment_id
 
 
-CALLS: dict[str, Callable[[Any, str], Any]] = {
-    "initiate_payment": lambda client, payment_id: client.initiate_payment(PAYMENT),
-    "payment_status": lambda client, payment_id: client.payment_status(payment_id),
-    "payment_details": lambda client, payment_id: client.payment_details(payment_id),
-    "cancel_payment": lambda client, payment_id: client.cancel_payment(payment_id),
-}
+class Made(NamedTuple):
+    """What the calls are about: a payment, a valid consent, and its account."""
+
+    payment_id: str
+    consent_id: str
+    resource_id: str
+
+
+@pytest.fixture
+def made(bank: SandboxServer, identity: Identity, payment_id: str) -> Made:
+    with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
+        consent_id = client.create_consent(CONSENT).consent_id
+        url = f"{bank.addresses.control_url}/consents/{consent_id}/approve"
+        httpx.post(url, trust_env=False).raise_for_status()
+        (account,) = client.accounts(consent_id, psu_ip_address="192.0.2.7").accounts
+    return Made(payment_id, consent_id, account.resource_id)
+
+
+# For each row: the call, what is looked at in its result, and what that must be.
+CALLS: dict[str, tuple[Callable[[Any, Made], Any], Callable[[Any], Any], Any]] = {
+    "initiate_payment": (lambda client, made: client.initiate_payment(PAYMENT), lambda result: result.transaction_status, "RCVD"),
+    "payment_status": (
+        lambda client, made: client.payment_status(made.payment_id), lambda result: result.transaction_status, "RCVD",
+    ),
+    "payment_details": (
+        lambda client, made: client.payment_details(made.payment_id), lambda result: result.transaction_status, "RCVD",
+    ),
+    "cancel_payment": (
+        lambda client, made: client.cancel_payment(made.payment_id), lambda result: result.transaction_status, "CANC",
+    ),
+    "create_consent": (lambda client, made: client.create_consent(CONSENT), lambda result: result.status, "received"),
+    "consent": (lambda client, made: client.consent(made.consent_id), lambda result: result.access, CONSENT.access),
+    "consent_status": (lambda client, made: client.consent_status(made.consent_id), lambda result: result.status, "valid"),
+    "delete_consent": (lambda client, made: client.delete_consent(made.consent_id), lambda result: result, None),
+    "accounts": (
+        lambda client, made: client.accounts(made.consent_id, with_balance=True),
+        lambda result: [len(account.balances) for account in result.accounts], [3],
+    ),
+    "balances": (
+        lambda client, made: client.balances(made.consent_id, made.resource_id),
+        lambda result: [balance.balance_amount.currency for balance in result.balances], ["EUR", "USD", "GBP"],
+    ),
+    "transactions": (
+        lambda client, made: client.transactions(made.consent_id, made.resource_id, date_from=date(2020, 1, 1)),
+        lambda result: len(result.transactions.booked), PAGE_SIZE,
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_every_endpoint_row_has_a_method_and_is_answered(
-    name: str, driver: Any, bank: SandboxServer, identity: Identity, payment_id: str
+    name: str, driver: Any, bank: SandboxServer, identity: Identity, made: Made
 ) -> None:
-    (result,) = driver.run(bank.addresses.psd2_url, identity, lambda client: CALLS[name](client, payment_id))
-    expected = {"cancel_payment": "CANC"}.get(name, "RCVD")
-    assert result.transaction_status == expected
+    call, shown, expected = CALLS[name]
+    (result,) = driver.run(bank.addresses.psd2_url, identity, lambda client: call(client, made))
+    assert shown(result) == expected
+
+
+def test_all_pages_together_have_each_entry_once(bank: SandboxServer, identity: Identity, made: Made) -> None:
+    window = {"date_from": date(2020, 1, 1)}
+    with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
+        ids = [entry.transaction_id for entry in client.iter_transactions(made.consent_id, made.resource_id, **window)]
+    assert len(set(ids)) == len(ids) > PAGE_SIZE
+
+    async def read() -> list[Any]:
+        async with AsyncPsd2Client(bank.addresses.psd2_url, identity=identity) as client:
+            entries = client.iter_transactions(made.consent_id, made.resource_id, **window)
+            return [entry.transaction_id async for entry in entries]
+
+    assert asyncio.run(read()) == ids
 
 
 def test_no_call_is_left_that_has_no_endpoint_row() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Query
 from tppkit.protocol.psd2 import PSD2
-from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
+from tppkit.protocol.psd2.endpoints import ACCOUNT_INFORMATION, PAYMENT_STATUS, PAYMENTS
 from tppkit.protocol.wire import Nothing
 
 # Parameters that every reader of the path takes for the same.
@@ -108,22 +108,33 @@ def test_what_stands_between_parameters_is_taken_as_it_is() -> None:
     assert row("/v1.0/{first}").match("/v1x0/a") is None
 
 
+ALL = PAYMENTS + ACCOUNT_INFORMATION
+
+
 def test_the_rows_of_the_psd2_interface_are_those_of_the_document() -> None:
-    rows = {(row.method, row.path, row.auth is Auth.SEAL, row.success) for row in PSD2.endpoints}
+    rows = {(row.method, row.path, row.auth is Auth.SEAL, row.success) for row in ALL}
     assert rows == {
         ("POST", "/psd2/v1/payments/{product}", True, 201),
         ("GET", "/psd2/v1/payments/{product}/{payment_id}/status", False, 200),
         ("GET", "/psd2/v1/payments/{product}/{payment_id}", False, 200),
         ("DELETE", "/psd2/v1/payments/{product}/{payment_id}", False, 200),
+        ("POST", "/psd2/v1/consents", True, 201),
+        ("GET", "/psd2/v1/consents/{consent_id}", False, 200),
+        ("GET", "/psd2/v1/consents/{consent_id}/status", False, 200),
+        ("DELETE", "/psd2/v1/consents/{consent_id}", False, 204),
+        ("GET", "/psd2/v1/accounts", False, 200),
+        ("GET", "/psd2/v1/accounts/{resource_id}/balances", False, 200),
+        ("GET", "/psd2/v1/accounts/{resource_id}/transactions", False, 200),
     }
 
 
-def test_every_payment_row_needs_the_payment_initiation_role() -> None:
-    assert {row.role for row in PSD2.endpoints} == {"PSP_PI"}
+def test_each_row_needs_the_role_of_its_service() -> None:
+    assert {row.role for row in PAYMENTS} == {"PSP_PI"}
+    assert {row.role for row in ACCOUNT_INFORMATION} == {"PSP_AI"}
 
 
 def test_each_row_has_its_own_name() -> None:
-    assert len({row.name for row in PSD2.endpoints}) == len(PSD2.endpoints)
+    assert len({row.name for row in ALL}) == len(ALL)
 
 
 LIST = row("/list/{id}", "GET", Query("from", required=True), Query("to"))

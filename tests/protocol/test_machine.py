@@ -30,13 +30,19 @@ def test_a_move_that_is_not_in_the_table_cannot_happen(state: str, trigger: str)
     assert trigger in caught.value.message
 
 
-# The PSD2 document, part A section 3, "From / Trigger / To", and the assumption that a declined payment is rejected.
+# The PSD2 document, part A section 3, "From / Trigger / To", and the assumptions about declined payments and ACTC.
 SHOWN = {
     (TransactionStatus.RCVD, Trigger.APPROVED): TransactionStatus.ACSP,
     (TransactionStatus.ACSP, Trigger.EXECUTED): TransactionStatus.ACSC,
     (TransactionStatus.RCVD, Trigger.EXPIRED): TransactionStatus.RJCT,
     (TransactionStatus.RCVD, Trigger.CANCELLED): TransactionStatus.CANC,
     (TransactionStatus.RCVD, Trigger.DECLINED): TransactionStatus.RJCT,
+    (TransactionStatus.ACSP, Trigger.FAILED): TransactionStatus.RJCT,
+    (TransactionStatus.RCVD, Trigger.STARTED): TransactionStatus.ACTC,
+    (TransactionStatus.ACTC, Trigger.APPROVED): TransactionStatus.ACSP,
+    (TransactionStatus.ACTC, Trigger.DECLINED): TransactionStatus.RJCT,
+    (TransactionStatus.ACTC, Trigger.EXPIRED): TransactionStatus.RJCT,
+    (TransactionStatus.ACTC, Trigger.FAILED): TransactionStatus.RJCT,
 }
 
 

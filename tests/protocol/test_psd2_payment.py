@@ -21,14 +21,13 @@ from tppkit.protocol.psd2.payment import (
 
 START = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 INACTIVITY = timedelta(seconds=300)
-EXECUTION = timedelta(seconds=1)
 TICK = timedelta(microseconds=1)
 RECEIVED = Progress(TransactionStatus.RCVD, START)
 APPROVED = Progress(TransactionStatus.ACSP, START, opened=True, approved_at=START)
 
 
 def due(progress: Progress, now: datetime) -> Trigger | None:
-    return due_trigger(progress, now=now, inactivity=INACTIVITY, execution=EXECUTION)
+    return due_trigger(progress, now=now, inactivity=INACTIVITY)
 
 
 def test_a_payment_waits_until_the_last_moment_of_its_inactivity() -> None:
@@ -45,26 +44,12 @@ def test_opening_the_link_starts_the_inactivity_again() -> None:
     assert due(opened, START + timedelta(seconds=500)) is Trigger.EXPIRED
 
 
-def test_an_approved_payment_is_executed_when_its_time_has_come() -> None:
-    assert due(APPROVED, START + EXECUTION - TICK) is None
-    assert due(APPROVED, START + EXECUTION) is Trigger.EXECUTED
-
-
-def test_an_approved_payment_does_not_expire() -> None:
-    late = replace(APPROVED, approved_at=START + timedelta(days=1))
-    assert due(late, START + INACTIVITY) is None
-
-
-def test_execution_without_a_time_of_approval_does_not_happen() -> None:
-    assert due(replace(APPROVED, approved_at=None), START + timedelta(days=1)) is None
-
-
-@pytest.mark.parametrize("status", ["ACSC", "RJCT", "CANC", "ACTC"])
+@pytest.mark.parametrize("status", ["ACSP", "ACSC", "RJCT", "CANC"])
 def test_time_alone_moves_no_other_payment(status: str) -> None:
     assert due(replace(APPROVED, status=TransactionStatus(status)), START + timedelta(days=365)) is None
 
 
-@pytest.mark.parametrize("progress", [RECEIVED, APPROVED], ids=["RCVD", "ACSP"])
+@pytest.mark.parametrize("progress", [RECEIVED, replace(RECEIVED, status=TransactionStatus.ACTC)], ids=["RCVD", "ACTC"])
 def test_what_time_makes_happen_is_a_move_of_the_table(progress: Progress) -> None:
     trigger = due(progress, START + timedelta(days=1))
     assert trigger is not None

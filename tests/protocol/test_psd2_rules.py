@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
@@ -16,7 +18,12 @@ from tppkit.protocol.psd2 import PSD2, PaymentInitiation, PaymentProduct
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
 from tppkit.protocol.psd2.rules import (
+    parse_consent_id,
+    parse_psu_ip_address,
+    parse_redirect_uri,
     parse_request_id,
+    parse_transaction_query,
+    parse_with_balance,
     require_product,
 )
 
@@ -74,7 +81,7 @@ def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "code", "methods"),
     [
-        ("GET", "/psd2/v1/accounts", "endpoint.unknown", ()),
+        ("GET", "/psd2/v1/cards", "endpoint.unknown", ()),
         ("GET", "/psd2/v1/payments/x", "endpoint.method", ("POST",)),
         ("POST", "/psd2/v1/payments/x/1", "endpoint.method", ("GET", "DELETE")),
     ],
@@ -119,3 +126,110 @@ def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused() -> 
 
 def test_a_normal_transfer_is_never_refused_for_what_instant_cannot_do() -> None:
     assert product_fault("999999999.99", PaymentProduct.SEPA, "LT") is None
+
+
+def fault(parse: Callable[..., Any], *args: Any, **options: Any) -> str | None:
+    try:
+        parse(*args, **options)
+    except FormatError as e:
+        return e.code if e.message.isprintable() else e.message
+    return None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://tpp.example/back?x=1#y", "HTTPS://tpp.example", "https://[2001:db8::1]:8443/", "http://localhost:8080/a", "http://[::1]/",
+     "http://127.0.0.9?x", "com.example.app:/done", "com.example.app://done?x=%20", "myapp:done", "x-1+2.3:y"],
+)  # fmt: skip
+def test_a_browser_returns_to_web_pages_and_applications(text: str) -> None:
+    assert parse_redirect_uri(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "https:", "https://", "https:///a", "https:a", "https://user@evil.example/", "http://tpp.example/",
+     "http://localhost.evil.example/", "http://localhost@evil.example/", "javascript:alert(1)", "JavaScript:alert(1)",
+     "java\tscript:alert(1)", " javascript:alert(1)",
+     "data:text/html,x", "file:///etc/passwd", "blob:https://a/b", "about:blank", "vbscript:x", "view-source:https://a", "ftp://a",
+     "ws://a",
+     "mailto:a@b", "/back", "//tpp.example", "tpp.example/back", "app:", "1app:x", "app:a b", "app:caf\u00e9",
+     "app:x\r\nA: b", "app:" + "x" * 2045],
+)  # fmt: skip
+def test_a_browser_is_sent_nowhere_else(text: str) -> None:
+    assert fault(parse_redirect_uri, text) == "header.redirect-uri"
+
+
+@pytest.mark.parametrize("text", ["192.0.2.7", "0.0.0.0", "::1", "2001:DB8::1", "::ffff:192.0.2.7"])
+def test_an_ip_address_of_the_customer_is_taken(text: str) -> None:
+    assert parse_psu_ip_address(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "1.2.3", "256.1.1.1", "01.2.3.4", "1.2.3.4:80", "[::1]", "fe80::1%eth0", "1.2.3.4, 5.6.7.8", " 1.2.3.4", "1.2.3.4\n",
+    "１.2.3.4",
+     "3221225991", "::1/64", "unknown"],
+)  # fmt: skip
+def test_nonsense_is_no_ip_address(text: str) -> None:
+    assert fault(parse_psu_ip_address, text) == "header.psu-ip-address"
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_account_data_needs_a_consent_id(text: str | None) -> None:
+    assert fault(parse_consent_id, text) == "header.consent-id"
+    assert parse_consent_id("c") == "c"
+
+
+TODAY = date(2026, 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "last_day", "status"),
+    [
+        ({}, TODAY, "booked"),
+        ({"dateTo": "2026-05-31"}, date(2026, 5, 31), "booked"),
+        ({"dateTo": "2026-02-28", "bookingStatus": "pending"}, date(2026, 2, 28), "pending"),
+        ({"dateTo": "9999-12-31", "bookingStatus": "both", "after": "t"}, TODAY, "both"),
+    ],
+)
+def test_a_transactions_query_is_read(query: Mapping[str, str], last_day: date, status: str) -> None:
+    found = parse_transaction_query({"dateFrom": "2026-02-28", **query}, today=TODAY)
+    assert found == (date(2026, 2, 28), last_day, status, query.get("after"))
+
+
+def test_a_window_that_begins_tomorrow_is_empty() -> None:
+    found = parse_transaction_query({"dateFrom": "2026-06-02"}, today=TODAY)
+    assert found.last_day < found.first_day
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({}, "query.missing"),
+        *[({"dateFrom": text}, "query.value") for text in ("", "2026-02-30", "2026-2-3", "20260203", "2026-02-03T00:00:00", "today")],
+        ({"dateFrom": "2026-02-03", "dateTo": "2026-02-02"}, "query.value"),
+        ({"dateFrom": "2026-02-03", "dateTo": "x"}, "query.value"),
+        *[({"dateFrom": "2026-02-03", "bookingStatus": text}, "query.value") for text in ("all", "", "Booked")],
+    ],
+)  # fmt: skip
+def test_another_transactions_query_is_refused(query: Mapping[str, str], code: str) -> None:
+    assert fault(parse_transaction_query, query, today=TODAY) == code
+
+
+def test_balances_are_asked_for_by_true_or_false() -> None:
+    assert [parse_with_balance(query) for query in ({}, {"withBalance": "false"}, {"withBalance": "true"})] == [
+        False,
+        False,
+        True,
+    ]
+    assert {fault(parse_with_balance, {"withBalance": text}) for text in ("", "1", "True", "yes")} == {"query.value"}
+
+
+@given(
+    st.text() | st.text("0123456789abcdef.:%[]/ -htps"),
+    st.dictionaries(st.sampled_from(["dateFrom", "dateTo", "bookingStatus"]), st.text()),
+)
+def test_only_format_error_escapes_the_readers_of_headers_and_queries(text: str, query: dict[str, str]) -> None:
+    for parse in (parse_redirect_uri, parse_psu_ip_address, parse_consent_id):
+        fault(parse, text)
+    fault(parse_transaction_query, query, today=TODAY)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import RawProvider, make_seal, tls_context
+from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
 from tppkit._clock import utc_now
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
 
 Connect = Callable[..., RawProvider]
@@ -41,14 +41,23 @@ def second_provider(bank_pki: Pki) -> tuple[Issued, Issued]:
 def bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
     """A sandbox for the tests of one file, which leave its clock alone."""
     settings = SandboxSettings(tmp_path_factory.mktemp("sandbox"), pki=bank_pki_folder)
-    with run_sandbox(settings) as server:
+    with checked_sandbox(settings) as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def books_agree(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test that used `bank`; other sandboxes are checked before they stop."""
+    used = request.getfixturevalue("bank") if "bank" in request.fixturenames else None
+    yield
+    if used is not None:
+        require_books(used)
 
 
 @pytest.fixture
 def fresh_bank(bank_pki_folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
     """A sandbox for one test."""
-    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)) as server:
         yield server
 
 

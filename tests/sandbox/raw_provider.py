@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -12,7 +13,7 @@ from uuid import uuid4
 import httpx
 
 from tppkit.client.tls_context import IdentityContext, IdentityContexts
-from tppkit.sandbox import SandboxServer
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Issued, Pki
 
@@ -126,3 +127,24 @@ def advance(server: SandboxServer, seconds: float) -> None:
     """Move the sandbox's clock through its control host."""
     url = server.addresses.control_url + "/clock/advance"
     httpx.post(url, json={"seconds": seconds}, trust_env=False).raise_for_status()
+
+
+def control(server: SandboxServer, path: str, body: Any = None) -> httpx.Response:
+    """POST to the control host, without a body if there is none."""
+    return httpx.post(server.addresses.control_url + path, json=body, trust_env=False)
+
+
+def require_books(server: SandboxServer) -> None:
+    """Money is conserved, entries explain each balance, and each accepted seal has one record."""
+    url = server.addresses.control_url + "/ledger/check"
+    assert httpx.get(url, trust_env=False, timeout=30).json() == {"ok": True, "differences": []}
+
+
+@contextmanager
+def checked_sandbox(
+    settings: SandboxSettings, *, log: Callable[[str], object] | None = None
+) -> Iterator[SandboxServer]:
+    """A sandbox whose books are checked before it stops."""
+    with run_sandbox(settings, log=log) as server:
+        yield server
+        require_books(server)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from raw_provider import checked_sandbox
 
 from tppkit._clock import parse_time, utc_now
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxServer, SandboxSettings
 
 
 def advance_with(server: SandboxServer, content: bytes, content_type: str = "application/json") -> httpx.Response:
@@ -46,10 +47,10 @@ def test_steps_add_up(fresh_bank: SandboxServer) -> None:
 @pytest.mark.parametrize("step_s", [0, 86_400])
 def test_a_restart_keeps_the_clock(step_s: int, tmp_path: Path, bank_pki_folder: Path) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder)
-    with run_sandbox(settings) as server:
+    with checked_sandbox(settings) as server:
         advance_with(server, b'{"seconds": %d}' % step_s)
         before = parse_time(now(server))
-    with run_sandbox(settings) as server:
+    with checked_sandbox(settings) as server:
         assert before <= parse_time(now(server)) <= utc_now() + timedelta(seconds=step_s)
 
 
@@ -78,7 +79,7 @@ def test_parameters_of_the_content_type_do_not_matter(content_type: str, fresh_b
 @pytest.mark.parametrize(
     ("content", "code"),
     [
-        (b"", "json.malformed"),
+        (b"", "model.invalid"),
         (b"5", "model.invalid"),
         (b"{}", "model.invalid"),
         (b'{"seconds": -1}', "model.invalid"),

@@ -7,14 +7,14 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from raw_provider import PAYMENT, RawProvider, assert_refused, tls_context
+from raw_provider import PAYMENT, RawProvider, assert_refused, checked_sandbox, tls_context
 
 from tppkit._clock import utc_now
 from tppkit.certificates import load_certificates
 from tppkit.evidence import AuditSummary, audit_archive
 from tppkit.httpsig.algorithms import ALGORITHMS
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.sandbox import SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxSettings
 from tppkit.sandbox.dialect import key_id_of
 from tppkit.seals import PROFILES, Message, Seal, SealProfile, sign_request
 from tppkit.testpki import Issued, Pki, make_pki, write_pki
@@ -49,7 +49,7 @@ def test_every_dialect_can_pay(
     profile = PROFILES[name]
     has_p256 = any(ALGORITHMS[row].key == "P-256" for _, row in profile.algorithms)
     pki, folder = (bank_pki, bank_pki_folder) if has_p256 else rsa_sealed
-    with run_sandbox(SandboxSettings(tmp_path, pki=folder, profile=profile)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path, pki=folder, profile=profile)) as server:
         url = server.addresses.psd2_url
         with httpx.Client(base_url=url, verify=tls_context(pki.qwac, pki), trust_env=False) as http:
             first, second = (sealed_payment(profile, pki.qseal) for _ in range(2))
@@ -74,7 +74,7 @@ def test_a_request_whose_seal_covers_no_id_needs_one_all_the_same(
     bank_pki: Pki, bank_pki_folder: Path, tmp_path: Path
 ) -> None:
     profile = PROFILES["bng"]
-    with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, profile=profile)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, profile=profile)) as server:
         url = server.addresses.psd2_url
         with httpx.Client(base_url=url, verify=tls_context(bank_pki.qwac, bank_pki), trust_env=False) as http:
             sealed = sealed_payment(profile, bank_pki.qseal)
@@ -84,6 +84,6 @@ def test_a_request_whose_seal_covers_no_id_needs_one_all_the_same(
 
 
 def test_a_new_pki_has_seals_whose_key_the_dialect_takes(tmp_path: Path) -> None:
-    with run_sandbox(SandboxSettings(tmp_path, profile=PROFILES["rabobank"])):
+    with checked_sandbox(SandboxSettings(tmp_path, profile=PROFILES["rabobank"])):
         pass
     assert load_certificates(tmp_path / "pki" / "qseal.pem")[0].key.type == "rsa"

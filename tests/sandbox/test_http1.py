@@ -10,15 +10,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from raw_provider import checked_sandbox
 
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.http1 import MAX_HEAD_BYTES
 
 
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
     folder: Path = tmp_path_factory.mktemp("bounds")
-    with run_sandbox(SandboxSettings(folder)) as server:
+    with checked_sandbox(SandboxSettings(folder)) as server:
         yield server
 
 
@@ -71,7 +72,7 @@ def test_a_second_request_has_the_whole_limit_again(connection: socket.socket) -
 
 def test_a_request_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tppkit.sandbox.http1.REQUEST_TIMEOUT_S", 0.3)
-    with run_sandbox(SandboxSettings(tmp_path)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path)) as server:
         port = int(server.addresses.approval_url.rpartition(":")[2])
         with (
             socket.create_connection(("127.0.0.1", port), timeout=10) as silent,

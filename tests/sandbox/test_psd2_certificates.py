@@ -10,12 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import PAYMENTS, RawProvider, advance, assert_refused
+from raw_provider import PAYMENTS, SEPA, RawProvider, advance, assert_refused, checked_sandbox
 from sealing import ORGANIZATIONS, WITHOUT_STATEMENT, issue_for
 
 from tppkit._clock import utc_now
 from tppkit.protocol.psd2 import PSD2
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
 
 ROWS = {row.name: row for row in PSD2.endpoints}
@@ -25,7 +25,9 @@ TARGET = f"{PAYMENTS}/unknown/status"
 
 @pytest.fixture(scope="module")
 def strict_bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
-    with run_sandbox(SandboxSettings(tmp_path_factory.mktemp("strict"), pki=bank_pki_folder, strict=True)) as server:
+    with checked_sandbox(
+        SandboxSettings(tmp_path_factory.mktemp("strict"), pki=bank_pki_folder, strict=True)
+    ) as server:
         yield server
 
 
@@ -57,7 +59,7 @@ def test_no_client_certificate_is_refused(anonymous: RawProvider) -> None:
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_every_endpoint_asks_for_a_client_certificate(name: str, anonymous: RawProvider) -> None:
     row = ROWS[name]
-    target = row.target(product="sepa-credit-transfers", payment_id="any")
+    target = row.target({"dateFrom": "2026-01-01"}, product=SEPA, payment_id="any", consent_id="any", resource_id="any")
     assert_refused(anonymous.request(row.method, target), 401, "CERTIFICATE_MISSING")
 
 
@@ -117,13 +119,13 @@ def test_a_seal_without_a_psd2_statement_is_judged_by_its_identifier(
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_payment_endpoint_asks_for_the_role(
+def test_every_endpoint_asks_for_its_role(
     name: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
-    provider = make_provider(roles=("PSP_AI",))
-    caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="ai-qwac"))
     row = ROWS[name]
-    target = row.target(product="sepa-credit-transfers", payment_id="any")
+    provider = make_provider(roles=({"PSP_PI": "PSP_AI", "PSP_AI": "PSP_PI"}[row.role or ""],))
+    caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="other-role"))
+    target = row.target({"dateFrom": "2026-01-01"}, product=SEPA, payment_id="any", consent_id="any", resource_id="any")
     assert_refused(caller.request(row.method, target), 403, "ROLE_INVALID")
 
 

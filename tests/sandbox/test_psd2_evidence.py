@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from raw_provider import INSTANT, PAYMENT, RawProvider, advance, altered, assert_refused, decide
+from raw_provider import INSTANT, PAYMENT, RawProvider, advance, altered, assert_refused, checked_sandbox, decide
 
 from tppkit._clock import utc_now
 from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive, read_lines
@@ -190,9 +190,9 @@ def test_a_restart_on_the_same_folder_keeps_payments_and_goes_on_with_the_archiv
 ) -> None:
     settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)
     request_id = str(uuid4())
-    with run_sandbox(settings) as server:
+    with checked_sandbox(settings) as server:
         before = connect(server).new_payment(request_id=request_id)
-    with run_sandbox(settings) as server:
+    with checked_sandbox(settings) as server:
         caller = connect(server)
         assert caller.status(before) == "RCVD"
         assert caller.new_payment(request_id=request_id) == before
@@ -208,7 +208,7 @@ def test_a_restart_with_the_same_seed_makes_new_payments(
     settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, seed=5)
     ids = []
     for _ in range(3):
-        with run_sandbox(settings) as server:
+        with checked_sandbox(settings) as server:
             ids += [connect(server).new_payment()["paymentId"] for _ in range(2)]
     assert len(set(ids)) == 6
 
@@ -217,7 +217,7 @@ def test_the_same_seed_gives_the_same_ids(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     def run(name: str, seed: int) -> list[tuple[str, str]]:
-        with run_sandbox(SandboxSettings(tmp_path / name, pki=bank_pki_folder, seed=seed)) as server:
+        with checked_sandbox(SandboxSettings(tmp_path / name, pki=bank_pki_folder, seed=seed)) as server:
             payments = [connect(server).new_payment() for _ in range(2)]
         return [(p["paymentId"], p["_links"]["scaRedirect"]["href"].rpartition("/")[2]) for p in payments]
 
@@ -241,7 +241,7 @@ def test_while_the_archive_fails_no_sealed_request_is_handled_and_nothing_is_los
             time.sleep(0.02)
         assert_refused(response, 503, "SERVICE_UNAVAILABLE")
         assert caller.status(payment) == "RCVD"
-    with run_sandbox(settings) as server:
+    with checked_sandbox(settings) as server:
         assert payment["paymentId"] in {record.payment_ref for record in kept(server)}
         assert connect(server).initiate().status_code == 201
         assert audit(server).exit_code == 0

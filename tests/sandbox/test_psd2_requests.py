@@ -9,15 +9,16 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from raw_provider import INSTANT, PAYMENT, PAYMENTS, RawProvider, altered, assert_refused
+from raw_provider import INSTANT, PAYMENT, PAYMENTS, SEPA, RawProvider, altered, assert_refused, checked_sandbox
 
 from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.wire import MAX_BODY_BYTES
-from tppkit.sandbox import SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxSettings
 from tppkit.sandbox.psd2.payments import PaymentRules
 from tppkit.seals import Message
 
 ROWS = {row.name: row for row in PSD2.endpoints}
+PLACE = {"product": SEPA, "payment_id": "any", "consent_id": "any", "resource_id": "any"}
 
 ID = "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11"
 STATUS = f"{PAYMENTS}/unknown/status"
@@ -157,13 +158,13 @@ def test_another_method_than_the_rows_is_refused(method: str, name: str, tpp: Ra
     path = ROWS[name].path
     if method in {row.method for row in PSD2.endpoints if row.path == path}:
         return
-    target = ROWS[name].target(product="sepa-credit-transfers", payment_id="any")
+    target = ROWS[name].target(**PLACE)
     assert_refused(tpp.request(method, target), 405, "SERVICE_INVALID")
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_head_is_refused(name: str, tpp: RawProvider) -> None:
-    response = tpp.request("HEAD", ROWS[name].target(product="sepa-credit-transfers", payment_id="any"))
+    response = tpp.request("HEAD", ROWS[name].target(**PLACE))
     assert (response.status_code, response.content) == (405, b"")
 
 
@@ -185,7 +186,7 @@ def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     rules = PaymentRules(instant_cap=Decimal("10.00"), instant_unreachable=frozenset({"DE"}))
-    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, rules=rules)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, rules=rules)) as server:
         caller = connect(server)
         small = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": "1.00"}}
         assert_refused(caller.initiate(small, product=INSTANT), 400, "PRODUCT_INVALID")

@@ -25,7 +25,7 @@ ROWS = list(PSD2.endpoints)
 METHODS = st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "get", "BREW"])
 PARAMETERS = st.text(st.characters(max_codepoint=0x17F), min_size=1, max_size=8)
 GOOD = st.builds(
-    lambda row, product, payment_id: row.target(product=product, payment_id=payment_id),
+    lambda row, product, id_: row.target(product=product, payment_id=id_, consent_id=id_, resource_id=id_),
     st.sampled_from(ROWS), st.just("sepa-credit-transfers") | PARAMETERS, PARAMETERS,
 )  # fmt: skip
 GARBAGE = st.text(st.characters(max_codepoint=0xFF, exclude_characters="?"), max_size=20)
@@ -91,8 +91,10 @@ def assert_agreement(sandbox: Sandbox, caller: Issued, method: str, path: str) -
     except TppkitError as e:
         ours = e.code
     status, headers, code = answered(sandbox, caller, method, path)
-    if ours is None:  # the sandbox goes on, and misses the seal or the payment
-        assert code in {"signature.missing", "payment.unknown", "product.unknown"}, (status, code)
+    if ours is None:  # the sandbox goes on, and misses what the endpoint needs
+        assert code in {
+            "signature.missing", "payment.unknown", "product.unknown", "consent.unknown", "header.consent-id",
+        }, (status, code)  # fmt: skip
     elif code != "message.malformed":  # a target that is not a path is rejected before it is routed
         assert code == ours
     assert status >= 400
@@ -104,7 +106,7 @@ def assert_agreement(sandbox: Sandbox, caller: Issued, method: str, path: str) -
 def test_both_agree_about_every_endpoint_and_method(
     sandbox: Sandbox, bank_pki: Pki, reader: Issued, row, method: str
 ) -> None:
-    path = row.target(product="sepa-credit-transfers", payment_id="1234")
+    path = row.target(product="sepa-credit-transfers", payment_id="1", consent_id="1", resource_id="1")
     for caller in (bank_pki.qwac, reader):
         assert_agreement(sandbox, caller, method, path)
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from raw_provider import checked_sandbox
 
 from tppkit.client import Identity
 from tppkit.httpsig import Message
-from tppkit.sandbox import SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxSettings
 from tppkit.seals import sign_request
 
 PATH = "/psd2/v1/payments/sepa-credit-transfers"
@@ -46,7 +47,7 @@ def send(identity: Identity, port: int, message: Message) -> tuple[int, str | No
 @pytest.fixture(scope="module")
 def parties(tmp_path_factory: pytest.TempPathFactory):
     folder: Path = tmp_path_factory.mktemp("targets")
-    with run_sandbox(SandboxSettings(folder)) as server:
+    with checked_sandbox(SandboxSettings(folder)) as server:
         pki = folder / "pki"
         identity = Identity.from_files(
             qwac=pki / "qwac.pem", qwac_key=pki / "qwac.key", qseal=pki / "qseal.pem", qseal_key=pki / "qseal.key",

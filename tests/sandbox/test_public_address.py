@@ -10,10 +10,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import RawProvider, approval_link, assert_refused, make_seal, tls_context
+from raw_provider import RawProvider, approval_link, assert_refused, checked_sandbox, make_seal, tls_context
 
 from tppkit.errors import ConfigurationError
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.testpki import Pki
 
 PUBLIC = "bank.example.com"
@@ -37,7 +37,7 @@ def names_of(server: SandboxServer, bank_pki_folder: Path) -> set[str]:
 def test_a_wildcard_address_is_in_no_link(
     host: str, tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
-    with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, host=host)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, host=host)) as server:
         assert server.addresses.psd2_url.startswith("https://localhost:")
         assert approval_link(connect(server).new_payment()).startswith("http://localhost:")
 
@@ -56,7 +56,7 @@ def test_links_have_the_public_url(
     url: str, psd2: str, approval: str, tmp_path: Path, bank_pki: Pki, bank_pki_folder: Path
 ) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, host="0.0.0.0", public_url=url)
-    with run_sandbox(settings) as server:
+    with checked_sandbox(settings) as server:
         own = server.ports
         shown = server.addresses
         assert (shown.psd2_url, shown.approval_url) == (psd2.format(**own), approval.format(**own))
@@ -79,7 +79,7 @@ def test_the_server_certificate_has_the_names_that_clients_use(
     public_url: str | None, dns: tuple[str, ...], names: set[str], tmp_path: Path, bank_pki_folder: Path
 ) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, public_url=public_url, dns=dns)
-    with run_sandbox(settings) as server:
+    with checked_sandbox(settings) as server:
         assert names_of(server, bank_pki_folder) == {"localhost", "127.0.0.1", "0:0:0:0:0:0:0:1", *names}
 
 
@@ -98,14 +98,14 @@ def test_with_roots_only_a_client_must_send_its_intermediates(
 ) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, roots_only=True, strict=strict)
     alone = replace(bank_pki.qwac, chain=())
-    with run_sandbox(settings) as server:
+    with checked_sandbox(settings) as server:
         assert connect(server).initiate().status_code == 201
         if strict:
             with pytest.raises(httpx.TransportError, match="UNKNOWN_CA"):
                 connect(server, qwac=alone).initiate()
         else:
             assert_refused(connect(server, qwac=alone).initiate(), 401, "CERTIFICATE_INVALID")
-    with run_sandbox(replace(settings, roots_only=False)) as server:
+    with checked_sandbox(replace(settings, roots_only=False)) as server:
         assert connect(server, qwac=alone).initiate().status_code == 201
 
 

@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 import httpx
 import pytest
-from raw_provider import PAYMENTS, RawProvider, advance, approval_link, decide
+from raw_provider import PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, decide
 
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.request_log import RequestLog, without_tokens
-from tppkit.sandbox.server import run_sandbox
 from tppkit.web.sources import RAW_TARGET
 
 
@@ -30,7 +29,7 @@ class Logged(NamedTuple):
 @pytest.fixture
 def logged(bank_pki_folder: Path, tmp_path: Path) -> Iterator[Logged]:
     lines: list[str] = []
-    with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder), log=lines.append) as server:
+    with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder), log=lines.append) as server:
         yield Logged(server, lines)
 
 
@@ -59,7 +58,7 @@ def test_a_reader_of_the_lines_that_left_fails_no_request(bank_pki_folder: Path,
     def gone(line: str) -> None:
         raise BrokenPipeError
 
-    with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder), log=gone) as server:
+    with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder), log=gone) as server:
         assert httpx.get(server.addresses.control_url + "/clock", trust_env=False).status_code == 200
 
 

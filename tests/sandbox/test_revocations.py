@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from raw_provider import PAYMENTS, RawProvider, assert_refused
+from raw_provider import PAYMENTS, RawProvider, assert_refused, checked_sandbox
 
 from tppkit._clock import utc_now
 from tppkit.errors import ConfigurationError
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.testpki import Pki, write_pki
 from tppkit.testpki.folder import open_pki
@@ -28,7 +28,7 @@ def folder(bank_pki: Pki, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watched_bank(folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
-    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
         yield server
 
 
@@ -56,7 +56,7 @@ def test_what_was_revoked_before_the_sandbox_started_is_refused(
     folder: Path, tmp_path: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now())
-    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
         assert_refused(connect(server).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
 
 
@@ -65,7 +65,7 @@ def test_a_folder_without_lists_refuses_nobody(
 ) -> None:
     for path in folder.glob("*.crl"):
         path.unlink()
-    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
+    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
         assert connect(server).request("GET", TARGET).status_code == 403
 
 

@@ -20,13 +20,20 @@ ROWS = list(PSD2.endpoints)
 
 
 def path_of(row: Endpoint[Any, Any]) -> str:
-    return row.target(product="sepa-credit-transfers", payment_id="1234-abcd")
+    query = {wanted.name: "2026-01-01" for wanted in row.query if wanted.required}
+    return row.target(query, product="sepa-credit-transfers", payment_id="1234-abcd", consent_id="1", resource_id="2")
 
 
 @pytest.fixture(scope="module")
 def reader(pki: Pki) -> EidasCertificate:
     """The QWAC of a provider that may only read accounts."""
     return pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac").certificate
+
+
+@pytest.fixture(scope="module")
+def initiator(pki: Pki) -> EidasCertificate:
+    """The QWAC of a provider that may only initiate payments."""
+    return pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac").certificate
 
 
 def rejected(certificate: EidasCertificate, method: str, path: str) -> str:
@@ -37,11 +44,12 @@ def rejected(certificate: EidasCertificate, method: str, path: str) -> str:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_every_endpoint_is_open_to_its_role_and_closed_to_another(
-    pki: Pki, reader: EidasCertificate, row: Endpoint[Any, Any]
+    pki: Pki, reader: EidasCertificate, initiator: EidasCertificate, row: Endpoint[Any, Any]
 ) -> None:
     assert authorize(pki.qwac.certificate, PSD2, row.method, path_of(row)).row is row
-    with pytest.raises(CertificateRejected, match='needs the role PSP_PI, the certificate has "PSP_AI"') as caught:
-        authorize(reader, PSD2, row.method, path_of(row))
+    other, has = (reader, "PSP_AI") if row.role == "PSP_PI" else (initiator, "PSP_PI")
+    with pytest.raises(CertificateRejected, match=f'needs the role {row.role}, the certificate has "{has}"') as caught:
+        authorize(other, PSD2, row.method, path_of(row))
     assert caught.value.code == "role.missing"
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -16,14 +15,16 @@ from tppkit.errors import ConfigurationError, FormatError, OutcomeUnknown, Remot
 from tppkit.httpsig.components import parse_origin
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
-from tppkit.protocol.wire import RowReader, is_streamed
+from tppkit.protocol.wire import RowReader
 
 MAX_ATTEMPTS = 3
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 60.0
-MAX_ANSWER_BYTES = 4 * 1024 * 1024
+MAX_PAGES = 10_000
+MAX_LINK = 4096
 
-_OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
+# A link's path and query as httpx sends them unchanged; encoded characters in a path could be dots and slashes.
+_LINK = re.compile(r"((?:/[A-Za-z0-9._~!$&'()*+,=:@-]+)+)(?:\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?")
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -66,7 +67,7 @@ class Polling(Generic[R]):
     Attributes:
         until: whether a result is final.
         again: makes the next call, with a request id of its own.
-        interval_s: seconds between two calls.
+        interval_s: seconds between two calls, and at least before an attempt is repeated.
         wait_s: give up after this many seconds.
         not_final: the error to raise then, for the last result.
     """
@@ -89,6 +90,7 @@ class Call(Generic[R_co]):
         request_id: the id that every answer must echo, or None where the interface has none.
         to_find_out: what the caller can do if the outcome is not known.
         polling: repeat the call until its result is final; None sends it once.
+        no_content: the result if the answer is 204; None reads its body.
     """
 
     row: Endpoint[Any, Any]
@@ -97,6 +99,7 @@ class Call(Generic[R_co]):
     request_id: str | None = None
     to_find_out: str = ""
     polling: Polling[Any] | None = None
+    no_content: R_co | None = None
 
     @property
     def name(self) -> str:
@@ -115,6 +118,41 @@ class StreamCall(Generic[R]):
 
     call: Call[None]
     reader: Callable[[], RowReader[R]]
+
+
+@dataclass(frozen=True, slots=True)
+class PagedCall(Generic[R]):
+    """Requests whose answers are pages of rows, each with a link to the next.
+
+    Attributes:
+        first: the request of the first page.
+        rows: the rows of a page.
+        following: the request of the page that a page links to, or None for the last page.
+    """
+
+    first: Call[Any]
+    rows: Callable[[Any], Iterable[R]]
+    following: Callable[[Any], Call[Any] | None]
+
+    def after(self, page: Any, seen: set[str]) -> Call[Any] | None:
+        """The request of the next page, or None.
+
+        Args:
+            page: the page that was read.
+            seen: the targets of the pages so far but for the first one; the next one is added.
+
+        Raises:
+            RemoteProtocolError: `answer.pages`, the page was read before, or there are more than 10,000; `answer.link`.
+        """
+        call = self.following(page)
+        if call is not None:
+            target = call.message.target
+            if target == self.first.message.target or target in seen or len(seen) + 1 >= MAX_PAGES:
+                raise RemoteProtocolError(
+                    "answer.pages", f"page {len(seen) + 1} of {call.name} links to a page before it, or there is no end"
+                )
+            seen.add(target)
+        return call
 
 
 class Calls:
@@ -185,6 +223,29 @@ class Calls:
             fields += [("Content-Type", row.request.media_type), ("Content-Length", str(len(body)))]
         return Message(row.method, self._prefix + row.target(query, **parameters), tuple(fields), body)
 
+    def linked_target(self, href: str, *, below: str) -> str:
+        """The target of a link in an answer (assumption next-link).
+
+        Args:
+            href: an absolute path as the interface has it, or an address of this service.
+            below: the path that it must be below.
+
+        Raises:
+            RemoteProtocolError: `answer.link`.
+        """
+        path = href.removeprefix(self.origin)
+        if self._prefix and path.startswith(f"{self._prefix}{below}/"):
+            path = path.removeprefix(self._prefix)
+        found = _LINK.fullmatch(path) if len(path) <= MAX_LINK and path.startswith(f"{below}/") else None
+        target = self._prefix + path
+        if (
+            found is None
+            or not {".", ".."}.isdisjoint(found[1].split("/"))
+            or httpx.URL(self.origin + target).raw_path != target.encode("ascii")
+        ):
+            raise RemoteProtocolError("answer.link", f"the link {shown(href)} is not a path below {below}")
+        return target
+
     def check_answer(self, call: Call[Any], answer: ServerAnswer) -> None:
         """Check that an answer belongs to its request, before anything else in it is used (assumption refusal-echo).
 
@@ -223,6 +284,8 @@ class Calls:
             FormatError: `json.*`, `model.invalid`.
         """
         self.check_success(call, answer)
+        if answer.status == 204 and call.no_content is not None:
+            return call.no_content
         return call.result(answer.body)
 
     def check_success(self, call: Call[Any], answer: ServerAnswer) -> None:
@@ -242,7 +305,8 @@ class Calls:
                 f"{call.name} was refused: {status} {code or 'without a code'}{reason}",
                 status=status, peer_code=code, peer_text=text, request_id=call.request_id,
             )  # fmt: skip
-        if status != call.row.success:
+        # Banks answer a DELETE 200, 202 or 204.
+        if status != call.row.success and call.row.method != "DELETE":
             raise RemoteProtocolError("answer.status", f"{call.name} was answered {status}, not {call.row.success}")
 
 
@@ -258,10 +322,12 @@ class Attempts:
 
     Args:
         row: the endpoint.
+        floor_s: wait at least so many seconds.
     """
 
-    def __init__(self, row: Endpoint[Any, Any]) -> None:
+    def __init__(self, row: Endpoint[Any, Any], floor_s: float = 0.0) -> None:
         self._left = MAX_ATTEMPTS - 1 if row.safe or row.once is not None else 0
+        self._floor_s = floor_s
         self._pause_s = FIRST_PAUSE_S
 
     def pause_s(self, answer: ServerAnswer | None) -> float | None:
@@ -273,7 +339,7 @@ class Attempts:
         if self._left == 0 or (answer is not None and answer.status not in (429, 503)):
             return None
         asked = "" if answer is None else answer.headers.get("retry-after", "")
-        pause_s = float(asked) if asked.isascii() and asked.isdigit() else self._pause_s
+        pause_s = max(self._floor_s, float(asked) if asked.isascii() and asked.isdigit() else self._pause_s)
         self._left -= 1
         self._pause_s *= 2
         return pause_s if pause_s <= MAX_PAUSE_S else None
@@ -310,91 +376,3 @@ def _check_plain(header: Header) -> Header:
     if not (value.isascii() and value.isprintable()):
         raise FormatError("header.control-character", f"the value for {name} is not printable ASCII: {shown(value)}")
     return header
-
-
-class AnswerBody:
-    """What is read of an answer: rows as they arrive, or without a reader all bytes.
-
-    Attributes:
-        raw: all bytes; empty with a reader.
-    """
-
-    def __init__(self, reader: RowReader[Any] | None = None) -> None:
-        self.raw = bytearray()
-        self._reader = reader
-
-    def feed(self, chunk: bytes) -> list[Any]:
-        """The rows that are complete with these bytes.
-
-        Raises:
-            RemoteProtocolError: `answer.too-large`.
-            FormatError: as `RowReader.feed`.
-        """
-        if self._reader is not None:
-            return self._reader.feed(chunk)
-        # Raw chunks: an uncompressed answer was asked for, and unpacking another one could fill the memory in one step.
-        self.raw += chunk
-        if len(self.raw) > MAX_ANSWER_BYTES:
-            raise RemoteProtocolError("answer.too-large", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
-        return []
-
-    def end(self) -> list[Any]:
-        """No rows, if the last one was complete. Raises as `RowReader.end`."""
-        if self._reader is not None:
-            self._reader.end()
-        return []
-
-
-def read_next(chunks: Iterator[bytes], body: AnswerBody) -> list[Any]:
-    """Read up to the next rows; empty at the end of the answer."""
-    for chunk in chunks:
-        if rows := body.feed(chunk):
-            return rows
-    return body.end()
-
-
-async def read_next_async(chunks: AsyncIterator[bytes], body: AnswerBody) -> list[Any]:
-    """Read up to the next rows; empty at the end of the answer."""
-    async for chunk in chunks:
-        if rows := body.feed(chunk):
-            return rows
-    return body.end()
-
-
-async def as_chunks(chunk: bytes) -> AsyncIterator[bytes]:
-    """Bytes that were read already, as chunks."""
-    yield chunk
-
-
-def require_end(call: Call[Any], response: httpx.Response) -> None:
-    """Check that a streamed success shows where it ends.
-
-    Raises:
-        RemoteProtocolError: `answer.no-end`.
-    """
-    if response.status_code != call.row.success or not is_streamed(call.row.answer):
-        return
-    is_framed = response.http_version == "HTTP/2" or not {"content-length", "transfer-encoding"}.isdisjoint(
-        response.headers
-    )
-    if not is_framed:
-        raise RemoteProtocolError(
-            "answer.no-end", f"{call.name} was answered with rows that a lost connection would end"
-        )
-
-
-def certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
-    """The refusal of the server's certificate that caused a failure."""
-    cause: BaseException | None = failure
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
-        cause = cause.__cause__ or cause.__context__
-    return cause
-
-
-def failure_text(failure: BaseException) -> str:
-    """Why a connection failed, in one line."""
-    # OpenSSL reports the name that was asked for, but not that only names in subjectAltName count.
-    found = _OTHER_NAME.search(str(certificate_error(failure)))
-    if found:
-        return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
-    return str(failure)[:200] or type(failure).__name__

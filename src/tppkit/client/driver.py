@@ -10,21 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing, contextmanager
-from functools import partial, wraps
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Generic, Self, TypeVar, cast
 
 import httpx
 
-from tppkit.client.calls import (
+from tppkit.client.answers import (
     AnswerBody,
-    Attempts,
-    Call,
-    Calls,
-    ServerAnswer,
-    StreamCall,
     as_chunks,
     certificate_error,
     failure_text,
@@ -32,6 +27,7 @@ from tppkit.client.calls import (
     read_next_async,
     require_end,
 )
+from tppkit.client.calls import Attempts, Call, Calls, PagedCall, ServerAnswer, StreamCall
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, FAILURES, TIMEOUTS, client_options
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
@@ -45,7 +41,6 @@ _PLAIN: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects"
 
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")
-P = ParamSpec("P")
 
 _Step = Callable[[], Any]
 _Rows = RowReader[Any] | None
@@ -78,7 +73,7 @@ class _Client(Generic[C]):
             return self.calls.read(call, (yield from self._once(call)))
         end = self._clock() + polling.wait_s
         while True:
-            result = self.calls.read(call, (yield from self._once(call)))
+            result = self.calls.read(call, (yield from self._once(call, floor_s=polling.interval_s)))
             if polling.until(result):
                 return result
             if self._clock() + polling.interval_s > end:
@@ -86,9 +81,11 @@ class _Client(Generic[C]):
             yield partial(self._sleep, polling.interval_s)
             call = polling.again()
 
-    def _once(self, call: Call[Any], reader: _Reader = None) -> Generator[_Step, Any, ServerAnswer]:
+    def _once(
+        self, call: Call[Any], reader: _Reader = None, *, floor_s: float = 0.0
+    ) -> Generator[_Step, Any, ServerAnswer]:
         message = yield partial(self._authorize, call.row, call.message)
-        attempts, may_be_done = Attempts(call.row), False
+        attempts, may_be_done = Attempts(call.row, floor_s), False
         while True:
             answer: ServerAnswer | None = None
             try:
@@ -170,6 +167,19 @@ class SyncClient(_Client[C]):
         with closing(answer.batches) as batches:
             for batch in batches:
                 yield from batch
+
+    def pages(self, paged: PagedCall[R]) -> Generator[R, None, None]:
+        """Send the request of each page when its first row is asked for, and yield the rows.
+
+        Raises:
+            RemoteProtocolError: `answer.link`, `answer.pages`, after the rows of the page; otherwise as `send`.
+        """
+        call: Call[Any] | None = paged.first
+        seen: set[str] = set()
+        while call is not None:
+            page = self.send(call)
+            yield from paged.rows(page)
+            call = paged.after(page, seen)
 
     def _run(self, steps: Generator[_Step, Any, Any]) -> Any:
         try:
@@ -259,6 +269,16 @@ class AsyncClient(_Client[C]):
                 for row in batch:
                     yield row
 
+    async def pages(self, paged: PagedCall[R]) -> AsyncGenerator[R, None]:
+        """Send the request of each page, and yield the rows; as `SyncClient.pages`."""
+        call: Call[Any] | None = paged.first
+        seen: set[str] = set()
+        while call is not None:
+            page = await self.send(call)
+            for row in paged.rows(page):
+                yield row
+            call = paged.after(page, seen)
+
     async def _run(self, steps: Generator[_Step, Any, Any]) -> Any:
         try:
             step = next(steps)
@@ -313,76 +333,6 @@ class AsyncClient(_Client[C]):
             raise
         finally:
             await response.aclose()
-
-
-class Method(Generic[C, P, R]):
-    """A method of a client, made from the builder of its request.
-
-    On a `SyncClient` it returns the result, on an `AsyncClient` a coroutine, on the class the builder itself.
-
-    Args:
-        build: a method of the client's `Calls`.
-
-    Example:
-        payment_status = Method(Psd2Calls.payment_status)
-    """
-
-    def __init__(self, build: Callable[Concatenate[C, P], Call[R]]) -> None:
-        self._build = build
-        self.__doc__ = build.__doc__
-
-    @overload
-    def __get__(self, client: None, owner: type) -> Callable[Concatenate[C, P], Call[R]]: ...
-    @overload
-    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, R]: ...
-    @overload
-    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
-    def __get__(self, client: SyncClient[C] | AsyncClient[C] | None, owner: type) -> Any:
-        """The method of this client."""
-        if isinstance(client, AsyncClient):
-            return _built_async(self._build, client)
-        return self._build if client is None else _built(self._build, client.calls, client.send)
-
-
-class StreamMethod(Generic[C, P, R]):
-    """A method of a client whose result is rows: a generator on a `SyncClient`, an asynchronous one on an `AsyncClient`.
-
-    Args:
-        build: a method of the client's `Calls`.
-
-    Example:
-        search_csv = StreamMethod(GatewayCalls.search_csv)
-    """
-
-    def __init__(self, build: Callable[Concatenate[C, P], StreamCall[R]]) -> None:
-        self._build = build
-        self.__doc__ = build.__doc__
-
-    @overload
-    def __get__(self, client: None, owner: type) -> Callable[Concatenate[C, P], StreamCall[R]]: ...
-    @overload
-    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, Generator[R, None, None]]: ...
-    @overload
-    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, AsyncGenerator[R, None]]: ...
-    def __get__(self, client: SyncClient[C] | AsyncClient[C] | None, owner: type) -> Any:
-        """The method of this client."""
-        return self._build if client is None else _built(self._build, client.calls, client.stream)
-
-
-def _built(build: Callable[..., Any], calls: Calls, send: Callable[[Any], Any]) -> Callable[..., Any]:
-    @wraps(build)
-    def method(*args: Any, **kwargs: Any) -> Any:
-        return send(build(calls, *args, **kwargs))
-
-    return method
-
-
-def _built_async(build: Callable[..., Any], client: AsyncClient[C]) -> Callable[..., Any]:
-    @wraps(build)
-    async def method(*args: Any, **kwargs: Any) -> Any:
-        return await client.send(build(client.calls, *args, **kwargs))
-
-    return method
 
 
 @contextmanager

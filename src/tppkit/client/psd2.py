@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from types import MappingProxyType
 from typing import TypeVar
 from uuid import UUID, uuid4
@@ -21,27 +21,52 @@ from uuid import UUID, uuid4
 import httpx
 
 from tppkit._clock import utc_now
-from tppkit.client.calls import Call, Calls, Polling, split_base_url
+from tppkit.client.calls import Call, Calls, PagedCall, Polling, split_base_url
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import SealCredentials
-from tppkit.client.driver import AsyncClient, Method, SyncClient
+from tppkit.client.driver import AsyncClient, SyncClient
 from tppkit.client.identity import Identity
+from tppkit.client.methods import Method, StreamMethod
 from tppkit.errors import TransportError
 from tppkit.httpsig.components import parse_origin
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (
     PAYMENT,
     PSD2,
+    AccountList,
+    BalanceReport,
+    BookingStatus,
+    Consent,
+    ConsentCreated,
+    ConsentRequest,
+    ConsentState,
+    ConsentStatus,
     PaymentDetails,
     PaymentInitiated,
     PaymentInitiation,
     PaymentProduct,
     PaymentStatus,
+    Transaction,
+    TransactionReport,
     TransactionStatus,
 )
-from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.rules import parse_redirect_uri
+from tppkit.protocol.psd2.endpoints import (
+    ACCOUNTS,
+    BALANCES,
+    CANCEL_PAYMENT,
+    CONSENT,
+    CONSENT_STATUS,
+    CREATE_CONSENT,
+    DELETE_CONSENT,
+    INITIATE_PAYMENT,
+    PAYMENT_DETAILS,
+    PAYMENT_STATUS,
+    PREFIX,
+    TRANSACTIONS,
+)
+from tppkit.protocol.psd2.rules import parse_consent_id, parse_psu_ip_address, parse_redirect_uri
 
+MIN_POLL_INTERVAL_S = 2.0
 POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
 WAIT_S = 600.0
 
@@ -50,11 +75,15 @@ _REPEAT = (
     "first answer and does nothing twice"
 )
 _ASK_STATUS = "it may have been carried out: to find out, ask for the payment's status"
+_ASK_CONSENT = "it may have been carried out: to find out, ask for the consent's status"
+# The second is the Berlin Group's, for consents that several people approve.
+_UNDECIDED = (ConsentStatus.RECEIVED, "partiallyAuthorised")
 
 _NO_HEADERS: Mapping[str, str | None] = MappingProxyType({})
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+S = TypeVar("S")
 
 
 class Psd2Calls(Calls):
@@ -88,8 +117,8 @@ class Psd2Calls(Calls):
             payment: what to pay.
             product: over which rail.
             request_id: the X-Request-ID; give the same one again to repeat the same request after a failure within the hour.
-            psu_ip_address: the payer's address, when present.
-            redirect_uri: where the payer's browser returns after approval, https.
+            psu_ip_address: the payer's IP address, when present.
+            redirect_uri: where the payer's browser returns after approval: https, or a scheme of the payer's application.
 
         Returns:
             Payment id, state RCVD, and the approval link for the payer's browser (`links.sca_redirect.href`).
@@ -100,10 +129,9 @@ class Psd2Calls(Calls):
                 error's `request_id` again to find out.
             TransportError: there is no answer, so the payment may have been initiated; the message says how to find out.
             RemoteProtocolError, FormatError: the answer is not one of this interface.
-            FormatError: `header.control-character`, an address that cannot be sent in a header; nothing was sent.
+            FormatError: `header.redirect-uri`, `header.psu-ip-address`; nothing was sent.
         """
-        redirect_uri = None if redirect_uri is None else parse_redirect_uri(redirect_uri)
-        further = {"PSU-IP-Address": psu_ip_address, "TPP-Redirect-URI": redirect_uri}
+        further = _customer(psu_ip_address, redirect_uri)
         return self._call(
             INITIATE_PAYMENT, payment, request_id, to_find_out=_REPEAT, further=further, product=product.value
         )
@@ -121,48 +149,188 @@ class Psd2Calls(Calls):
     def cancel_payment(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> Call[PaymentStatus]:
         """Cancel a payment that the customer has not opened: DELETE /payments/{payment-product}/{paymentId}.
 
-        Raises as `initiate_payment`; RequestRefused has status 409 when it is too late.
+        Returns CANC if the bank answers 204. Raises as `initiate_payment`; RequestRefused has status 409 when it is too late.
         """
-        return self._call(
-            CANCEL_PAYMENT, None, to_find_out=_ASK_STATUS, product=product.value, payment_id=payment_id
-        )  # fmt: skip
+        call = self._call(CANCEL_PAYMENT, None, to_find_out=_ASK_STATUS, product=product.value, payment_id=payment_id)
+        return replace(call, no_content=PaymentStatus(transaction_status=TransactionStatus.CANC))
 
     def wait_for_payment(
         self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA, interval_s: float = POLL_INTERVAL_S,
         wait_s: float = WAIT_S,
     ) -> Call[TransactionStatus]:  # fmt: skip
-        """Poll until the payment is final, and return its state.
+        """Poll until the payment is final, and return its state. After a restart of the process, wait again with the same id.
 
         Args:
             payment_id: the payment.
             product: its product.
-            interval_s: seconds between polls; the document suggests 2 to 5.
+            interval_s: seconds between polls, at least 2; the document suggests 2 to 5.
             wait_s: give up after this many seconds.
 
         Raises:
             TransportError: `payment.not-final` after `wait_s`; otherwise as `initiate_payment`.
         """
+        return _polled(
+            lambda: self.payment_status(payment_id, product=product), lambda answer: answer.transaction_status,
+            PAYMENT.final.__contains__, interval_s, wait_s, ("payment.not-final", f"payment {payment_id}"),
+        )  # fmt: skip
 
-        def not_final(status: TransactionStatus) -> TransportError:
-            return TransportError(
-                "payment.not-final", f"payment {payment_id} is still {status} after {wait_s:g} seconds"
-            )
+    def create_consent(
+        self, consent: ConsentRequest, *, request_id: UUID | None = None, psu_ip_address: str | None = None,
+        redirect_uri: str | None = None,
+    ) -> Call[ConsentCreated]:  # fmt: skip
+        """Create a consent: POST /consents. Arguments and errors are those of `initiate_payment`.
 
-        def poll() -> Call[TransactionStatus]:
-            call = self.payment_status(payment_id, product=product)
-            return Call(call.row, call.message, lambda raw: call.result(raw).transaction_status, call.request_id)
+        Returns:
+            Consent id, status received, and the approval link for the customer's browser (`links.sca_redirect.href`).
+        """
+        further = _customer(psu_ip_address, redirect_uri)
+        return self._call(CREATE_CONSENT, consent, request_id, to_find_out=_REPEAT, further=further)
 
-        polling = Polling(PAYMENT.final.__contains__, poll, interval_s, wait_s, not_final)
-        return replace(poll(), polling=polling)
+    def consent(self, consent_id: str) -> Call[Consent]:
+        """The consent: GET /consents/{consentId}. Raises as `initiate_payment`."""
+        return self._call(CONSENT, None, consent_id=consent_id)
+
+    def consent_status(self, consent_id: str) -> Call[ConsentState]:
+        """The consent's status: GET /consents/{consentId}/status. Raises as `initiate_payment`."""
+        return self._call(CONSENT_STATUS, None, consent_id=consent_id)
+
+    def delete_consent(self, consent_id: str) -> Call[None]:
+        """Revoke the consent: DELETE /consents/{consentId}. Raises as `initiate_payment`."""
+        return self._call(DELETE_CONSENT, None, to_find_out=_ASK_CONSENT, consent_id=consent_id)
+
+    def wait_for_consent(
+        self, consent_id: str, *, interval_s: float = POLL_INTERVAL_S, wait_s: float = WAIT_S
+    ) -> Call[str]:
+        """Poll until the customer has decided, and return the status, equal to a `ConsentStatus` if it is known.
+
+        After a restart of the process, wait again with the same id.
+
+        Args:
+            consent_id: the consent.
+            interval_s: seconds between polls, at least 2; the document suggests 2 to 5.
+            wait_s: give up after this many seconds.
+
+        Raises:
+            TransportError: `consent.not-decided` after `wait_s`; otherwise as `initiate_payment`.
+        """
+        return _polled(
+            lambda: self.consent_status(consent_id), lambda answer: answer.status, lambda status: status not in _UNDECIDED,
+            interval_s, wait_s, ("consent.not-decided", f"consent {consent_id}"),
+        )  # fmt: skip
+
+    def accounts(
+        self, consent_id: str, *, with_balance: bool = False, psu_ip_address: str | None = None
+    ) -> Call[AccountList]:
+        """The accounts of a consent: GET /accounts.
+
+        Args:
+            consent_id: a valid consent.
+            with_balance: ask for balances too; without the grant the accounts come without them.
+            psu_ip_address: the customer's IP address, when present: the bank limits reads without it.
+
+        Raises:
+            RequestRefused: the bank's answer is an error: 401 or 403 for the consent, 429 beyond frequencyPerDay.
+            FormatError: `header.psu-ip-address`, `header.consent-id`; nothing was sent. Otherwise as `initiate_payment`.
+        """
+        query = {"withBalance": "true"} if with_balance else {}
+        return self._call(ACCOUNTS, None, query=query, further=_reading(consent_id, psu_ip_address))
+
+    def balances(self, consent_id: str, resource_id: str, *, psu_ip_address: str | None = None) -> Call[BalanceReport]:
+        """The balances of an account: GET /accounts/{resourceId}/balances. Arguments and errors are those of `accounts`."""
+        further = _reading(consent_id, psu_ip_address)
+        return self._call(BALANCES, None, further=further, resource_id=resource_id)
+
+    def transactions(
+        self, consent_id: str, resource_id: str, *, date_from: date, date_to: date | None = None,
+        booking_status: BookingStatus = BookingStatus.BOOKED, psu_ip_address: str | None = None,
+    ) -> Call[TransactionReport]:  # fmt: skip
+        """The first page of an account's entries: GET /accounts/{resourceId}/transactions. Errors are those of `accounts`.
+
+        Args:
+            consent_id: a valid consent.
+            resource_id: the account, as `accounts` names it.
+            date_from: first booking date.
+            date_to: last booking date; today if absent.
+            booking_status: booked entries, pending ones, which come whatever the dates are, or both.
+            psu_ip_address: the customer's IP address, when present.
+        """
+        query = {"dateFrom": date_from.isoformat()[:10], "bookingStatus": booking_status.value}
+        if date_to is not None:
+            query["dateTo"] = date_to.isoformat()[:10]
+        further = _reading(consent_id, psu_ip_address)
+        return self._call(TRANSACTIONS, None, query=query, further=further, resource_id=resource_id)
+
+    def iter_transactions(
+        self, consent_id: str, resource_id: str, *, date_from: date, date_to: date | None = None,
+        booking_status: BookingStatus = BookingStatus.BOOKED, psu_ip_address: str | None = None,
+    ) -> PagedCall[Transaction]:  # fmt: skip
+        """The account's entries from all pages, in the bank's order; of each page the pending ones first.
+
+        Args: those of `transactions`. An entry does not say whether it is pending, so ask for both only where that does not matter.
+
+        Raises:
+            RemoteProtocolError: `answer.link`, `answer.pages`, after the entries of the page whose link cannot be followed.
+            RequestRefused, TransportError: as `accounts`, also between two pages.
+        """
+
+        def first() -> Call[TransactionReport]:
+            return self.transactions(
+                consent_id, resource_id, date_from=date_from, date_to=date_to, booking_status=booking_status,
+                psu_ip_address=psu_ip_address,
+            )  # fmt: skip
+
+        def following(report: TransactionReport) -> Call[TransactionReport] | None:
+            links = report.transactions.links
+            if links is None or links.next is None:
+                return None
+            call, target = first(), self.linked_target(links.next.href, below=PREFIX)
+            return replace(call, message=call.message._replace(target=target))
+
+        return PagedCall(first(), _entries, following)
 
     def _call(
         self, row: Endpoint[Q, A], content: Q, request_id: UUID | None = None, *, to_find_out: str = "",
-        further: Mapping[str, str | None] = _NO_HEADERS, **parameters: str,
+        further: Mapping[str, str | None] = _NO_HEADERS, query: Mapping[str, str] | None = None, **parameters: str,
     ) -> Call[A]:  # fmt: skip
         rid = str(request_id or self._new_request_id())
         headers = [("X-Request-ID", rid), *[(name, value) for name, value in further.items() if value is not None]]
         advice = to_find_out.format(id=rid)
-        return self.call(row, content, headers=headers, request_id=rid, to_find_out=advice, **parameters)
+        return self.call(row, content, query, headers=headers, request_id=rid, to_find_out=advice, **parameters)
+
+
+def _customer(psu_ip_address: str | None, redirect_uri: str | None) -> Mapping[str, str | None]:
+    """Headers about the customer who is to approve."""
+    return {
+        "PSU-IP-Address": None if psu_ip_address is None else parse_psu_ip_address(psu_ip_address),
+        "TPP-Redirect-URI": None if redirect_uri is None else parse_redirect_uri(redirect_uri),
+    }
+
+
+def _reading(consent_id: str, psu_ip_address: str | None) -> Mapping[str, str | None]:
+    """Headers of account-data calls."""
+    address = None if psu_ip_address is None else parse_psu_ip_address(psu_ip_address)
+    return {"Consent-ID": parse_consent_id(consent_id), "PSU-IP-Address": address}
+
+
+def _entries(report: TransactionReport) -> Iterable[Transaction]:
+    page = report.transactions
+    return page.pending + page.booked
+
+
+def _polled(
+    ask: Callable[[], Call[A]], state: Callable[[A], S], until: Callable[[S], bool], interval_s: float, wait_s: float,
+    late: tuple[str, str],
+) -> Call[S]:  # fmt: skip
+    """Asks for a state until it is final; `late` is the code and the subject of the error if it never is."""
+
+    def poll() -> Call[S]:
+        call = ask()
+        return Call(call.row, call.message, lambda raw: state(call.result(raw)), call.request_id)
+
+    def not_final(last: S) -> TransportError:
+        return TransportError(late[0], f"{late[1]} is still {last} after {wait_s:g} seconds")
+
+    return replace(poll(), polling=Polling(until, poll, max(MIN_POLL_INTERVAL_S, interval_s), wait_s, not_final))
 
 
 class _Methods:
@@ -171,6 +339,15 @@ class _Methods:
     payment_details = Method(Psd2Calls.payment_details)
     cancel_payment = Method(Psd2Calls.cancel_payment)
     wait_for_payment = Method(Psd2Calls.wait_for_payment)
+    create_consent = Method(Psd2Calls.create_consent)
+    consent = Method(Psd2Calls.consent)
+    consent_status = Method(Psd2Calls.consent_status)
+    delete_consent = Method(Psd2Calls.delete_consent)
+    wait_for_consent = Method(Psd2Calls.wait_for_consent)
+    accounts = Method(Psd2Calls.accounts)
+    balances = Method(Psd2Calls.balances)
+    transactions = Method(Psd2Calls.transactions)
+    iter_transactions = StreamMethod(Psd2Calls.iter_transactions)
 
 
 class Psd2Client(_Methods, SyncClient[Psd2Calls]):

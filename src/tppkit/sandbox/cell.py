@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -17,6 +17,7 @@ from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
+from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.web.replay_stores.table import RequestTable
 
@@ -32,11 +33,13 @@ class Answer(Generic[A]):
         value: the body.
         subject: the id that the evidence names, for example the payment's.
         headers: further headers.
+        before: of a handler that does not write: what to write before the answer is sent; what it raises is answered instead.
     """
 
     value: A
     subject: str | None = None
     headers: tuple[Header, ...] = ()
+    before: Callable[[Connection], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class Handler(Generic[Q, A]):
     Attributes:
         row: the endpoint.
         answer: decides, and writes through `call.db`; what it raises undoes what it wrote.
-        writes: False runs it on a snapshot, in a thread.
+        writes: False runs it on a snapshot, in a thread; its answer can still ask for a write, by `before`.
     """
 
     row: Endpoint[Q, A]
@@ -114,6 +117,7 @@ class Services:
         evidence: keeps verified seals.
         now: the virtual clock.
         new_id: makes unguessable ids.
+        events: happen before a request is answered or a customer acts.
     """
 
     database: Database
@@ -121,6 +125,7 @@ class Services:
     evidence: Evidence
     now: Clock
     new_id: Callable[[], str]
+    events: Events
 
 
 def single_header(message: Message, name: str) -> str | None:
@@ -146,6 +151,10 @@ class Cell:
         host: makes the host.
         pages: makes the pages for browsers.
         control: makes the routes of the control host.
+        next_event: finds when the interface's next event is due, for example the execution of a payment.
+        settle: lets happen what is due at a time, in order, each at the time it was due.
+        check: finds what does not agree in the interface's tables and the ledger.
+        subjects: the ids of what accepted seals made, which evidence names.
     """
 
     interface: Interface
@@ -154,3 +163,7 @@ class Cell:
     host: Callable[[Services], ASGIApp]
     pages: Callable[[Services], Sequence[Route]] = lambda services: ()
     control: Callable[[Services], Sequence[Control]] = lambda services: ()
+    next_event: Callable[[Connection], datetime | None] = lambda db: None
+    settle: Callable[[Connection, datetime], None] = lambda db, at: None
+    check: Callable[[Connection], Sequence[str]] = lambda db: ()
+    subjects: Callable[[Connection], Iterable[str]] = lambda db: ()

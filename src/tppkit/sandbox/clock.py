@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,9 +38,6 @@ class SandboxClock:
         database: keeps the offset.
         latest: the latest virtual time at which anything stored happened.
         base: the machine's clock.
-
-    Attributes:
-        control: `GET /clock`, and `POST /clock/advance` with `{"seconds": 300}`.
     """
 
     def __init__(self, database: Database, *, latest: datetime, base: Clock = utc_now) -> None:
@@ -50,7 +47,6 @@ class SandboxClock:
         row = database.run_at_start(_row)
         self._offset = timedelta(microseconds=row.offset)
         self._latest = max(latest, from_microseconds(row.latest))
-        self.control = (Control("GET", "/clock", self._show), Control("POST", "/clock/advance", self._advance))
 
     def now(self) -> datetime:
         """The virtual present, aware UTC."""
@@ -83,11 +79,18 @@ class SandboxClock:
         with self._lock:
             self._offset = max(offset, self._offset)
 
-    async def _show(self, parameters: Mapping[str, str], body: Any) -> Any:
-        return {"now": format_time(self.now())}
+    def control(self, settle: Callable[[], Awaitable[None]]) -> tuple[Control, ...]:
+        """`GET /clock`, and `POST /clock/advance` with `{"seconds": 300}`, answered when everything that fell due has happened."""
 
-    async def _advance(self, parameters: Mapping[str, str], body: Any) -> Any:
-        return {"now": format_time(await self.advance(_seconds(body)))}
+        async def show(parameters: Mapping[str, str], body: Any) -> Any:
+            return {"now": format_time(self.now())}
+
+        async def advance(parameters: Mapping[str, str], body: Any) -> Any:
+            await self.advance(_seconds(body))
+            await settle()
+            return await show(parameters, body)
+
+        return Control("GET", "/clock", show), Control("POST", "/clock/advance", advance)
 
     def _present(self) -> datetime:
         present = self._base() + self._offset

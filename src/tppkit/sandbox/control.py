@@ -29,7 +29,7 @@ class Control(NamedTuple):
     Attributes:
         method: GET or POST.
         path: with parameters in braces, for example `/consents/{id}/approve`.
-        answer: gets the parameters of the path and, for a POST, the JSON of the body; returns JSON.
+        answer: gets the parameters of the path and, for a POST, the JSON of the body, None if it has none; returns JSON.
     """
 
     method: str
@@ -66,9 +66,11 @@ def _endpoint(control: Control) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _read(request: Request) -> Any:
-    require_media_type(request.headers.get("content-type"), "application/json")
+    """The JSON of the body, None if there is no body; a browser's request across origins always names its origin."""
     message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
-    return parse_json(message.body, what="the body", max_bytes=_MAX_BODY_BYTES)
+    if message.body or "origin" in request.headers:
+        require_media_type(request.headers.get("content-type"), "application/json")
+    return None if not message.body else parse_json(message.body, what="the body", max_bytes=_MAX_BODY_BYTES)
 
 
 def _is_loopback(host: str) -> bool:

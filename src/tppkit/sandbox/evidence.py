@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from contextlib import suppress
 from functools import partial
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, String, Table, bindparam, insert, select
@@ -62,6 +63,7 @@ class Evidence:
         self._failure: ArchiveError | None = None
         self._added = asyncio.Event()
         self._drained = asyncio.Event()
+        self._hurry = asyncio.Event()
 
     def require_own(self, db: Connection) -> None:
         """Bind a new database to the archive: two archives for one table would share its records among them.
@@ -133,7 +135,9 @@ class Evidence:
         while True:
             try:
                 if not is_full:
-                    await asyncio.sleep(_GATHER_S)
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._hurry.wait(), _GATHER_S)
+                self._hurry.clear()
                 self._added.clear()
                 batch = await database.read(partial(self._outbox.pending, limit=_BATCH))
                 is_full = len(batch) == _BATCH
@@ -156,6 +160,7 @@ class Evidence:
 
     async def settle(self) -> None:
         """Wait until everything that is kept is archived."""
+        self._hurry.set()
         await self._drained.wait()
 
 

@@ -4,7 +4,8 @@
 2. The caller proves who it is, as the row demands.
 3. It has the row's role.
 4. The body arrives, bounded, and is proven.
-5. In one transaction: the id is claimed, the handler runs, its answer is kept, and the evidence goes into the outbox.
+5. In one transaction: the id is claimed, the handler runs, its answer is kept, and the evidence goes into the outbox. A handler that
+   does not write runs on a snapshot; what its answer asks to be written first has a transaction of its own.
 6. After the commit the answer is sent.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -50,6 +51,7 @@ class _Sent(NamedTuple):
     headers: tuple[Header, ...]
     body: bytes
     stream: Stream | None = None  # sent in place of the body
+    before: Callable[[Connection], None] | None = None  # writes before it is sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,7 @@ class Host:
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered 500 without details
             sent = self._refuse(source, e)
         headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent.headers]
-        if sent.stream is None:
+        if sent.stream is None and sent.status != 204:  # RFC 9110 section 8.6
             headers.append((b"content-length", str(len(sent.body)).encode()))
         with suppress(OSError):  # the client left
             await send({"type": "http.response.start", "status": sent.status, "headers": headers})
@@ -132,6 +134,7 @@ class Host:
         caller, body = await _receive(pending, receive)  # 4
         request = _Request(route, caller, head._replace(body=body), self._id(source))
         self.services.evidence.require_working(caller)
+        await self.services.events.settle()
         try:
             return await self._run(request)  # 5
         except TppkitError as e:
@@ -143,7 +146,10 @@ class Host:
         if isinstance(handler, StreamHandler):
             return await self._open_stream(request, handler)
         if not handler.writes:
-            return await services.database.read(lambda db: self._job(db, request, handler))
+            sent = await services.database.read(lambda db: self._job(db, request, handler))
+            if sent.before is not None:
+                await services.database.write(sent.before)
+            return sent
         then = services.evidence.committed if request.caller.seal is not None else None
         return await services.database.write(lambda db: self._job(db, request, handler), then=then)
 
@@ -172,7 +178,7 @@ class Host:
                 raise LocalProtocolError("request-id.in-progress", "the first request with this id has no answer yet")
         answer = handler.answer(self._call(db, request, at))
         headers = (*_headers(row.whole.media_type), *answer.headers)
-        sent = _Sent(row.success, headers, row.whole.write(answer.value))
+        sent = _Sent(row.success, headers, row.whole.write(answer.value), before=answer.before)
         if claim is not None and row.once is not None:
             kept_bytes = _write_kept(answer.subject, sent, _sealed(request.caller))
             requests.settle(db, request.key, claim.attempt, kept_bytes)
@@ -211,8 +217,9 @@ class Host:
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             path = source.raw_target().partition(b"?")[0].decode("latin-1")
             headers.append(("Allow", ", ".join(self.interface.methods(path))))
-        if refusal.status == 503:
-            headers.append(("Retry-After", str(RETRY_AFTER_S)))
+        retry_after_s = RETRY_AFTER_S if refusal.status == 503 else getattr(error, "retry_after_s", None)
+        if retry_after_s is not None:
+            headers.append(("Retry-After", str(retry_after_s)))
         sent = _Sent(refusal.status, tuple(headers), self.interface.refusals.write(refusal))
         return self._with_echo(sent, self._id(source))
 

@@ -23,12 +23,17 @@ from tppkit._files import PRIVATE, as_path, write_new
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
+from tppkit.sandbox.bank import customers, instant, ledger
+from tppkit.sandbox.bank.control import bank_control
+from tppkit.sandbox.bank.seed import seed_bank
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import SandboxClock
+from tppkit.sandbox.consistency import Consistency
 from tppkit.sandbox.control import control_host
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
+from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.payments import PaymentRules, Psd2Settings
@@ -56,7 +61,7 @@ class SandboxSettings:
         port: of the PSD2 host; the approval host is on the next, control on the third after; 0 takes free ports.
         strict: refuse bad client certificates in the TLS handshake; else the application answers 401 with the reason.
         database: a SQLAlchemy address; absent: a SQLite file in `directory`.
-        seed: the same ids again; absent: the machine's randomness.
+        seed: the same ids and transactions again; absent: the machine's randomness for ids.
         rules: what this bank has decided.
         profile: the dialect of seals that is taken.
         public_url: where clients find the PSD2 host (https) or the approval pages (http); the other is on the port beside it.
@@ -146,30 +151,38 @@ class Sandbox:
             )
             self.evidence = Evidence(self.archive, shared)
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
-            self.database = Database(url, shared, CLOCK_TABLES, *(cell.tables for cell in cells.values()))
+            bank = customers.TABLES, ledger.TABLES, instant.TABLES
+            self.database = Database(url, shared, CLOCK_TABLES, *bank, *(cell.tables for cell in cells.values()))
             self.database.run_at_start(self.evidence.require_own)
             latest = max(self.database.run_at_start(cell.latest_time) for cell in cells.values())
             self.clock = SandboxClock(self.database, latest=latest, base=base_clock)
-            services = Services(self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed))
+            self.database.run_at_start(partial(seed_bank, seed=settings.seed or 0, at=self.clock.now()))
+            self.events = Events(self.database, self.clock.now, tuple(cells.values()))
+            services = Services(
+                self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events
+            )  # fmt: skip
             self.hosts = {name: cell.host(services) for name, cell in cells.items()}
             self.pages = Starlette(routes=[route for cell in cells.values() for route in cell.pages(services)])
-            self.control = control_host(
-                [*self.clock.control, *(row for cell in cells.values() for row in cell.control(services))]
-            )
+            consistency = Consistency(services, tuple(cells.values()), settings.directory / ARCHIVE)
+            shared_routes = *self.clock.control(self.events.settle), *bank_control(self.database, self.events)
+            routes = [row for cell in cells.values() for row in cell.control(services)]
+            self.control = control_host([*shared_routes, *consistency.control, *routes])
             self._opened = opened.pop_all()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Archive evidence while the hosts serve, and to the end when they stop."""
+        """Archive evidence and let events happen while the hosts serve; archive to the end when they stop."""
         draining = asyncio.create_task(self.evidence.drain(self.database))
+        watching = asyncio.create_task(self.events.watch())
         try:
             yield
         finally:
+            watching.cancel()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_SETTLE_S):
                     await self.evidence.settle()
             draining.cancel()
-            await asyncio.gather(draining, return_exceptions=True)
+            await asyncio.gather(draining, watching, return_exceptions=True)
             await self.database.close()
 
     def __enter__(self) -> Self:

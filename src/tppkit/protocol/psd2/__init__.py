@@ -1,7 +1,25 @@
-"""The PSD2 interface: payment initiation. Source: PSD2 document, part A."""
+"""The PSD2 interface: payment initiation and account information. Source: PSD2 document, part A."""
 
+from tppkit.protocol.psd2.accounts import (
+    ALL_ACCOUNTS,
+    Access,
+    Account,
+    AccountList,
+    Balance,
+    BalanceReport,
+    Consent,
+    ConsentCreated,
+    ConsentRequest,
+    ConsentState,
+    Money,
+    Transaction,
+    TransactionPage,
+    TransactionReport,
+)
+from tppkit.protocol.psd2.consent import CONSENT, ConsentStatus
 from tppkit.protocol.psd2.interface import PSD2
 from tppkit.protocol.psd2.models import (
+    AccountReference,
     PaymentDetails,
     PaymentInitiated,
     PaymentInitiation,
@@ -9,8 +27,11 @@ from tppkit.protocol.psd2.models import (
     PaymentStatus,
 )
 from tppkit.protocol.psd2.payment import PAYMENT, TransactionStatus
+from tppkit.protocol.psd2.rules import BookingStatus
 
 __all__ = [
-    "PAYMENT", "PSD2", "PaymentDetails", "PaymentInitiated", "PaymentInitiation", "PaymentProduct", "PaymentStatus",
-    "TransactionStatus",
+    "ALL_ACCOUNTS", "CONSENT", "PAYMENT", "PSD2", "Access", "Account", "AccountList", "AccountReference", "Balance",
+    "BalanceReport", "BookingStatus", "Consent", "ConsentCreated", "ConsentRequest", "ConsentState", "ConsentStatus", "Money",
+    "PaymentDetails", "PaymentInitiated", "PaymentInitiation", "PaymentProduct", "PaymentStatus", "Transaction",
+    "TransactionPage", "TransactionReport", "TransactionStatus",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 Source: PSD2 document, part A section 7; NextGenPSD2 Implementation Guidelines 1.3.8 section 14.11 for what it leaves open
 (assumptions signature-status, certificate-codes, role-status, unknown-payment, cancel-code, request-in-progress, not-now,
-error-body).
+error-body, consent-codes, access-exceeded, account-unknown).
 """
 
 from __future__ import annotations
@@ -64,6 +64,12 @@ _ROWS = (
     ("product.unknown", 404, "PRODUCT_UNKNOWN"),
     ("payment.unknown", 403, "RESOURCE_UNKNOWN"),
     ("payment.not-cancellable", 409, "CANCELLATION_INVALID"),
+    ("consent.unknown", 403, "CONSENT_UNKNOWN"),
+    ("consent.invalid", 401, "CONSENT_INVALID"),
+    ("consent.expired", 401, "CONSENT_EXPIRED"),
+    ("consent.access", 401, "CONSENT_INVALID"),
+    ("account.unknown", 403, "RESOURCE_UNKNOWN"),
+    ("access.exceeded", 429, "ACCESS_EXCEEDED"),
     ("endpoint.unknown", 404, "RESOURCE_UNKNOWN"),
     ("endpoint.method", 405, "SERVICE_INVALID"),
     ("role.missing", 403, "ROLE_INVALID"),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tppkit.protocol.endpoint import Auth, Interface
-from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
+from tppkit.protocol.psd2.endpoints import ACCOUNT_INFORMATION, PAYMENTS
 from tppkit.protocol.psd2.errors import REFUSALS
 from tppkit.protocol.psd2.rules import parse_request_id
 
 PSD2 = Interface(
     name="psd2",
-    endpoints=(INITIATE_PAYMENT, PAYMENT_STATUS, PAYMENT_DETAILS, CANCEL_PAYMENT),
+    endpoints=(*PAYMENTS, *ACCOUNT_INFORMATION),
     refusals=REFUSALS,
     default_auth=Auth.QWAC,
     request_id="x-request-id",

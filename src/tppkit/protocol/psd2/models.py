@@ -1,4 +1,4 @@
-"""What travels in PSD2 bodies. Source: PSD2 document, part A section 2.
+"""Payments in PSD2 bodies, and what all bodies share. Source: PSD2 document, part A section 2.
 
 Unknown fields are kept as they came. Rules for values hold for requests; answers of a bank are kept as they came.
 """
@@ -116,8 +116,8 @@ def _check_approval_link(link: Href) -> Href:
     return link
 
 
-class PaymentLinks(Psd2Model):
-    """Links of an initiated payment: `scaRedirect` is for the payer's browser as it is."""
+class ApprovalLinks(Psd2Model):
+    """Links of a new payment or consent: `scaRedirect` is for the customer's browser as it is."""
 
     sca_redirect: Annotated[Href, AfterValidator(_check_approval_link)]
     status: Href
@@ -129,7 +129,7 @@ class PaymentInitiated(Psd2Model):
 
     transaction_status: TransactionStatus
     payment_id: PaymentId
-    links: Annotated[PaymentLinks, Field(alias="_links")]
+    links: Annotated[ApprovalLinks, Field(alias="_links")]
 
 
 class PaymentStatus(Psd2Model):

@@ -25,15 +25,17 @@ class TransactionStatus(StrEnum):
 class Trigger(StrEnum):
     """What moves a payment."""
 
+    STARTED = "started"  # the customer begins to approve; only with a setting of the bank
     APPROVED = "approved"
     DECLINED = "declined"
     EXECUTED = "executed"
+    FAILED = "failed"  # no funds, or no instant rail for the instant product
     EXPIRED = "expired"
     CANCELLED = "cancelled"
 
 
-# Section 3, table "From / Trigger / To". The move into ACTC is not shown there, so it is not here (assumption payment-actc);
-# declined is assumption payment-declined.
+# Section 3, table "From / Trigger / To". Not shown there: the moves into and out of ACTC (assumption payment-actc), declined
+# (assumption payment-declined) and failed, which the meaning of RJCT names.
 PAYMENT: Machine[TransactionStatus, Trigger] = Machine(
     initial=TransactionStatus.RCVD,
     moves=MappingProxyType(
@@ -42,7 +44,13 @@ PAYMENT: Machine[TransactionStatus, Trigger] = Machine(
             (TransactionStatus.RCVD, Trigger.DECLINED): TransactionStatus.RJCT,
             (TransactionStatus.RCVD, Trigger.EXPIRED): TransactionStatus.RJCT,
             (TransactionStatus.RCVD, Trigger.CANCELLED): TransactionStatus.CANC,
+            (TransactionStatus.RCVD, Trigger.STARTED): TransactionStatus.ACTC,
+            (TransactionStatus.ACTC, Trigger.APPROVED): TransactionStatus.ACSP,
+            (TransactionStatus.ACTC, Trigger.DECLINED): TransactionStatus.RJCT,
+            (TransactionStatus.ACTC, Trigger.EXPIRED): TransactionStatus.RJCT,
+            (TransactionStatus.ACTC, Trigger.FAILED): TransactionStatus.RJCT,
             (TransactionStatus.ACSP, Trigger.EXECUTED): TransactionStatus.ACSC,
+            (TransactionStatus.ACSP, Trigger.FAILED): TransactionStatus.RJCT,
         }
     ),
     final=frozenset({TransactionStatus.ACSC, TransactionStatus.RJCT, TransactionStatus.CANC}),
@@ -66,21 +74,16 @@ class Progress:
     approved_at: datetime | None = None
 
 
-def due_trigger(progress: Progress, *, now: datetime, inactivity: timedelta, execution: timedelta) -> Trigger | None:
-    """What time alone has made happen by `now`, or None.
+def due_trigger(progress: Progress, *, now: datetime, inactivity: timedelta) -> Trigger | None:
+    """What time alone has made happen by `now`, or None. Execution is none of it: the bank writes it when it moves the money.
 
     Args:
         progress: how far the payment is.
         now: the present, aware UTC.
         inactivity: how long an unapproved payment waits (assumption inactivity).
-        execution: how long execution takes after approval (assumption execution-time).
     """
-    if progress.status is TransactionStatus.RCVD and now >= progress.active_at + inactivity:
-        return Trigger.EXPIRED
-    approved = progress.approved_at
-    if progress.status is TransactionStatus.ACSP and approved is not None and now >= approved + execution:
-        return Trigger.EXECUTED
-    return None
+    unapproved = progress.status in (TransactionStatus.RCVD, TransactionStatus.ACTC)
+    return Trigger.EXPIRED if unapproved and now >= progress.active_at + inactivity else None
 
 
 def cancel(progress: Progress) -> TransactionStatus:

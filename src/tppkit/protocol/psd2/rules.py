@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import date
 from decimal import Decimal
+from enum import StrEnum
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.protocol.psd2.accounts import parse_date
 from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
 MAX_REDIRECT_URI = 2048
+PAGE_SIZE = 100  # booked entries of a page; assumption transactions-pages
 
 # The authority must end behind the host and port: a user name before "@" could look like a host.
 _HTTP = re.compile(r"http://(?:\[([0-9a-f:]+)\]|([0-9a-z.]+))(?::[0-9]{1,5})?(?:[/?#]|$)", re.IGNORECASE)
+_HTTPS = re.compile(r"https://[^/?#@\\]+(?:[/?#]|$)", re.IGNORECASE)
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):[^:]", re.IGNORECASE)
+# Assumption redirect-uri. A browser reads these itself, or they open no application of the provider.
+_NO_APPLICATION = frozenset(
+    {
+        "about", "blob", "chrome", "data", "file", "filesystem", "ftp", "http", "https", "jar", "javascript", "mailto", "resource",
+        "sms", "tel", "vbscript", "view-source", "ws", "wss",
+    }
+)  # fmt: skip
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
@@ -34,16 +48,24 @@ def parse_request_id(text: str | None) -> str:
 
 
 def parse_redirect_uri(text: str) -> str:
-    """The TPP-Redirect-URI, when a browser can be sent there: https, or http on loopback; printable ASCII, at most 2048 characters.
+    """The TPP-Redirect-URI, when a browser can be sent there: at most 2048 characters of printable ASCII without a space.
+
+    Takes https, http on loopback, and schemes of applications such as `com.example.app:/done` (assumption redirect-uri).
 
     Raises:
         FormatError: `header.redirect-uri`.
     """
-    usable = text.startswith("https://") or _is_loopback_http(text)
-    if len(text) > MAX_REDIRECT_URI or not usable or not (text.isascii() and text.isprintable()):
+    scheme = _SCHEME.match(text)
+    usable = (
+        _HTTPS.match(text)
+        or _is_loopback_http(text)
+        or (scheme is not None and scheme[1].lower() not in _NO_APPLICATION)
+    )
+    if len(text) > MAX_REDIRECT_URI or not usable or not (text.isascii() and text.isprintable()) or " " in text:
         raise FormatError(
             "header.redirect-uri",
-            "the TPP-Redirect-URI is not an https address (or http on loopback) of at most 2048 characters",
+            "the TPP-Redirect-URI is not an https address, an application's own scheme or http on loopback, "
+            "of at most 2048 characters",
         )
     return text
 
@@ -58,10 +80,118 @@ def _is_loopback_http(text: str) -> bool:
         return False
 
 
+def parse_psu_ip_address(text: str) -> str:
+    """The PSU-IP-Address, if it is an IPv4 or IPv6 address without zone (assumption psu-ip-address).
+
+    Raises:
+        FormatError: `header.psu-ip-address`.
+    """
+    try:
+        usable = "%" not in text and bool(ip_address(text))
+    except ValueError:
+        usable = False
+    if not usable:
+        raise FormatError("header.psu-ip-address", f"the PSU-IP-Address {shown(text)} is not an IP address")
+    return text
+
+
+def parse_consent_id(text: str | None) -> str:
+    """The Consent-ID of an account-data call.
+
+    Raises:
+        FormatError: `header.consent-id`, it is absent or empty (assumption consent-codes).
+    """
+    if not text:
+        raise FormatError("header.consent-id", "the Consent-ID header is absent")
+    return text
+
+
+class BookingStatus(StrEnum):
+    """`bookingStatus` of the transactions query."""
+
+    BOOKED = "booked"
+    PENDING = "pending"
+    BOTH = "both"
+
+
+class TransactionQuery(NamedTuple):
+    """What a transactions query asks for.
+
+    Attributes:
+        first_day: first booking date of the window.
+        last_day: last booking date of the window, at most today; before the first day for an empty window.
+        booking_status: which entries.
+        after: the transactionId that the page follows, or None for the first page.
+    """
+
+    first_day: date
+    last_day: date
+    booking_status: BookingStatus
+    after: str | None
+
+
+def parse_transaction_query(query: Mapping[str, str], *, today: date) -> TransactionQuery:
+    """Read `dateFrom`, `dateTo`, `bookingStatus` and `after` (assumption transactions-window).
+
+    Args:
+        query: the parameters, decoded.
+        today: the present day in the bank's zone.
+
+    Raises:
+        FormatError: `query.missing`, `query.value`.
+
+    Source: section 4, transactions query.
+    """
+    if "dateFrom" not in query:
+        raise FormatError("query.missing", "the transactions query needs dateFrom")
+    first_day = _parse_day(query, "dateFrom")
+    last_day = _parse_day(query, "dateTo") if "dateTo" in query else None
+    if last_day is not None and last_day < first_day:
+        raise FormatError("query.value", f"dateTo {last_day} is before dateFrom {first_day}")
+    status = query.get("bookingStatus", BookingStatus.BOOKED)
+    if status not in tuple(BookingStatus):
+        raise FormatError("query.value", f"bookingStatus {shown(status)} is not {', '.join(BookingStatus)}")
+    return TransactionQuery(first_day, min(last_day or today, today), BookingStatus(status), query.get("after"))
+
+
+def parse_with_balance(query: Mapping[str, str]) -> bool:
+    """Read `withBalance`: `true` or `false`; absent is false.
+
+    Raises:
+        FormatError: `query.value`.
+    """
+    text = query.get("withBalance", "false")
+    if text not in ("true", "false"):
+        raise FormatError("query.value", f"withBalance {shown(text)} is not true or false")
+    return text == "true"
+
+
+def _parse_day(query: Mapping[str, str], name: str) -> date:
+    try:
+        return parse_date(query[name])
+    except ValueError:
+        raise FormatError("query.value", f"{name} {shown(query[name])} is not a date as yyyy-mm-dd") from None
+
+
+def instant_obstacle(payment: PaymentInitiation, *, cap: Decimal, unreachable: Collection[str]) -> str | None:
+    """Why the instant rail cannot carry this payment, or None (assumption instant-cap).
+
+    Args:
+        payment: the payment.
+        cap: highest instant amount in EUR.
+        unreachable: two-letter IBAN countries without instant payments.
+    """
+    if Decimal(payment.instructed_amount.amount) > cap:
+        return f"the amount is above the instant cap of {cap} EUR"
+    if payment.creditor_account.iban[:2] in unreachable:
+        return "the beneficiary's bank cannot be reached for instant payments"
+    return None
+
+
 def require_product(
     payment: PaymentInitiation, product: PaymentProduct, *, cap: Decimal, unreachable: Collection[str]
 ) -> None:
-    """Check that the instant product can carry this payment (assumption instant-cap).
+    """Check that the product can carry this payment, at initiation; at execution ask `instant_obstacle` again.
 
     Args:
         payment: the payment.
@@ -74,9 +204,6 @@ def require_product(
 
     Source: section 4, product rules.
     """
-    if product is not PaymentProduct.INSTANT:
-        return
-    if Decimal(payment.instructed_amount.amount) > cap:
-        raise LocalProtocolError("product.invalid", f"the amount is above the instant cap of {cap} EUR")
-    if payment.creditor_account.iban[:2] in unreachable:
-        raise LocalProtocolError("product.invalid", "the beneficiary's bank cannot be reached for instant payments")
+    obstacle = instant_obstacle(payment, cap=cap, unreachable=unreachable)
+    if product is PaymentProduct.INSTANT and obstacle is not None:
+        raise LocalProtocolError("product.invalid", obstacle)

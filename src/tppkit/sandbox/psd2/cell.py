@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from tppkit._clock import Clock
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
-from tppkit.sandbox.cell import Cell, Services
+from tppkit.sandbox.cell import Cell, Handler, Services
 from tppkit.sandbox.host import Host
-from tppkit.sandbox.psd2 import tables
+from tppkit.sandbox.psd2 import accounts, consents, payments, tables
+from tppkit.sandbox.psd2.consent_tables import consent_ids, latest_consent_time
+from tppkit.sandbox.psd2.control import consent_control, payment_control
 from tppkit.sandbox.psd2.pages import ApprovalPages
-from tppkit.sandbox.psd2.payments import HANDLERS, Psd2Settings
+from tppkit.sandbox.psd2.payments import Psd2Settings, execute_payments, next_execution
 from tppkit.seals import SealPolicy
 from tppkit.web import SealGate
 from tppkit.web.peer import QwacPolicy
 
+_HANDLERS: tuple[Handler[Any, Any], ...] = (*payments.HANDLERS, *consents.HANDLERS, *accounts.HANDLERS)
+
 
 def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock) -> Cell:
-    """The PSD2 host and the approval pages.
+    """The PSD2 host, the approval pages, and what developers do to payments and consents.
 
     Args:
         settings: of this bank.
@@ -28,10 +35,19 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
 
     def host(services: Services) -> Host:
         return Host(
-            interface=PSD2, handlers=HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
+            interface=PSD2, handlers=_HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
             settings=settings, request_id=seals.profile.request_id,
         )  # fmt: skip
 
     return Cell(
-        PSD2, tables.TABLES, tables.latest_time, host, lambda services: ApprovalPages(services, settings).routes
+        PSD2,
+        tables.TABLES,
+        lambda db: max(tables.latest_time(db), latest_consent_time(db)),
+        host,
+        pages=lambda services: ApprovalPages(services, settings).routes,
+        control=lambda services: (*payment_control(services, settings), *consent_control(services, settings)),
+        next_event=next_execution,
+        settle=partial(execute_payments, rules=settings.rules),
+        check=tables.check_payments,
+        subjects=lambda db: (*tables.payment_ids(db), *consent_ids(db)),
     )

@@ -14,20 +14,27 @@ from starlette.routing import Route
 
 from tppkit.errors import TppkitError
 from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
-from tppkit.protocol.psd2.payment import Trigger, reported_status
+from tppkit.protocol.psd2.payment import reported_status
 from tppkit.qr.picture import encode_text
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.host import RETRY_AFTER_S
-from tppkit.sandbox.psd2.payments import Psd2Settings, decide_payment, look_at_payment, open_payment
+from tppkit.sandbox.psd2.payments import (
+    Psd2Settings,
+    approve_payment,
+    decline_payment,
+    is_open,
+    look_at_payment,
+    open_payment,
+)
 from tppkit.sandbox.psd2.tables import StoredPayment
 from tppkit.web import read_message
 
 _LOGGER = logging.getLogger("tppkit.sandbox.approval")
 _MAX_FORM_BYTES = 1024
 _RENEWAL_S = 30  # an open page loads itself again, which renews the payment's five minutes
-_ACTIONS = {"approve": Trigger.APPROVED, "decline": Trigger.DECLINED}
 _HEADINGS = {
     TransactionStatus.RCVD: "Approve this payment?",
+    TransactionStatus.ACTC: "Approve this payment?",
     TransactionStatus.ACSP: "Approved – the payment is on its way",
     TransactionStatus.ACSC: "The payment has been made",
     TransactionStatus.RJCT: "This payment was not made",
@@ -63,12 +70,10 @@ class ApprovalPages:
         )
 
     async def _show(self, request: Request) -> Response:
-        look = look_at_payment if request.method == "HEAD" else open_payment  # HEAD is no customer
-        token, rules = request.path_params["token"], self._settings.rules
+        token = request.path_params["token"]
+        action = None if request.method == "HEAD" else "open"  # HEAD is no customer
         try:
-            payment = await self._services.database.write(
-                lambda db: look(db, token, at=self._services.now(), rules=rules)
-            )
+            payment = await self._services.events.write(lambda db: self._use(db, token, action))
         except TppkitError as e:
             return self._refused(e)
         return self._render(payment)
@@ -78,21 +83,24 @@ class ApprovalPages:
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
             action = parse_qs(message.body.decode("latin-1")).get("action", [""])[0]
-            await self._services.database.write(lambda db: self._use(db, token, _ACTIONS.get(action)))
+            await self._services.events.write(lambda db: self._use(db, token, action))
         except TppkitError as e:
             return self._refused(e)
         return RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
 
-    def _use(self, db: Connection, token: str, trigger: Trigger | None) -> None:
+    def _use(self, db: Connection, token: str, action: str | None) -> StoredPayment:
         at, rules = self._services.now(), self._settings.rules
-        if trigger is None:
-            open_payment(db, token, at=at, rules=rules)
-        else:
-            decide_payment(db, token, trigger, at=at, rules=rules)
+        payment = look_at_payment(db, token, at=at, rules=rules)
+        if action is None or not is_open(payment):  # a used link changes nothing
+            return payment
+        payment = open_payment(db, payment, at=at, rules=rules)
+        if action == "approve":
+            return approve_payment(db, payment, None, None, at=at, rules=rules)
+        return decline_payment(db, payment, at=at) if action == "decline" else payment
 
     def _render(self, payment: StoredPayment) -> Response:
         status = reported_status(payment.progress.status)
-        waits = status is TransactionStatus.RCVD
+        waits = is_open(payment)
         text = self._page.render(
             heading=_HEADINGS[status],
             payment=PaymentInitiation.from_wire(payment.body),
@@ -110,5 +118,8 @@ class ApprovalPages:
             _LOGGER.warning("  %s", error)
             text = self._page.render(heading="The bank cannot answer now. Please try again", payment=None)
             return HTMLResponse(text, status_code=503, headers={**_HEADERS, "Retry-After": str(RETRY_AFTER_S)})
+        if error.code == "account.unfit":
+            text = self._page.render(heading="None of your accounts may pay this", payment=None)
+            return HTMLResponse(text, status_code=409, headers=_HEADERS)
         text = self._page.render(heading="This link leads to no payment", payment=None)
         return HTMLResponse(text, status_code=404, headers=_HEADERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -20,11 +21,32 @@ from tppkit.protocol.psd2 import (
     TransactionStatus,
 )
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.models import Href, PaymentLinks
+from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
-from tppkit.protocol.psd2.rules import parse_redirect_uri, require_product
+from tppkit.protocol.psd2.rules import instant_obstacle, require_product
+from tppkit.sandbox.bank.customers import Account, Customer, fitting
+from tppkit.sandbox.bank.instant import is_reachable
+from tppkit.sandbox.bank.ledger import (
+    Transfer,
+    book_transfer,
+    delay_transfer,
+    drop_transfer,
+    due_transfers,
+    next_due,
+    start_transfer,
+    to_minor,
+)
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.tables import StoredPayment, add_payment, find_payment, find_payment_by_link, set_progress
+from tppkit.sandbox.psd2.consent_tables import StoredConsent
+from tppkit.sandbox.psd2.headers import is_attended, redirect_uri
+from tppkit.sandbox.psd2.tables import (
+    SOURCE,
+    StoredPayment,
+    add_payment,
+    find_payment,
+    find_payment_by_link,
+    set_progress,
+)
 
 _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
 
@@ -35,15 +57,19 @@ class PaymentRules:
 
     Attributes:
         inactivity: how long an unapproved payment waits.
-        execution: how long execution takes.
+        instant_execution: how long execution takes on the instant rail.
+        normal_execution: how long it takes as a normal transfer.
         instant_cap: highest instant amount in EUR.
-        instant_unreachable: IBAN countries without instant payments.
+        instant_unreachable: IBAN countries without instant payments, but for those of `POST /instant`.
+        technical_validation: payments that the customer opens pass through ACTC.
     """
 
     inactivity: timedelta = timedelta(seconds=300)
-    execution: timedelta = timedelta(seconds=1)
+    instant_execution: timedelta = timedelta(seconds=10)
+    normal_execution: timedelta = timedelta(hours=1)
     instant_cap: Decimal = Decimal("100000.00")
     instant_unreachable: frozenset[str] = frozenset()
+    technical_validation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +84,22 @@ class Psd2Settings:
     rules: PaymentRules = field(default_factory=PaymentRules)
     approval_url: str = ""
 
-    def approval_link(self, payment: StoredPayment) -> str:
-        """The address of the page where the payer decides."""
-        return f"{self.approval_url}/approve/{payment.link_token}"
+    def approval_link(self, order: StoredPayment | StoredConsent) -> str:
+        """The address of the page where the customer decides."""
+        return f"{self.approval_url}/approve/{order.link_token}"
 
 
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    redirect_uri = call.header("tpp-redirect-uri")  # assumption uncovered-headers: the seal does not cover it
-    if redirect_uri is not None:
-        parse_redirect_uri(redirect_uri)
-    rules = settings.rules
-    require_product(call.body, product, cap=rules.instant_cap, unreachable=rules.instant_unreachable)
-    payment = _add_payment(call, product, redirect_uri)
+    is_attended(call)  # assumption psu-ip-address
+    address = redirect_uri(call)
+    if product is PaymentProduct.INSTANT:
+        unreachable = _unreachable(call.db, call.body.creditor_account.iban[:2], settings.rules)
+        require_product(call.body, product, cap=settings.rules.instant_cap, unreachable=unreachable)
+    payment = _add_payment(call, product, address)
     place = {"product": product.value, "payment_id": payment.payment_id}
-    links = PaymentLinks(  # assumption scheme-links
+    links = ApprovalLinks(  # assumption scheme-links
         sca_redirect=Href(href=settings.approval_link(payment)),
         status=Href(href=PAYMENT_STATUS.target(**place)),
         self_=Href(href=PAYMENT_DETAILS.target(**place)),
@@ -124,34 +150,142 @@ def look_at_payment(db: Connection, link_token: str, *, at: datetime, rules: Pay
     return _up_to_date(payment, at, rules)
 
 
-def open_payment(db: Connection, link_token: str, *, at: datetime, rules: PaymentRules) -> StoredPayment:
+def look_at_payment_by_id(db: Connection, payment_id: str, *, at: datetime, rules: PaymentRules) -> StoredPayment:
+    """The payment of any provider, as it is at a time.
+
+    Raises:
+        LocalProtocolError: `payment.unknown`.
+    """
+    payment = find_payment(db, payment_id) if _TOKEN.fullmatch(payment_id) else None
+    if payment is None:
+        raise LocalProtocolError("payment.unknown", f"there is no payment {shown(payment_id)}")
+    return _up_to_date(payment, at, rules)
+
+
+def open_payment(db: Connection, payment: StoredPayment, *, at: datetime, rules: PaymentRules) -> StoredPayment:
     """The payer opens or uses the approval page: the provider cannot cancel any more, and the inactivity window restarts.
 
-    Raises:
-        LocalProtocolError: `payment.unknown`.
+    A payment that is decided stays as it is.
     """
-    payment = look_at_payment(db, link_token, at=at, rules=rules)
-    if payment.progress.status in PAYMENT.final or payment.progress.approved_at:
-        return payment
-    return _store(db, payment, replace(payment.progress, opened=True, active_at=at))
-
-
-def decide_payment(
-    db: Connection, link_token: str, trigger: Trigger, *, at: datetime, rules: PaymentRules
-) -> StoredPayment:
-    """The payer approves or declines. A used link changes nothing.
-
-    Raises:
-        LocalProtocolError: `payment.unknown`.
-    """
-    payment = open_payment(db, link_token, at=at, rules=rules)
     before = payment.progress
-    if (before.status, trigger) not in PAYMENT.moves:
+    if not is_open(payment):
         return payment
-    approved_at = at if trigger is Trigger.APPROVED else None
-    return _store(
-        db, payment, replace(before, status=PAYMENT.move(before.status, trigger), approved_at=approved_at)
-    )  # fmt: skip
+    status = before.status
+    if rules.technical_validation and (status, Trigger.STARTED) in PAYMENT.moves:  # assumption payment-actc
+        status = PAYMENT.move(status, Trigger.STARTED)
+    return _store(db, payment, replace(before, status=status, opened=True, active_at=at))
+
+
+def is_open(payment: StoredPayment) -> bool:
+    """Whether the customer can decide."""
+    return (payment.progress.status, Trigger.APPROVED) in PAYMENT.moves
+
+
+def choices(db: Connection, payment: StoredPayment) -> tuple[tuple[Customer, Account], ...]:
+    """Every customer with each account that may approve a payment: debtorAccount restricts them (assumption debtor-account)."""
+    return tuple(_fitting(db, PaymentInitiation.from_wire(payment.body), None, None))
+
+
+def approve_payment(
+    db: Connection, payment: StoredPayment, customer: str | None, iban: str | None, *, at: datetime, rules: PaymentRules
+) -> StoredPayment:
+    """The payer approves: the transfer starts.
+
+    Args:
+        db: the transaction.
+        payment: as it is at this time.
+        customer: id of the customer who approves; None takes the first who can.
+        iban: of the account that pays; None takes the first that can.
+        at: the time, aware UTC.
+        rules: of this bank.
+
+    Raises:
+        LocalProtocolError: `payment.decided`; `account.unfit`, the customer has no such account, or debtorAccount names another.
+    """
+    require_open(payment)
+    order = PaymentInitiation.from_wire(payment.body)
+    chosen = next(_fitting(db, order, customer, iban), None)
+    if chosen is None:
+        raise LocalProtocolError("account.unfit", "no such account may pay this payment")
+    creditor, amount = order.creditor_account.iban, to_minor(order.instructed_amount.amount)
+    instant = payment.product is PaymentProduct.INSTANT or _is_instant(db, order, rules)
+    due_at = at + (rules.instant_execution if instant else rules.normal_execution)
+    names = chosen[1].owner_name, creditor, order.creditor_name, order.remittance_information_unstructured
+    start_transfer(db, Transfer(SOURCE, payment.payment_id, chosen[1].id, amount, *names, instant, at, due_at))
+    status = PAYMENT.move(payment.progress.status, Trigger.APPROVED)
+    return _store(db, payment, replace(payment.progress, status=status, opened=True, active_at=at, approved_at=at))
+
+
+def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> StoredPayment:
+    """The payer declines.
+
+    Raises:
+        LocalProtocolError: `payment.decided`.
+    """
+    require_open(payment)
+    status = PAYMENT.move(payment.progress.status, Trigger.DECLINED)
+    return _store(db, payment, replace(payment.progress, status=status, opened=True, active_at=at))
+
+
+def next_execution(db: Connection) -> datetime | None:
+    """When the next approved payment is carried out."""
+    return next_due(db, SOURCE)
+
+
+def execute_payments(db: Connection, at: datetime, *, rules: PaymentRules) -> None:
+    """Carry out the payments that are due, each at its time.
+
+    The instant rail is looked at again: without it a SEPA payment becomes a normal transfer, and an instant one fails.
+
+    Source: section 4, product rules; assumption available-balance.
+    """
+    for transfer in due_transfers(db, SOURCE, at):
+        payment = find_payment(db, transfer.order_id)
+        if payment is None:
+            raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
+        on_rail = not transfer.instant or _is_instant(db, PaymentInitiation.from_wire(payment.body), rules)
+        if not on_rail and payment.product is PaymentProduct.SEPA:
+            delay_transfer(db, transfer, due_at=transfer.started_at + rules.normal_execution)
+            continue
+        trigger = Trigger.EXECUTED
+        if not on_rail or not book_transfer(db, transfer, at=transfer.due_at):
+            drop_transfer(db, transfer)
+            trigger = Trigger.FAILED
+        _store(db, payment, replace(payment.progress, status=PAYMENT.move(payment.progress.status, trigger)))
+
+
+def _fitting(
+    db: Connection, order: PaymentInitiation, customer: str | None, iban: str | None
+) -> Iterator[tuple[Customer, Account]]:
+    debtor = None if order.debtor_account is None else order.debtor_account.iban
+    for one in fitting(db, iban or debtor, customer_id=customer, creditor_iban=order.creditor_account.iban):
+        if debtor in (None, one[1].iban):
+            yield one
+
+
+def require_open(payment: StoredPayment) -> None:
+    """Check that the customer can decide.
+
+    Raises:
+        LocalProtocolError: `payment.decided`.
+    """
+    if not is_open(payment):
+        raise LocalProtocolError(
+            "payment.decided", f"the payment is {reported_status(payment.progress.status)}, so it can no longer be decided"
+        )  # fmt: skip
+
+
+def _unreachable(db: Connection, country: str, rules: PaymentRules) -> frozenset[str]:
+    """The country, if instant payments do not reach it now."""
+    decided = is_reachable(db, country)
+    reachable = country not in rules.instant_unreachable if decided is None else decided
+    return frozenset() if reachable else frozenset({country})
+
+
+def _is_instant(db: Connection, order: PaymentInitiation, rules: PaymentRules) -> bool:
+    """Whether the instant rail can take a payment now."""
+    unreachable = _unreachable(db, order.creditor_account.iban[:2], rules)
+    return instant_obstacle(order, cap=rules.instant_cap, unreachable=unreachable) is None
 
 
 def _of_provider(call: HostCall[None]) -> StoredPayment:
@@ -166,8 +300,8 @@ def _of_provider(call: HostCall[None]) -> StoredPayment:
 
 
 def _up_to_date(payment: StoredPayment, at: datetime, rules: PaymentRules) -> StoredPayment:
-    # What time alone changes follows from what is stored, so nothing is written for it.
-    trigger = due_trigger(payment.progress, now=at, inactivity=rules.inactivity, execution=rules.execution)
+    # Expiry follows from what is stored, so nothing is written for it. What moves money is written: `execute_payments`.
+    trigger = due_trigger(payment.progress, now=at, inactivity=rules.inactivity)
     if trigger is None:
         return payment
     return replace(
@@ -180,11 +314,11 @@ def _store(db: Connection, payment: StoredPayment, progress: Progress) -> Stored
     return replace(payment, progress=progress)
 
 
-def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, redirect_uri: str | None) -> StoredPayment:
+def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, address: str | None) -> StoredPayment:
     progress = Progress(PAYMENT.initial, call.at)
     while True:  # a seed makes the ids of an earlier run again, which are skipped
         payment = StoredPayment(
-            call.new_id(), call.caller, product, call.message.body, call.new_id(), redirect_uri, progress
+            call.new_id(), call.caller, product, call.message.body, call.new_id(), address, progress
         )  # fmt: skip
         if add_payment(call.db, payment):
             return payment

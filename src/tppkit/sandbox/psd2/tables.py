@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,7 +27,9 @@ from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._statement import Statement
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
+from tppkit.sandbox.bank.ledger import TRANSFERS
 
+SOURCE = "psd2"  # of transfers
 TABLES = MetaData()
 _PAYMENTS = Table(
     "payments", TABLES,
@@ -58,6 +61,22 @@ _SET_PROGRESS = (
     .values({name: bindparam(name) for name in _PROGRESS})
 )
 _LATEST = select(func.max(_PAYMENTS.c.active_at), func.max(_PAYMENTS.c.approved_at))
+_IDS = select(_PAYMENTS.c.payment_id)
+# A payment that the customer has not approved has no transfer; one that fails at execution has a failed one.
+_WITH_STATES = (
+    select(_PAYMENTS.c.payment_id, _PAYMENTS.c.status, TRANSFERS.c.state)
+    .outerjoin(TRANSFERS, (TRANSFERS.c.source == SOURCE) & (TRANSFERS.c.order_id == _PAYMENTS.c.payment_id))
+    .where(
+        (_PAYMENTS.c.status + " " + func.coalesce(TRANSFERS.c.state, "")).not_in(
+            ["RCVD ", "ACTC ", "CANC ", "RJCT ", "RJCT failed", "ACSP pending", "ACSC booked"]
+        )
+    )
+)
+_ORPHANS = (
+    select(TRANSFERS.c.id)
+    .outerjoin(_PAYMENTS, _PAYMENTS.c.payment_id == TRANSFERS.c.order_id)
+    .where(TRANSFERS.c.source == SOURCE, _PAYMENTS.c.payment_id.is_(None))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +129,19 @@ def set_progress(db: Connection, payment_id: str, progress: Progress) -> None:
 def latest_time(db: Connection) -> datetime:
     """The latest virtual time at which something happened to a payment."""
     return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
+
+
+def payment_ids(db: Connection) -> Iterator[str]:
+    """The ids of all payments."""
+    return iter(db.execute(_IDS).scalars())
+
+
+def check_payments(db: Connection) -> list[str]:
+    """Every payment whose state and transfer do not agree, and every transfer without its payment."""
+    differences = [
+        f"payment {id_} is {status}, its transfer {state}" for id_, status, state in db.execute(_WITH_STATES)
+    ]
+    return differences + [f"the transfer {id_} has no payment" for id_ in db.execute(_ORPHANS).scalars()]
 
 
 def _read(row: Any) -> StoredPayment | None:

@@ -1,0 +1,106 @@
+"""Reads answers as they arrive, and explains lost connections."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+
+from tppkit.client.calls import Call
+from tppkit.errors import RemoteProtocolError
+from tppkit.protocol.wire import RowReader, is_streamed
+
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+
+_OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
+
+
+class AnswerBody:
+    """What is read of an answer: rows as they arrive, or without a reader all bytes.
+
+    Attributes:
+        raw: all bytes; empty with a reader.
+    """
+
+    def __init__(self, reader: RowReader[Any] | None = None) -> None:
+        self.raw = bytearray()
+        self._reader = reader
+
+    def feed(self, chunk: bytes) -> list[Any]:
+        """The rows that are complete with these bytes.
+
+        Raises:
+            RemoteProtocolError: `answer.too-large`.
+            FormatError: as `RowReader.feed`.
+        """
+        if self._reader is not None:
+            return self._reader.feed(chunk)
+        # Raw chunks: an uncompressed answer was asked for, and unpacking another one could fill the memory in one step.
+        self.raw += chunk
+        if len(self.raw) > MAX_ANSWER_BYTES:
+            raise RemoteProtocolError("answer.too-large", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+        return []
+
+    def end(self) -> list[Any]:
+        """No rows, if the last one was complete. Raises as `RowReader.end`."""
+        if self._reader is not None:
+            self._reader.end()
+        return []
+
+
+def read_next(chunks: Iterator[bytes], body: AnswerBody) -> list[Any]:
+    """Read up to the next rows; empty at the end of the answer."""
+    for chunk in chunks:
+        if rows := body.feed(chunk):
+            return rows
+    return body.end()
+
+
+async def read_next_async(chunks: AsyncIterator[bytes], body: AnswerBody) -> list[Any]:
+    """Read up to the next rows; empty at the end of the answer."""
+    async for chunk in chunks:
+        if rows := body.feed(chunk):
+            return rows
+    return body.end()
+
+
+async def as_chunks(chunk: bytes) -> AsyncIterator[bytes]:
+    """Bytes that were read already, as chunks."""
+    yield chunk
+
+
+def require_end(call: Call[Any], response: httpx.Response) -> None:
+    """Check that a streamed success shows where it ends.
+
+    Raises:
+        RemoteProtocolError: `answer.no-end`.
+    """
+    if response.status_code != call.row.success or not is_streamed(call.row.answer):
+        return
+    is_framed = response.http_version == "HTTP/2" or not {"content-length", "transfer-encoding"}.isdisjoint(
+        response.headers
+    )
+    if not is_framed:
+        raise RemoteProtocolError(
+            "answer.no-end", f"{call.name} was answered with rows that a lost connection would end"
+        )
+
+
+def certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
+    """The refusal of the server's certificate that caused a failure."""
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
+def failure_text(failure: BaseException) -> str:
+    """Why a connection failed, in one line."""
+    # OpenSSL reports the name that was asked for, but not that only names in subjectAltName count.
+    found = _OTHER_NAME.search(str(certificate_error(failure)))
+    if found:
+        return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
+    return str(failure)[:200] or type(failure).__name__

@@ -1,0 +1,14 @@
+"""Every choice that the documents leave open: what is open, what we do, why, and how to change it.
+
+Code that acts on a row names it in a comment; a test sees that every named row exists.
+"""
+
+from tppkit.protocol.assumptions.accounts import ACCOUNTS
+from tppkit.protocol.assumptions.dialects import DIALECTS
+from tppkit.protocol.assumptions.legacy import LEGACY
+from tppkit.protocol.assumptions.payments import PAYMENTS
+from tppkit.protocol.assumptions.row import Assumption
+
+ASSUMPTIONS: tuple[Assumption, ...] = (*PAYMENTS, *ACCOUNTS, *LEGACY, *DIALECTS)
+
+__all__ = ["ASSUMPTIONS", "Assumption"]

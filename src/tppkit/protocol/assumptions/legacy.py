@@ -1,0 +1,154 @@
+"""What part B of the PSD2 document leaves open."""
+
+from __future__ import annotations
+
+from tppkit.protocol.assumptions.row import Assumption
+
+# fmt: off
+LEGACY: tuple[Assumption, ...] = (
+    Assumption(
+        "qr-account", "legacy", "the form of <ACC> in payment codes",
+        "an IBAN in electronic form with right check digits, of any country and of 15 to 34 characters, or a phone number of 7 to 15"
+        " digits with or without +; what begins with two letters is meant as an IBAN",
+        "section 4 of part B has accounts as phone number or IBAN; E.164 has at most 15 digits", "qr.payment",
+    ),
+    Assumption(
+        "qr-amount", "legacy", "the form of <AMT> in payment codes",
+        "the major unit, 1 to 9 digits without leading zeros, a point and one or two decimals if any, above zero, in any currency;"
+        " <CCC> is a code of ISO 4217",
+        "section 2 of part B has currency codes and decimal amounts; the range is that of payment-amount", "qr.payment",
+    ),
+    Assumption(
+        "qr-type", "legacy", "the values of <TYPE> in payment codes, and which fields may be empty",
+        "any text, kept as it came; <NAME>, <TYPE> and <MSG> may be empty, their colons stay",
+        "section 4 of part B: name and message are optional where payments are initiated otherwise", "qr.payment",
+    ),
+    Assumption(
+        "qr-characters", "legacy", "the characters of codes",
+        "what a person can see: no control, bidi, zero-width, unassigned or private-use characters; no field of a payment"
+        " code is blank or begins with a mark",
+        "people compare what they see with what they approve", "qr.characters",
+    ),
+    Assumption(
+        "qr-length", "legacy", "the lengths of codes and of their fields",
+        "at most 2330 bytes of UTF-8 for the whole text, no limit for one field; so a callback address has at most 2332 characters",
+        "what the largest code holds in byte mode at level M with its character set named", "qr.characters, _addresses.MAX_ADDRESS",
+    ),
+    Assumption(
+        "qr-charset", "legacy", "the character set inside the QR code",
+        "UTF-8, named (ECI 26) where there is more than ASCII; read only where the text is UTF-8 and nothing says otherwise",
+        "ISO/IEC 18004 counts unnamed bytes as Latin-1, and readers guess", "qr.picture, qr.reading",
+    ),
+    Assumption(
+        "qr-address", "legacy", "the form of the callback address in login codes, and of addresses in scan links",
+        "https, a host name in ASCII or an IP address, a port if any, path and query in ASCII with percent-encoded UTF-8; no user"
+        " name, fragment or dot segment, nothing invisible in encoded form; in login codes also a lower-case host, a path, and"
+        ' decoded no space or one of % { } # \\ " < >',
+        "the address is signed as a text, so clients must not change it on the way",
+        "_addresses.parse_address and parse_signed_address; CallbackAddress goes by the second too",
+    ),
+    Assumption(
+        "scan-encoding", "legacy", "the encoding of the code in scan links",
+        "percent-encoded UTF-8; all but A-Z a-z 0-9 - . _ ~ is encoded when written; bare + & = are refused when read",
+        "RFC 3986; as a form, + would be a space and & and = would separate parameters", "qr.scan",
+    ),
+    Assumption(
+        "scan-content", "legacy", "which codes a scan link may hold",
+        "payment and login codes, which must be right ones, and any other text as it is",
+        "the document recommends a callback-URI format and does not show it", "qr.scan",
+    ),
+    Assumption(
+        "callback-request-id", "legacy", "which characters a requestid has, and how many",
+        "1 to 64 letters, digits, - and _", "UUIDs and the usual tokens fit; a colon or slash would let one signature be read in two ways",
+        "callbacks.RequestIds; never to : or /",
+    ),
+    Assumption(
+        "callback-url-form", "legacy", "whether the signed URL is percent-encoded or plain UTF-8",
+        "the URL as received is tried, then as configured, then percent-decoded",
+        "the document says full UTF-8 URL, and servers receive it encoded",
+        "nothing to set: each form is tried, and `explain_callback` names the one that fits",
+    ),
+    Assumption(
+        "callback-time", "legacy", "where the time stamps for protocol security of revision 1.3 travel",
+        "nothing that is signed is read as a time of sending; timeStamp of <TRAN> is the operation's; the inbox's time window is for"
+        " receivers that know where their service puts it", "a time in the wrong place would refuse good callbacks or prove nothing",
+        "callbacks.InboxSettings.window",
+    ),
+    Assumption(
+        "callback-repeats", "legacy", "whether a repeated callback has the same requestid",
+        "either: the same requestid at the same address is the same callback, another one is told apart by the record's id and ver",
+        "the document says a requestid is used once for an address, and that callbacks are repeated",
+        "callbacks.VerifiedCallback.replay_key",
+    ),
+    Assumption(
+        "callback-answers", "legacy", "which answers end the repetition of a callback, and how long the service waits for one",
+        "200 acknowledges; 400, 403, 408, 411 and 413 refuse and 503 asks for a repetition, though each may be repeated or not; an answer"
+        " within 4 seconds",
+        "usual in HTTP; the payment gateway waits 4 seconds for its first answer, and only an acknowledged callback is in safe hands",
+        "web.callback_gate, web.callbacks.TIMEOUT_S",
+    ),
+    Assumption(
+        "callback-unreadable", "legacy", "whether the service signs bodies that differ from the documented fields",
+        "it may: such a callback is acknowledged and kept as failed, until an operator releases or discards it",
+        "the signature proves that the service sent it, and a refusal would lose the outcome of a payment",
+        "callbacks.Inbox; `verify_callback` alone rejects it",
+    ),
+    Assumption(
+        "callback-repeat-span", "legacy", "for how long a callback is repeated",
+        "at most seven days: so long the inbox remembers requestids that are done; versions of records and grants 400 days",
+        "a span longer than any usual schedule costs little room; a payer can report a payment for 13 months",
+        "callbacks.Retention",
+    ),
+    Assumption(
+        "same-version", "legacy", "whether a record can come again with the same ver, another requestid and other content",
+        "no: with the same content (JSON names in any order at any depth, EUR1.50 as EUR1.5) it is a repetition; with another it is"
+        " acknowledged, has no effect and is"
+        " told as version-conflict: in the receipt, to the evidence, in the log",
+        "a ver stands for one state of a record, so only who reads the record at the service knows which content holds; a refusal"
+        " would only bring the same again",
+        "callbacks.admission, Outcome.VERSION_CONFLICT",
+    ),
+    Assumption(
+        "access-repeats", "legacy", "whether the same token and exp under another requestid are a second grant",
+        "no, a repetition: acknowledged and without effect; two logins with the same body are two logins",
+        "a token is granted once; a customer can log in at the same code again",
+        "callbacks.admission",
+    ),
+    Assumption(
+        "callback-signature-case", "legacy", "the case of the hexadecimal digits of a signature",
+        "lower case only", "one text for one signature; most software writes lower case", "callbacks.verify.read_signature",
+    ),
+    Assumption(
+        "callback-body", "legacy", "whether white space may stand before the object of a POST",
+        "no: the first byte is {", "it ends the URL, so that the signed bytes have one reading", "callbacks.message.require_body",
+    ),
+    Assumption(
+        "callback-login-address", "legacy", "the form of the addresses in LOGIN codes",
+        "configured like the others; one that ends with {token} takes 20 to 40 letters and digits of the receiver's choice",
+        "a receiver must know which session a code was made for, and nobody else's address may be taken",
+        "callbacks.CallbackAddress",
+    ),
+    Assumption(
+        "access-expiry", "legacy", "the time zone of exp", "UTC", "every other time of the interface is in UTC",
+        "protocol.legacy.AccessGranted",
+    ),
+    Assumption(
+        "amount-data", "legacy", "the exact form of amount data",
+        "three upper-case letters, at most one space, an optional sign, 1 to 15 digits and at most 6 decimals; written as EUR-12.50",
+        "section 2 of part B: a currency code followed by a signed decimal amount", "protocol.legacy.Amount",
+    ),
+    Assumption(
+        "tran-time-stamp", "legacy", "the unit of timeStamp",
+        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came",
+        "section 2 of part B defines no other time of type integer", "protocol.legacy.Transaction.operated_at",
+    ),
+    Assumption(
+        "tran-fields", "legacy", "which fields of <TRAN> must be there, and how strictly they are read",
+        "all that are not marked optional; ids, ver, timeStamp and amounts strictly, descriptions as they came; unknown fields are kept",
+        "an outcome must not be lost because of a description", "protocol.legacy.Transaction",
+    ),
+    Assumption(
+        "tlc-values", "legacy", "the values of tlc", "any printable text", "section 3 of part B: not shown", "protocol.legacy.Transaction",
+    ),
+)
+# fmt: on

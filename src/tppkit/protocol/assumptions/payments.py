@@ -1,0 +1,208 @@
+"""What part A of the PSD2 document leaves open about authentication, errors and payments."""
+
+from __future__ import annotations
+
+from tppkit.protocol.assumptions.row import Assumption
+
+# fmt: off
+PAYMENTS: tuple[Assumption, ...] = (
+    Assumption(
+        "key-id", "psd2", "the form of keyId",
+        "SN=<serial in hexadecimal>,CA=<issuer as RFC 4514 text, percent-encoded>; serial compared as a number, issuer as a parsed name",
+        "the NextGenPSD2 guidelines 1.3.8 section 12.2 have this form, and the document follows that convention",
+        "seals.SealProfile.key_id",
+    ),
+    Assumption(
+        "duplicate-parameters", "psd2", "a parameter of the Signature header that is given twice",
+        "refused", "draft-cavage-10 takes the last and -12 refuses; two readers that differ are an attack", "httpsig.cavage",
+    ),
+    Assumption(
+        "signature-algorithms", "psd2", "the signature algorithms",
+        "rsa-sha256 and rsa-sha512 (PKCS#1 v1.5), ecdsa-sha256 on P-256, ecdsa-sha384 on P-384 (DER); the certificate's key decides",
+        "the registry of draft-cavage-10; the guidelines allow SHA-256 and SHA-512 only, so their row has no ecdsa-sha384",
+        "httpsig.algorithms.ALGORITHMS",
+    ),
+    Assumption(
+        "digest-algorithms", "psd2", "whether a Digest header may hold other hashes beside SHA-256",
+        "yes: SHA-256 is demanded, in any spelling; a SHA-512 beside it must fit the body too, other algorithms are ignored",
+        "section 4 has SHA-256 only; RFC 3230 sections 4.1.1 and 4.3.2 make the header a list of case-insensitive names",
+        "seals.SealProfile.digest_required",
+    ),
+    Assumption(
+        "authorization-number", "psd2", "which organizationIdentifiers are the regulator-issued authorisation number",
+        "those of the scheme PSD whose country and authority are the NCAId of the certificate's PSD2 statement; a seal may lack the"
+        " statement and is then judged by scheme and syntax",
+        "TS 119 495 GEN-5.2.1-3 has the form, GEN-5.2.3-4 the comparison; section 5 asks for roles in the website certificate only",
+        "certificates.OrganizationPolicy",
+    ),
+    Assumption(
+        "signature-status", "psd2", "the HTTP status of SIGNATURE_MISSING and SIGNATURE_INVALID",
+        "401", "guidelines 1.3.8 section 14.11",
+        "protocol.psd2.errors",
+    ),
+    Assumption(
+        "error-body", "psd2", "the error body's shape",
+        '{"tppMessages": [{"category": "ERROR", "code": …, "text": …}]} as application/json',
+        "guidelines 1.3.8 section 4.13, whose convention the document follows", "protocol.psd2.errors",
+    ),
+    Assumption(
+        "certificate-codes", "psd2", "the codes for a certificate that is refused",
+        "401 with CERTIFICATE_MISSING, CERTIFICATE_EXPIRED, CERTIFICATE_REVOKED or CERTIFICATE_INVALID; in strict mode the TLS handshake"
+        " fails instead, but for a revocation",
+        "guidelines 1.3.8 section 14.11; the document says: rejected at the connection level (401)",
+        "sandbox up --strict; protocol.psd2.errors",
+    ),
+    Assumption(
+        "role-status", "psd2", "the answer to a certificate without the endpoint's role",
+        "403 ROLE_INVALID", "the provider is known but not allowed; the guidelines list the code under 401",
+        "protocol.psd2.errors",
+    ),
+    Assumption(
+        "unknown-payment", "psd2", "the answer to a paymentId that is not the caller's",
+        "403 RESOURCE_UNKNOWN, the same for one that does not exist", "guidelines 1.3.8 section 14.11: resource in the path",
+        "protocol.psd2.errors",
+    ),
+    Assumption(
+        "cancel-code", "psd2", "the code of the 409 to a DELETE that comes too late",
+        "CANCELLATION_INVALID", "the guidelines' code for it (there with 405)",
+        "protocol.psd2.errors",
+    ),
+    Assumption(
+        "request-id-scope", "psd2", "whose X-Request-ID must not be used again",
+        "one organisation's, for its sealed POSTs; method, target and body are compared; the hour starts with the first use",
+        "two providers cannot know of each other's ids", "sandbox.host.Host, web.replay.ReplayGuard",
+    ),
+    Assumption(
+        "request-in-progress", "psd2", "the answer to a repeated request while the first is not answered yet",
+        "409 STATUS_INVALID", "it is no reuse of the id, and doing it twice is worse than asking again",
+        "protocol.psd2.errors",
+    ),
+    Assumption(
+        "not-now", "psd2", "the answer when evidence, the database or the memory of request ids cannot be written",
+        "503 SERVICE_UNAVAILABLE", "the request was right and not handled; the guidelines name no code for it",
+        "protocol.psd2.errors",
+    ),
+    Assumption(
+        "retained-repeats", "psd2", "whether the signature of a repeated request is retained again",
+        "once for one request and one answer; repeats are counted",
+        "a repeat proves nothing new, and one captured request would fill the archive", "sandbox.evidence.Evidence.keep",
+    ),
+    Assumption(
+        "request-id-form", "psd2", "which UUIDs are taken as X-Request-ID",
+        "any version, 8-4-4-4-12 hexadecimal digits in either case, echoed as sent", "RFC 9562 section 4",
+        "protocol.psd2.rules.parse_request_id",
+    ),
+    Assumption(
+        "payment-declined", "psd2", "the move of a payment that the customer declines",
+        "RCVD to RJCT", "the meaning of RJCT names declined; no other state is left", "protocol.psd2.payment.PAYMENT",
+    ),
+    Assumption(
+        "payment-actc", "psd2", "the move into ACTC",
+        "only with a setting of the bank: when the customer begins to approve, and from there as from RCVD; it cannot be cancelled then",
+        "the table shows RCVD to ACSP, and the meaning of ACTC is: approval in progress", "protocol.psd2.payment.PAYMENT",
+    ),
+    Assumption(
+        "execution-time", "psd2", "how long execution takes",
+        "10 seconds after approval on the instant rail, one hour as a normal transfer, on every day of the week",
+        "the instant scheme's limit; a time that a virtual clock passes for the other", "PaymentRules.instant_execution, normal_execution",
+    ),
+    Assumption(
+        "inactivity", "psd2", "the exact inactivity limit (about 5 minutes) and what refreshes it",
+        "300 seconds after initiation or the last opening of the approval link", "section 3 of part A", "PaymentRules.inactivity",
+    ),
+    Assumption(
+        "payment-currency", "psd2", "which currencies a SEPA payment takes",
+        "EUR only, else 400 FORMAT_ERROR", "SEPA credit transfers are in euro (EPC rulebook)", "protocol.psd2.models.PaymentInitiation",
+    ),
+    Assumption(
+        "payment-amount", "psd2", "the form and range of instructedAmount.amount",
+        "1 to 9 digits without leading zeros, at most two decimals, from 0.01 to 999999999.99",
+        "the SEPA scheme's range (EPC rulebook AT-04)", "protocol.psd2.models.PaymentInitiation",
+    ),
+    Assumption(
+        "creditor-name", "psd2", "the length of creditorName", "1 to 70 characters, printable",
+        "the SEPA scheme's limit (EPC rulebook AT-21)",
+        "protocol.psd2.models.PaymentInitiation",
+    ),
+    Assumption(
+        "instant-cap", "psd2", "the instant amount cap and which banks cannot be reached",
+        "100000.00 EUR; a creditor IBAN is unreachable if its country is in a list (empty by default), which POST /instant changes",
+        "the cap that SEPA instant had until 2025; it makes PRODUCT_INVALID reachable", "PaymentRules.instant_cap, instant_unreachable",
+    ),
+    Assumption(
+        "scheme-links", "psd2", "the form of the self and status links",
+        "absolute paths from /psd2/v1, as section 2 says of _links; scaRedirect is a whole address",
+        "section 2 of part A", "sandbox.psd2.payments",
+    ),
+    Assumption(
+        "refusal-echo", "psd2", "what an answer means that does not echo X-Request-ID, such as a proxy's 502",
+        "the outcome of the request is unknown, whatever the status: never a refusal", "section 2 of part A: echoed on every response",
+        "client.calls",
+    ),
+    Assumption(
+        "instant-execution", "psd2", "what happens when the instant product can no longer be kept at execution",
+        "the payment becomes RJCT; one of the SEPA product on the instant rail becomes a normal transfer, one hour after approval",
+        "the document says that the instant product is enforced again then, and the SEPA product never rejected for it",
+        "sandbox.psd2.payments.execute_payments",
+    ),
+    Assumption(
+        "debtor-account", "psd2", "how debtorAccount constrains the approving customer",
+        "only a customer who may use that account can approve, with that account; for others the payment stays as it is until it expires;"
+        " no account can pay itself",
+        "section 2 of part A: the approving customer's account must match", "sandbox.psd2.payments.approve_payment",
+    ),
+    Assumption(
+        "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",
+        "they need not be; the sandbox takes both from the request as they came",
+        "section 4 lists only Digest, X-Request-ID and the target", "seals.profiles.PSD2_V1",
+    ),
+    Assumption(
+        "other-codes", "psd2", "codes and statuses for malformed requests and unknown places",
+        "400 FORMAT_ERROR for a malformed or doubled header, body or X-Request-ID (413 when too large), 404 PRODUCT_UNKNOWN for a product,"
+        " 404 RESOURCE_UNKNOWN for a path, 405 SERVICE_INVALID for a method, 500 INTERNAL_SERVER_ERROR when the sandbox cannot store",
+        "guidelines 1.3.8 section 14.11 where it has them", "protocol.psd2.errors",
+    ),
+    Assumption(
+        "seal-certificate-codes", "psd2", "the code for a seal certificate that is not believed",
+        "401 CERTIFICATE_INVALID, CERTIFICATE_EXPIRED or CERTIFICATE_REVOKED, as for the website certificate; SIGNATURE_INVALID for"
+        " everything else of a seal",
+        "guidelines 1.3.8 section 14.11 name certificates apart", "protocol.psd2.errors",
+    ),
+    Assumption(
+        "refused-request-id", "psd2", "whether a refused request uses up its X-Request-ID",
+        "no: only a 201 is remembered", "a provider mends the request and sends it again", "sandbox.host.Host",
+    ),
+    Assumption(
+        "path-form", "psd2", "which spellings of a path are an endpoint's",
+        "the row's own text only; a parameter may be percent-encoded, but decoded once it has only A-Z a-z 0-9 - . _ ~ and is no dot"
+        " segment; all else is 404",
+        "the seal covers the target as it stood on the wire, so nothing is made of it before it is looked up; other servers cut a"
+        " parameter at a semicolon or decode it twice",
+        "protocol.endpoint.Endpoint.match",
+    ),
+    Assumption(
+        "redirect-uri", "psd2", "which addresses TPP-Redirect-URI can have",
+        "https, an application's own scheme, and http on loopback, at most 2048 characters of printable ASCII; never javascript, data,"
+        " file, blob, about and other schemes that a browser or system reads itself",
+        "applications get their users back by their own scheme (RFC 8252); a script or a file must not run in the bank's name",
+        "protocol.psd2.rules.parse_redirect_uri",
+    ),
+    Assumption(
+        "psu-ip-address", "psd2", "the form of PSU-IP-Address",
+        "one IPv4 or IPv6 address without port, brackets or zone; anything else is 400 FORMAT_ERROR wherever the header is used: payment"
+        " initiation, consent creation, account data",
+        "it lifts the limit of unattended reads, and nonsense must not", "protocol.psd2.rules.parse_psu_ip_address",
+    ),
+    Assumption(
+        "no-matching-account", "psd2", "what becomes of a payment or consent whose named account the customer does not have",
+        "nothing: it cannot be approved by this customer, and stays RCVD or received until another decides or it expires",
+        "section 2 of part A: the approving customer's account must match; a refusal would end it for the right customer too",
+        "sandbox.psd2",
+    ),
+    Assumption(
+        "available-balance", "psd2", "when the money of a payment is checked and taken",
+        "both at execution: without funds in EUR the payment becomes RJCT, otherwise the balance is lowered as it is booked",
+        "failed is a meaning of RJCT, and the document names no earlier check", "sandbox.bank.ledger",
+    ),
+)
+# fmt: on

@@ -1,0 +1,1 @@
+"""The bank behind the interfaces: customers, accounts, and one ledger."""

@@ -1,0 +1,161 @@
+"""The bank's customers, its accounts, and which customer may use which account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, bindparam, insert, select
+
+PERSONAL, BUSINESS = "personal", "business"
+
+TABLES = MetaData()
+_CUSTOMERS = Table(
+    "customers", TABLES,
+    Column("id", String(32), primary_key=True),
+    Column("name", String(140), nullable=False),
+    Column("phone", String(32), nullable=False, unique=True),
+    Column("email", String(254), nullable=False, unique=True),
+    Column("address", String(140), nullable=False),
+    Column("city", String(140), nullable=False),
+    Column("country", String(3), nullable=False),
+    Column("person_code", String(32), nullable=False, unique=True),
+)  # fmt: skip
+_ACCOUNTS = Table(
+    "accounts", TABLES,
+    Column("id", String(32), primary_key=True),
+    Column("iban", String(34), nullable=False, unique=True),
+    Column("name", String(140), nullable=False),
+    Column("owner_name", String(140), nullable=False),
+    Column("kind", String(8), nullable=False),
+    Column("currencies", String(64), nullable=False),
+)  # fmt: skip
+_USES = Table(
+    "account_uses", TABLES,
+    Column("customer", String(32), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("account", String(32), nullable=False),
+)  # fmt: skip
+
+_ALL_CUSTOMERS = select(_CUSTOMERS).order_by(_CUSTOMERS.c.id)
+_ANY_CUSTOMER = select(_CUSTOMERS.c.id).limit(1)
+_BY_IBAN = select(_ACCOUNTS).where(_ACCOUNTS.c.iban == bindparam("of_iban"))
+_OF_CUSTOMER = (
+    select(_ACCOUNTS)
+    .join(_USES, _USES.c.account == _ACCOUNTS.c.id)
+    .where(_USES.c.customer == bindparam("of_customer"))
+    .order_by(_USES.c.position)
+)
+_ADD_CUSTOMER, _ADD_ACCOUNT, _ADD_USE = insert(_CUSTOMERS), insert(_ACCOUNTS), insert(_USES)
+
+
+@dataclass(frozen=True, slots=True)
+class Customer:
+    """A person.
+
+    Attributes:
+        id: short name, for control calls.
+        name: first and last name.
+        phone: in international form, unique.
+        email: unique.
+        address: street and number.
+        city: the city.
+        country: ISO 3166 alpha-3.
+        person_code: national identification number, unique.
+    """
+
+    id: str
+    name: str
+    phone: str
+    email: str
+    address: str
+    city: str
+    country: str
+    person_code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A payment account, with a balance in each of its currencies.
+
+    Attributes:
+        id: the bank's own, never shown to providers.
+        iban: unique.
+        name: of the account.
+        owner_name: the person or business that it belongs to.
+        kind: `personal` or `business`.
+        currencies: codes, the main one first.
+    """
+
+    id: str
+    iban: str
+    name: str
+    owner_name: str
+    kind: str
+    currencies: tuple[str, ...]
+
+
+def add_customer(db: Connection, customer: Customer) -> None:
+    """Add a customer."""
+    db.execute(_ADD_CUSTOMER, {name: getattr(customer, name) for name in Customer.__slots__})
+
+
+def add_account(db: Connection, account: Account) -> None:
+    """Add an account, which nobody may use yet."""
+    values = {name: getattr(account, name) for name in Account.__slots__}
+    db.execute(_ADD_ACCOUNT, values | {"currencies": ",".join(account.currencies)})
+
+
+def let_use(db: Connection, customer: Customer, *accounts: Account) -> None:
+    """Let a customer use these accounts, in this order: own ones, and those of businesses that the customer represents."""
+    uses = [{"customer": customer.id, "position": i, "account": account.id} for i, account in enumerate(accounts)]
+    db.execute(_ADD_USE, uses)
+
+
+def has_customers(db: Connection) -> bool:
+    """Whether the bank has any customer."""
+    return db.execute(_ANY_CUSTOMER).first() is not None
+
+
+def customers(db: Connection) -> tuple[Customer, ...]:
+    """All customers, by id."""
+    return tuple(Customer(**row) for row in db.execute(_ALL_CUSTOMERS).mappings())
+
+
+def accounts_of(db: Connection, customer_id: str) -> tuple[Account, ...]:
+    """The accounts that a customer may use, own and of represented businesses; none for an unknown customer."""
+    return tuple(_account(row) for row in db.execute(_OF_CUSTOMER, {"of_customer": customer_id}))
+
+
+def find_account(db: Connection, iban: str) -> Account | None:
+    """The account with this IBAN."""
+    row = db.execute(_BY_IBAN, {"of_iban": iban}).one_or_none()
+    return None if row is None else _account(row)
+
+
+def fitting(
+    db: Connection, iban: str | None, *, customer_id: str | None = None, creditor_iban: str | None = None
+) -> Iterator[tuple[Customer, Account]]:
+    """Every customer with each account that may approve, in order.
+
+    Args:
+        db: the transaction.
+        iban: the account must have it; None takes any.
+        customer_id: the customer must be this one; None takes any.
+        creditor_iban: the account that is paid, which cannot pay itself.
+    """
+    for customer in customers(db):
+        if customer_id in (None, customer.id):
+            for account in accounts_of(db, customer.id):
+                if iban in (None, account.iban) and account.iban != creditor_iban:
+                    yield customer, account
+
+
+def first_fitting(db: Connection, iban: str | None) -> tuple[Customer, Account] | None:
+    """The first customer, and that customer's first account, that has this IBAN; None takes any."""
+    return next(fitting(db, iban), None)
+
+
+def _account(row: Any) -> Account:
+    return Account(row.id, row.iban, row.name, row.owner_name, row.kind, tuple(row.currencies.split(",")))

@@ -1,0 +1,33 @@
+"""Which countries' banks can be reached for instant payments."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, bindparam, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tppkit._statement import Statement
+
+TABLES = MetaData()
+_REACH = Table(
+    "instant_reach", TABLES,
+    Column("country", String(2), primary_key=True), Column("reachable", Boolean, nullable=False),
+)  # fmt: skip
+_READ = select(_REACH.c.reachable).where(_REACH.c.country == bindparam("of_country"))
+_SET = Statement(
+    {
+        name: dialect.insert(_REACH)
+        .values(country=bindparam("country"), reachable=bindparam("reachable"))
+        .on_conflict_do_update(index_elements=["country"], set_={"reachable": bindparam("reachable")})
+        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+    }
+)
+
+
+def set_reachable(db: Connection, country: str, *, reachable: bool) -> None:
+    """Decide for a country (two letters, as IBANs begin) from now on, also after a restart."""
+    _SET.run(db, {"country": country, "reachable": reachable})
+
+
+def is_reachable(db: Connection, country: str) -> bool | None:
+    """What was decided for a country; None if nothing was."""
+    return db.execute(_READ, {"of_country": country}).scalar_one_or_none()

@@ -1,0 +1,423 @@
+"""The bank's ledger: double entry in minor units, balances, and transfers on their way.
+
+Each move has a debit and a credit account, so no booking can make or lose money. Balances are kept in the transaction of the booking.
+All currencies here have two decimals. Lists show the EUR that moved: a booking has at most one EUR move for each account.
+
+    start_transfer(db, transfer)
+    book_transfer(db, transfer, at=transfer.due_at)     # False: there are no funds
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Index,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    case,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tppkit._clock import from_microseconds, to_microseconds
+from tppkit._statement import Statement
+from tppkit.errors import FormatError
+from tppkit.sandbox.bank.customers import find_account
+from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
+
+EUR = "EUR"
+CLEARING = "bank:clearing"  # where money goes to, and comes from, other banks
+EXCHANGE = "bank:exchange"  # the bank's side of currency exchanges
+
+TABLES = MetaData()
+_BOOKINGS = Table(
+    "bookings", TABLES,
+    Column("transaction_id", String(64), primary_key=True),
+    Column("booked_at", BigInteger, nullable=False),
+    Column("debtor_name", String(140), nullable=False),
+    Column("creditor_name", String(140), nullable=False),
+    Column("remittance", String(140)),
+)  # fmt: skip
+# In the order of the key: a page of an account is one range, whatever the account holds.
+_ENTRIES = Table(
+    "entries", TABLES,
+    Column("account", String(32), primary_key=True),
+    Column("currency", String(3), primary_key=True),
+    Column("booked_at", BigInteger, primary_key=True, autoincrement=False),
+    Column("transaction_id", String(64), primary_key=True),
+    Column("amount", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+_BALANCES = Table(
+    "balances", TABLES,
+    Column("account", String(32), primary_key=True),
+    Column("currency", String(3), primary_key=True),
+    Column("amount", BigInteger, nullable=False),
+)  # fmt: skip
+TRANSFERS = Table(
+    "transfers", TABLES,
+    Column("id", String(64), primary_key=True),
+    Column("source", String(16), nullable=False),
+    Column("order_id", String(64), nullable=False),
+    Column("account", String(32), nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("debtor_name", String(140), nullable=False),
+    Column("creditor_iban", String(34), nullable=False),
+    Column("creditor_name", String(140), nullable=False),
+    Column("remittance", String(140)),
+    Column("instant", Boolean, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("state", String(8), nullable=False),
+)  # fmt: skip
+Index("transfers_by_order", TRANSFERS.c.source, TRANSFERS.c.order_id, unique=True)
+Index("transfers_due", TRANSFERS.c.source, TRANSFERS.c.state, TRANSFERS.c.due_at)
+Index("transfers_of_account", TRANSFERS.c.account, TRANSFERS.c.state)
+
+_ADD_BOOKING, _ADD_ENTRY, _ADD_TRANSFER = insert(_BOOKINGS), insert(_ENTRIES), insert(TRANSFERS)
+_ADD_TO_BALANCE = Statement(
+    {
+        name: dialect.insert(_BALANCES)
+        .values({column: bindparam(column) for column in ("account", "currency", "amount")})
+        .on_conflict_do_update(
+            index_elements=["account", "currency"], set_={"amount": _BALANCES.c.amount + bindparam("amount")}
+        )
+        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+    }
+)
+_BALANCES_OF = select(_BALANCES.c.currency, _BALANCES.c.amount).where(_BALANCES.c.account == bindparam("of_account"))
+_FUNDS = _BALANCES_OF.where(_BALANCES.c.currency == EUR).with_for_update()
+_POSITION = (
+    select(_BOOKINGS.c.booked_at)
+    .join(
+        _ENTRIES,
+        (_ENTRIES.c.account == bindparam("of_account")) & (_ENTRIES.c.currency == EUR)
+        & (_ENTRIES.c.booked_at == _BOOKINGS.c.booked_at) & (_ENTRIES.c.transaction_id == _BOOKINGS.c.transaction_id),
+    )
+    .where(_BOOKINGS.c.transaction_id == bindparam("of_transaction"))
+)  # fmt: skip
+_BOOKED = (
+    select(_ENTRIES.c.amount, _BOOKINGS)
+    .join(_BOOKINGS, _BOOKINGS.c.transaction_id == _ENTRIES.c.transaction_id)
+    .where(
+        _ENTRIES.c.account == bindparam("of_account"), _ENTRIES.c.currency == EUR, _ENTRIES.c.booked_at >= bindparam("since"),
+        tuple_(_ENTRIES.c.booked_at, _ENTRIES.c.transaction_id) < tuple_(bindparam("before"), bindparam("before_id")),
+    )
+    .order_by(_ENTRIES.c.booked_at.desc(), _ENTRIES.c.transaction_id.desc())
+    .limit(bindparam("most"))
+)  # fmt: skip
+_PENDING = (
+    select(TRANSFERS)
+    .where(TRANSFERS.c.account == bindparam("of_account"), TRANSFERS.c.state == "pending")
+    .order_by(TRANSFERS.c.started_at.desc(), TRANSFERS.c.id.desc())
+)
+_WAITING = TRANSFERS.c.source == bindparam("of_source"), TRANSFERS.c.state == "pending"
+_NEXT_DUE = select(func.min(TRANSFERS.c.due_at)).where(*_WAITING)
+_DUE = (
+    select(TRANSFERS)
+    .where(*_WAITING, TRANSFERS.c.due_at <= bindparam("until"))
+    .order_by(TRANSFERS.c.due_at, TRANSFERS.c.started_at, TRANSFERS.c.id)
+)
+_SET_STATE = update(TRANSFERS).where(TRANSFERS.c.id == bindparam("of_transfer")).values(state=bindparam("to_state"))
+_DELAY = (
+    update(TRANSFERS)
+    .where(TRANSFERS.c.id == bindparam("of_transfer"))
+    .values(due_at=bindparam("to_due_at"), instant=False)
+)
+
+# What `check` looks for.
+_UNEVEN = (
+    select(_ENTRIES.c.transaction_id, _ENTRIES.c.currency, func.sum(_ENTRIES.c.amount))
+    .group_by(_ENTRIES.c.transaction_id, _ENTRIES.c.currency)
+    .having(func.sum(_ENTRIES.c.amount) != 0)
+)
+_STRAY = (
+    select(_ENTRIES.c.transaction_id)
+    .outerjoin(_BOOKINGS, _BOOKINGS.c.transaction_id == _ENTRIES.c.transaction_id)
+    .where(or_(_BOOKINGS.c.booked_at.is_(None), _BOOKINGS.c.booked_at != _ENTRIES.c.booked_at))
+)
+_BOTH_SIDES = union_all(
+    select(_BALANCES.c.account, _BALANCES.c.currency, _BALANCES.c.amount),
+    select(_ENTRIES.c.account, _ENTRIES.c.currency, -_ENTRIES.c.amount),
+).subquery()
+_UNEXPLAINED = (
+    select(_BOTH_SIDES.c.account, _BOTH_SIDES.c.currency, func.sum(_BOTH_SIDES.c.amount))
+    .group_by(_BOTH_SIDES.c.account, _BOTH_SIDES.c.currency)
+    .having(func.sum(_BOTH_SIDES.c.amount) != 0)
+)
+_OVERDRAWN = select(_BALANCES).where(_BALANCES.c.amount < 0, _BALANCES.c.account.not_like("bank:%"))
+_UNMATCHED = (
+    select(TRANSFERS.c.id, TRANSFERS.c.state, TRANSFERS.c.amount, _ENTRIES.c.amount)
+    .outerjoin(_BOOKINGS, _BOOKINGS.c.transaction_id == TRANSFERS.c.id)
+    .outerjoin(
+        _ENTRIES,
+        (_ENTRIES.c.account == TRANSFERS.c.account) & (_ENTRIES.c.currency == EUR)
+        & (_ENTRIES.c.booked_at == _BOOKINGS.c.booked_at) & (_ENTRIES.c.transaction_id == TRANSFERS.c.id),
+    )
+    .where(
+        func.coalesce(_ENTRIES.c.amount, 0)
+        != case((TRANSFERS.c.state == "booked", -TRANSFERS.c.amount), else_=0)
+    )
+)  # fmt: skip
+_CHECKS = (
+    ("the entries of a booking do not add up to zero", _UNEVEN),
+    ("an entry has no booking of its time", _STRAY),
+    ("a balance is not the sum of its entries", _UNEXPLAINED),
+    ("a customer's balance is below zero", _OVERDRAWN),
+    ("a transfer and its booking differ", _UNMATCHED),
+)
+
+
+class Move(NamedTuple):
+    """Money that goes from one account to another.
+
+    Attributes:
+        debit: id of the account that pays.
+        credit: id of the account that is paid.
+        amount_minor: above zero, in minor units.
+        currency: its code.
+    """
+
+    debit: str
+    credit: str
+    amount_minor: int
+    currency: str = EUR
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """One transaction, which moves money.
+
+    Attributes:
+        transaction_id: opaque.
+        booked_at: aware UTC; the booking date and the value date are the bank's day of it.
+        debtor_name: who pays.
+        creditor_name: who is paid.
+        remittance: what for, or None.
+        moves: at most one EUR move for each account.
+    """
+
+    transaction_id: str
+    booked_at: datetime
+    debtor_name: str
+    creditor_name: str
+    remittance: str | None
+    moves: tuple[Move, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """A booking as one account sees it.
+
+    Attributes:
+        transaction_id: opaque.
+        booked_at: aware UTC.
+        amount_minor: EUR in minor units, below zero if the account pays.
+        debtor_name: who pays.
+        creditor_name: who is paid.
+        remittance: what for, or None.
+    """
+
+    transaction_id: str
+    booked_at: datetime
+    amount_minor: int
+    debtor_name: str
+    creditor_name: str
+    remittance: str | None
+
+    @property
+    def day(self) -> date:
+        """The booking date, and the value date."""
+        return bank_day(self.booked_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A transfer in EUR that a customer has approved.
+
+    Attributes:
+        source: the interface that ordered it, for example `psd2`.
+        order_id: the interface's id of the order, used once; providers of other interfaces never see it.
+        account: id of the account that pays.
+        amount_minor: above zero, in minor units.
+        debtor_name: who pays.
+        creditor_iban: the account that is paid, here or at another bank.
+        creditor_name: who is paid.
+        remittance: what for, or None.
+        instant: whether it takes the instant rail.
+        started_at: when it was approved, aware UTC.
+        due_at: when it is carried out, aware UTC.
+        state: `pending`, `booked` or `failed`.
+    """
+
+    source: str
+    order_id: str
+    account: str
+    amount_minor: int
+    debtor_name: str
+    creditor_iban: str
+    creditor_name: str
+    remittance: str | None
+    instant: bool
+    started_at: datetime
+    due_at: datetime
+    state: str = "pending"
+
+    @property
+    def id(self) -> str:
+        """The transactionId, from which the order's id cannot be found."""
+        return hashlib.sha256(f"{self.source}:{self.order_id}".encode()).hexdigest()[:48]
+
+
+def to_minor(amount: str) -> int:
+    """A decimal text with at most two decimals in minor units: 1250 for `12.50`."""
+    return int(Decimal(amount).scaleb(2))
+
+
+def to_decimal(amount_minor: int) -> str:
+    """An amount in minor units as a decimal text: `-12.50` for -1250."""
+    return str(Decimal(amount_minor).scaleb(-2))
+
+
+def post(db: Connection, bookings: Sequence[Booking]) -> None:
+    """Book transactions, and change the balances by them."""
+    entries, totals = [], Counter[tuple[str, str]]()
+    for booking in bookings:
+        key = {"transaction_id": booking.transaction_id, "booked_at": to_microseconds(booking.booked_at)}
+        for move in booking.moves:
+            for account, amount in ((move.debit, -move.amount_minor), (move.credit, move.amount_minor)):
+                entries.append({**key, "account": account, "currency": move.currency, "amount": amount})
+                totals[account, move.currency] += amount
+    names = ("transaction_id", "debtor_name", "creditor_name", "remittance")
+    rows = [
+        {name: getattr(one, name) for name in names} | {"booked_at": to_microseconds(one.booked_at)} for one in bookings
+    ]
+    db.execute(_ADD_BOOKING, rows)
+    db.execute(_ADD_ENTRY, entries)
+    for (account, currency), amount in sorted(totals.items()):  # one order of locks
+        _ADD_TO_BALANCE.run(db, {"account": account, "currency": currency, "amount": amount})
+
+
+def balances(db: Connection, account: str) -> dict[str, int]:
+    """What an account holds: an amount in minor units for each currency."""
+    return {row.currency: row.amount for row in db.execute(_BALANCES_OF, {"of_account": account})}
+
+
+def booked(
+    db: Connection, account: str, first_day: date, last_day: date, *, after: str | None = None, limit: int
+) -> tuple[Booked, ...]:
+    """The bookings of an account in a window of days, newest first. Newer bookings move no page that follows another.
+
+    Args:
+        db: the transaction.
+        account: id of the account.
+        first_day: by booking date.
+        last_day: inclusive.
+        after: transactionId of the last booking of the page before; None begins.
+        limit: how many at most.
+
+    Raises:
+        FormatError: `query.after`, the account has no such booking.
+    """
+    before, before_id = to_microseconds(day_end(last_day)), ""
+    if after is not None:
+        position = db.execute(_POSITION, {"of_account": account, "of_transaction": after}).scalar_one_or_none()
+        if position is None:
+            raise FormatError("query.after", "the account has no transaction where this page should begin")
+        before, before_id = min((position, after), (before, before_id))
+    window = {"since": to_microseconds(day_start(first_day)), "before": before, "before_id": before_id}
+    found = db.execute(_BOOKED, {"of_account": account, **window, "most": limit})
+    return tuple(
+        Booked(
+            row.transaction_id,
+            from_microseconds(row.booked_at),
+            row.amount,
+            row.debtor_name,
+            row.creditor_name,
+            row.remittance,
+        )
+        for row in found
+    )
+
+
+def start_transfer(db: Connection, transfer: Transfer) -> None:
+    """Begin a transfer, which is pending until it is booked or dropped. It reserves no money (assumption available-balance)."""
+    names = ("source", "order_id", "account", "debtor_name", "creditor_iban", "creditor_name", "remittance", "state")
+    times = {"started_at": to_microseconds(transfer.started_at), "due_at": to_microseconds(transfer.due_at)}
+    values = {name: getattr(transfer, name) for name in names} | times
+    db.execute(
+        _ADD_TRANSFER, values | {"id": transfer.id, "amount": transfer.amount_minor, "instant": transfer.instant}
+    )
+
+
+def book_transfer(db: Connection, transfer: Transfer, *, at: datetime) -> bool:
+    """Carry out a pending transfer; False if the account has not enough money, then nothing is changed."""
+    funds = db.execute(_FUNDS, {"of_account": transfer.account}).one_or_none()
+    if funds is None or funds.amount < transfer.amount_minor:
+        return False
+    creditor = find_account(db, transfer.creditor_iban)
+    move = Move(transfer.account, CLEARING if creditor is None else creditor.id, transfer.amount_minor)
+    names = transfer.debtor_name, transfer.creditor_name, transfer.remittance
+    post(db, [Booking(transfer.id, at, *names, (move,))])
+    db.execute(_SET_STATE, {"of_transfer": transfer.id, "to_state": "booked"})
+    return True
+
+
+def drop_transfer(db: Connection, transfer: Transfer) -> None:
+    """End a pending transfer that is not carried out."""
+    db.execute(_SET_STATE, {"of_transfer": transfer.id, "to_state": "failed"})
+
+
+def delay_transfer(db: Connection, transfer: Transfer, *, due_at: datetime) -> None:
+    """Let a pending transfer take the normal rail."""
+    db.execute(_DELAY, {"of_transfer": transfer.id, "to_due_at": to_microseconds(due_at)})
+
+
+def next_due(db: Connection, source: str) -> datetime | None:
+    """When the next pending transfer of an interface is due."""
+    at = db.execute(_NEXT_DUE, {"of_source": source}).scalar_one()
+    return None if at is None else from_microseconds(at)
+
+
+def due_transfers(db: Connection, source: str, at: datetime) -> tuple[Transfer, ...]:
+    """The pending transfers of an interface that are due, in the order of their time."""
+    return _transfers(db.execute(_DUE, {"of_source": source, "until": to_microseconds(at)}))
+
+
+def pending(db: Connection, account: str) -> tuple[Transfer, ...]:
+    """The transfers of an account that are on their way, newest first."""
+    return _transfers(db.execute(_PENDING, {"of_account": account}))
+
+
+def check(db: Connection) -> list[str]:
+    """What is wrong in the ledger: empty if money is conserved, and bookings explain each balance and each transfer."""
+    return [f"{text}: {tuple(row)}" for text, statement in _CHECKS for row in db.execute(statement)]
+
+
+def _transfers(rows: Iterable[Any]) -> tuple[Transfer, ...]:
+    return tuple(
+        Transfer(
+            row.source, row.order_id, row.account, row.amount, row.debtor_name, row.creditor_iban, row.creditor_name,
+            row.remittance, row.instant, from_microseconds(row.started_at), from_microseconds(row.due_at), row.state,
+        )
+        for row in rows
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+"""The customers and the year of transactions with which a bank begins. The same seed gives the same ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from tppkit.sandbox.bank.customers import (
+    BUSINESS,
+    PERSONAL,
+    Account,
+    Customer,
+    add_account,
+    add_customer,
+    has_customers,
+    let_use,
+)
+from tppkit.sandbox.bank.ledger import CLEARING, EXCHANGE, Booking, Move, post
+
+_YEAR = timedelta(days=365)
+
+_ONA = Customer(
+    "customer-1",
+    "Ona Kazlauskienė",
+    "+37060000001",
+    "ona@example.com",
+    "Gedimino pr. 1",
+    "Vilnius",
+    "LTU",
+    "48501010014",
+)
+_JONAS = Customer(
+    "customer-2",
+    "Jonas Petraitis",
+    "+37060000002",
+    "jonas@example.com",
+    "Laisvės al. 2",
+    "Kaunas",
+    "LTU",
+    "39002020025",
+)
+_MARTA = Customer(
+    "customer-3", "Marta Nowak", "+48600000003", "marta@example.com", "ul. Długa 3", "Gdańsk", "POL", "92030300036"
+)
+
+
+class _Start(NamedTuple):
+    """An account as it is at the beginning."""
+
+    account: Account
+    bookings: int  # in the year, about
+    ends_with_minor: int  # EUR, but for what customers of the bank pay in
+
+
+_DAILY = Account(
+    "a1", "LT029999900000000001", "Daily account", _ONA.name, PERSONAL, ("EUR", "USD", "GBP")
+)  # more EUR than any trial pays
+_SAVINGS = Account("a2", "LT729999900000000002", "Savings", _ONA.name, PERSONAL, ("EUR",))
+_SHOP = Account("a3", "LT459999900000000003", "Business account", "Knygynas UAB", BUSINESS, ("EUR", "USD"))
+_SMALL = Account("a4", "LT189999900000000004", "Daily account", _JONAS.name, PERSONAL, ("EUR", "PLN"))
+_TRAVEL = Account("a5", "LT889999900000000005", "Travel account", _MARTA.name, PERSONAL, ("EUR", "PLN", "CZK"))
+
+_STARTS = (
+    _Start(_DAILY, 160, 5_000_000_00),
+    _Start(_SAVINGS, 24, 12_345_67),
+    _Start(_SHOP, 90, 48_210_35),
+    _Start(_SMALL, 60, 8_40),
+    _Start(_TRAVEL, 60, 1_930_00),
+)
+_USES = ((_ONA, (_DAILY, _SAVINGS, _SHOP)), (_JONAS, (_SMALL,)), (_MARTA, (_TRAVEL, _SHOP)))
+_SHOPS = (
+    "Maxi Market", "Kavinė Rytas", "Vilniaus autobusai", "Telekomas", "Energija LT", "Vaistinė Nr. 5", "Kino teatras",
+    "Sporto klubas", "Online Books", "Railway Tickets",
+)  # fmt: skip
+_RATES = {"USD": 108, "GBP": 86, "PLN": 428, "CZK": 2525}  # hundredths for one EUR
+
+
+def seed_bank(db: Connection, *, seed: int, at: datetime) -> None:
+    """Fill a bank that has no customers: a year of bookings before `at`, more than 20 in every account."""
+    if has_customers(db):
+        return
+    for start in _STARTS:
+        add_account(db, start.account)
+    for customer, accounts in _USES:
+        add_customer(db, customer)
+        let_use(db, customer, *accounts)
+    chance = random.Random(f"bank {seed}")  # noqa: S311  # asked for: the same data again
+    post(db, [booking for start in _STARTS for booking in _bookings(start, chance, at - _YEAR)])
+
+
+def _bookings(start: _Start, chance: random.Random, begin: datetime) -> Iterator[Booking]:
+    """Purchases, twelve salaries each followed by a rent of the same amount, and before them what pays for all."""
+    account, owner = start.account.id, start.account.owner_name
+    needed = start.ends_with_minor
+    month = _YEAR / 12
+    for number in range(12):
+        at, amount = begin + month * number + month / 2, chance.randrange(900_00, 2500_00)
+        yield _booking(chance, at, "Darbdavys UAB", owner, f"Salary {number + 1}", CLEARING, account, amount)
+        yield _booking(chance, at + month / 10, owner, "Nuoma UAB", f"Rent {number + 1}", account, CLEARING, amount)
+    for _ in range(start.bookings - 24):
+        at, amount = begin + timedelta(hours=2) + _after(chance), chance.randrange(1_00, 60_00)
+        needed += amount
+        if account != _SHOP.id and chance.random() < 0.1:
+            yield _booking(chance, at, owner, _SHOP.owner_name, "Books", account, _SHOP.id, amount)
+        else:
+            yield _booking(chance, at, owner, chance.choice(_SHOPS), None, account, CLEARING, amount)
+    for currency in start.account.currencies[1:]:
+        amount = chance.randrange(200_00, 400_00)
+        needed += amount
+        moves = Move(account, EXCHANGE, amount), Move(EXCHANGE, account, amount * _RATES[currency] // 100, currency)
+        at = begin + timedelta(hours=1, minutes=chance.randrange(60))
+        yield Booking(_new_id(chance), at, owner, owner, f"Exchange to {currency}", moves)
+    yield _booking(chance, begin, owner, owner, "Opening balance", CLEARING, account, needed)
+
+
+def _booking(
+    chance: random.Random, at: datetime, debtor: str, creditor: str, text: str | None, debit: str, credit: str, amount: int
+) -> Booking:  # fmt: skip
+    return Booking(_new_id(chance), at, debtor, creditor, text, (Move(debit, credit, amount),))
+
+
+def _after(chance: random.Random) -> timedelta:
+    return timedelta(seconds=chance.randrange(int(_YEAR.total_seconds()) - 10_000))
+
+
+def _new_id(chance: random.Random) -> str:
+    return f"{chance.getrandbits(192):048x}"

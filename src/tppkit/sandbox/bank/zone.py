@@ -1,0 +1,26 @@
+"""The bank's days."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+BANK_ZONE = ZoneInfo("Europe/Vilnius")  # assumption bank-zone
+
+
+def bank_day(at: datetime) -> date:
+    """The bank's day at a time (aware)."""
+    return at.astimezone(BANK_ZONE).date()
+
+
+def day_start(day: date) -> datetime:
+    """When a day begins at the bank, aware UTC; the ends of the calendar begin and end there."""
+    try:
+        return datetime.combine(day, time.min, BANK_ZONE).astimezone(UTC)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def day_end(day: date) -> datetime:
+    """When the next day begins at the bank, aware UTC: a day has 23 to 25 hours."""
+    return datetime.max.replace(tzinfo=UTC) if day == date.max else day_start(day + timedelta(days=1))

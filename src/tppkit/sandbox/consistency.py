@@ -1,0 +1,77 @@
+"""Whether the bank's books, its payments and its evidence agree: `GET /ledger/check`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tppkit.evidence import EvidenceRecord, read_lines
+from tppkit.sandbox.bank import ledger
+from tppkit.sandbox.cell import Cell, Services
+from tppkit.sandbox.control import Control
+
+_WAIT_S = 10.0
+
+
+class Consistency:
+    """Compares the ledger with the orders of the interfaces, and what accepted seals made with the evidence.
+
+    Args:
+        services: of the bank.
+        cells: of the interfaces.
+        archive: folder of the evidence.
+
+    Attributes:
+        control: `GET /ledger/check`.
+    """
+
+    def __init__(self, services: Services, cells: Sequence[Cell], archive: Path) -> None:
+        self._services = services
+        self._cells = cells
+        self._archive = archive
+        self.control = (Control("GET", "/ledger/check", self._check),)
+
+    async def differences(self) -> list[str]:
+        """What does not agree, when everything that is due has happened and all evidence is archived.
+
+        Raises:
+            TransportError: `database.unavailable`.
+            TppkitError: the archive cannot be read.
+        """
+        services = self._services
+        await services.events.settle()
+        before = await services.database.read(self._subjects)
+        try:
+            async with asyncio.timeout(_WAIT_S):
+                await services.evidence.settle()
+        except TimeoutError:
+            return ["evidence still waits to be archived"]
+        records = await asyncio.to_thread(_archived, self._archive)
+        differences, after = await services.database.read(lambda db: (self._of_books(db), self._subjects(db)))
+        kept = {subject for subject, _ in records}
+        differences += [f"a seal was accepted for {subject} without a record" for subject in sorted(before - kept)]
+        differences += [f"a record names {subject}, which does not exist" for subject in sorted(kept - after)]
+        twice = {subject for (subject, _), times in records.items() if times > 1}
+        return differences + [f"the seal for {subject} is recorded more than once" for subject in sorted(twice)]
+
+    async def _check(self, parameters: Mapping[str, str], body: Any) -> Any:
+        differences = await self.differences()
+        return {"ok": not differences, "differences": differences}
+
+    def _of_books(self, db: Connection) -> list[str]:
+        return ledger.check(db) + [text for cell in self._cells for text in cell.check(db)]
+
+    def _subjects(self, db: Connection) -> set[str]:
+        return {subject for cell in self._cells for subject in cell.subjects(db)}
+
+
+def _archived(archive: Path) -> Counter[tuple[str, str]]:
+    """How often each accepted seal is recorded, by its subject and what it signs."""
+    records = (EvidenceRecord.from_line(line) for _, line in read_lines(archive))
+    accepted = (record for record in records if record.error_code is None)
+    return Counter((str(record.payment_ref), record.signing_input_sha256) for record in accepted)

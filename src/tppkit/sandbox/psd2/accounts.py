@@ -1,0 +1,190 @@
+"""Account data as the bank answers for it: one function for each endpoint row.
+
+Every request names a consent; one without the customer's address counts against the consent's frequencyPerDay once it has succeeded
+(assumption unattended-reads).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection
+
+from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.protocol.psd2 import (
+    Access,
+    AccountList,
+    AccountReference,
+    Balance,
+    BalanceReport,
+    BookingStatus,
+    Money,
+    Transaction,
+    TransactionPage,
+    TransactionReport,
+)
+from tppkit.protocol.psd2 import Account as ListedAccount
+from tppkit.protocol.psd2 import endpoints as rows
+from tppkit.protocol.psd2.accounts import SEVERAL_CURRENCIES, PageLinks
+from tppkit.protocol.psd2.consent import require_valid
+from tppkit.protocol.psd2.models import Href
+from tppkit.protocol.psd2.rules import PAGE_SIZE, parse_consent_id, parse_transaction_query, parse_with_balance
+from tppkit.sandbox.bank.customers import Account, find_account
+from tppkit.sandbox.bank.ledger import EUR, Booked, Transfer, balances, booked, pending, to_decimal
+from tppkit.sandbox.bank.zone import bank_day, day_end
+from tppkit.sandbox.cell import Answer, Handler, HostCall
+from tppkit.sandbox.psd2.consent_tables import count_read
+from tppkit.sandbox.psd2.consents import consent_of_caller
+from tppkit.sandbox.psd2.headers import is_attended
+
+AVAILABLE = "interimAvailable"
+
+_TRANSACTION_ID = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
+
+A = TypeVar("A")
+
+
+class _Grant(NamedTuple):
+    """What a request may read.
+
+    Attributes:
+        consent_id: the consent.
+        resource_id: the consent's name for the account.
+        access: what the consent is for.
+        frequency_per_day: how often it may be used in a day while the customer is absent.
+        attended: the customer is present.
+        account: the account that the customer chose.
+    """
+
+    consent_id: str
+    resource_id: str
+    access: Access
+    frequency_per_day: int
+    attended: bool
+    account: Account
+
+
+def list_accounts(call: HostCall[None]) -> Answer[AccountList]:
+    """GET /accounts: the one account of the consent; balances only where they are granted."""
+    grant = _grant(call)
+    account, with_balance = grant.account, parse_with_balance(call.query) and grant.access.grants_balances
+    listed = ListedAccount(
+        resource_id=grant.resource_id,
+        iban=account.iban,
+        currency=account.currencies[0] if len(account.currencies) == 1 else SEVERAL_CURRENCIES,
+        name=account.name,
+        owner_name=account.owner_name,
+        balances=_balances(call.db, account) if with_balance else None,
+    )
+    return _counted(call, grant, AccountList(accounts=(listed,)))
+
+
+def show_balances(call: HostCall[None]) -> Answer[BalanceReport]:
+    """GET /accounts/{resourceId}/balances: one for each currency."""
+    grant = _grant(call)
+    _require_access(call, grant, grants=grant.access.grants_balances)
+    reference = AccountReference(iban=grant.account.iban)
+    return _counted(call, grant, BalanceReport(account=reference, balances=_balances(call.db, grant.account)))
+
+
+def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
+    """GET /accounts/{resourceId}/transactions: a page of booked entries, newest first; with the first one all pending."""
+    grant = _grant(call)
+    _require_access(call, grant, grants=grant.access.grants_transactions)
+    query = parse_transaction_query(call.query, today=bank_day(call.at))
+    if query.after is not None and not _TRANSACTION_ID.fullmatch(query.after):
+        raise FormatError("query.after", "the account has no transaction where this page should begin")
+    entries: tuple[Booked, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    if query.booking_status is not BookingStatus.PENDING:
+        window = query.first_day, query.last_day
+        entries = booked(call.db, grant.account.id, *window, after=query.after, limit=PAGE_SIZE + 1)
+    if query.booking_status is not BookingStatus.BOOKED and query.after is None:
+        transfers = pending(call.db, grant.account.id)
+    links = None
+    if len(entries) > PAGE_SIZE:
+        entries = entries[:PAGE_SIZE]
+        after = {**call.query, "after": entries[-1].transaction_id}
+        links = PageLinks(next=Href(href=rows.TRANSACTIONS.target(after, resource_id=grant.resource_id)))
+    page = TransactionPage(booked=tuple(map(_entry, entries)), pending=tuple(map(_transfer, transfers)), links=links)
+    report = TransactionReport(account=AccountReference(iban=grant.account.iban), transactions=page)
+    return Answer(report) if query.after is not None else _counted(call, grant, report)
+
+
+HANDLERS: tuple[Handler[Any, Any], ...] = (
+    Handler(rows.ACCOUNTS, list_accounts, writes=False),
+    Handler(rows.BALANCES, show_balances, writes=False),
+    Handler(rows.TRANSACTIONS, list_transactions, writes=False),
+)
+
+
+def _grant(call: HostCall[None]) -> _Grant:
+    """What the caller's consent allows now.
+
+    Source: section 5 rule 6; assumptions consent-codes, account-unknown.
+    """
+    attended = is_attended(call)
+    consent = consent_of_caller(call, parse_consent_id(call.header("consent-id")), call.settings.rules)
+    require_valid(consent.progress.status)
+    account = find_account(call.db, consent.iban or "")
+    if account is None or call.parameters.get("resource_id", consent.resource_id) != consent.resource_id:
+        raise LocalProtocolError("account.unknown", "the consent has no such account")
+    request = consent.request
+    return _Grant(consent.consent_id, consent.resource_id, request.access, request.frequency_per_day, attended, account)
+
+
+def _require_access(call: HostCall[None], grant: _Grant, *, grants: bool) -> None:
+    if not grants:
+        what = call.message.target.partition("?")[0].rpartition("/")[2]
+        raise LocalProtocolError("consent.access", f"the consent does not grant {what}")
+
+
+def _counted(call: HostCall[None], grant: _Grant, value: A) -> Answer[A]:
+    """The answer, which counts if the customer is absent."""
+    if grant.attended:
+        return Answer(value)
+    return Answer(value, before=partial(_count, at=call.at, grant=grant))
+
+
+def _count(db: Connection, *, at: datetime, grant: _Grant) -> None:
+    day = bank_day(at)
+    if not count_read(db, grant.consent_id, day, most=grant.frequency_per_day):
+        raise LocalProtocolError(
+            "access.exceeded", f"the consent was used {grant.frequency_per_day} times on {day} without PSU-IP-Address",
+            retry_after_s=int((day_end(day) - at).total_seconds()) + 1,
+        )  # fmt: skip
+
+
+def _balances(db: Connection, account: Account) -> tuple[Balance, ...]:
+    held = balances(db, account.id)
+    return tuple(
+        Balance(balance_type=AVAILABLE, balance_amount=_money(held.get(currency, 0), currency))
+        for currency in account.currencies
+    )
+
+
+def _entry(entry: Booked) -> Transaction:
+    return Transaction(
+        transaction_id=entry.transaction_id,
+        booking_date=entry.day,
+        value_date=entry.day,
+        transaction_amount=_money(entry.amount_minor),
+        creditor_name=entry.creditor_name,
+        remittance_information_unstructured=entry.remittance,
+    )
+
+
+def _transfer(transfer: Transfer) -> Transaction:  # assumption pending-entries
+    return Transaction(
+        transaction_id=transfer.id,
+        transaction_amount=_money(-transfer.amount_minor),
+        creditor_name=transfer.creditor_name,
+        remittance_information_unstructured=transfer.remittance,
+    )
+
+
+def _money(amount_minor: int, currency: str = EUR) -> Money:
+    return Money(currency=currency, amount=to_decimal(amount_minor))

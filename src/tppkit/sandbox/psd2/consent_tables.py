@@ -1,0 +1,174 @@
+"""The tables of consents and of their unattended reads, with their statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    func,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tppkit._clock import from_microseconds, to_microseconds
+from tppkit._statement import Statement
+from tppkit.protocol.psd2 import ConsentRequest, ConsentStatus
+from tppkit.protocol.psd2.consent import ConsentProgress
+from tppkit.sandbox.psd2.tables import TABLES
+
+_CONSENTS = Table(
+    "consents", TABLES,
+    Column("consent_id", String(64), primary_key=True),
+    Column("organization", String(256), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("link_token", String(64), nullable=False, unique=True),
+    Column("redirect_uri", String(2048)),
+    Column("status", String(8), nullable=False),
+    Column("active_at", BigInteger, nullable=False),
+    Column("valid_until", String(10), nullable=False),
+    Column("resource_id", String(64), nullable=False, unique=True),
+    Column("iban", String(34)),
+)  # fmt: skip
+_READS = Table(
+    "consent_reads", TABLES,
+    Column("consent_id", String(64), primary_key=True),
+    Column("day", String(10), primary_key=True),
+    Column("times", Integer, nullable=False),
+)  # fmt: skip
+
+_ADD = Statement(
+    {
+        name: dialect.insert(_CONSENTS).on_conflict_do_nothing().returning(_CONSENTS.c.consent_id)
+        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+    }
+)
+_BY_ID = Statement(select(_CONSENTS).where(_CONSENTS.c.consent_id == bindparam("of_consent")))
+# The lock keeps two writers of one consent from deciding on the same state; on SQLite there is one writer anyway.
+_LOCKED = select(_CONSENTS).where(_CONSENTS.c.consent_id == bindparam("of_consent")).with_for_update()
+_BY_LINK = select(_CONSENTS).where(_CONSENTS.c.link_token == bindparam("of_link")).with_for_update()
+_CHANGING = ("status", "active_at", "iban")
+_SET = (
+    update(_CONSENTS)
+    .where(_CONSENTS.c.consent_id == bindparam("of_consent"))
+    .values({name: bindparam(name) for name in _CHANGING})
+)
+_LATEST = select(func.max(_CONSENTS.c.active_at))
+_IDS = select(_CONSENTS.c.consent_id)
+# No row comes back if the day's number is reached.
+_COUNT = Statement(
+    {
+        name: dialect.insert(_READS)
+        .values(consent_id=bindparam("of_consent"), day=bindparam("of_day"), times=1)
+        .on_conflict_do_update(
+            index_elements=["consent_id", "day"],
+            set_={"times": _READS.c.times + 1},
+            where=_READS.c.times < bindparam("most", type_=Integer),
+        )
+        .returning(_READS.c.times)
+        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredConsent:
+    """A consent.
+
+    Attributes:
+        consent_id: opaque id.
+        organization: organizationIdentifier of the provider that created it.
+        body: the request's body as received.
+        link_token: the secret part of the approval link.
+        redirect_uri: where the customer's browser returns, or None.
+        progress: how far it is.
+        resource_id: names its account in account-data calls; of this consent alone.
+        iban: the account that the customer chose, or None.
+    """
+
+    consent_id: str
+    organization: str
+    body: bytes
+    link_token: str
+    redirect_uri: str | None
+    progress: ConsentProgress
+    resource_id: str
+    iban: str | None = None
+
+    @property
+    def request(self) -> ConsentRequest:
+        """What the provider asked for."""
+        return ConsentRequest.from_wire(self.body)
+
+
+def add_consent(db: Connection, consent: StoredConsent) -> bool:
+    """Store a new consent; False if one of its ids is used already."""
+    names = ("consent_id", "organization", "body", "link_token", "redirect_uri", "resource_id")
+    values = {name: getattr(consent, name) for name in names} | _changing(consent)
+    return _ADD.run(db, values | {"valid_until": consent.progress.valid_until.isoformat()}).first() is not None
+
+
+def find_consent(db: Connection, consent_id: str) -> StoredConsent | None:
+    """The consent with this id, to be read."""
+    return _read(_BY_ID.run(db, {"of_consent": consent_id}).one_or_none())
+
+
+def lock_consent(db: Connection, consent_id: str) -> StoredConsent | None:
+    """The consent with this id, to be changed."""
+    return _read(db.execute(_LOCKED, {"of_consent": consent_id}).one_or_none())
+
+
+def find_consent_by_link(db: Connection, link_token: str) -> StoredConsent | None:
+    """The consent with this approval link, to be changed."""
+    return _read(db.execute(_BY_LINK, {"of_link": link_token}).one_or_none())
+
+
+def set_consent(db: Connection, consent: StoredConsent) -> None:
+    """Store how far a consent is, and its account."""
+    db.execute(_SET, {"of_consent": consent.consent_id, **_changing(consent)})
+
+
+def count_read(db: Connection, consent_id: str, day: date, *, most: int) -> bool:
+    """Count an unattended read of a day; False, and nothing is counted, if there have been `most` already."""
+    counted = _COUNT.run(db, {"of_consent": consent_id, "of_day": day.isoformat(), "most": most})
+    return counted.first() is not None
+
+
+def latest_consent_time(db: Connection) -> datetime:
+    """The latest virtual time at which something happened to a consent."""
+    return from_microseconds(db.execute(_LATEST).scalar_one() or 0)
+
+
+def consent_ids(db: Connection) -> Iterator[str]:
+    """The ids of all consents."""
+    return iter(db.execute(_IDS).scalars())
+
+
+def _read(row: Any) -> StoredConsent | None:
+    if row is None:
+        return None
+    progress = ConsentProgress(
+        ConsentStatus(row.status), from_microseconds(row.active_at), date.fromisoformat(row.valid_until)
+    )  # fmt: skip
+    return StoredConsent(
+        consent_id=row.consent_id, organization=row.organization, body=bytes(row.body), link_token=row.link_token,
+        redirect_uri=row.redirect_uri, progress=progress, resource_id=row.resource_id, iban=row.iban,
+    )  # fmt: skip
+
+
+def _changing(consent: StoredConsent) -> dict[str, Any]:
+    progress = consent.progress
+    return {
+        "status": progress.status.value, "active_at": to_microseconds(progress.active_at), "iban": consent.iban,
+    }  # fmt: skip

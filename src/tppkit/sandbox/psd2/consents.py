@@ -1,0 +1,229 @@
+"""Consents as the bank answers for them: one function for each endpoint row, and what the customer does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tppkit._encoding import shown
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.psd2 import CONSENT, Consent, ConsentCreated, ConsentRequest, ConsentState, ConsentStatus
+from tppkit.protocol.psd2 import endpoints as rows
+from tppkit.protocol.psd2.accounts import ConsentLinks
+from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger
+from tppkit.protocol.psd2.models import ApprovalLinks, Href
+from tppkit.sandbox.bank.customers import Account, Customer, fitting
+from tppkit.sandbox.bank.zone import bank_day
+from tppkit.sandbox.cell import Answer, Handler, HostCall
+from tppkit.sandbox.psd2.consent_tables import (
+    StoredConsent,
+    add_consent,
+    find_consent,
+    find_consent_by_link,
+    lock_consent,
+    set_consent,
+)
+from tppkit.sandbox.psd2.headers import is_attended, redirect_uri
+from tppkit.sandbox.psd2.payments import PaymentRules
+
+_TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
+
+
+def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
+    """POST /consents."""
+    is_attended(call)  # assumption psu-ip-address
+    last_day = cap_valid_until(call.body.valid_until, bank_day(call.at))
+    progress = ConsentProgress(CONSENT.initial, call.at, last_day)
+    consent = _add_consent(call, progress, redirect_uri(call))
+    links = ApprovalLinks(
+        sca_redirect=Href(href=call.settings.approval_link(consent)),
+        status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),
+        self_=Href(href=rows.CONSENT.target(consent_id=consent.consent_id)),
+    )
+    answer = ConsentCreated(status=consent.progress.status, consent_id=consent.consent_id, links=links)
+    return Answer(answer, subject=consent.consent_id)
+
+
+def show_consent(call: HostCall[None]) -> Answer[Consent]:
+    """GET /consents/{id}: what was asked for, with the last day that holds."""
+    consent = _of_path(call)
+    request, progress = consent.request, consent.progress
+    return Answer(
+        Consent(
+            consent_id=consent.consent_id,
+            status=progress.status,
+            access=request.access,
+            valid_until=progress.valid_until,
+            frequency_per_day=request.frequency_per_day,
+            recurring_indicator=request.recurring_indicator,
+            links=ConsentLinks(
+                self_=Href(href=rows.CONSENT.target(consent_id=consent.consent_id)),
+                status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),
+            ),
+        )
+    )
+
+
+def consent_status(call: HostCall[None]) -> Answer[ConsentState]:
+    """GET /consents/{id}/status."""
+    return Answer(ConsentState(status=_of_path(call).progress.status))
+
+
+def delete_consent(call: HostCall[None]) -> Answer[None]:
+    """DELETE /consents/{id}; a consent that has ended stays as it is (assumption consent-revoked)."""
+    revoke_consent(call.db, _of_path(call, lock=True))
+    return Answer(None)
+
+
+HANDLERS: tuple[Handler[Any, Any], ...] = (
+    Handler(rows.CREATE_CONSENT, create_consent),
+    Handler(rows.CONSENT, show_consent, writes=False),
+    Handler(rows.CONSENT_STATUS, consent_status, writes=False),
+    Handler(rows.DELETE_CONSENT, delete_consent),
+)
+
+
+def consent_of_caller(
+    call: HostCall[Any], consent_id: str, rules: PaymentRules, *, lock: bool = False
+) -> StoredConsent:
+    """A provider's own consent, as it is now; another provider's is as unknown (assumption consent-codes).
+
+    Raises:
+        LocalProtocolError: `consent.unknown`.
+    """
+    find = lock_consent if lock else find_consent
+    consent = find(call.db, consent_id) if _TOKEN.fullmatch(consent_id) else None
+    if consent is None or consent.organization != call.caller:
+        raise LocalProtocolError("consent.unknown", f"there is no consent {shown(consent_id)} of this provider")
+    return _up_to_date(consent, call.at, rules)
+
+
+def look_at_consent(db: Connection, link_token: str, *, at: datetime, rules: PaymentRules) -> StoredConsent:
+    """The consent of an approval link, as it is at a time.
+
+    Raises:
+        LocalProtocolError: `consent.unknown`.
+    """
+    consent = find_consent_by_link(db, link_token) if _TOKEN.fullmatch(link_token) else None
+    if consent is None:
+        raise LocalProtocolError("consent.unknown", "this approval link leads to no consent")
+    return _up_to_date(consent, at, rules)
+
+
+def look_at_consent_by_id(db: Connection, consent_id: str, *, at: datetime, rules: PaymentRules) -> StoredConsent:
+    """The consent of any provider, as it is at a time.
+
+    Raises:
+        LocalProtocolError: `consent.unknown`.
+    """
+    consent = lock_consent(db, consent_id) if _TOKEN.fullmatch(consent_id) else None
+    if consent is None:
+        raise LocalProtocolError("consent.unknown", f"there is no consent {shown(consent_id)}")
+    return _up_to_date(consent, at, rules)
+
+
+def is_undecided(consent: StoredConsent) -> bool:
+    """Whether the customer can decide."""
+    return consent.progress.status is ConsentStatus.RECEIVED
+
+
+def open_consent(db: Connection, consent: StoredConsent, *, at: datetime) -> StoredConsent:
+    """The customer opens or uses the approval page, and the inactivity window restarts; a decided consent stays as it is."""
+    if not is_undecided(consent):
+        return consent
+    return _store(db, consent, replace(consent.progress, active_at=at))
+
+
+def consent_choices(db: Connection, consent: StoredConsent) -> tuple[tuple[Customer, Account], ...]:
+    """Every customer with each account that may approve: an IBAN that access names restricts them."""
+    return tuple(_fitting(db, consent, None, None))
+
+
+def approve_consent(
+    db: Connection, consent: StoredConsent, customer: str | None, iban: str | None, *, at: datetime
+) -> StoredConsent:
+    """The customer approves for one account.
+
+    Args:
+        db: the transaction.
+        consent: as it is at this time.
+        customer: id of the customer who approves; None takes the first who can.
+        iban: of the account; None takes the first that fits.
+        at: the time, aware UTC.
+
+    Raises:
+        LocalProtocolError: `consent.decided`; `account.unfit`, the customer has no such account, or access names another.
+    """
+    _require_undecided(consent)
+    chosen = next(_fitting(db, consent, customer, iban), None)
+    if chosen is None:
+        raise LocalProtocolError("account.unfit", "no such account may be chosen for this consent")
+    status = CONSENT.move(consent.progress.status, ConsentTrigger.APPROVED)
+    return _store(db, consent, replace(consent.progress, status=status, active_at=at), iban=chosen[1].iban)
+
+
+def decline_consent(db: Connection, consent: StoredConsent, *, at: datetime) -> StoredConsent:
+    """The customer declines.
+
+    Raises:
+        LocalProtocolError: `consent.decided`.
+    """
+    _require_undecided(consent)
+    status = CONSENT.move(consent.progress.status, ConsentTrigger.DECLINED)
+    return _store(db, consent, replace(consent.progress, status=status, active_at=at))
+
+
+def revoke_consent(db: Connection, consent: StoredConsent) -> StoredConsent:
+    """The provider deletes it, or the customer revokes it at the bank; one that has ended stays as it is."""
+    status = CONSENT.moves.get((consent.progress.status, ConsentTrigger.REVOKED))
+    return consent if status is None else _store(db, consent, replace(consent.progress, status=status))
+
+
+def _of_path(call: HostCall[None], *, lock: bool = False) -> StoredConsent:
+    return consent_of_caller(call, call.parameters["consent_id"], call.settings.rules, lock=lock)
+
+
+def _fitting(
+    db: Connection, consent: StoredConsent, customer: str | None, iban: str | None
+) -> Iterator[tuple[Customer, Account]]:
+    named = consent.request.access.iban
+    return (one for one in fitting(db, iban or named, customer_id=customer) if named in (None, one[1].iban))
+
+
+def _require_undecided(consent: StoredConsent) -> None:
+    if not is_undecided(consent):
+        raise LocalProtocolError(
+            "consent.decided", f"the consent is {consent.progress.status}, so it can no longer be decided"
+        )
+
+
+def _up_to_date(consent: StoredConsent, at: datetime, rules: PaymentRules) -> StoredConsent:
+    # Expiry follows from what is stored, so nothing is written for it.
+    progress = consent.progress
+    trigger = due_consent_trigger(progress, now=at, today=bank_day(at), inactivity=rules.inactivity)
+    if trigger is None:
+        return consent
+    return replace(consent, progress=replace(progress, status=CONSENT.move(progress.status, trigger)))
+
+
+def _store(
+    db: Connection, consent: StoredConsent, progress: ConsentProgress, *, iban: str | None = None
+) -> StoredConsent:
+    changed = replace(consent, progress=progress, iban=iban or consent.iban)
+    set_consent(db, changed)
+    return changed
+
+
+def _add_consent(call: HostCall[ConsentRequest], progress: ConsentProgress, redirect: str | None) -> StoredConsent:
+    while True:  # a seed makes the ids of an earlier run again, which are skipped
+        consent = StoredConsent(
+            consent_id=call.new_id(), organization=call.caller, body=call.message.body, link_token=call.new_id(),
+            redirect_uri=redirect, progress=progress, resource_id=call.new_id(),
+        )  # fmt: skip
+        if add_consent(call.db, consent):
+            return consent

@@ -1,0 +1,95 @@
+"""What a developer does to payments and consents from outside, as the customer would on the approval page or at the bank.
+
+Approve takes `{"customer": id, "iban": iban}`; without one of them, or without a body, the first that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from tppkit.errors import FormatError
+from tppkit.protocol.psd2.payment import reported_status
+from tppkit.sandbox.cell import Services
+from tppkit.sandbox.control import Control
+from tppkit.sandbox.psd2.consent_tables import StoredConsent
+from tppkit.sandbox.psd2.consents import approve_consent, decline_consent, look_at_consent_by_id, revoke_consent
+from tppkit.sandbox.psd2.payments import (
+    Psd2Settings,
+    approve_payment,
+    decline_payment,
+    look_at_payment_by_id,
+    open_payment,
+    require_open,
+)
+from tppkit.sandbox.psd2.tables import StoredPayment
+
+Order = TypeVar("Order")
+_Action = Callable[[Connection, str, datetime, Any], Order]
+
+
+def payment_control(services: Services, settings: Psd2Settings) -> tuple[Control, ...]:
+    """`POST /payments/{paymentId}/approve`, `.../open` and `.../decline`; each answers the payment's state."""
+    rules = settings.rules
+
+    def approve(db: Connection, payment_id: str, at: datetime, body: Any) -> StoredPayment:
+        payment = look_at_payment_by_id(db, payment_id, at=at, rules=rules)
+        return approve_payment(db, payment, *_choice(body), at=at, rules=rules)
+
+    def show(db: Connection, payment_id: str, at: datetime, body: Any) -> StoredPayment:
+        payment = look_at_payment_by_id(db, payment_id, at=at, rules=rules)
+        require_open(payment)
+        return open_payment(db, payment, at=at, rules=rules)
+
+    def decline(db: Connection, payment_id: str, at: datetime, body: Any) -> StoredPayment:
+        return decline_payment(db, look_at_payment_by_id(db, payment_id, at=at, rules=rules), at=at)
+
+    def answer(payment: StoredPayment) -> Any:
+        status = reported_status(payment.progress.status)
+        return {"paymentId": payment.payment_id, "transactionStatus": status.value}
+
+    return _routes(services, "/payments", {"approve": approve, "open": show, "decline": decline}, answer)
+
+
+def consent_control(services: Services, settings: Psd2Settings) -> tuple[Control, ...]:
+    """`POST /consents/{consentId}/approve`, `.../decline` and `.../revoke`; each answers the consent's state."""
+    rules = settings.rules
+
+    def approve(db: Connection, consent_id: str, at: datetime, body: Any) -> StoredConsent:
+        consent = look_at_consent_by_id(db, consent_id, at=at, rules=rules)
+        return approve_consent(db, consent, *_choice(body), at=at)
+
+    def decline(db: Connection, consent_id: str, at: datetime, body: Any) -> StoredConsent:
+        return decline_consent(db, look_at_consent_by_id(db, consent_id, at=at, rules=rules), at=at)
+
+    def revoke(db: Connection, consent_id: str, at: datetime, body: Any) -> StoredConsent:
+        return revoke_consent(db, look_at_consent_by_id(db, consent_id, at=at, rules=rules))
+
+    def answer(consent: StoredConsent) -> Any:
+        return {"consentId": consent.consent_id, "status": consent.progress.status.value}
+
+    return _routes(services, "/consents", {"approve": approve, "decline": decline, "revoke": revoke}, answer)
+
+
+def _routes(
+    services: Services, path: str, actions: Mapping[str, _Action[Order]], show: Callable[[Order], Any]
+) -> tuple[Control, ...]:
+    def route(action: _Action[Order]) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
+        async def answer(parameters: Mapping[str, str], body: Any) -> Any:
+            return show(
+                await services.events.write(lambda db: action(db, parameters["of_order"], services.now(), body))
+            )
+
+        return answer
+
+    return tuple(Control("POST", f"{path}/{{of_order}}/{name}", route(action)) for name, action in actions.items())
+
+
+def _choice(body: Any) -> tuple[str | None, str | None]:
+    fields = {} if body is None else body
+    if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in ("customer", "iban")):
+        raise FormatError("model.invalid", 'the body is not {"customer": text, "iban": text}')
+    return fields.get("customer"), fields.get("iban")

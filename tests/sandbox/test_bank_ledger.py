@@ -1,0 +1,215 @@
+"""The bank's ledger: what is booked, what is pending, and what the check finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Connection, create_engine, text
+
+from tppkit.errors import FormatError
+from tppkit.sandbox.bank import customers, ledger
+from tppkit.sandbox.bank.customers import Account
+from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, Transfer
+from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
+
+NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+ACCOUNTS = [
+    Account(f"a{i}", iban, "Account", f"Owner {i}", "personal", ("EUR",))
+    for i, iban in enumerate(["LT029999900000000001", "LT729999900000000002", "LT459999900000000003"])
+]
+FOREIGN = "DE89370400440532013000"
+
+
+def open_books() -> Iterator[Connection]:
+    with create_engine("sqlite://").begin() as db:
+        for tables in (customers.TABLES, ledger.TABLES):
+            tables.create_all(db)
+        for account in ACCOUNTS:
+            customers.add_account(db, account)
+            pay_in(db, account.id, 100_00, at=NOW)
+        yield db
+
+
+def pay_in(db: Connection, account: str, amount: int, *, at: datetime) -> None:
+    post(db, f"in-{account}-{at.isoformat()}", at, Move(CLEARING, account, amount))
+
+
+def post(db: Connection, transaction_id: str, at: datetime, *moves: Move) -> None:
+    ledger.post(db, [Booking(transaction_id, at, "Debtor", "Creditor", None, moves)])
+
+
+def transfer(number: int, amount: int, *, debtor: int = 0, creditor: str = FOREIGN) -> Transfer:
+    due_at = NOW + timedelta(seconds=number)
+    return Transfer(
+        "test", f"o-{number}", f"a{debtor}", amount, "Debtor", creditor, "Creditor", None, True, NOW, due_at
+    )
+
+
+@pytest.fixture
+def db() -> Iterator[Connection]:
+    yield from open_books()
+
+
+ORDERS = st.lists(
+    st.tuples(
+        st.integers(1, 80_00),
+        st.integers(0, 2),
+        st.sampled_from([FOREIGN, *(account.iban for account in ACCOUNTS)]),
+        st.sampled_from(["book", "drop", "leave"]),
+    ).filter(lambda order: order[2] != ACCOUNTS[order[1]].iban),
+    max_size=12,
+)
+
+
+@given(ORDERS)
+def test_transfers_conserve_money_and_never_overdraw(orders: list[tuple[int, int, str, str]]) -> None:
+    for db in open_books():
+        held = dict.fromkeys([account.id for account in ACCOUNTS], 100_00)
+        owner = {account.iban: account.id for account in ACCOUNTS}
+        waiting = []
+        for number, (amount, debtor, creditor, end) in enumerate(orders):
+            one = transfer(number, amount, debtor=debtor, creditor=creditor)
+            ledger.start_transfer(db, one)
+            if end == "leave":
+                waiting.append(one.id)
+            elif end == "drop" or not ledger.book_transfer(db, one, at=one.due_at):
+                ledger.drop_transfer(db, one)
+                assert end == "drop" or amount > held[one.account]
+            else:
+                held[one.account] -= amount
+                if creditor in owner:
+                    held[owner[creditor]] += amount
+        assert {account: ledger.balances(db, account)["EUR"] for account in held} == held
+        assert min(held.values()) >= 0
+        assert {one.id for account in held for one in ledger.pending(db, account)} == set(waiting)
+        assert ledger.check(db) == []
+
+
+def test_a_payment_between_customers_is_one_booking_with_two_sides(db: Connection) -> None:
+    one = transfer(1, 5_00, creditor=ACCOUNTS[1].iban)
+    ledger.start_transfer(db, one)
+    assert ledger.book_transfer(db, one, at=NOW + timedelta(hours=1))
+    (paid, _), (received, _) = (
+        ledger.booked(db, account, date(2026, 1, 1), date(2026, 12, 31), limit=2) for account in ("a0", "a1")
+    )
+    assert (paid.transaction_id, paid.amount_minor) == (one.id, -5_00)
+    assert (received.transaction_id, received.amount_minor) == (one.id, 5_00)
+
+
+def test_transfers_fall_due_in_the_order_of_their_time(db: Connection) -> None:
+    for number in (3, 1, 2):
+        ledger.start_transfer(db, transfer(number, 1_00))
+    assert ledger.next_due(db, "test") == NOW + timedelta(seconds=1)
+    assert [one.order_id for one in ledger.due_transfers(db, "test", NOW + timedelta(seconds=2))] == ["o-1", "o-2"]
+    assert ledger.next_due(db, "other") is None
+
+
+def test_a_transfers_id_does_not_show_its_order() -> None:
+    assert transfer(1, 1).id != transfer(2, 1).id
+    assert "o-1" not in transfer(1, 1).id
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        ("UPDATE entries SET amount = amount + 1 WHERE account = 'a0'", "do not add up to zero"),
+        ("UPDATE balances SET amount = amount + 1 WHERE account = 'a0'", "not the sum of its entries"),
+        ("DELETE FROM balances WHERE account = 'a0'", "not the sum of its entries"),
+        ("DELETE FROM bookings", "no booking of its time"),
+        ("UPDATE bookings SET booked_at = booked_at + 1", "no booking of its time"),
+        ("UPDATE balances SET amount = -1 WHERE account = 'a0'", "below zero"),
+        ("UPDATE transfers SET state = 'pending'", "a transfer and its booking differ"),
+        ("UPDATE transfers SET amount = amount + 1", "a transfer and its booking differ"),
+    ],
+)
+def test_the_check_finds_what_does_not_agree(damage: str, found: str, db: Connection) -> None:
+    ledger.start_transfer(db, transfer(1, 5_00))
+    ledger.book_transfer(db, transfer(1, 5_00), at=NOW)
+    assert ledger.check(db) == []
+    db.execute(text(damage))
+    assert any(found in difference for difference in ledger.check(db))
+
+
+def pages(db: Connection, first: date, last: date, limit: int) -> Iterator[list[str]]:
+    after = None
+    while page := ledger.booked(db, "a0", first, last, after=after, limit=limit):
+        after = page[-1].transaction_id
+        yield [one.transaction_id for one in page]
+
+
+def test_a_window_holds_whole_days_of_the_bank_newest_first(db: Connection) -> None:
+    day = date(2026, 10, 25)  # 25 hours: summer time ends
+    assert day_end(day) - day_start(day) == timedelta(hours=25)
+    tick = timedelta(microseconds=1)
+    for name, at in {
+        "before": day_start(day) - tick,
+        "first": day_start(day),
+        "last": day_end(day) - tick,
+        "after": day_end(day),
+    }.items():
+        post(db, name, at, Move(CLEARING, "a0", 1))
+    assert list(pages(db, day, day, 10)) == [["last", "first"]]
+    assert [bank_day(at) for at in (day_start(day), day_end(day) - tick)] == [day, day]
+
+
+@pytest.mark.parametrize(("first", "last"), [(date.min, date.max), (date.min, date.min), (date.max, date.max)])
+def test_a_window_at_the_ends_of_the_calendar_is_read(first: date, last: date, db: Connection) -> None:
+    assert len(list(pages(db, first, last, 10))) == (first != last)
+
+
+def test_pages_hold_every_entry_once_while_new_ones_arrive(db: Connection) -> None:
+    for number in range(25):  # several at one time
+        post(db, f"t-{number:02}", NOW + timedelta(days=number // 3), Move(CLEARING, "a0", 1))
+    fresh, seen = count(), []
+    for page in pages(db, date(2026, 6, 1), date(2026, 12, 31), 4):
+        seen += page
+        post(db, f"new-{next(fresh)}", NOW + timedelta(days=60), Move(CLEARING, "a0", 1))
+    assert sorted(seen) == sorted({*seen})
+    assert {f"t-{number:02}" for number in range(25)} <= set(seen)
+    assert not [one for one in seen if one.startswith("new")]
+
+
+def test_a_page_begins_after_a_booking_of_the_account_only(db: Connection) -> None:
+    post(db, "of another", NOW, Move(CLEARING, "a1", 1))
+    for after in ("of another", "unknown"):
+        with pytest.raises(FormatError) as caught:
+            ledger.booked(db, "a0", date.min, date.max, after=after, limit=1)
+        assert caught.value.code == "query.after"
+
+
+def fill(db: Connection, entries: int) -> None:
+    numbers = f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < {entries})"
+    start = 1_700_000_000_000_000
+    row = f"SELECT printf('b%08d', i), {start} + i * 1000000, 'Debtor', 'Creditor', NULL FROM n"
+    columns = "(transaction_id, booked_at, debtor_name, creditor_name, remittance)"
+    db.execute(text(f"INSERT INTO bookings {columns} {numbers} {row}"))
+    row = f"SELECT 'big', 'EUR', {start} + i * 1000000, printf('b%08d', i), 1 FROM n"
+    db.execute(text(f"INSERT INTO entries (account, currency, booked_at, transaction_id, amount) {numbers} {row}"))
+
+
+@pytest.mark.parametrize("entries", [1_000, 100_000])
+def test_a_page_reads_as_many_rows_as_it_shows_whatever_the_account_holds(entries: int, db: Connection) -> None:
+    fill(db, entries)
+    steps = 0
+
+    def count_steps() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    middle = f"b{entries // 2:08}"
+    driver = db.connection.driver_connection
+    assert driver is not None
+    driver.set_progress_handler(count_steps, 100)  # instructions of SQLite's machine
+    page = ledger.booked(db, "big", date(2020, 1, 1), date(2030, 1, 1), after=middle, limit=100)
+    driver.set_progress_handler(None, 100)
+    assert [page[0].transaction_id, page[-1].transaction_id] == [
+        f"b{entries // 2 - 1:08}",
+        f"b{entries // 2 - 100:08}",
+    ]
+    assert 0 < steps < 50

@@ -1,0 +1,209 @@
+"""Approved payments move money, at the time they are due."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from raw_provider import INSTANT, PAYMENT, SEPA, RawProvider, advance, checked_sandbox, control, decide
+
+from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox.psd2.payments import PaymentRules
+
+AMPLE, SHOP, SMALL = "LT029999900000000001", "LT459999900000000003", "LT189999900000000004"  # SMALL holds 8.40 EUR
+
+
+@pytest.fixture
+def caller(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> RawProvider:
+    return connect(fresh_bank)
+
+
+def amounting(amount: str, **fields: Any) -> dict[str, Any]:
+    return {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": amount}, **fields}
+
+
+def approve(server: SandboxServer, payment: dict[str, Any], iban: str = AMPLE) -> None:
+    response = control(server, f"/payments/{payment['paymentId']}/approve", {"iban": iban})
+    assert (response.status_code, response.json()["transactionStatus"]) == (200, "ACSP")
+
+
+def rows(server: SandboxServer, query: str) -> list[Any]:
+    with closing(sqlite3.connect(server.sandbox.settings.directory / "sandbox.sqlite")) as database:
+        return database.execute(query).fetchall()
+
+
+def held(server: SandboxServer, iban: str = AMPLE) -> int:
+    """Its EUR in cents."""
+    query = "SELECT amount FROM balances JOIN accounts ON account = id WHERE currency = 'EUR' AND iban = '{}'"
+    ((amount,),) = rows(server, query.format(iban))
+    assert isinstance(amount, int)
+    return amount
+
+
+@pytest.mark.parametrize("product", [SEPA, INSTANT])
+def test_an_instant_payment_is_pending_for_ten_seconds_and_then_booked(
+    product: str, caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
+    before, payment = held(fresh_bank), caller.new_payment(product=product)
+    approve(fresh_bank, payment)
+    advance(fresh_bank, 8)
+    assert (caller.status(payment), held(fresh_bank)) == ("ACSP", before)
+    advance(fresh_bank, 2)
+    assert (caller.status(payment), held(fresh_bank)) == ("ACSC", before - 12_50)
+
+
+@pytest.mark.parametrize("body", [amounting("100000.01"), {**PAYMENT, "creditorAccount": {"iban": SHOP}}])
+def test_what_the_instant_rail_does_not_take_is_booked_after_an_hour(
+    body: dict[str, Any], caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
+    control(fresh_bank, "/instant", {"country": "LT", "reachable": False})
+    payment = caller.new_payment(body=body)
+    approve(fresh_bank, payment)
+    advance(fresh_bank, 3590)
+    assert caller.status(payment) == "ACSP"
+    advance(fresh_bank, 10)
+    assert caller.status(payment) == "ACSC"
+
+
+def test_a_payment_to_a_customer_of_the_bank_arrives(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    before = held(fresh_bank, SHOP)
+    approve(fresh_bank, caller.new_payment(body={**PAYMENT, "creditorAccount": {"iban": SHOP}}))
+    advance(fresh_bank, 10)
+    assert held(fresh_bank, SHOP) == before + 12_50
+
+
+def test_a_payment_without_funds_is_rejected_at_execution(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    approve(fresh_bank, payment, SMALL)
+    assert caller.status(payment) == "ACSP"
+    advance(fresh_bank, 10)
+    assert (caller.status(payment), held(fresh_bank, SMALL)) == ("RJCT", 8_40)
+
+
+def test_of_two_payments_that_exceed_the_funds_together_the_first_is_made(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
+    first, second, third = (caller.new_payment(body=amounting(amount)) for amount in ("5.00", "5.00", "3.40"))
+    for payment in (first, second, third):
+        approve(fresh_bank, payment, SMALL)
+    advance(fresh_bank, 86_400)
+    assert [caller.status(payment) for payment in (first, second, third)] == ["ACSC", "RJCT", "ACSC"]
+    assert held(fresh_bank, SMALL) == 0
+
+
+@pytest.mark.parametrize(("product", "soon", "later"), [(INSTANT, "RJCT", "RJCT"), (SEPA, "ACSP", "ACSC")])
+def test_a_bank_that_becomes_unreachable_before_execution(
+    product: str, soon: str, later: str, caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
+    before, payment = held(fresh_bank), caller.new_payment(product=product)
+    approve(fresh_bank, payment)
+    assert control(fresh_bank, "/instant", {"country": "DE", "reachable": False}).status_code == 200
+    advance(fresh_bank, 10)
+    assert (caller.status(payment), held(fresh_bank)) == (soon, before)
+    advance(fresh_bank, 3600)
+    assert (caller.status(payment), held(fresh_bank)) == (later, before - (12_50 if later == "ACSC" else 0))
+
+
+def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)
+    with checked_sandbox(settings) as server:
+        control(server, "/instant", {"country": "DE", "reachable": False})
+    with checked_sandbox(settings) as server:
+        assert connect(server).initiate(product=INSTANT).json()["tppMessages"][0]["code"] == "PRODUCT_INVALID"
+        assert connect(server).initiate().status_code == 201
+        control(server, "/instant", {"country": "DE", "reachable": True})
+        assert connect(server).initiate(product=INSTANT).status_code == 201
+
+
+def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_after_a_restart(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    rules = PaymentRules(instant_execution=timedelta(seconds=0.5))
+    settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, rules=rules)
+    with checked_sandbox(settings) as server:
+        before, payment = held(server), connect(server).new_payment()
+        approve(server, payment)
+    time.sleep(0.6)
+    with checked_sandbox(settings) as server:
+        assert connect(server).status(payment) == "ACSC"
+        assert held(server) == before - 12_50
+        ((started, due, booked),) = rows(
+            server,
+            "SELECT started_at, due_at, booked_at FROM transfers JOIN bookings ON transaction_id = id",
+        )
+        assert (booked, due - started) == (due, 500_000)
+        assert rows(server, "SELECT count(*) FROM customers") == [(3,)]  # not seeded again
+
+
+def test_payments_are_booked_while_nobody_asks(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    rules = PaymentRules(instant_execution=timedelta(seconds=0.2))
+    with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, rules=rules)) as server:
+        approve(server, connect(server).new_payment())
+        time.sleep(1.6)
+        assert rows(server, "SELECT state FROM transfers") == [("booked",)]
+
+
+def test_an_advance_lets_everything_happen_that_falls_due(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    before = held(fresh_bank)
+    for _ in range(25):  # more than one transaction takes
+        approve(fresh_bank, caller.new_payment())
+    advance(fresh_bank, 5 * 86_400)
+    late = "SELECT count(*) FROM transfers JOIN bookings ON transaction_id = id WHERE booked_at <> due_at"
+    assert rows(fresh_bank, late) == [(0,)]
+    assert rows(fresh_bank, "SELECT state, count(*) FROM transfers GROUP BY state") == [("booked", 25)]
+    assert held(fresh_bank) == before - 25 * 12_50
+
+
+def test_an_approval_that_comes_twice_starts_one_transfer(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: decide(payment, "approve"), range(4)))
+    assert len(rows(fresh_bank, "SELECT id FROM transfers")) == 1
+
+
+@pytest.fixture
+def validating(tmp_path: Path, bank_pki_folder: Path) -> Iterator[SandboxServer]:
+    rules = PaymentRules(technical_validation=True)
+    with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, rules=rules)) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("act", "end"),
+    [
+        (lambda server, payment: decide(payment, "decline"), "RJCT"),
+        (lambda server, payment: advance(server, 300), "RJCT"),
+        (lambda server, payment: approve(server, payment), "ACSP"),
+    ],
+)
+def test_with_the_setting_a_payment_that_is_opened_passes_through_actc(
+    act: Callable[..., object], end: str, validating: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
+    caller = connect(validating)
+    payment = caller.new_payment()
+    assert control(validating, f"/payments/{payment['paymentId']}/open").json()["transactionStatus"] == "ACTC"
+    assert caller.status(payment) == "ACTC"
+    assert caller.cancel(payment).status_code == 409
+    act(validating, payment)
+    assert caller.status(payment) == end
+
+
+def test_the_page_approves_with_the_debtor_account_only(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    body = amounting("1.00", debtorAccount={"iban": SMALL})
+    decide(caller.new_payment(body=body), "approve")
+    advance(fresh_bank, 10)
+    assert held(fresh_bank, SMALL) == 7_40
+    foreign = caller.new_payment(body=amounting("1.00", debtorAccount=PAYMENT["creditorAccount"]))
+    assert decide(foreign, "approve").status_code == 409
+    assert caller.status(foreign) == "RCVD"

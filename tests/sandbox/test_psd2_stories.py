@@ -1,0 +1,206 @@
+"""The stories that the PSD2 interface is accepted by, over mutual TLS, each under its number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from account_reader import (
+    ACCOUNTS,
+    ALL,
+    AVAILABLE,
+    CONSENTS,
+    DAILY,
+    SAVINGS,
+    SHOP,
+    SMALL,
+    Reader,
+    request,
+)
+from raw_provider import RawProvider, advance, altered, assert_refused
+from sqlalchemy import create_engine
+
+from tppkit._clock import utc_now
+from tppkit.sandbox import SandboxServer
+from tppkit.sandbox.bank.customers import find_account
+from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, post
+from tppkit.sandbox.bank.zone import bank_day, day_start
+from tppkit.testpki import Issued, Pki, make_provider
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def reader(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> Reader:
+    return Reader(connect(fresh_bank), fresh_bank)
+
+
+def book(database: Path, iban: str, entries: Iterable[tuple[str, datetime]]) -> None:
+    """Entries of one cent each, with these ids and times."""
+    engine = create_engine(f"sqlite:///{database}")
+    with engine.begin() as db:
+        account = find_account(db, iban)
+        assert account is not None
+        names = "Payer", account.owner_name, None
+        post(db, [Booking(id_, at, *names, (Move(CLEARING, account.id, 1),)) for id_, at in entries])
+    engine.dispose()
+
+
+def to_next_midnight(server: SandboxServer, *, days: int = 0) -> None:
+    """Move the clock to a minute before the end of the bank's day, `days` days from today."""
+    now = utc_now()
+    end = day_start(bank_day(now) + timedelta(days=days + 1))
+    advance(server, (end - now).total_seconds() - 60)
+
+
+def test_story_1_two_consents_for_one_account_have_different_resource_ids_that_stay(reader: Reader) -> None:
+    one, other = reader.approved(), reader.approved()
+    first = [reader.accounts(consent) for consent in (one, other)]
+    assert [account["iban"] for (account,) in first] == [DAILY, DAILY]
+    assert len({account["resourceId"] for (account,) in first}) == 2
+    advance(reader.server, DAY_S)
+    assert [reader.accounts(consent) for consent in (one, other)] == first
+
+
+@pytest.mark.parametrize(("iban", "currencies"), [(DAILY, ["EUR", "USD", "GBP"]), (SHOP, ["EUR", "USD"])])
+def test_story_2_a_consent_lists_the_one_account_that_the_customer_picked(
+    reader: Reader, iban: str, currencies: list[str]
+) -> None:
+    consent = reader.created()
+    assert reader.decide(consent, "approve", customer="customer-1", iban=iban).status_code == 200
+    (account,) = reader.accounts(consent)
+    assert (account["iban"], account["currency"], "balances" in account) == (iban, "XXX", False)
+    balances = reader.get(f"{ACCOUNTS}/{account['resourceId']}/balances", consent).json()
+    assert balances["account"] == {"iban": iban}
+    assert [each["balanceAmount"]["currency"] for each in balances["balances"]] == currencies
+    assert {each["balanceType"] for each in balances["balances"]} == {"interimAvailable"}
+    assert reader.accounts(consent, "?withBalance=true") == [{**account, "balances": balances["balances"]}]
+
+
+def test_story_3_available_accounts_gives_neither_balances_nor_transactions(reader: Reader) -> None:
+    consent = reader.approved(AVAILABLE)
+    (account,) = reader.accounts(consent, "?withBalance=true")
+    assert "balances" not in account
+    for path in ("balances", "transactions?dateFrom=2026-01-01"):
+        refused = reader.get(f"{ACCOUNTS}/{account['resourceId']}/{path}", consent)
+        assert_refused(refused, 401, "CONSENT_INVALID")
+
+
+def test_story_4_a_named_account_must_be_chosen_by_a_customer_who_has_it(reader: Reader) -> None:
+    consent = reader.created({"accounts": [{"iban": SMALL}]})
+    for choice in ({"customer": "customer-1"}, {"customer": "customer-1", "iban": DAILY}, {"iban": DAILY}):
+        refused = reader.decide(consent, "approve", **choice)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.unfit")
+    assert reader.status(consent) == "received"
+    assert reader.decide(consent, "approve", customer="customer-2").json()["status"] == "valid"
+    assert [account["iban"] for account in reader.accounts(consent)] == [SMALL]
+
+
+def test_story_5_a_consent_ends_with_the_180th_day_of_the_bank(reader: Reader) -> None:
+    today = bank_day(utc_now())
+    consent = reader.approved(validUntil=(today + timedelta(days=400)).isoformat())
+    shown = reader.get(f"{CONSENTS}/{consent}").json()["validUntil"]
+    assert shown == (today + timedelta(days=180)).isoformat()
+    to_next_midnight(reader.server, days=180)
+    assert (reader.status(consent), len(reader.accounts(consent))) == ("valid", 1)
+    advance(reader.server, 61)
+    assert reader.status(consent) == "expired"
+    assert_refused(reader.get(ACCOUNTS, consent), 401, "CONSENT_EXPIRED")
+
+
+def test_story_6_unattended_reads_are_limited_for_each_day_of_the_bank(reader: Reader) -> None:
+    to_next_midnight(reader.server)
+    consent = reader.approved(frequencyPerDay=2)
+
+    def read(*headers: tuple[str, str]) -> int:
+        return reader.get(ACCOUNTS, consent, headers=headers).status_code
+
+    assert [read(), read(), read()] == [200, 200, 429]
+    exceeded = reader.get(ACCOUNTS, consent, headers=())
+    assert_refused(exceeded, 429, "ACCESS_EXCEEDED")
+    assert 30 < int(exceeded.headers["retry-after"]) <= 61
+    assert [read(("PSU-IP-Address", ip)) for ip in ("192.0.2.7", "2001:db8::7", "localhost")] == [200, 200, 400]
+    advance(reader.server, 61)
+    assert [read(), read(), read()] == [200, 200, 429]
+
+
+def test_story_7_a_deleted_consent_is_revoked_for_good(reader: Reader) -> None:
+    consent = reader.approved()
+    for _ in range(2):
+        deleted = reader.get(f"{CONSENTS}/{consent}", method="DELETE")
+        assert (deleted.status_code, deleted.content, "content-length" in deleted.headers) == (204, b"", False)
+        assert deleted.headers["x-request-id"] == deleted.request.headers["x-request-id"]
+        assert reader.status(consent) == "revoked"
+        assert_refused(reader.get(ACCOUNTS, consent), 401, "CONSENT_INVALID")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "", "?dateFrom=2026-02-01&dateTo=2026-01-31", "?dateFrom=2026-02-01&bookingStatus=all", "?dateFrom=2026-02-30",
+        "?bookingStatus=pending",
+    ],
+)  # fmt: skip
+def test_story_8_a_query_that_makes_no_sense_is_refused(reader: Reader, query: str) -> None:
+    consent = reader.approved()
+    assert_refused(reader.get(f"{reader.place(consent)}/transactions{query}", consent), 400, "FORMAT_ERROR")
+
+
+def pages(reader: Reader, consent: str, target: str | None) -> Iterator[dict[str, Any]]:
+    """The transactions of each page, read while the customer is absent."""
+    while target is not None:
+        response = reader.get(target, consent, headers=())
+        assert response.status_code == 200, response.text
+        page = response.json()["transactions"]
+        yield page
+        target = page.get("_links", {}).get("next", {}).get("href")
+        assert target is None or target.startswith(ACCOUNTS)
+
+
+def test_story_9_pages_list_each_entry_once_while_new_ones_arrive(reader: Reader, tmp_path: Path) -> None:
+    database = tmp_path / "sandbox" / "sandbox.sqlite"
+    begin, end = datetime(2020, 1, 4, 22, tzinfo=UTC), datetime(2020, 1, 20, 22, tzinfo=UTC)  # midnights in Vilnius
+    inside = [(f"in-{n:03}", begin + (end - begin) * n / 248) for n in range(248)]
+    inside += [("in-a", begin), ("in-b", end - timedelta(seconds=1))]
+    outside = [("out-a", begin - timedelta(seconds=1)), ("out-b", end)]
+    book(database, SAVINGS, [*inside, *outside])
+    consent = reader.approved(iban=SAVINGS, frequencyPerDay=1)
+    window = f"{reader.place(consent)}/transactions?dateFrom=2020-01-05&dateTo=2020-01-20&bookingStatus=both"
+    entries: list[dict[str, Any]] = []
+    for number, page in enumerate(pages(reader, consent, window)):
+        entries += page["booked"]
+        assert page["pending"] == []
+        book(database, SAVINGS, [(f"new-{number}", end - timedelta(microseconds=1))])
+    expected = sorted(inside, key=lambda one: (one[1], one[0]), reverse=True)
+    assert [entry["transactionId"] for entry in entries] == [id_ for id_, _ in expected]
+    assert (entries[0]["bookingDate"], entries[-1]["bookingDate"]) == ("2020-01-20", "2020-01-05")
+    assert {entry["transactionAmount"]["amount"] for entry in entries} == {"0.01"}
+
+
+def test_story_11_the_role_is_checked_before_the_consent(
+    reader: Reader, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    payments_only = bank_pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac")
+    initiator = Reader(connect(reader.server, qwac=payments_only), reader.server)
+    consent = reader.approved(frequencyPerDay=1)
+    for consent_id in (consent, "another"):
+        assert_refused(initiator.get(ACCOUNTS, consent_id, headers=()), 403, "ROLE_INVALID")
+    assert reader.get(ACCOUNTS, consent, headers=()).status_code == 200
+
+
+def test_story_12_a_consent_needs_the_seal_of_the_same_provider(
+    reader: Reader, second_provider: tuple[Issued, Issued], connect: Callable[..., RawProvider]
+) -> None:
+    message = reader.message(request(ALL))
+    sealed = reader.provider.sealed(message)
+    stranger = connect(reader.server, qseal=second_provider[1])
+    for unfit, code in (
+        (message, "SIGNATURE_MISSING"),
+        (altered(sealed, body=message.body.replace(b"4", b"5")), "SIGNATURE_INVALID"),
+        (stranger.sealed(message), "SIGNATURE_INVALID"),
+    ):
+        assert_refused(reader.provider.send(unfit), 401, code)
+    assert reader.provider.send(sealed).status_code == 201  # the id was not used by what was refused
