@@ -21,7 +21,7 @@ from files import entering
 from harness import Line, against
 from inbox import receiving_once, remembering
 from rates import serving
-from sandbox import paying
+from sandbox import opening, paying
 from seals import sealing
 from trust import asking, trusting
 from web import admitting
@@ -44,7 +44,7 @@ def run(command: list[str]) -> None:
 
 
 BENCH = (
-    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, serving, entering, starting,
+    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, serving, entering, opening, starting,
 )  # fmt: skip
 SOAK = (paying, asking, diagnosing_pairs, partial(serving, turns=25, longer=10), remembering)
 

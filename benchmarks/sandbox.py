@@ -1,4 +1,4 @@
-"""Sealed payments at the sandbox's PSD2 host, from the verified request to the kept evidence and the committed payment."""
+"""The sandbox in process: until it is ready; sealed payments, from the verified request to the kept evidence and the committed payment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter_ns
@@ -14,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from harness import Line, Subject, against
-from tppkit.sandbox import SandboxHosts, SandboxSettings
+from tppkit.sandbox import Sandbox, SandboxHosts, SandboxSettings
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
 from web import scope_of
@@ -30,6 +31,30 @@ NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM nu
 PAYMENTS = f"""INSERT INTO payments {NUMBERS} SELECT hex(randomblob(24)), :organization, 'sepa-credit-transfers', :body,
     hex(randomblob(24)), NULL, 'RCVD', :at, 0, NULL FROM numbers"""  # noqa: S608  # our own text
 REQUEST_IDS = f"""INSERT INTO request_ids_3600s {NUMBERS} SELECT randomblob(32), randomblob(32), :at, :at, :at, :body FROM numbers"""  # noqa: S608  # our own text
+
+
+def opening() -> Iterator[Line]:
+    """A bank for one test, ready with a client and closed again, against making a test PKI and writing its files."""
+    number = count()
+    with TemporaryDirectory() as folder:
+
+        def write() -> None:
+            write_pki(make_pki(at=AT), Path(folder) / str(next(number)))
+
+        yield against(
+            "a twin, ready and closed",
+            twin,
+            write,
+            what="of making and writing its PKI",
+            at_most=5,
+            clock=perf_counter_ns,
+        )
+
+
+def twin() -> None:
+    """Open a bank with a client, and close it."""
+    with Sandbox() as bank:
+        bank.client()
 
 
 def paying() -> Iterator[Line]:

@@ -1,8 +1,13 @@
-"""The bank to develop against: answers as the real service would, over real sockets.
+"""The bank to develop against: answers as the real service would, over real sockets or in process.
 
 with run_sandbox(SandboxSettings(Path("sandbox"))) as server:
     server.addresses.psd2_url
+
+with Sandbox() as bank:
+    bank.client(roles=["PSP_AI"])
 """
+
+from typing import TYPE_CHECKING, Any
 
 from tppkit._extras import missing_extra
 
@@ -14,4 +19,16 @@ except ImportError as e:
         raise
     raise missing_extra("sandbox", e) from e
 
-__all__ = ["Addresses", "SandboxHosts", "SandboxServer", "SandboxSettings", "run_sandbox"]
+if TYPE_CHECKING:
+    from tppkit.sandbox.twin import Sandbox
+
+__all__ = ["Addresses", "Sandbox", "SandboxHosts", "SandboxServer", "SandboxSettings", "run_sandbox"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Sandbox":
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    # Its clients need an HTTP library, which a sandbox that is served does not import.
+    from tppkit.sandbox.twin import Sandbox
+
+    return Sandbox
