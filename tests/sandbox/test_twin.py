@@ -33,7 +33,7 @@ OTHER = "PSDDE-BAFIN-123456"
 
 
 @pytest.fixture(scope="module")
-def bank() -> Iterator[Sandbox]:
+def twin() -> Iterator[Sandbox]:
     """For tests that leave its clock alone."""
     with Sandbox() as opened:
         yield opened
@@ -62,9 +62,9 @@ def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
         assert [row.verdict for row in audit_archive(bank.directory / "archive", paths=paths)] == ["passed"]
 
 
-def test_the_asynchronous_client_works_in_the_callers_loop(bank: Sandbox) -> None:
+def test_the_asynchronous_client_works_in_the_callers_loop(twin: Sandbox) -> None:
     async def pay() -> None:
-        async with bank.async_client(roles=["PSP_PI"]) as client:
+        async with twin.async_client(roles=["PSP_PI"]) as client:
             several = await asyncio.gather(*(client.initiate_payment(PAYMENT) for _ in range(8)))
             assert len({initiated.payment_id for initiated in several}) == 8
             cancelled = await client.cancel_payment(several[0].payment_id)
@@ -74,32 +74,32 @@ def test_the_asynchronous_client_works_in_the_callers_loop(bank: Sandbox) -> Non
     asyncio.run(pay())
 
 
-def test_a_wrong_role_is_refused(bank: Sandbox) -> None:
+def test_a_wrong_role_is_refused(twin: Sandbox) -> None:
     with pytest.raises(RequestRefused) as refused:
-        bank.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
+        twin.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
     assert (refused.value.status, refused.value.peer_code) == (403, "ROLE_INVALID")
 
 
-def test_another_organisation_does_not_see_the_payment(bank: Sandbox) -> None:
-    initiated = bank.client().initiate_payment(PAYMENT)
-    assert bank.client(roles=["PSP_PI"]).payment_status(initiated.payment_id)  # of the same organisation
+def test_another_organisation_does_not_see_the_payment(twin: Sandbox) -> None:
+    initiated = twin.client().initiate_payment(PAYMENT)
+    assert twin.client(roles=["PSP_PI"]).payment_status(initiated.payment_id)  # of the same organisation
     with pytest.raises(RequestRefused) as refused:
-        bank.client(organization=OTHER).payment_status(initiated.payment_id)
+        twin.client(organization=OTHER).payment_status(initiated.payment_id)
     assert refused.value.status == 403
 
 
-def test_an_identity_is_issued_once(bank: Sandbox) -> None:
-    assert bank.identity(roles=["PSP_AI"]) is bank.identity(roles=["PSP_AI"])
-    assert bank.identity(organization=OTHER).qwac.organization_identifier.text == OTHER
+def test_an_identity_is_issued_once(twin: Sandbox) -> None:
+    assert twin.identity(roles=["PSP_AI"]) is twin.identity(roles=["PSP_AI"])
+    assert twin.identity(organization=OTHER).qwac.organization_identifier.text == OTHER
     with pytest.raises(ConfigurationError, match="PSP_XX"):
-        bank.identity(roles=["PSP_XX"])
+        twin.identity(roles=["PSP_XX"])
 
 
-def test_a_client_of_ones_own_is_judged_by_its_certificate(bank: Sandbox) -> None:
+def test_a_client_of_ones_own_is_judged_by_its_certificate(twin: Sandbox) -> None:
     statuses = []
-    foreign = bank.pki.issue_qwac(make_provider(), label="foreign")
-    for identity in (bank.identity(), Identity(foreign.certificate, foreign.key), None):
-        with httpx.Client(base_url=bank.addresses.psd2_url, transport=bank.transport(identity)) as http:
+    foreign = twin.pki.issue_qwac(make_provider(), label="foreign")
+    for identity in (twin.identity(), Identity(foreign.certificate, foreign.key), None):
+        with httpx.Client(base_url=twin.addresses.psd2_url, transport=twin.transport(identity)) as http:
             answer = http.get(
                 "/psd2/v1/payments/sepa-credit-transfers/none/status", headers={"X-Request-ID": str(uuid4())}
             )
@@ -161,17 +161,19 @@ def test_nothing_is_left_behind(failure: Exception | None) -> None:
 
 
 def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    before, pki = set(threading.enumerate()), make_pki(at=utc_now())
-    without_server = replace(pki, members={name: issued for name, issued in pki.members.items() if name != "server"})
-    with pytest.raises(ConfigurationError, match="server"):
-        Sandbox(pki=without_server)
-    assert not [*tmp_path.iterdir()]
+    before, folder = set(threading.enumerate()), tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    pki = make_pki(at=utc_now())
+    server = replace(pki.server, certificate=pki.qwac.certificate)  # does not belong to its key
+    with pytest.raises(ConfigurationError):
+        Sandbox(pki=replace(pki, members={**pki.members, "server": server}))
+    assert not [*folder.iterdir()]
     assert set(threading.enumerate()) <= before
 
 
-def test_an_address_without_a_host_is_not_reached(bank: Sandbox) -> None:
-    with httpx.Client(transport=bank.transport()) as http, pytest.raises(httpx.ConnectError, match="no host"):
+def test_an_address_without_a_host_is_not_reached(twin: Sandbox) -> None:
+    with httpx.Client(transport=twin.transport()) as http, pytest.raises(httpx.ConnectError, match="no host"):
         http.get("https://bank.example/")
 
 

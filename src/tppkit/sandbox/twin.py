@@ -19,6 +19,7 @@ from typing import Any, Self
 import httpx
 
 from tppkit._clock import utc_now
+from tppkit._files import make_folder
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
 from tppkit.client.identity import Identity
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
@@ -30,7 +31,8 @@ from tppkit.sandbox.server import LISTENERS, Addresses
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.transport import SandboxTransport, submit
 from tppkit.seals import KeySigner, Seal
-from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
+from tppkit.testpki import Pki, certificate_pem, make_pki
+from tppkit.testpki.files import crl_files, files_of, write_files
 from tppkit.testpki.provider import make_provider_like
 
 _FIRST_PORT = 8443  # nothing listens there
@@ -51,7 +53,7 @@ class Sandbox:
     Attributes:
         pki: issues certificates.
         addresses: as the served sandbox publishes them; only clients of this object reach them.
-        directory: the temporary folder, with the PKI in `pki`.
+        directory: the temporary folder, with what the bank itself has of the PKI in `pki`.
 
     Example:
         with Sandbox() as bank:
@@ -66,7 +68,7 @@ class Sandbox:
         with ExitStack() as opened:
             self.directory = Path(opened.enter_context(TemporaryDirectory(prefix="tppkit-sandbox-")))
             folder = self.directory / "pki"
-            write_pki(self.pki, folder)
+            _write_pki(self.pki, folder)
             urls = {row.name: _url(row.offset, tls=row.tls) for row in LISTENERS}
             self.addresses = Addresses(**{f"{name}_url": url for name, url in urls.items()}, pki=str(folder))
             settings = SandboxSettings(self.directory, pki=folder, seed=seed)
@@ -223,6 +225,14 @@ class Sandbox:
 
 def _url(offset: int, *, tls: bool) -> str:
     return f"{'https' if tls else 'http'}://localhost:{_FIRST_PORT + offset}"
+
+
+def _write_pki(pki: Pki, folder: Path) -> None:
+    """Write what a bank reads; a whole PKI takes three times as long."""
+    make_folder(folder)
+    for issued in (*pki.issuers, pki.server):
+        write_files(folder, files_of(pki, issued))
+    write_files(folder, crl_files(pki, at=pki.not_before))
 
 
 @cache
