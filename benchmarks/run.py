@@ -21,7 +21,7 @@ from files import entering
 from harness import Line, against
 from inbox import receiving_once, receiving_over_http, remembering
 from rates import serving
-from sandbox import paying
+from sandbox import opening, paying
 from seals import sealing
 from trust import asking, trusting
 from web import admitting
@@ -45,7 +45,7 @@ def run(command: list[str]) -> None:
 
 BENCH = (
     sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, entering,
-    starting,
+    opening, starting,
 )  # fmt: skip
 SOAK = (paying, asking, diagnosing_pairs, partial(serving, turns=25, longer=10), remembering)
 

@@ -1,4 +1,4 @@
-"""Sealed payments at the sandbox's PSD2 host, from the verified request to the kept evidence and the committed payment."""
+"""The sandbox in process: until it is ready; sealed payments, from the verified request to the kept evidence and the committed payment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter_ns
@@ -14,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from harness import Line, Subject, against
-from tppkit.sandbox import Sandbox, SandboxSettings
+from tppkit.sandbox import Sandbox, SandboxHosts, SandboxSettings
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
 from web import scope_of
@@ -32,6 +33,30 @@ PAYMENTS = f"""INSERT INTO payments {NUMBERS} SELECT hex(randomblob(24)), :organ
 REQUEST_IDS = f"""INSERT INTO request_ids_3600s {NUMBERS} SELECT randomblob(32), randomblob(32), :at, :at, :at, :body FROM numbers"""  # noqa: S608  # our own text
 
 
+def opening() -> Iterator[Line]:
+    """A bank for one test, ready with a client and closed again, against making a test PKI and writing its files."""
+    number = count()
+    with TemporaryDirectory() as folder:
+
+        def write() -> None:
+            write_pki(make_pki(at=AT), Path(folder) / str(next(number)))
+
+        yield against(
+            "a twin, ready and closed",
+            twin,
+            write,
+            what="of making and writing its PKI",
+            at_most=5,
+            clock=perf_counter_ns,
+        )
+
+
+def twin() -> None:
+    """Open a bank with a client, and close it."""
+    with Sandbox() as bank:
+        bank.client()
+
+
 def paying() -> Iterator[Line]:
     """A payment with 100,000 payments and request ids in the database against one with 1,000."""
     pki = make_pki(at=AT, seed=1)
@@ -46,7 +71,7 @@ def paying() -> Iterator[Line]:
 def payer(opened: ExitStack, folder: Path, pki: Pki, rows: int) -> Subject:
     """Send a new sealed payment to a sandbox of its own with this many rows."""
     settings = SandboxSettings(folder / str(rows), pki=folder / "pki")
-    bank = opened.enter_context(Sandbox(settings, approval_url="http://localhost", base_clock=lambda: AT))
+    bank = opened.enter_context(SandboxHosts(settings, approval_url="http://localhost", base_clock=lambda: AT))
     fill(settings.directory / "sandbox.sqlite", pki, rows)
     loop = opened.enter_context(closing(asyncio.new_event_loop()))
     running = bank.running()

@@ -1,17 +1,34 @@
-"""The bank to develop against: answers as the real service would, over real sockets.
+"""The bank to develop against: answers as the real service would, over real sockets or in process.
 
 with run_sandbox(SandboxSettings(Path("sandbox"))) as server:
     server.addresses.psd2_url
+
+with Sandbox() as bank:
+    bank.client(roles=["PSP_AI"])
 """
+
+from typing import TYPE_CHECKING, Any
 
 from tppkit._extras import missing_extra
 
 try:
-    from tppkit.sandbox.sandbox import Sandbox, SandboxSettings
+    from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
     from tppkit.sandbox.server import Addresses, SandboxServer, run_sandbox
 except ImportError as e:
     if e.name is not None and e.name.partition(".")[0] == "tppkit":
         raise
     raise missing_extra("sandbox", e) from e
 
-__all__ = ["Addresses", "Sandbox", "SandboxServer", "SandboxSettings", "run_sandbox"]
+if TYPE_CHECKING:
+    from tppkit.sandbox.twin import Sandbox
+
+__all__ = ["Addresses", "Sandbox", "SandboxHosts", "SandboxServer", "SandboxSettings", "run_sandbox"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Sandbox":
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    # Its clients need an HTTP library, which a sandbox that is served does not import.
+    from tppkit.sandbox.twin import Sandbox
+
+    return Sandbox

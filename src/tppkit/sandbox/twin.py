@@ -1,0 +1,240 @@
+"""The twin: a sandbox in this process, with the hosts and handlers of the one that is served, and without sockets.
+
+with Sandbox() as bank:
+    client = bank.client(roles=["PSP_AI"])
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from tppkit._clock import utc_now
+from tppkit._files import make_folder
+from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
+from tppkit.client.identity import Identity
+from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
+from tppkit.errors import RequestRefused, TransportError
+from tppkit.evidence import EvidenceRecord, read_lines
+from tppkit.sandbox.control import CONTROL_REFUSALS
+from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
+from tppkit.sandbox.server import LISTENERS, Addresses
+from tppkit.sandbox.thread import in_thread
+from tppkit.sandbox.transport import SandboxTransport, submit
+from tppkit.seals import KeySigner, Seal
+from tppkit.testpki import Pki, certificate_pem, make_pki
+from tppkit.testpki.files import crl_files, files_of, write_files
+from tppkit.testpki.provider import make_provider_like
+
+_FIRST_PORT = 8443  # nothing listens there
+_SETTLE_S = 10.0
+
+
+class Sandbox:
+    """A bank of its own, with a test PKI, in a temporary folder that `close()` removes.
+
+    Certificates, seals, roles and evidence are those of the served sandbox. What is left out is HTTP/1.1 and TLS themselves: a client
+    shows its QWAC without a handshake. The hosts run in an event loop and a thread of their own, so every method may be called from
+    any thread, and from asyncio too.
+
+    Args:
+        pki: whose certificates clients and bank have; absent: one for the whole process.
+        seed: the same ids again; absent: the machine's randomness.
+
+    Attributes:
+        pki: issues certificates.
+        addresses: as the served sandbox publishes them; only clients of this object reach them.
+        directory: the temporary folder, with what the bank itself has of the PKI in `pki`.
+
+    Example:
+        with Sandbox() as bank:
+            client = bank.client(roles=["PSP_PI"])
+            initiated = client.initiate_payment(payment)
+            bank.advance(timedelta(minutes=5))
+    """
+
+    def __init__(self, *, pki: Pki | None = None, seed: int | None = None) -> None:
+        self.pki = _process_pki() if pki is None else pki
+        self._identities: dict[tuple[tuple[str, ...], str | None], Identity] = {}
+        with ExitStack() as opened:
+            self.directory = Path(opened.enter_context(TemporaryDirectory(prefix="tppkit-sandbox-")))
+            folder = self.directory / "pki"
+            _write_pki(self.pki, folder)
+            urls = {row.name: _url(row.offset, tls=row.tls) for row in LISTENERS}
+            self.addresses = Addresses(**{f"{name}_url": url for name, url in urls.items()}, pki=str(folder))
+            settings = SandboxSettings(self.directory, pki=folder, seed=seed)
+            self._hosts = opened.enter_context(
+                SandboxHosts(settings, approval_url=self.addresses.approval_url, psd2_url=self.addresses.psd2_url)
+            )
+            self._apps = {urls[row.name]: row.app(self._hosts) for row in LISTENERS}
+            opened.enter_context(in_thread(self._serve, stop=self._stop))
+            self._opened = opened.pop_all()
+        self._control = httpx.Client(base_url=self.addresses.control_url, transport=self.transport(), trust_env=False)
+
+    def identity(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> Identity:
+        """A provider's certificates and keys, issued by the PKI; the same ones for the same arguments.
+
+        Args:
+            roles: as TS 119 495 names them, for example `["PSP_PI", "PSP_AI"]`; absent: those of the PKI's provider.
+            organization: the organizationIdentifier, for example `PSDDE-BAFIN-123456`; absent: that of the PKI's provider.
+
+        Raises:
+            ConfigurationError: `pki.*`.
+        """
+        chosen = tuple(self.pki.provider.roles if roles is None else roles)
+        found = self._identities.get((chosen, organization))
+        if found is None:
+            provider = make_provider_like(self.pki.provider, roles=chosen, organization_identifier=organization)
+            label = "-".join((provider.organization_identifier.text, *chosen))
+            qwac = self.pki.issue_qwac(provider, label=f"qwac-{label}")
+            qseal = self.pki.issue_qseal(provider, label=f"qseal-{label}")
+            found = Identity(
+                qwac.certificate, qwac.key, chain=qwac.chain, seal=Seal(qseal.certificate, KeySigner(qseal.key)),
+                server_anchors=[self.pki.root.certificate],
+            )  # fmt: skip
+            self._identities[chosen, organization] = found
+        return found
+
+    def client(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> Psd2Client:
+        """A client for threads. While it waits between polls, the bank's clock moves and no real time passes.
+
+        Arguments and errors are those of `identity`.
+        """
+        identity = self.identity(roles=roles, organization=organization)
+        http = httpx.Client(transport=self.transport(identity), **client_options(identity, timeout_s=DEFAULT_TIMEOUT_S))
+        return Psd2Client(
+            self.addresses.psd2_url, identity=identity, http=http, sleep=self._sleep, clock=self._seconds
+        )  # fmt: skip
+
+    def async_client(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> AsyncPsd2Client:
+        """A client for asyncio, in any event loop; otherwise as `client`."""
+        identity = self.identity(roles=roles, organization=organization)
+        http = httpx.AsyncClient(
+            transport=self.transport(identity), **client_options(identity, timeout_s=DEFAULT_TIMEOUT_S)
+        )
+        return AsyncPsd2Client(
+            self.addresses.psd2_url, identity=identity, http=http, sleep=self._sleep_async, clock=self._seconds
+        )  # fmt: skip
+
+    def transport(self, identity: Identity | None = None) -> SandboxTransport:
+        """A transport for an httpx client of your own.
+
+        Args:
+            identity: shown to the PSD2 host; absent for a browser on the approval pages.
+        """
+        peer: Callable[[], Sequence[str]] = tuple
+        if identity is not None:
+            peer = partial(self._chain, identity)
+        return SandboxTransport(self._apps, self._loop, peer=peer)
+
+    def control(self, method: str, path: str, body: Any = None) -> Any:
+        """Call the control host, which decides for the bank's customers and moves its clock.
+
+        Args:
+            method: for example `POST`.
+            path: for example `/clock/advance`.
+            body: sent as JSON; None sends no body.
+
+        Returns:
+            The JSON of the answer.
+
+        Raises:
+            RequestRefused: the call is refused.
+            TransportError: `transport.failed`, the sandbox is closed.
+        """
+        try:
+            answer = self._control.request(method, path, json=body)
+        except httpx.TransportError as e:
+            raise TransportError("transport.failed", str(e)) from e
+        if answer.status_code >= 400:
+            code, text = CONTROL_REFUSALS.read(answer.content)
+            message = f"{method} {path} was refused: {answer.status_code} {code}: {text}"
+            raise RequestRefused(message, status=answer.status_code, peer_code=code, peer_text=text, request_id=None)
+        return answer.json()
+
+    def now(self) -> datetime:
+        """The bank's virtual time, aware UTC."""
+        return self._hosts.clock.now()
+
+    def advance(self, by: timedelta) -> datetime:
+        """Move the bank's virtual time forward and return it. Certificates and seals are judged at real time.
+
+        Raises:
+            RequestRefused: the time is negative, or more than ten years in all.
+        """
+        self.control("POST", "/clock/advance", {"seconds": by.total_seconds()})
+        return self.now()
+
+    def evidence(self) -> list[EvidenceRecord]:
+        """What the bank has kept of sealed requests, the oldest first.
+
+        Raises:
+            TransportError: `transport.failed`, the sandbox is closed; `transport.timeout`, its archive takes no records.
+        """
+        try:
+            submit(self._hosts.evidence.settle(), self._loop).result(_SETTLE_S)
+        except ConnectionError as e:
+            raise TransportError("transport.failed", str(e)) from e
+        except TimeoutError as e:
+            raise TransportError("transport.timeout", "the archive takes no records") from e
+        return [EvidenceRecord.from_line(line) for _, line in read_lines(self.directory / ARCHIVE)]
+
+    def close(self) -> None:
+        """Stop the bank and remove its folder."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _serve(self, on_ready: Callable[[], None]) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        async with self._hosts.running():
+            on_ready()
+            await self._stopping.wait()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+
+    def _chain(self, identity: Identity) -> list[str]:
+        certificates = (identity.qwac, self.pki.qwac_ca.certificate)
+        return [certificate_pem(certificate).decode() for certificate in certificates]
+
+    def _seconds(self) -> float:
+        return self.now().timestamp()
+
+    def _sleep(self, seconds: float) -> None:
+        self.advance(timedelta(seconds=seconds))
+
+    async def _sleep_async(self, seconds: float) -> None:
+        await asyncio.to_thread(self._sleep, seconds)
+
+
+def _url(offset: int, *, tls: bool) -> str:
+    return f"{'https' if tls else 'http'}://localhost:{_FIRST_PORT + offset}"
+
+
+def _write_pki(pki: Pki, folder: Path) -> None:
+    """Write what a bank reads; a whole PKI takes three times as long."""
+    make_folder(folder)
+    for issued in (*pki.issuers, pki.server):
+        write_files(folder, files_of(pki, issued))
+    write_files(folder, crl_files(pki, at=pki.not_before))
+
+
+@cache
+def _process_pki() -> Pki:
+    return make_pki(at=utc_now())

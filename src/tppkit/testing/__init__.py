@@ -1,0 +1,41 @@
+"""Fixtures for the tests of users, as a pytest plugin that every suite has where tppkit is installed.
+
+def test_my_server_refuses_another_organisation(tppkit_pki):
+    certificate, key = tppkit_pki.other_qwac.certificate, tppkit_pki.other_qwac.key
+
+def test_my_checkout_waits_for_the_bank(tppkit_bank):
+    client = tppkit_bank.client(roles=["PSP_PI"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tppkit.sandbox import Sandbox
+    from tppkit.testpki import Pki
+
+__all__ = ["tppkit_bank", "tppkit_pki"]
+
+# What the fixtures need is imported in them, so that suites which do not use them pay nothing.
+
+
+@pytest.fixture(scope="session")
+def tppkit_pki() -> Pki:
+    """A P-256 test PKI valid from today: root, authorities, two providers, server, OCSP responders, time-stamping authority."""
+    from tppkit._clock import utc_now
+    from tppkit.testpki import make_pki
+
+    return make_pki(at=utc_now())
+
+
+@pytest.fixture
+def tppkit_bank(tppkit_pki: Pki) -> Iterator[Sandbox]:
+    """A bank in this process for one test, with the PKI of `tppkit_pki`; needs the extra `sandbox`."""
+    from tppkit.sandbox import Sandbox
+
+    with Sandbox(pki=tppkit_pki) as bank:
+        yield bank

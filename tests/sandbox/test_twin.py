@@ -1,0 +1,199 @@
+"""The sandbox in one process with its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tppkit._clock import utc_now
+from tppkit.client import Identity, Psd2Client
+from tppkit.errors import ConfigurationError, RequestRefused, TransportError
+from tppkit.evidence import audit_archive
+from tppkit.protocol.psd2 import PaymentInitiated, PaymentInitiation, TransactionStatus
+from tppkit.sandbox import Sandbox
+from tppkit.testpki import make_pki, make_provider
+from tppkit.trust import PathVerifier, make_anchors
+
+PAYMENT = PaymentInitiation.from_wire(
+    b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"LT121000011101001000"},'
+    b'"creditorName":"Bookshop","remittanceInformationUnstructured":"Order 4711"}'
+)
+OTHER = "PSDDE-BAFIN-123456"
+
+
+@pytest.fixture(scope="module")
+def twin() -> Iterator[Sandbox]:
+    """For tests that leave its clock alone."""
+    with Sandbox() as opened:
+        yield opened
+
+
+def approve(bank: Sandbox, initiated: PaymentInitiated) -> None:
+    """As the customer does, in a browser."""
+    with httpx.Client(transport=bank.transport()) as browser:
+        answer = browser.post(initiated.links.sca_redirect.href, data={"action": "approve"})
+    assert answer.status_code == 303
+
+
+def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
+    with Sandbox() as bank:
+        client = bank.client(roles=["PSP_PI"])
+        initiated = client.initiate_payment(PAYMENT)
+        assert client.payment_status(initiated.payment_id).transaction_status == TransactionStatus.RCVD
+        assert client.payment_details(initiated.payment_id).instructed_amount.amount == "12.50"
+        approve(bank, initiated)
+        assert client.payment_status(initiated.payment_id).transaction_status == TransactionStatus.ACSP
+        bank.advance(timedelta(hours=2))
+        assert client.wait_for_payment(initiated.payment_id) == TransactionStatus.ACSC
+        (kept,) = bank.evidence()
+        assert (kept.http_status, kept.payment_ref) == (201, initiated.payment_id)
+        paths = PathVerifier(make_anchors(bank.pki.authorities))
+        assert [row.verdict for row in audit_archive(bank.directory / "archive", paths=paths)] == ["passed"]
+
+
+def test_the_asynchronous_client_works_in_the_callers_loop(twin: Sandbox) -> None:
+    async def pay() -> None:
+        async with twin.async_client(roles=["PSP_PI"]) as client:
+            several = await asyncio.gather(*(client.initiate_payment(PAYMENT) for _ in range(8)))
+            assert len({initiated.payment_id for initiated in several}) == 8
+            cancelled = await client.cancel_payment(several[0].payment_id)
+            assert cancelled.transaction_status == TransactionStatus.CANC
+            assert await client.wait_for_payment(several[0].payment_id) == TransactionStatus.RJCT
+
+    asyncio.run(pay())
+
+
+def test_a_wrong_role_is_refused(twin: Sandbox) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        twin.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
+    assert (refused.value.status, refused.value.peer_code) == (403, "ROLE_INVALID")
+
+
+def test_another_organisation_does_not_see_the_payment(twin: Sandbox) -> None:
+    initiated = twin.client().initiate_payment(PAYMENT)
+    assert twin.client(roles=["PSP_PI"]).payment_status(initiated.payment_id)  # of the same organisation
+    with pytest.raises(RequestRefused) as refused:
+        twin.client(organization=OTHER).payment_status(initiated.payment_id)
+    assert refused.value.status == 403
+
+
+def test_an_identity_is_issued_once(twin: Sandbox) -> None:
+    assert twin.identity(roles=["PSP_AI"]) is twin.identity(roles=["PSP_AI"])
+    assert twin.identity(organization=OTHER).qwac.organization_identifier.text == OTHER
+    with pytest.raises(ConfigurationError, match="PSP_XX"):
+        twin.identity(roles=["PSP_XX"])
+
+
+def test_a_client_of_ones_own_is_judged_by_its_certificate(twin: Sandbox) -> None:
+    statuses = []
+    foreign = twin.pki.issue_qwac(make_provider(), label="foreign")
+    for identity in (twin.identity(), Identity(foreign.certificate, foreign.key), None):
+        with httpx.Client(base_url=twin.addresses.psd2_url, transport=twin.transport(identity)) as http:
+            answer = http.get(
+                "/psd2/v1/payments/sepa-credit-transfers/none/status", headers={"X-Request-ID": str(uuid4())}
+            )
+        statuses.append(answer.status_code)
+    assert statuses == [403, 403, 401]
+
+
+def test_waiting_moves_the_banks_clock_and_takes_no_time() -> None:
+    with Sandbox() as bank:
+        client, begun, at = bank.client(), time.monotonic(), bank.now()
+        initiated = client.initiate_payment(PAYMENT)
+        assert client.wait_for_payment(initiated.payment_id) == TransactionStatus.RJCT
+        assert timedelta(minutes=5) <= bank.now() - at < timedelta(minutes=6)
+        assert time.monotonic() - begun < 60
+
+        async def wait() -> TransactionStatus:
+            client = bank.async_client()
+            return await client.wait_for_payment((await client.initiate_payment(PAYMENT)).payment_id, interval_s=60)
+
+        assert asyncio.run(wait()) == TransactionStatus.RJCT
+        with pytest.raises(RequestRefused, match="seconds"):
+            bank.advance(-timedelta(seconds=1))
+
+
+def test_two_banks_share_nothing() -> None:
+    with Sandbox(seed=1) as one, Sandbox(seed=1) as two:
+        same = [bank.client().initiate_payment(PAYMENT).payment_id for bank in (one, two)]
+        assert same[0] == same[1]  # of one seed
+        alone = one.client().initiate_payment(PAYMENT)
+        with pytest.raises(RequestRefused):
+            two.client().payment_status(alone.payment_id)
+        one.advance(timedelta(days=1))
+        assert two.now() < one.now() - timedelta(hours=23)
+        assert [len(bank.evidence()) for bank in (one, two)] == [2, 1]
+
+
+@pytest.mark.parametrize("failure", [None, LookupError("of the test")])
+def test_nothing_is_left_behind(failure: Exception | None) -> None:
+    def use() -> tuple[Path, Psd2Client, Sandbox]:
+        with Sandbox() as bank:
+            used.append(bank)
+            bank.client().initiate_payment(PAYMENT)
+            if failure is not None:
+                raise failure
+        return bank
+
+    before, used = set(threading.enumerate()), []
+    if failure is None:
+        use()
+    else:
+        with pytest.raises(LookupError):
+            use()
+    (bank,) = used
+    assert not bank.directory.exists()
+    assert set(threading.enumerate()) <= before
+    for call in (bank.client().initiate_payment, lambda _: bank.advance(timedelta()), lambda _: bank.evidence()):
+        with pytest.raises(TransportError, match="closed"):
+            call(PAYMENT)
+
+
+def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, folder = set(threading.enumerate()), tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    pki = make_pki(at=utc_now())
+    server = replace(pki.server, certificate=pki.qwac.certificate)  # does not belong to its key
+    with pytest.raises(ConfigurationError):
+        Sandbox(pki=replace(pki, members={**pki.members, "server": server}))
+    assert not [*folder.iterdir()]
+    assert set(threading.enumerate()) <= before
+
+
+def test_an_address_without_a_host_is_not_reached(twin: Sandbox) -> None:
+    with httpx.Client(transport=twin.transport()) as http, pytest.raises(httpx.ConnectError, match="no host"):
+        http.get("https://bank.example/")
+
+
+def test_no_network_socket_is_opened() -> None:
+    program = f"""
+import socket, sys
+from datetime import timedelta
+from tppkit.protocol.psd2 import PaymentInitiation
+from tppkit.sandbox import Sandbox
+
+opened = []
+def watch(event, arguments):
+    # The event loop wakes itself by a pair of Unix sockets.
+    if event.startswith("socket.") and not (event == "socket.__new__" and arguments[1] == socket.AF_UNIX):
+        opened.append(event)
+sys.addaudithook(watch)
+with Sandbox() as bank:
+    bank.client().initiate_payment(PaymentInitiation.from_wire({PAYMENT.to_wire()!r}))
+    bank.advance(timedelta(minutes=1))
+print(opened)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")

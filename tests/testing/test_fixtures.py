@@ -1,0 +1,81 @@
+"""The plugin as a user's test suite has it: a run of pytest of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from tppkit.certificates import Use
+from tppkit.trust import PathVerifier, make_anchors
+
+PROJECT = Path(__file__).parents[2]
+SUITE = """
+import pytest
+
+@pytest.fixture(scope="session")
+def first(tppkit_pki):
+    return tppkit_pki
+
+def test_it_is_made_once_and_p256(tppkit_pki, first):
+    assert tppkit_pki is first
+    assert tppkit_pki.qwac.certificate.key.curve == "P-256"
+
+def test_the_other_is_another(tppkit_pki):
+    assert tppkit_pki.other_qwac.certificate.organization_identifier != tppkit_pki.qwac.certificate.organization_identifier
+
+first_banks = []
+
+def test_a_bank_has_the_pki(tppkit_bank, tppkit_pki):
+    assert tppkit_bank.pki is tppkit_pki
+    first_banks.append(tppkit_bank.directory)
+
+def test_the_next_test_has_another_bank(tppkit_bank):
+    assert tppkit_bank.directory not in first_banks
+    assert not first_banks[0].exists()
+
+def test_that_fails(tppkit_pki):
+    assert tppkit_pki.qwac.certificate == tppkit_pki.qseal.certificate
+"""
+
+
+def run_suite(folder: Path, suite: str, *options: str) -> str:
+    (folder / "test_mine.py").write_text(suite)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tppkit.testing", *options]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(
+        command, env=alone, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    ).stdout  # fmt: skip
+
+
+def test_a_users_suite_gets_the_fixtures(tmp_path):
+    assert "1 failed, 4 passed" in run_suite(tmp_path, SUITE)
+    listed = run_suite(tmp_path, SUITE, "--fixtures")
+    assert "tppkit_pki [session scope]" in listed
+    assert "tppkit_bank -- " in listed
+
+
+def test_the_example_of_the_guide_passes(tmp_path):
+    guide = (PROJECT / "docs" / "sandbox.md").read_text("utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    assert "1 passed" in run_suite(tmp_path, example)
+
+
+def test_it_is_loaded_wherever_the_package_is_installed():
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"tppkit.testing": "tppkit.testing"}
+
+
+def test_only_the_fixtures_need_pytest():
+    program = "import sys; sys.modules['pytest'] = None; import tppkit.sandbox, tppkit.client; tppkit.sandbox.Sandbox"
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+
+
+def test_what_it_gives_is_valid_today(tppkit_pki):
+    paths = PathVerifier(make_anchors(tppkit_pki.authorities))
+    at = tppkit_pki.not_before
+    assert paths.verify_use(tppkit_pki.qwac.certificate, as_=Use.QWAC, at=at)
+    assert paths.verify_use(tppkit_pki.other_qseal.certificate, as_=Use.QSEALC, at=at)
