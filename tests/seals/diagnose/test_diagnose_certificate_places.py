@@ -179,8 +179,7 @@ def test_an_authority_s_that_keyid_names_is_not_taken_behind_the_seal_s(pki: Pki
     assert explained(diagnose_request(message)) == [FORM, "key-id-other"]
 
 
-@pytest.mark.parametrize("header", [OWN.lower(), OWN.upper()])
-@pytest.mark.parametrize("base", ["psd2-v1", "salt-edge"])
+@pytest.mark.parametrize(("header", "base"), [(OWN.lower(), "psd2-v1"), (OWN.upper(), "salt-edge")])
 def test_a_row_that_writes_the_header_in_another_case_has_it_in_its_place(pki: Pki, header: str, base: str) -> None:
     row = replace(PROFILES[base], name="mine", certificate_header=header)
     message = with_own(seal_wrongly(pki.qseal, covered=NEEDED, string=lambda data: data + b"\n"))

@@ -62,12 +62,11 @@ def names(diagnosis: Diagnosis) -> list[str]:
     return [cause.name for cause in diagnosis.causes]
 
 
-@pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_a_jws_with_its_certificate_verifies_at_its_own_time(pkis: dict[str, Pki], kind: str) -> None:
-    assert diagnose_request(sealed(pkis[kind], JWS), profile=JWS).outcome is Outcome.VERIFIES
+def test_a_jws_with_its_certificate_verifies_at_its_own_time(pki: Pki) -> None:
+    assert diagnose_request(sealed(pki, JWS), profile=JWS).outcome is Outcome.VERIFIES
 
 
-@pytest.mark.parametrize("profile", [AMAZON, URI, PARTS, TARGET], ids=lambda row: row.name)
+@pytest.mark.parametrize("profile", [URI, PARTS], ids=lambda row: row.name)
 def test_an_rfc_9421_seal_verifies_where_its_host_says(pki: Pki, profile: SealProfile) -> None:
     message = sealed(pki, profile)
     known = [pki.qseal.certificate]
@@ -102,20 +101,9 @@ def test_a_value_of_digest_in_content_digest_is_told(pki: Pki, signed: Callable[
 
 JWS_CASES = [
     ("target-without-query", replaced("?x=%2F1&b=2", "")),
-    ("target-base-path-stripped", replaced(" /psd2/v1/", " /")),
-    ("target-full-url", replaced(" /psd2", " https://bank.example/psd2")),
-    ("target-decoded", replaced("pay%20ments", "pay ments")),
-    ("target-escape-case", replaced("%2F", "%2f")),
-    ("target-query-order", replaced("x=%2F1&b=2", "b=2&x=%2F1")),
-    ("target-slash", replaced("ments?", "ments/?")),
-    ("method-upper-case", replaced(" post ", " POST ")),
-    ("method-missing", replaced("post ", "")),
-    ("target-name", replaced("(request-target)", "request-target")),
-    ("value-upper-case", replaced("7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55", "7F9C24E8-3B12-4F6B-9D3A-0C1F1E9B6A55")),
     ("names-not-lower-case", lambda text: text.replace("x-request-id", "X-Request-ID").replace("\ndigest", "\nDigest")),
     ("string-crlf", replaced("\n", "\r\n")),
     ("string-newline-before", lambda text: text.replace(".", ".\n", 1)),
-    ("colon-no-space", replaced(": ", ":")),
     ("signed-body", lambda text: text.partition(".")[0] + '.{"a":1}'),
     ("jws-header-not-signed", lambda text: text.partition(".")[2]),
     ("jws-payload-encoded", lambda text: text.partition(".")[0] + "." + encode_base64url(text.partition(".")[2].encode())),
@@ -145,7 +133,6 @@ def without_query(text: str) -> str:
 COMPONENT_CASES = [
     (URI, "target-without-query", without_query),
     (URI, "target-base-path-stripped", replaced(".example/psd2/v1/", ".example/")),
-    (URI, "target-decoded", replaced("pay%20ments", "pay ments")),
     (URI, "component-target-uri", replaced('target-uri": https://bank.example', 'target-uri": ')),
     (URI, "component-target-uri", replaced('target-uri": https://bank.example/', 'target-uri": https://bank.example:443/')),
     (URI, "component-authority", replaced('authority": bank.example', 'authority": bank.example:443')),
@@ -155,15 +142,10 @@ COMPONENT_CASES = [
     (URI, "component-parameters", replaced('signature-params": ', 'signature-params": x-amzn-psd2=')),
     (URI, "component-names-unquoted", lambda text: "\n".join(line.replace('"', "", 2) for line in text.split("\n"))),
     (URI, "value-time-near", replaced(";created=1780315200", ";created=1780315201")),
-    (URI, "header-missing", lambda text: text.rpartition("\n")[0]),
     (PARTS, "target-without-query", replaced('query": ?x=%2F1&b=2', 'query": ')),
     (PARTS, "component-query", replaced('query": ?x', 'query": x')),
     (PARTS, "component-path", replaced("pay%20ments\n", "pay%20ments?x=%2F1&b=2\n")),
-    (PARTS, "target-base-path-stripped", replaced(" /psd2/v1/", " /")),
-    (PARTS, "target-decoded", lambda text: text.replace("pay%20ments", "pay ments").replace("?x=%2F1", "?x=/1")),
-    (PARTS, "target-query-order", replaced("?x=%2F1&b=2", "?b=2&x=%2F1")),
     (PARTS, "string-newline-after", lambda text: f"{text}\n"),
-    (TARGET, "target-without-query", without_query),
     (TARGET, "component-request-target", replaced('request-target": /', 'request-target": post /')),
     (TARGET, "target-full-url", replaced('request-target": /', 'request-target": https://bank.example/')),
 ]  # fmt: skip

