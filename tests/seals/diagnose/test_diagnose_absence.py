@@ -10,7 +10,7 @@ from textwrap import wrap
 from urllib.parse import quote
 
 import pytest
-from jws_signer import CARRIER, JWS, seal_jws, with_values, without
+from jws_signer import CARRIER, JWS, seal_jws, without
 from test_diagnose_certificates import container
 from test_diagnose_places import NEEDED, explained, moved, names
 from wrong_signer import seal_wrongly
@@ -213,8 +213,3 @@ def test_what_is_left_of_a_signature_does_not_hide_that_a_certificate_header_is_
     in_x5c = seal_jws(pki, header=without("x5c")).with_headers(("X-Seal", f"%22{whole}%22"))
     told = diagnose_request(in_x5c, profile=JWS, certificates=[pki.qseal.certificate])
     assert "certificate-missing" not in names(told)
-
-
-def test_a_signature_whose_header_has_a_parameter_of_that_name_is_none_the_less_one(pki: Pki) -> None:
-    message = moved(seal_jws(pki, header=with_values(enc="utf-8")), CARRIER, "X-Seal")
-    assert explained(diagnose_request(message, profile=JWS))[0] == "signature-carrier"

@@ -115,17 +115,6 @@ def test_a_single_mistake_in_a_jws_is_named(rsa_pki: Pki, name: str, wrong: Call
     assert names(diagnose_request(sealed(rsa_pki, JWS, wrong), profile=JWS)) == [name]
 
 
-@pytest.mark.parametrize("name", ["psd2-v1", "cavage-12"])
-def test_a_removed_base_path_is_found_whichever_hash_the_dialect_has(pki: Pki, name: str) -> None:
-    message = sealed(pki, PROFILES[name], replaced(" /psd2/", " /gateway/berlingroup/v1/psd2/"))
-    assert names(diagnose_request(message, profile=PROFILES[name])) == ["target-base-path-removed"]
-
-
-def test_two_mistakes_in_a_jws_are_both_named(rsa_pki: Pki) -> None:
-    message = sealed(rsa_pki, JWS, lambda text: text.replace(" /psd2/v1/", " /") + "\n")
-    assert set(names(diagnose_request(message, profile=JWS))) == {"target-base-path-stripped", "string-newline-after"}
-
-
 def without_query(text: str) -> str:
     return text.replace("?x=%2F1&b=2", "")
 
@@ -157,34 +146,3 @@ def test_a_single_mistake_in_a_base_of_rfc_9421_is_named(
 ) -> None:
     diagnosis = diagnose_request(sealed(pki, profile, wrong), profile=profile, certificates=[pki.qseal.certificate])
     assert names(diagnosis) == [name]
-
-
-def test_a_target_without_query_has_a_question_mark_in_rfc_9421(pki: Pki) -> None:
-    message = sealed(pki, PARTS, replaced('query": ?', 'query": '), message=REQUEST._replace(target="/a"))
-    assert names(diagnose_request(message, profile=PARTS, certificates=[pki.qseal.certificate])) == ["component-query"]
-
-
-def test_a_header_that_was_signed_besides_is_named_in_rfc_9421(pki: Pki) -> None:
-    message = sealed(pki, URI, replaced('"@signature-params"', '"content-type": application/json\n"@signature-params"'))
-    assert names(diagnose_request(message, profile=URI, certificates=[pki.qseal.certificate])) == ["header-added"]
-
-
-@pytest.mark.parametrize("profile", [JWS, URI], ids=lambda row: row.name)
-def test_a_digest_that_was_replaced_after_signing_is_told_so(pki: Pki, profile: SealProfile) -> None:
-    other = sealed(pki, profile, message=REQUEST._replace(body=b"else"))
-    foreign = {n: v for n, v in other.headers if n.lower() == profile.digest_name}
-    message = sealed(pki, profile)
-    message = message._replace(headers=tuple((n, foreign.get(n, v)) for n, v in message.headers))
-    assert names(diagnose_request(message, profile=profile, certificates=[pki.qseal.certificate])) == [
-        "digest-replaced"
-    ]
-
-
-def test_an_rfc_9421_seal_of_plain_http_verifies_by_its_host(pki: Pki) -> None:
-    signer = KeySigner(pki.qseal.key, algorithm="ecdsa-p256-sha256")
-    origin = parse_origin("http://bank.example:8080")
-    seal = Seal(pki.qseal.certificate, signer, profile=URI, key_id="client-4711", origin=origin)
-    message = REQUEST._replace(headers=(("Host", "bank.example:8080"), *REQUEST.headers[1:]))
-    prepared = prepare_request(message, seal=seal, at=AT)
-    message = prepared.finish(signer.sign(prepared.signing_string))
-    assert diagnose_request(message, profile=URI, certificates=[pki.qseal.certificate]).outcome is Outcome.VERIFIES

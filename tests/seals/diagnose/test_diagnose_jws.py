@@ -7,7 +7,6 @@ import json
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -131,19 +130,6 @@ def test_a_certificate_that_is_not_in_x5c_is_told_with_a_mend_for_x5c(pki: Pki) 
     assert (alone.outcome, names(alone)) == (Outcome.UNEXPLAINED, ["certificate-missing"])
 
 
-def test_a_certificate_in_a_header_of_another_dialect_is_found(pki: Pki) -> None:
-    message = seal_jws(pki, header=without("x5c"))
-    message = message.with_headers(("TPP-Signature-Certificate", encode_base64(pki.qseal.certificate.der)))
-    assert explained(diagnose_request(message, profile=JWS)) == ["certificate-header"]
-
-
-def test_what_x5c_holds_is_not_told_as_missing_where_it_cannot_be_read(pki: Pki) -> None:
-    message = seal_jws(pki, header=with_values(x5c=["MIIB"]))
-    assert names(diagnose_request(message, profile=JWS)) == ["certificate-form"]
-    unread = message._replace(headers=tuple((n, f"!{v}" if n == CARRIER else v) for n, v in message.headers))
-    assert names(diagnose_request(unread, profile=JWS)) == ["jws-form"]
-
-
 def test_a_certificate_whose_key_is_none_is_told_and_nothing_escapes(pki: Pki) -> None:
     der = pki.qseal.certificate.der
     point = pki.qseal.key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
@@ -180,21 +166,6 @@ def test_a_key_that_the_dialect_has_no_algorithm_for_is_told_once(pki: Pki) -> N
     profile = replace(PROFILES["ing-jws"], covered=JWS.covered, request_id="x-request-id")
     wrong = seal_jws(pki, lines="{}\n".format)
     assert names(diagnose_request(wrong, profile=profile)) == ["key-unusable", "string-newline-after"]
-
-
-def test_what_the_verifier_refuses_besides_the_form_is_told_too(pki: Pki) -> None:
-    steps = {"header": lambda header: {**header, "b64": "false", "sigD": {"pars": PARS[:2], "mId": HTTP_HEADERS}}}
-    message = seal_jws(pki, lines=lambda text: text.rpartition("\n")[0], **steps)
-    assert explained(diagnose_request(message, profile=JWS)) == ["jws-b64", "uncovered"]
-
-
-def test_the_age_is_judged_by_a_time_in_another_form(pki: Pki) -> None:
-    message = seal_jws(pki, header=with_values(sigT="2026-06-01T12:00:00.5Z"))
-    later = datetime(2026, 7, 1, tzinfo=UTC)
-    assert explained(diagnose_request(message, profile=JWS, at=AT)) == ["jws-time"]
-    assert explained(diagnose_request(message, profile=JWS, at=later)) == ["jws-time", "signature.expired"]
-    untimed = seal_jws(pki, header=with_values(sigT="this noon"))
-    assert explained(diagnose_request(untimed, profile=JWS, at=later)) == ["jws-time"]
 
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:00"])
@@ -344,26 +315,6 @@ def test_a_header_that_ends_within_is_told_as_cut_off(pki: Pki, text: str) -> No
         assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-cut"])
 
 
-def in_carrier(message: Message, name: str) -> Message:
-    return message._replace(headers=tuple((name if n == CARRIER else n, v) for n, v in message.headers))
-
-
-@pytest.mark.parametrize("carrier", ["X-Own-JWS", "X-JWS-Signature"])
-def test_a_dialect_with_another_carrier_is_judged_by_what_stands_there(pki: Pki, carrier: str) -> None:
-    own = replace(JWS, name="own", carrier=carrier)
-    right = in_carrier(seal_jws(pki), carrier)
-    assert diagnose_request(right, profile=own).outcome is Outcome.VERIFIES
-    attached = {"form": lambda head, payload, signature: f"{head}.{payload}.{signature}"}
-    for steps, causes in (
-        ({"lines": "{}\n".format}, ["string-newline-after"]),
-        ({"header": without("x5c")}, ["certificate-missing"]),
-        ({"lines": lambda text: in_url_alphabet('{"paid":"yes"}'), **attached}, ["jws-payload-other", "jws-attached"]),
-    ):
-        message = in_carrier(seal_jws(pki, **steps), carrier)
-        diagnosis = diagnose_request(message, profile=own, certificates=[pki.qseal.certificate])
-        assert set(explained(diagnosis)) == set(causes)
-
-
 @pytest.mark.parametrize("value", ["", "..", '"', "....", "e30..", "e30.e30.e30", "bnVsbA..AA", "x" * 40_000])
 def test_what_is_no_signature_at_all_is_told_as_form(pki: Pki, value: str) -> None:
     message = REQUEST.with_headers((CARRIER, value))
@@ -397,13 +348,6 @@ def test_a_right_request_of_draft_cavage_is_told_as_another_dialect(rsa_pki: Pki
     diagnosis = diagnose_request(seal_wrongly(rsa_pki.qseal), profile=PROFILES[name])
     assert explained(diagnosis) == ["other-dialect"]
     assert "psd2-v1" in diagnosis.causes[0].evidence[0]
-
-
-def test_a_right_json_web_signature_is_told_as_another_dialect(pki: Pki) -> None:
-    for known in ([], [pki.qseal.certificate]):
-        diagnosis = diagnose_request(seal_jws(pki), certificates=known)
-        assert explained(diagnosis) == ["other-dialect"]
-        assert "open-finance" in diagnosis.causes[0].evidence[0]
 
 
 def broken(message: Message) -> Message:

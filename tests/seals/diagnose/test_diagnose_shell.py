@@ -39,21 +39,6 @@ def test_what_a_tool_prints_in_place_of_a_hash_is_told(pki: Pki, printed: str) -
     assert names(diagnose_request(other)) == []
 
 
-def test_the_line_of_openssl_as_the_whole_digest_is_told(pki: Pki) -> None:
-    message = seal_wrongly(pki.qseal, digest=lambda body: f"SHA2-256(body.json)= {hashlib.sha256(body).hexdigest()}")
-    assert names(diagnose_request(message)) == ["digest-bare", "digest-hex"]
-
-
-def test_the_hexadecimal_signature_of_openssl_is_told(pki: Pki) -> None:
-    message = seal_wrongly(pki.qseal, written=lambda raw: f"ECDSA-SHA2-256(stdin)= {raw.hex()}")
-    assert names(diagnose_request(message)) == ["signature-hex"]
-
-
-def test_a_signature_in_lines_of_base64_that_was_encoded_again_is_told(pki: Pki) -> None:
-    message = seal_wrongly(pki.qseal, written=lambda raw: b64encode(b64encode(raw) + b"\n").decode())
-    assert names(diagnose_request(message)) == ["signature-base64-twice"]
-
-
 HASHED = [
     "{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n",
 ]  # fmt: skip
