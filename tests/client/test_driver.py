@@ -12,7 +12,7 @@ from tppkit.client import Identity
 from tppkit.client.calls import Attempts, ServerAnswer
 from tppkit.errors import OutcomeUnknown, RequestRefused, TransportError
 from tppkit.protocol.psd2 import PaymentInitiation
-from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_STATUS
+from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 
 PAYMENT = PaymentInitiation.from_wire(
     b'{"instructedAmount":{"currency":"EUR","amount":"1.00"},"creditorAccount":{"iban":"DE89370400440532013000"},"creditorName":"Shop"}'
@@ -118,11 +118,3 @@ def test_one_attempt_without_an_answer_of_the_service_leaves_the_payment_unknown
 )  # fmt: skip
 def test_the_servers_retry_after_is_followed_up_to_a_minute(retry_after: str, pause_s: float | None) -> None:
     assert Attempts(PAYMENT_STATUS).pause_s(ServerAnswer(429, {"retry-after": retry_after})) == pause_s
-
-
-def test_rows_say_which_requests_are_repeated() -> None:
-    assert [Attempts(row).pause_s(None) for row in (INITIATE_PAYMENT, PAYMENT_STATUS, CANCEL_PAYMENT)] == [
-        0.5,
-        0.5,
-        None,
-    ]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tppkit.errors import FormatError
 from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, Verdict, audit_archive
 from tppkit.evidence.audit import Head
 from tppkit.trust import PathVerifier
@@ -42,13 +41,6 @@ class Kept:
 @pytest.fixture
 def kept(filled: Path, paths: PathVerifier) -> Kept:
     return Kept(filled, paths)
-
-
-def parsed(lines: list[bytes]) -> list[tuple[EvidenceRecord, str | None]] | None:
-    try:
-        return [(record, record.kept_leaf) for record in map(EvidenceRecord.from_line, lines)]
-    except FormatError:
-        return None
 
 
 def test_no_flipped_byte_of_a_record_with_one_behind_it_passes(kept: Kept) -> None:

@@ -19,7 +19,6 @@ from tppkit.qr import Level, Login, make_picture
 from tppkit.qr.picture import encode_text
 
 ESCAPE = re.compile("\033\\[[0-9;]*m")
-INVERTED = {" ": "█", "█": " ", "▀": "▄", "▄": "▀"}
 
 
 def rows(text: str) -> list[list[bool]]:

@@ -152,11 +152,6 @@ def padded(key: Key, content: bytes) -> bytes:
     return pow(int.from_bytes(block, "big"), numbers.d, numbers.public_numbers.n).to_bytes(size, "big")
 
 
-def hashed_by_signer_again(key: Key, data: bytes) -> bytes:
-    """The hash handed to a function that hashes."""
-    return sign(key, hashlib.sha256(data).digest())
-
-
 def text_digest(name: str, algorithm: str, encode: Callable[[bytes], str] = encode_base64) -> Callable[[bytes], str]:
     return lambda body: f"{name}={encode(hashlib.new(algorithm, body).digest())}"
 
@@ -182,12 +177,6 @@ def as_sent(lines: Lines) -> Lines:
     """Names in the letters in which the headers are sent."""
     sent = {name.lower(): name for name, _ in (*HEADERS, ("Digest", ""))}
     return [(sent.get(name, name), value) for name, value in lines]
-
-
-def with_header(name: str, value: str) -> Callable[[Message], Message]:
-    return lambda message: message._replace(
-        headers=tuple((n, value if n.lower() == name else v) for n, v in message.headers)
-    )
 
 
 def decoded_path(value: str) -> str:
