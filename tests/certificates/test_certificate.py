@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -64,14 +63,6 @@ def test_an_authority_is_one_and_states_no_roles(pki):
     assert certificate.extensions.is_ca
     assert certificate.extensions.key_usage == ("keyCertSign", "cRLSign")
     assert certificate.roles == ()
-
-
-def test_the_fingerprint_is_the_one_of_the_der(pki):
-    assert pki.qwac.certificate.sha256 == hashlib.sha256(pki.qwac.certificate.der).hexdigest()
-
-
-def test_the_serial_number_is_written_without_leading_zeros(issue):
-    assert (issue(Use.QWAC).serial, issue(Use.QWAC).serial_hex) == (0x9FA1, "9FA1")
 
 
 def test_both_ends_of_the_validity_are_valid(pki):
@@ -152,18 +143,6 @@ def test_an_identifier_of_an_unknown_form_is_kept_and_named(issue, pki):
     certificate = issue(Use.QWAC, subject=name)
     assert certificate.organization_identifier == OrganizationIdentifier("12345987")
     assert [finding.code for finding in certificate.findings] == ["organization-identifier.malformed"]
-
-
-def test_a_name_may_be_empty(issue):
-    certificate = issue(Use.QWAC, subject=x509.Name([]))
-    assert (str(certificate.subject), certificate.organization_identifier) == ("", None)
-
-
-def test_certificates_of_the_same_bytes_are_equal_and_one_in_a_set(issue):
-    first, second = issue(Use.QWAC, BROKEN), issue(Use.QWAC, BROKEN)
-    again = EidasCertificate.from_der(first.der)
-    assert again == first != second
-    assert len({first, again, second}) == 2
 
 
 @pytest.mark.parametrize("read", [EidasCertificate.from_der, EidasRequest.from_der])

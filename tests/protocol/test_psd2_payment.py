@@ -50,11 +50,6 @@ def test_an_approved_payment_is_executed_when_its_time_has_come() -> None:
     assert due(APPROVED, START + EXECUTION) is Trigger.EXECUTED
 
 
-def test_an_approved_payment_does_not_expire() -> None:
-    late = replace(APPROVED, approved_at=START + timedelta(days=1))
-    assert due(late, START + INACTIVITY) is None
-
-
 def test_execution_without_a_time_of_approval_does_not_happen() -> None:
     assert due(replace(APPROVED, approved_at=None), START + timedelta(days=1)) is None
 
