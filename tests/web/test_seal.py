@@ -165,6 +165,12 @@ def test_a_length_that_is_no_number_is_refused(length: str, door: Door, good: Me
     assert call(door(), scope_of(good.with_headers(("Content-Length", length)), pki.qwac), [good.body]).status == 400
 
 
+def test_a_body_announced_over_the_limit_is_not_read_at_all(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
+    large = sealed(seal, body=b"x" * 1000).with_headers(("Content-Length", "1000"))
+    told = call(door(max_body_bytes=999), scope_of(large, pki.qwac), [large.body])
+    assert (told.status, told.reads, app.scopes) == (413, 0, [])
+
+
 def test_a_length_of_more_digits_than_python_reads_is_too_long(door: Door, good: Message, pki: Pki) -> None:
     message = good.with_headers(("Content-Length", "9" * 5000))
     assert call(door(), scope_of(message, pki.qwac), [good.body]).status == 413
