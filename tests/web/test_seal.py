@@ -412,3 +412,10 @@ def test_another_dialect_is_verified_and_its_own_id_asked_for(
     gate = door(seals=SealPolicy(paths, profile=profile))
     assert call(gate, scope_of(message, pki.qwac), [BODY]).status == 201
     assert not verified_request(app.scopes[0]).covers_target
+
+
+def test_an_unsealed_body_has_the_same_limit(door: Door, app: Recorder, pki: Pki) -> None:
+    gate = door(interface=PSD2, max_body_bytes=10)
+    assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 6, b"x" * 6]).status == 413
+    assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 5, b"x" * 5]).status == 201
+    assert app.bodies == [b"x" * 10]

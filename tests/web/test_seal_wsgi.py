@@ -351,3 +351,15 @@ def test_servers_that_hand_over_no_target_let_nothing_through(
         refused = send(url, forwarded(sealed(live_seal), live_pki))
     assert (refused.status_code, code(refused.content)) == (400, "FORMAT_ERROR")
     assert "message.no-raw-path" in refused.text
+
+
+def test_without_length_and_chunks_there_is_no_body(door: Door, seal: Seal, pki: Pki, app: Recorder) -> None:
+    empty = forwarded(sealed(seal, method="GET", body=b""), pki)
+    environ = environ_of(empty, CONTENT_LENGTH="", **{"wsgi.input": Body(b"the next request")})
+    assert call(door(), environ)[0] == 201
+    assert (environ["wsgi.input"].reads, app.bodies) == (0, [b""])
+
+
+def test_no_more_than_the_length_is_read(door: Door, app: Recorder, good: Message) -> None:
+    assert call(door(), environ_of(good, **{"wsgi.input": Body(BODY + b"the next request")}))[0] == 201
+    assert app.bodies == [BODY]
