@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -64,14 +63,6 @@ def test_an_authority_is_one_and_states_no_roles(pki):
     assert certificate.extensions.is_ca
     assert certificate.extensions.key_usage == ("keyCertSign", "cRLSign")
     assert certificate.roles == ()
-
-
-def test_the_fingerprint_is_the_one_of_the_der(pki):
-    assert pki.qwac.certificate.sha256 == hashlib.sha256(pki.qwac.certificate.der).hexdigest()
-
-
-def test_the_serial_number_is_written_without_leading_zeros(issue):
-    assert (issue(Use.QWAC).serial, issue(Use.QWAC).serial_hex) == (0x9FA1, "9FA1")
 
 
 def test_both_ends_of_the_validity_are_valid(pki):

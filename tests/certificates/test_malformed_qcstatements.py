@@ -158,12 +158,6 @@ def test_what_cannot_be_read_gives_no_roles_and_one_finding(value):
     assert [finding.code for finding in read.findings] == ["qcstatements.malformed"]
 
 
-def test_a_finding_names_the_byte_where_it_was_seen():
-    (finding,) = read_qc_statements(seq(COMPLIANCE, psd2(seq(PI, PSP_PI), seq(PSP_AI)))).findings
-    assert finding.offset is not None
-    assert seq(COMPLIANCE, psd2(seq(PI, PSP_PI), seq(PSP_AI)))[finding.offset :].startswith(seq(PSP_AI))
-
-
 def test_roles_that_lack_their_identifier_are_kept_and_nobody_has_them():
     read = read_qc_statements(seq(psd2(seq(PI, PSP_PI), seq(der.write_text("0.4.0.19495.1.3"), PSP_AI))))
     assert read.psd2 is not None
@@ -203,12 +197,6 @@ def test_of_a_statement_that_stands_twice_the_first_is_read():
     assert read.psd2.roles == (RoleOfPsp("0.4.0.19495.1.3", "PSP_AI"),)
     assert read.statement_oids == (oids.QC_PSD2, oids.QC_PSD2)
     assert "names PSP_PI" in read.findings[0].message
-
-
-def test_an_unknown_statement_that_stands_twice_is_named_as_well():
-    read = read_qc_statements(seq(seq(der.write_oid("2.999.1")), seq(der.write_oid("2.999.1"), NCA_ID)))
-    assert read.unknown == (("2.999.1", b""),)
-    assert [finding.code for finding in read.findings] == ["qcstatements.duplicate"]
 
 
 def test_the_byte_inside_a_statement_is_named_where_it_is_known():
@@ -253,9 +241,3 @@ def test_an_extension_full_of_statements_is_read_to_its_end():
     read = read_qc_statements(seq(*filler, GOOD_PSD2))
     assert (len(read.unknown), read.findings) == (6000, ())
     assert read.psd2 is not None
-
-
-def test_of_two_semantics_the_first_counts():
-    other = der.write_oid(oids.SEMANTICS_EIDAS_LEGAL)
-    statement = seq(der.write_oid(oids.QCS_SYNTAX_V2), seq(SEMANTICS, other))
-    assert read_qc_statements(seq(statement)).semantics == oids.SEMANTICS_LEGAL

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from cryptography import x509
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tppkit.certificates import EidasCertificate, PdsLocation, Psd2Statement, RoleOfPsp, Use, check_certificate, oids
 from tppkit.certificates.editions import EDITIONS
@@ -30,9 +29,6 @@ def qc(
 
 def usage(*names: str) -> x509.ExtensionType:
     return key_usage(*names)[0]
-
-
-SERVER_ONLY = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
 
 
 def codes(findings: tuple[Finding, ...]) -> list[str]:

@@ -87,7 +87,7 @@ def rogue_bank(
     name: str = "localhost",
     then_close: bool = False,
 ) -> Iterator[RogueBank]:
-    """Serve `answer` to every connection until the body ends; `then_close` ends each after its first answer."""
+    """Serve `answer` to every connection until the body ends; `then_close` announces the end of each in its first answer."""
     with _listening(address) as listener:
         bank = RogueBank(f"https://{name}:{listener.getsockname()[1]}")
 
@@ -98,9 +98,12 @@ def rogue_bank(
                 bank.resumed.append(bool(connection.session_reused))
                 while request := _read_request(connection):
                     bank.requests.append(request)
-                    connection.sendall(answer(request))
+                    reply = answer(request)
                     if then_close:
+                        # Unannounced, the end may reach the client only after it has sent the next request on this connection.
+                        connection.sendall(reply.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
                         break
+                    connection.sendall(reply)
 
         with _accepting(listener, serve):
             yield bank

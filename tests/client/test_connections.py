@@ -51,7 +51,7 @@ def test_the_second_fresh_connection_is_resumed(
     identity = Identity(qwac.certificate, qwac.key, chain=qwac.chain, server_anchors=[bank_pki.root.certificate])
     context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
     context.maximum_version = version
-    with rogue_bank(context, http(200, connection="close"), then_close=True) as bank:
+    with rogue_bank(context, http(200), then_close=True) as bank:
         driver.run(identity, *[lambda client: client.get(bank.url)] * 3)
         assert bank.resumed == [False, True, True]
         assert bank.shown == [qwac.certificate.der] * 3
@@ -107,7 +107,7 @@ def test_a_renewed_identity_is_shown_on_the_next_connection_of_an_old_client(
     new = bank_pki.issue_qwac(bank_pki.provider, label="new")
     renewed = Identity(new.certificate, new.key, chain=new.chain, server_anchors=[bank_pki.root.certificate])
     context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
-    with rogue_bank(context, http(200, connection="close"), then_close=True) as bank:
+    with rogue_bank(context, http(200), then_close=True) as bank:
         driver.run(
             identity,
             lambda client: client.get(bank.url),

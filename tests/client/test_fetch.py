@@ -63,10 +63,6 @@ def refusal(fetch, url: str, *, max_bytes: int = 1000, timeout: float = 20) -> T
     return refused.value
 
 
-def test_the_bytes_behind_an_address_are_given(serve):
-    assert local(serve([OK]), max_bytes=5, timeout=20) == b"hello"
-
-
 def test_a_body_is_posted_with_its_media_type(serve):
     received: list[bytes] = []
     url = serve([OK], received=received)
@@ -218,13 +214,6 @@ def test_the_address_that_was_judged_is_the_one_connected_to(serve):
     fetch = make_fetch(allow_private=True, resolve=resolve)
     assert fetch(f"http://crl.example.com:{port}/", max_bytes=5, timeout=20) == b"hello"
     assert asked == ["crl.example.com"]
-
-
-def test_a_host_that_is_not_found_is_a_failure():
-    def resolve(host: str, port: int) -> list[str]:
-        raise socket.gaierror("not known")
-
-    assert refusal(make_fetch(resolve=resolve), "http://crl.example.com/").code == "fetch.failed"
 
 
 def test_whatever_a_resolver_raises_is_told_at_once():

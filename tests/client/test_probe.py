@@ -317,6 +317,7 @@ def test_a_report_that_fails_later_is_an_error_after_its_rows(ask: Ask) -> None:
     assert (failed.value.code, len(rows)) == ("transport.failed", 1000)
 
 
+@pytest.mark.slow
 def test_a_report_of_100_000_rows_needs_no_memory(shop_url: str, tls: NoCertificate) -> None:
     tracemalloc.start()
     try:

@@ -38,12 +38,6 @@ def failure(driver: Any, identity: Identity, bank_pki_folder: Path) -> Any:
     return failed
 
 
-def test_a_good_answer_is_read(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
-    with rogue_bank(server_context(bank_pki_folder), as_json(200, STATUS)) as bank:
-        (result,) = driver.run(bank.url, identity, cancel)
-    assert result.transaction_status == "RCVD"
-
-
 def test_fields_that_are_not_known_are_kept(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(200, STATUS | {"fundsAvailable": True})) as bank:
         (result,) = driver.run(bank.url, identity, cancel)
@@ -67,14 +61,6 @@ def test_another_success_than_the_promised_one_is_refused(code: int, failure: An
 def test_an_answer_for_another_request_is_refused(echo: str, failure: Any) -> None:
     error = failure(as_json(200, STATUS, x_request_id=echo))
     assert (type(error), error.code) == (OutcomeUnknown, "answer.request-id")
-
-
-def test_an_echo_in_another_case_is_taken(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
-    def shouted(request: bytes) -> bytes:
-        return as_json(200, STATUS)(request.upper())
-
-    with rogue_bank(server_context(bank_pki_folder), shouted) as bank:
-        assert driver.run(bank.url, identity, cancel)
 
 
 @pytest.mark.parametrize(
@@ -180,20 +166,6 @@ def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, iden
     with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(TransportError) as caught:
         driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, cancel, timeout_s=0.3)
     assert caught.value.code == "transport.timeout"
-
-
-def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver: Any, identity: Identity) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(TransportError) as caught:
-        driver.run(f"https://localhost:{port}", identity, cancel)
-    assert caught.value.code == "transport.failed"
-
-
-def test_a_name_that_does_not_exist_is_a_failed_connection(driver: Any, identity: Identity) -> None:
-    with pytest.raises(TransportError) as caught:
-        driver.run("https://bank.invalid", identity, cancel)
-    assert caught.value.code == "transport.failed"
 
 
 def test_a_server_of_an_unknown_authority_is_not_called(

@@ -68,23 +68,6 @@ def test_a_payment_is_polled_until_it_is_settled(
     assert time.waits == [3.0] * 3
 
 
-def test_a_payment_that_is_declined_ends_the_waiting(
-    driver: Any, bank: SandboxServer, identity: Identity, payment: Any
-) -> None:
-    time = Time(decide(payment, "decline"))
-    assert wait(driver, bank.addresses.psd2_url, identity, payment.payment_id, time) == "RJCT"
-    assert len(time.waits) == 1
-
-
-def test_a_payment_that_is_final_is_not_waited_for(
-    driver: Any, bank: SandboxServer, identity: Identity, payment: Any
-) -> None:
-    decide(payment, "decline")()
-    time = Time()
-    assert wait(driver, bank.addresses.psd2_url, identity, payment.payment_id, time) == "RJCT"
-    assert time.waits == []
-
-
 def test_waiting_ends_after_its_time(driver: Any, bank: SandboxServer, identity: Identity, payment: Any) -> None:
     time = Time()
     with pytest.raises(TransportError) as caught:

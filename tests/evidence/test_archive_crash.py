@@ -12,8 +12,6 @@ import pytest
 from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, audit_archive, read_lines
 from tppkit.trust import PathVerifier
 
-STREAM = "5a" * 16
-
 # The writer of both tests: the same PKI as the fixture `pki`, one verified request, a record to append again and again.
 WRITER = """
 import resource, signal, sys

@@ -83,6 +83,7 @@ def test_reading_does_not_fill_the_memory(long_archive: Path) -> None:
     assert peak(lambda: sum(len(line) for _, line in read_lines(long_archive))) < 500_000
 
 
+@pytest.mark.slow
 def test_auditing_does_not_fill_the_memory(long_archive: Path, paths: PathVerifier) -> None:
     # The certificates are not at hand, so every record is indeterminate: what is measured is the reading.
     rows = audit_archive(long_archive, paths=paths)

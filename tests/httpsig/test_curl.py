@@ -88,22 +88,6 @@ def test_a_line_end_without_a_backslash_ends_the_command(end: str) -> None:
     assert parse_curl(f"\n curl {URL}{end.replace(chr(92), '')}").body == b""
 
 
-def test_data_joins_by_ampersands_and_json_does_not() -> None:
-    assert parse_curl(f"curl {URL} -d a=1 --data-binary b=2 --data-urlencode 'c=ä+'").body == b"a=1&b=2&c=%C3%A4%2B"
-    message = parse_curl(f"""curl {URL} --json '{{"a":' --json '1}}'""")
-    assert message.body == b'{"a":1}'
-    assert header(message, "content-type") == "application/json"
-
-
-def test_data_goes_into_the_query_with_get() -> None:
-    assert parse_curl(f"curl -G {URL} -d a=1 -d b=2").target == "/psd2/v1?x=%2F&a=1&b=2"
-
-
-def test_line_ends_in_literal_data_stay() -> None:
-    assert parse_curl(f"curl {URL} --data 'a\nb\r\nc'").body == b"a\nb\r\nc"
-    assert parse_curl(f"curl {URL} --data $'a\\r\\nb\\n'").body == b"a\r\nb\n"
-
-
 @pytest.mark.parametrize(
     ("option", "body"), [("-d", b'{ "a": 1}'), ("--data-binary", FILES["body.json"]), ("--json", FILES["body.json"])]
 )
@@ -118,19 +102,10 @@ def test_files_are_not_read_unless_allowed(options: str) -> None:
     assert code(f"curl {URL} {options}") == "curl.file"
 
 
-def test_raw_data_may_begin_with_an_at_sign() -> None:
-    assert parse_curl(f"curl {URL} --data-raw @a").body == b"@a"
-
-
 def test_a_header_without_value_removes_curls_own_and_a_semicolon_sends_an_empty_one() -> None:
     message = parse_curl(f"curl {URL} -H 'Accept:' -H 'X-Empty;'")
     assert message.values("accept") == ()
     assert message.values("x-empty") == ("",)
-
-
-def test_the_address_may_lack_its_scheme_and_have_a_fragment() -> None:
-    message = parse_curl("curl bank.example/a?b#c")
-    assert (header(message, "host"), message.target) == ("bank.example", "/a?b")
 
 
 def test_quotes_of_every_kind_are_read() -> None:
@@ -327,10 +302,6 @@ def test_a_length_that_is_not_the_body_s_is_read_only_as_found() -> None:
     assert parse_curl(command, as_found=True).body == b"abc"
 
 
-def test_an_ipv6_host_is_no_glob() -> None:
-    assert header(parse_curl("curl 'https://[::1]:8443/a'"), "host") == "[::1]:8443"
-
-
 CMD = (
     'curl ^"https://bank.example/a?b=1^&c=^%^2F^" ^\r\n  -X ^"PUT^" ^\r\n  -H ^"X-A: b ^\\^"c^\\^"^" ^\r\n'
     '  --data-raw ^"^{^\\^"a^\\^":^\\^"C:^\\^\\x^\\^",^\r\n\r\n^\\^"b^\\^":^\\^"50^% é^\\^"^}^"'
@@ -344,17 +315,11 @@ def test_the_form_of_browsers_for_windows_is_read() -> None:
     assert message.body == '{"a":"C:\\\\x",\n"b":"50% é"}'.encode()
 
 
-def test_the_older_form_for_windows_is_read() -> None:
-    command = 'curl "https://bank.example/a" ^\n  -H "X-A: b^c" ^\n  --data-binary "{\\"a\\":\\"C:\\\\\\"}"'
-    message = parse_curl(command)
-    assert (header(message, "x-a"), message.body) == ("b^c", b'{"a":"C:\\"}')
-
-
 @pytest.mark.parametrize(
     "command",
     [
-        "curl " + "a" * 400_000, "curl " + "'a'" * 200_000, "curl $'" + "\\x41" * 200_000 + "'", "curl http://" + "@" * 400_000,
-        "curl -" + "s" * 800_000 + f" {URL}", 'curl ^"' + 'a"b"' * 100_000 + '"', 'curl "http://h/" ^\n -d "' + '""a' * 800_000 + '"',
+        "curl " + "a" * 200_000, "curl " + "'a'" * 100_000, "curl $'" + "\\x41" * 50_000 + "'", "curl http://" + "@" * 200_000,
+        "curl -" + "s" * 200_000 + f" {URL}", 'curl ^"' + 'a"b"' * 50_000 + '"', 'curl "http://h/" ^\n -d "' + '""a' * 100_000 + '"',
     ],
     ids=["address", "quoted", "escaped", "at-signs", "letters", "cmd-address", "cmd-data"],
 )  # fmt: skip
@@ -362,7 +327,7 @@ def test_a_long_word_takes_time_by_its_length_and_not_by_the_square_of_it(comman
     started = time.process_time()
     with suppress(FormatError):
         parse_curl(command)
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 5
 
 
 def test_letters_behind_one_hyphen_are_options_each_and_never_one_of_two_hyphens() -> None:
@@ -387,10 +352,6 @@ def test_many_options_are_looked_at_once() -> None:
 def test_a_caret_at_a_line_s_end_between_single_quotes_is_the_body_s(body: str) -> None:
     assert parse_curl(f"curl --data-raw '{body}' {URL}").body == body.encode()
     assert parse_curl(f"curl {URL} \\\n --data-raw '{body}'").body == body.encode()
-
-
-def test_a_single_quote_between_double_quotes_is_a_letter_for_cmd() -> None:
-    assert parse_curl('curl "https://a/it\'s" ^\n -H "A: b" -d "it\'s"').body == b"it's"
 
 
 @pytest.mark.parametrize(

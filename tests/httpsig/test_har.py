@@ -58,10 +58,6 @@ def test_a_signature_in_authorization_counts_as_signed() -> None:
     assert parse_har(har(changed(headers=[bearer]), changed(headers=[row], method="PUT"))).method == "PUT"
 
 
-def test_an_entry_is_taken_by_its_number() -> None:
-    assert parse_har(har(SIGNED, changed(method="PUT", headers=[])), entry=2).method == "PUT"
-
-
 @pytest.mark.parametrize("entry", [0, 2, -1, 10**9])
 def test_an_entry_that_is_not_there_is_refused(entry: int) -> None:
     assert code(har(SIGNED), entry) == "har.entry"
@@ -166,11 +162,6 @@ def test_bytes_of_which_others_were_sent_are_refused() -> None:
     assert code(raw) == "har.body"
 
 
-def test_a_size_in_characters_is_passed_over_where_the_length_fits() -> None:
-    assert parse_har(sent("é", 1, "text/plain;charset=utf-8", "2")).body == "é".encode()
-    assert parse_har(sent("é", 1, "text/plain;charset=iso-8859-1", "1")).body == b"\xe9"
-
-
 def test_a_body_that_is_not_its_content_length_is_refused() -> None:
     rows = [*SIGNED["headers"], {"name": "Content-Length", "value": "3"}]
     assert code(har(changed(headers=rows))) == "message.length"
@@ -208,11 +199,6 @@ def test_a_body_that_is_not_in_the_file_is_refused(request_part: dict[str, Any],
 )  # fmt: skip
 def test_a_request_without_a_body_is_read_as_exporters_write_it(request_part: dict[str, Any]) -> None:
     assert parse_har(har(changed(**request_part))).body == b""
-
-
-def test_the_text_of_a_form_is_taken_beside_its_fields() -> None:
-    data = {"text": "a=1+2", "params": [{"name": "a", "value": "1 2"}], "encoding": ""}
-    assert parse_har(har(changed(postData=data))).body == b"a=1+2"
 
 
 def test_a_method_in_lower_case_is_kept_where_it_is_read_as_found() -> None:

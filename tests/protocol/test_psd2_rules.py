@@ -29,7 +29,6 @@ from tppkit.protocol.psd2.rules import (
 
 REQUEST_ID = "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"
 START = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-TICK = timedelta(microseconds=1)
 HOUR = timedelta(hours=1)
 CAP = Decimal("100000.00")
 

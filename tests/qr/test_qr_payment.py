@@ -52,12 +52,6 @@ def test_no_field_can_reach_into_the_next(payment, field, data):
     assert refused.value.code == "qr.colon"
 
 
-def test_each_field_is_told():
-    payment = parse_payment(f"TX:{IBAN}:Žalioji knyga:EUR:12.50:A1:Order 4711")
-    assert (payment.account, payment.name, payment.currency) == (IBAN, "Žalioji knyga", "EUR")
-    assert (payment.amount, payment.type, payment.message) == (Decimal("12.50"), "A1", "Order 4711")
-
-
 def test_the_decimals_of_the_amount_are_kept():
     assert [str(parse_amount(text)) for text in ("12", "12.5", "12.50", "0.05")] == ["12", "12.5", "12.50", "0.05"]
 
@@ -77,10 +71,6 @@ def assert_refused(text: str, code: str) -> FormatError:
         parse_payment(text)
     assert refused.value.code == code
     return refused.value
-
-
-def test_the_text_that_the_refused_ones_start_from_is_read():
-    assert parse_payment(text_with()) == PAYMENT
 
 
 @pytest.mark.parametrize("field", ["name", "type", "msg"])
@@ -159,10 +149,10 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("character", HIDDEN.values(), ids=HIDDEN.keys())
-@pytest.mark.parametrize("field", ["acc", "name", "ccc", "amt", "type", "msg"])
-def test_a_character_that_cannot_be_seen_is_refused(character, field):
-    error = assert_refused(text_with(**{field: f"a{character}b"}), "qr.character")
-    assert f"U+{ord(character):04X}" in error.message
+def test_a_character_that_cannot_be_seen_is_refused(character):
+    for field in ("acc", "name", "ccc", "amt", "type", "msg"):
+        error = assert_refused(text_with(**{field: f"a{character}b"}), "qr.character")
+        assert f"U+{ord(character):04X}" in error.message
 
 
 def test_a_field_may_be_as_long_as_the_code_allows():

@@ -9,7 +9,7 @@ from io import BytesIO
 import pytest
 import resvg_py
 import zxingcpp
-from drawing import CODES, IBAN, PAYMENT, decode, decode_file
+from drawing import CODES, PAYMENT, decode, decode_file
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -19,7 +19,6 @@ from tppkit.qr import Level, Login, make_picture
 from tppkit.qr.picture import encode_text
 
 ESCAPE = re.compile("\033\\[[0-9;]*m")
-INVERTED = {" ": "█", "█": " ", "▀": "▄", "▄": "▀"}
 
 
 def rows(text: str) -> list[list[bool]]:
@@ -125,10 +124,6 @@ def test_utf_8_is_named_where_there_is_more_than_ascii(name, begins):
     picture = Image.open(BytesIO(make_picture(CODES[name]).png()))
     raw = zxingcpp.read_barcodes(picture, text_mode=zxingcpp.TextMode.HexECI)[0].text
     assert bytes.fromhex(raw).decode().startswith(begins)
-
-
-def test_capitals_make_a_smaller_picture():
-    assert encode_text(f"TX:{IBAN}:SHOP:EUR:1::").version < encode_text(f"TX:{IBAN}:shop:EUR:1::").version
 
 
 def test_the_picture_of_a_code_says_what_it_says():

@@ -52,10 +52,6 @@ def anonymous(bank: SandboxServer, bank_pki_folder: Path) -> Iterator[RawProvide
         yield RawProvider(http)
 
 
-def test_no_client_certificate_is_refused(anonymous: RawProvider) -> None:
-    assert_refused(anonymous.request("GET", TARGET), 401, "CERTIFICATE_MISSING")
-
-
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_every_endpoint_asks_for_a_client_certificate(name: str, anonymous: RawProvider) -> None:
     row = ROWS[name]
@@ -136,10 +132,6 @@ def test_a_refusal_says_why_and_names_no_other_provider(
     assert "certificate.expired" in text
 
 
-def test_strict_mode_serves_a_good_certificate(strict_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
-    assert connect(strict_bank).initiate().status_code == 201
-
-
 def test_strict_mode_refuses_no_certificate_in_the_handshake(strict_bank: SandboxServer, bank_pki_folder: Path) -> None:
     context = ssl.create_default_context(cafile=bank_pki_folder / "root.pem")
     with (
@@ -147,13 +139,6 @@ def test_strict_mode_refuses_no_certificate_in_the_handshake(strict_bank: Sandbo
         pytest.raises(httpx.TransportError, match="CERTIFICATE_REQUIRED"),
     ):
         http.get(strict_bank.addresses.psd2_url + TARGET)
-
-
-def test_strict_mode_refuses_an_expired_certificate_in_the_handshake(
-    strict_bank: SandboxServer, connect: Callable[..., RawProvider], expired_qwac: Issued
-) -> None:
-    with pytest.raises(httpx.TransportError, match="CERTIFICATE_EXPIRED"):
-        connect(strict_bank, qwac=expired_qwac).request("GET", TARGET)
 
 
 def test_strict_mode_refuses_an_unknown_authority_in_the_handshake(

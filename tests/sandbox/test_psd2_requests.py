@@ -162,12 +162,6 @@ def test_another_method_than_the_rows_is_refused(method: str, name: str, tpp: Ra
     assert_refused(tpp.request(method, target), 405, "SERVICE_INVALID")
 
 
-@pytest.mark.parametrize("name", sorted(ROWS))
-def test_head_is_refused(name: str, tpp: RawProvider) -> None:
-    response = tpp.request("HEAD", ROWS[name].target(**PLACE))
-    assert (response.status_code, response.content) == (405, b"")
-
-
 def test_a_method_that_is_refused_names_those_that_are_taken(tpp: RawProvider) -> None:
     assert set(tpp.request("PUT", f"{PAYMENTS}/any").headers["allow"].split(", ")) == {"GET", "DELETE"}
     assert tpp.request("HEAD", f"{PAYMENTS}/any/status").headers["allow"] == "GET"
@@ -231,9 +225,3 @@ def test_a_target_that_only_reads_like_an_endpoint_is_none_however_it_is_sealed(
     message = tpp.message()
     sealed = tpp.sealed(altered(message, target=message.target.replace(part, instead)))
     assert_refused(tpp.send(sealed), 404, "RESOURCE_UNKNOWN")
-
-
-def test_an_encoded_letter_in_a_parameter_is_judged_as_it_was_signed(tpp: RawProvider) -> None:
-    sealed = tpp.sealed(tpp.message())
-    moved = altered(sealed, target=sealed.target.replace("sepa", "sep%61"))
-    assert_refused(tpp.send(moved), 401, "SIGNATURE_INVALID")

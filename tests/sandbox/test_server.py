@@ -32,15 +32,6 @@ def test_a_port_that_is_in_use_is_refused(offset: int, tmp_path: Path, bank_pki_
     assert caught.value.code == "port.unavailable"
 
 
-def test_a_second_sandbox_on_the_same_port_is_refused(
-    fresh_bank: SandboxServer, tmp_path: Path, bank_pki_folder: Path
-) -> None:
-    port = int(fresh_bank.addresses.psd2_url.rpartition(":")[2])
-    with pytest.raises(ConfigurationError) as caught:
-        SandboxServer(SandboxSettings(tmp_path / "second", pki=bank_pki_folder, port=port))
-    assert caught.value.code == "port.unavailable"
-
-
 def test_a_port_is_taken_before_the_server_answers(tmp_path: Path, bank_pki_folder: Path) -> None:
     first = SandboxServer(SandboxSettings(tmp_path / "first", pki=bank_pki_folder))
     port = int(first.addresses.psd2_url.rpartition(":")[2])
@@ -120,12 +111,6 @@ def test_without_a_pki_one_is_made_and_kept(tmp_path: Path) -> None:
         assert (Path(server.addresses.pki) / "server.key").read_bytes() == key
 
 
-def test_every_host_answers_when_the_body_starts(bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
-    assert connect(bank).request("GET", "/").status_code == 404
-    assert httpx.get(bank.addresses.approval_url, trust_env=False).status_code == 404
-    assert httpx.get(bank.addresses.control_url + "/clock", trust_env=False).status_code == 200
-
-
 def test_no_host_says_what_serves_it(bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     answers = [connect(bank).request("GET", "/"), httpx.get(bank.addresses.approval_url, trust_env=False)]
     assert not [answer for answer in answers if "server" in answer.headers]
@@ -150,13 +135,6 @@ def test_the_ready_file_says_where_everything_is_and_is_for_its_owner(bank: Sand
     assert set(ready) == names
     assert path.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["ready.json"]
-
-
-def test_an_older_ready_file_is_replaced(bank: SandboxServer, tmp_path: Path) -> None:
-    path = tmp_path / "ready.json"
-    path.write_text("old")
-    bank.addresses.write(path)
-    assert json.loads(path.read_bytes())["pki"] == bank.addresses.pki
 
 
 @pytest.mark.parametrize("name", ["nowhere/ready.json", "."])

@@ -32,7 +32,6 @@ from tppkit.seals import (
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier
 
-CERTIFICATE = "TPP-Signature-Certificate"
 OWN = replace(
     PSD2_V1,
     name="own",

@@ -101,13 +101,6 @@ def test_a_chain_is_the_leaf_with_its_authority_behind_it(pki, folder, label):
     assert len(chain) == 2
 
 
-def test_the_manifest_names_the_provider(pki, folder):
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert set(manifest) == {"organization_identifier", "roles", "files"}
-    assert manifest["organization_identifier"] == "PSDLT-BL-LB000000"
-    assert manifest["roles"] == ["PSP_PI", "PSP_AI"]
-
-
 def test_the_manifest_names_every_certificate_as_it_is(folder):
     files = json.loads((folder / "manifest.json").read_text())["files"]
     files, others = files[: len(LABELS)], files[len(LABELS) :]
@@ -139,10 +132,6 @@ def test_the_manifest_names_every_other_file_as_it_is(pki, folder):
     assert all(f"<dateTime>{end}</dateTime>" in (folder / "trusted-lists" / name).read_text() for name in LIST_FILES)
 
 
-def test_the_manifest_that_was_written_is_returned(pki, tmp_path):
-    assert write_pki(pki, tmp_path / "pki") == json.loads((tmp_path / "pki" / "manifest.json").read_text())
-
-
 def test_further_certificates_are_written_alike(pki, tmp_path):
     third = pki.issue_qseal(pki.provider, label="third-qseal")
     manifest = write_pki(pki, tmp_path / "pki", further=(third,))
@@ -150,16 +139,6 @@ def test_further_certificates_are_written_alike(pki, tmp_path):
     assert entry["sha256"] == third.certificate.sha256
     for name in ("third-qseal.pem", "third-qseal.key", "third-qseal-chain.pem", "third-qseal.p12"):
         assert (tmp_path / "pki" / name).is_file()
-
-
-def test_the_same_seed_gives_the_same_files(pki, folder, tmp_path):
-    write_pki(pki, tmp_path / "again")
-    assert everything(tmp_path / "again") == everything(folder)
-
-
-def test_an_empty_folder_is_filled(pki, tmp_path):
-    write_pki(pki, tmp_path)
-    assert (tmp_path / "manifest.json").is_file()
 
 
 @pytest.mark.parametrize("target", ["a file", "a full folder", "a pki"])

@@ -84,15 +84,6 @@ def test_what_is_revoked_stands_in_the_list_of_its_authority(folder, pki, reason
     assert revoked.revocations["issuing-ca-qwac"][0].reason == reason
 
 
-def test_each_list_has_a_higher_number(folder, pki):
-    numbers = []
-    for issued in (pki.qwac, pki.other_qwac, pki.qwac_ca):
-        open_pki(folder).revoke(issued.certificate, at=pki.not_before)
-        crl = x509.load_der_x509_crl((folder / "root.crl").read_bytes())
-        numbers.append(crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number)
-    assert numbers == [2, 3, 4]
-
-
 @pytest.mark.parametrize(
     ("what", "reason", "code"),
     [
@@ -135,13 +126,6 @@ def test_a_hold_is_lifted_and_gone_from_list_and_answers(folder, pki):
     assert ocsp_status(open_pki(folder).pki, at + DAY) is ocsp.OCSPCertStatus.GOOD
     number = crl_of(folder).extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
     assert (number, crl_of(folder).last_update_utc) == (3, at + DAY)  # neither ever goes back
-
-
-def test_what_was_lifted_can_be_revoked_again(folder, pki):
-    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before, reason="certificateHold")
-    open_pki(folder).lift(pki.qwac.certificate, now=pki.not_before + DAY)
-    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + 2 * DAY, reason="superseded")
-    assert entry_of(folder, pki.qwac).revocation_date_utc == pki.not_before + 2 * DAY
 
 
 @pytest.mark.parametrize("reason", FINAL)

@@ -73,13 +73,6 @@ def test_a_sealed_request_reaches_its_handler_with_what_was_proven(
     assert (caller.qwac_chain[0], caller.peer.source, caller.repeated) == (pki.qwac.certificate, "asgi-tls", False)
 
 
-def test_the_servers_own_scope_is_left_alone(door: Door, good: Message, pki: Pki) -> None:
-    scope = scope_of(good, pki.qwac)
-    before = dict(scope)
-    call(door(), scope, [good.body])
-    assert scope == before
-
-
 @given(cuts=st.lists(st.integers(0, len(BODY)), max_size=6))
 def test_a_body_in_any_pieces_is_the_same_body(cuts: list[int], pki: Pki, seal: Seal, paths: PathVerifier) -> None:
     app, good = Recorder(), sealed(seal)
@@ -122,11 +115,6 @@ def test_another_target_is_refused_without_reading_the_body(
 ) -> None:
     told = call(door(), scope_of(good._replace(target=target), pki.qwac), [good.body])
     assert (told.status, told.code, told.reads, app.scopes) == (401, "SIGNATURE_INVALID", 0, [])
-
-
-def test_another_method_is_refused(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
-    told = call(door(), scope_of(good._replace(method="PUT"), pki.qwac), [good.body])
-    assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
 
 
 @pytest.mark.parametrize("raw_path", [None, b""])
@@ -172,26 +160,20 @@ def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, app: Re
     assert (told.status, told.code, told.reads, app.scopes) == (413, "FORMAT_ERROR", 2, [])
 
 
+@pytest.mark.parametrize("length", ["-1", "+5", "1e3", "0x10", "", "²"])
+def test_a_length_that_is_no_number_is_refused(length: str, door: Door, good: Message, pki: Pki) -> None:
+    assert call(door(), scope_of(good.with_headers(("Content-Length", length)), pki.qwac), [good.body]).status == 400
+
+
 def test_a_body_announced_over_the_limit_is_not_read_at_all(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
     large = sealed(seal, body=b"x" * 1000).with_headers(("Content-Length", "1000"))
     told = call(door(max_body_bytes=999), scope_of(large, pki.qwac), [large.body])
     assert (told.status, told.reads, app.scopes) == (413, 0, [])
 
 
-@pytest.mark.parametrize("length", ["-1", "+5", "1e3", "0x10", "", "²"])
-def test_a_length_that_is_no_number_is_refused(length: str, door: Door, good: Message, pki: Pki) -> None:
-    assert call(door(), scope_of(good.with_headers(("Content-Length", length)), pki.qwac), [good.body]).status == 400
-
-
 def test_a_length_of_more_digits_than_python_reads_is_too_long(door: Door, good: Message, pki: Pki) -> None:
     message = good.with_headers(("Content-Length", "9" * 5000))
     assert call(door(), scope_of(message, pki.qwac), [good.body]).status == 413
-
-
-def test_a_body_of_exactly_the_limit_is_taken(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
-    message = sealed(seal, body=b"x" * 600).with_headers(("Content-Length", "600"))
-    assert call(door(max_body_bytes=600), scope_of(message, pki.qwac), [message.body]).status == 201
-    assert app.bodies == [b"x" * 600]
 
 
 def test_empty_pieces_of_a_body_are_not_held(paths: PathVerifier, policy: SealPolicy, good: Message, pki: Pki) -> None:
@@ -204,15 +186,6 @@ def test_empty_pieces_of_a_body_are_not_held(paths: PathVerifier, policy: SealPo
     tracemalloc.stop()
     pending.update(BODY)
     assert (pending.finish()[1], held < 100_000) == (BODY, True)
-
-
-@pytest.mark.parametrize("before", [0, 1])
-def test_a_client_that_stops_sending_gets_no_handler(
-    before: int, door: Door, app: Recorder, good: Message, pki: Pki
-) -> None:
-    told = call(door(), scope_of(good, pki.qwac), [*[BODY[:5]] * before, None])
-    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
-    assert "transport.disconnected" in told.text
 
 
 @pytest.mark.parametrize("chunk", [b"other", None])
@@ -263,11 +236,6 @@ def test_a_request_without_an_id_is_refused_though_it_needs_no_seal(door: Door, 
     assert "request-id.missing" in told.text
 
 
-def test_of_two_ids_none_is_echoed(door: Door, good: Message, pki: Pki) -> None:
-    told = call(door(), scope_of(good.with_headers(("X-Request-ID", REQUEST_ID)), pki.qwac), [good.body])
-    assert (told.status, "x-request-id" in told.headers) == (400, False)
-
-
 def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: Door, app: Recorder, pki: Pki) -> None:
     reader = pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac")
     gate = door(interface=PSD2)
@@ -304,13 +272,6 @@ def test_a_wrong_method_is_told_the_right_ones(door: Door, pki: Pki) -> None:
     patch = request(method="PATCH", target="/psd2/v1/payments/sepa-credit-transfers")
     told = call(door(interface=PSD2), scope_of(patch, pki.qwac), [BODY])
     assert (told.status, told.code, told.headers["allow"]) == (405, "SERVICE_INVALID", "POST")
-
-
-def test_an_unsealed_body_has_the_same_limit(door: Door, app: Recorder, pki: Pki) -> None:
-    gate = door(interface=PSD2, max_body_bytes=10)
-    assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 6, b"x" * 6]).status == 413
-    assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 5, b"x" * 5]).status == 201
-    assert app.bodies == [b"x" * 10]
 
 
 def test_nobody_but_the_middleware_can_say_that_a_request_is_verified(pki: Pki, good: Message) -> None:
@@ -451,3 +412,10 @@ def test_another_dialect_is_verified_and_its_own_id_asked_for(
     gate = door(seals=SealPolicy(paths, profile=profile))
     assert call(gate, scope_of(message, pki.qwac), [BODY]).status == 201
     assert not verified_request(app.scopes[0]).covers_target
+
+
+def test_an_unsealed_body_has_the_same_limit(door: Door, app: Recorder, pki: Pki) -> None:
+    gate = door(interface=PSD2, max_body_bytes=10)
+    assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 6, b"x" * 6]).status == 413
+    assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 5, b"x" * 5]).status == 201
+    assert app.bodies == [b"x" * 10]

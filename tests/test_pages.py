@@ -1,0 +1,113 @@
+"""Every code block of the pages in docs/ runs, in order and in this interpreter, and prints what the page shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PAGES = Path(__file__).parents[1] / "docs"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+Run = Callable[..., str]
+
+# The pages whose blocks are Python alone: (page, the heading behind which they begin, what they print where the page has no block of it)
+PRINTED = [
+    ("certificates", "", "PSDLT-BL-LB000000 ('PSP_PI', 'PSP_AI')\n"),
+    ("seals", "", "PSDLT-BL-LB000000 digest x-request-id psu-id\n"),
+    (
+        "signature-formats", "",
+        '"@method" "@target-uri" "content-digest"\n(request-target) digest\nPSDLT-BL-LB000000 (request-target) digest x-request-id\n',
+    ),
+    ("inbox", "", "applied\nrepeated\nstale\nstored\nr-3 applied\napplied\ncallback.time-unknown\n"),
+    ("evidence", "\n## Outbox\n", None),
+    ("web", "", None),
+]  # fmt: skip
+
+
+def blocks(page: str, kind: str, *, behind: str = "") -> list[str]:
+    text = (PAGES / f"{page}.md").read_text("utf-8").partition(behind or "\n")[2]
+    return [block for found, block in BLOCK.findall(text) if found == kind]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run blocks of Python as one module, and return what they print."""
+
+    def run(*texts: str) -> str:
+        module = ModuleType("page")
+        monkeypatch.setitem(sys.modules, "page", module)  # where classes look for the names in their annotations
+        assert texts
+        exec(compile("\n".join(texts), "page", "exec", dont_inherit=True), vars(module))
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        return printed.out
+
+    return run
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Run a block of shell lines in the folder of the test, where its Python runs too."""
+    monkeypatch.chdir(tmp_path)
+
+    def shell(text: str) -> str:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "PYTHONWARNINGS": "error"}
+        done = subprocess.run(
+            ["sh", "-ec", text], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return shell
+
+
+@pytest.mark.parametrize(("page", "behind", "printed"), PRINTED, ids=[page for page, *_ in PRINTED])
+def test_the_python_of_a_page_prints_what_the_page_says(
+    page: str, behind: str, printed: str | None, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    (tmp_path / "testcerts").symlink_to(PAGES.parent / "testcerts")
+    monkeypatch.chdir(tmp_path)
+    shown = run(*blocks(page, "python", behind=behind))
+    assert shown == ("".join(blocks(page, "text", behind=behind)) if printed is None else printed)
+    refusals = ["digest.mismatch", "certificate.missing"] if page == "web" else []
+    assert [message.rpartition("[")[2].rstrip("]") for message in caplog.messages] == refusals
+
+
+def test_the_blocks_about_qr_codes_run(run: Run, shell: Callable[[str], str], tmp_path: Path) -> None:
+    text = "TX:LT121000011101001000:Bookshop:EUR:12.50::Order 4711"
+    assert run(*blocks("qr", "python")).splitlines() == [
+        text,
+        "https://legacy.example/scan?TX%3ALT121000011101001000%3ABookshop%3AEUR%3A12.50%3A%3AOrder%204711",
+        "True",
+        "True",
+        f"('{text}',)",
+    ]
+    assert "LOGIN:shop.example/login/7c1f" in shell("\n".join(blocks("qr", "sh"))).splitlines()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["login.png", "login.svg"]
+
+
+def test_the_blocks_about_callbacks_run(run: Run, shell: Callable[[str], str]) -> None:
+    first, last = blocks("callbacks", "sh")
+    shell(first)
+    printed = run(*blocks("callbacks", "python")).splitlines()
+    assert printed[0] == "live-2026 https://tpp.example/cb/ 2030-01-01 12:00:00+00:00"
+    assert printed[1:3] == ["granted until 2030-01-01 12:00:00+00:00", "evidence of r-1 applied"]
+    assert printed[3:9] == ["200", "evidence of r-1 repeated", "200", "400", "403", "404"]
+    assert [line.partition(" ")[0] for line in printed[9:]] == ["callback.signature", "callback-cause.body-changed"]
+    told = shell(last)
+    assert told.startswith("holds")
+    assert "callback-cause.url-slash" in told
+
+
+def test_the_blocks_about_diagnoses_run(run: Run, shell: Callable[[str], str]) -> None:
+    assert blocks("diagnose", "text")[-1] in shell("\n".join(blocks("diagnose", "sh")))
+    assert run(*blocks("diagnose", "python")) == "explained ['target-base-path-stripped']\n"
