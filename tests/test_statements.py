@@ -89,8 +89,8 @@ ADD = Statement(
 def test_a_statement_runs_with_its_constants_and_the_values_given() -> None:
     with create_engine("sqlite://").begin() as db:
         TABLE.metadata.create_all(db)
-        assert ADD.run(db, {"key": "a", "note": "b"}).scalar_one() == "a"
-        assert ADD.run(db, {"key": "a", "note": "c"}).first() is None
+        assert ADD.run(db, {"key": "a", "note": "b"}) == ("a",)
+        assert ADD.run(db, {"key": "a", "note": "c"}) is None
         FORGET.run(db, {"of_key": "a"})
         assert db.execute(READ).one() == ("a", None)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, CursorResult, Dialect, Select
+from sqlalchemy import Connection, Dialect, Select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
 
 Compilable = UpdateBase | Select[Any]
@@ -16,11 +17,18 @@ class _Compiled(NamedTuple):
     names: tuple[str, ...] | None  # of the parameters in their order; None if the driver takes them by name
     constants: Mapping[str, Any]
 
+    def parameters(self, values: Mapping[str, Any]) -> Any:
+        """The values as the driver takes them."""
+        if self.constants:
+            values = {**self.constants, **values}
+        return values if self.names is None else [values[name] for name in self.names]
+
 
 class Statement:
-    """A statement whose text is compiled once for each dialect: SQLAlchemy's own preparation takes longer than SQLite does.
+    """A statement whose text is compiled once for each dialect, and which the driver's cursor executes.
 
-    Values go to the driver, and columns come from it, as they are, so the types are int, str, bytes, bool and None.
+    SQLAlchemy's own preparation and its results take longer than SQLite does. Values go to the driver, and columns come from it, as
+    they are, so the types are int, str, bytes, bool and None. SQLAlchemy's events and its log leave these statements out.
 
     Args:
         statement: for all dialects, or one for each name of a dialect.
@@ -34,8 +42,8 @@ class Statement:
         self._statement = statement
         self._compiled: dict[tuple[str, str], _Compiled] = {}
 
-    def run(self, db: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
-        """Execute the statement.
+    def run(self, db: Connection, values: Mapping[str, Any]) -> Any:
+        """Execute the statement, and return its first row; None if it has none.
 
         Args:
             db: the connection.
@@ -44,12 +52,37 @@ class Statement:
         Raises:
             SQLAlchemyError: the database fails.
         """
+        return self._execute(db, values)
+
+    def run_many(self, db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Execute the statement for each of the rows, at least one.
+
+        Raises:
+            SQLAlchemyError: the database fails.
+        """
+        self._execute(db, *rows, many=True)
+
+    def _execute(self, db: Connection, *rows: Mapping[str, Any], many: bool = False) -> Any:
+        dialect = db.dialect
         if db.get_execution_options().get("schema_translate_map"):
-            return db.execute(self._of(db.dialect), values)
-        key = db.dialect.name, db.dialect.paramstyle
-        text, names, constants = self._compiled.get(key) or self._compile(db.dialect)
-        merged = {**constants, **values}
-        return db.exec_driver_sql(text, merged if names is None else tuple([merged[name] for name in names]))
+            result = db.execute(self._of(dialect), rows if many else rows[0])
+            return result.first() if result.returns_rows else None
+        compiled = self._compiled.get((dialect.name, dialect.paramstyle)) or self._compile(dialect)
+        if not db.in_transaction():
+            db.begin()  # as SQLAlchemy does before its own statements
+        cursor = db.connection.cursor()
+        try:
+            if many:
+                cursor.executemany(compiled.text, [compiled.parameters(values) for values in rows])
+                return None
+            cursor.execute(compiled.text, compiled.parameters(rows[0]))
+            return cursor.fetchone() if cursor.description else None
+        except dialect.loaded_dbapi.Error as e:
+            raise DBAPIError.instance(
+                compiled.text, None, e, dialect.loaded_dbapi.Error, hide_parameters=True, dialect=dialect
+            ) from e
+        finally:
+            cursor.close()
 
     def _compile(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self._of(dialect).compile(dialect=dialect)

@@ -101,7 +101,8 @@ class Outbox:
         rows = table.c
         self._insert = Statement(insert(table).values(id=bindparam("new_id"), record=bindparam("unplaced")).inline())
         self._oldest = select(rows.number, rows.id, rows.record).order_by(rows.number).limit(bindparam("most"))
-        self._delete = delete(table).where(rows.number == bindparam("of_number"), rows.id == bindparam("of_id"))
+        mine = (rows.number == bindparam("of_number"), rows.id == bindparam("of_id"))
+        self._delete = Statement(delete(table).where(*mine))
 
     def add(self, db: Connection, record: EvidenceRecord, *certificates: EidasCertificate) -> None:
         """Keep a record in the caller's transaction. The certificates it names are written to the archive's folder at once.
@@ -162,7 +163,7 @@ class Outbox:
             SQLAlchemyError: the database fails.
         """
         if batch:
-            db.execute(self._delete, [{"of_number": number, "of_id": row_id} for number, row_id, _ in batch.rows])
+            self._delete.run_many(db, [{"of_number": number, "of_id": row_id} for number, row_id, _ in batch.rows])
 
     def drain(self, engine: Engine) -> int:
         """Move all committed records to the archive. Call it at start, and again and again from one thread.

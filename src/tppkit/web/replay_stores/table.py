@@ -126,7 +126,7 @@ class RequestTable:
         """
         values = {"of_key": key, "of_digest": digest, **bounds._asdict()}
         for _ in range(_ATTEMPTS):
-            if row := self._first.run(db, values).first():
+            if row := self._first.run(db, values):
                 return Claim(Verdict.FIRST, attempt=row[0])
             if row := db.execute(self._again, values).first():
                 return Claim(Verdict.AGAIN, attempt=row[0])
