@@ -339,7 +339,8 @@ def _malformed(name: str) -> FormatError:
 # column: (Python type on the line, None allowed, how it is read, or None for as it is)
 _FORMS: Mapping[str, tuple[type, bool, Callable[[str, Any], Any] | None]] = MappingProxyType({
     "v": (int, False, _read_number), "kind": (int, False, _read_number), "stream_id": (str, False, _HEX_32),
-    "seq": (int, False, _read_number), "previous": (str, False, _HEX_64), "received_at": (str, False, _read_time), "clock_source": (str, False, None),
+    "seq": (int, False, _read_number), "previous": (str, False, _HEX_64), "received_at": (str, False, _read_time),
+    "clock_source": (str, False, None),
     "session_id": (str, True, None), "x_request_id": (str, False, None), "payment_ref": (str, True, None),
     "method": (str, False, None), "target": (str, False, None), "header_block": (str, False, _read_bytes),
     "signature_raw": (str, False, _read_bytes), "signing_input_sha256": (str, False, _HEX_64), "body": (str, True, _read_bytes),
