@@ -12,6 +12,7 @@ the server groups the commits.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ from time import monotonic
 from typing import Any, ParamSpec, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, MetaData, Select, create_engine, event, make_url, select
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import make_private
@@ -40,6 +41,7 @@ MAX_STREAMS = 8  # with the threads' and the writer's, fewer than the engine's p
 _SHORT_S = 0.001
 _WRITES = "tppkit_writes"
 _END = object()
+_FAILURES = (SQLAlchemyError, sqlite3.Error)  # the second of BEGIN, which goes to the driver
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -157,7 +159,7 @@ class Database:
         try:
             with self._engine.connect() as connection:
                 yield from job(connection.execution_options(stream_results=True))
-        except SQLAlchemyError as e:
+        except _FAILURES as e:
             raise _unavailable(e) from e
 
     def run_at_start(self, job: Callable[[Connection], T]) -> T:
@@ -183,7 +185,7 @@ class Database:
         try:
             with self._engine.begin() as connection:
                 return job(connection)
-        except SQLAlchemyError as e:
+        except _FAILURES as e:
             raise _unavailable(e) from e
 
     async def _write_alone(self, job: Callable[[Connection], T], then: Callable[[T], object] | None) -> T:
@@ -233,15 +235,16 @@ class Database:
         """Begin a transaction at once, or in a thread while another program has the lock."""
         if self._writing is None:
             self._writing = await self._in_thread(_open_writing, self._engine)
-        _set_busy_timeout(self._writing, 0.0)
+        writing = self._writing
         try:
-            self._writing.begin()
-        except OperationalError:
-            _set_busy_timeout(self._writing, BUSY_TIMEOUT_S)
-            await self._in_thread(self._writing.begin)
-        else:
-            _set_busy_timeout(self._writing, BUSY_TIMEOUT_S)
-        return self._writing
+            writing.begin()
+        except _FAILURES:
+            _set_busy_timeout(writing, BUSY_TIMEOUT_S)
+            try:
+                await self._in_thread(writing.begin)
+            finally:
+                _set_busy_timeout(writing, 0.0)
+        return writing
 
     def _commit(self, connection: Connection) -> None:
         began = monotonic()
@@ -251,8 +254,9 @@ class Database:
     def _close_writing(self) -> None:
         """Close the connection, which rolls back what is not committed."""
         connection, self._writing = self._writing, None
-        with suppress(SQLAlchemyError):
+        with suppress(*_FAILURES):
             if connection is not None:
+                _set_busy_timeout(connection, BUSY_TIMEOUT_S)  # the pool gives it to readers
                 connection.close()
 
 
@@ -305,7 +309,9 @@ def _require_file(url: str) -> None:
 
 
 def _open_writing(engine: Engine) -> Connection:
-    return engine.connect().execution_options(**{_WRITES: True})
+    connection = engine.connect().execution_options(**{_WRITES: True})
+    _set_busy_timeout(connection, 0.0)  # only BEGIN has to wait
+    return connection
 
 
 def _set_busy_timeout(connection: Connection, timeout_s: float) -> None:
@@ -332,4 +338,5 @@ def _prepare_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get(_WRITES, False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        raw: Any = connection.connection.dbapi_connection
+        raw.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
