@@ -175,15 +175,28 @@ class EvidenceRecord:
         Raises:
             FormatError: the record is not one that could be placed and read again; `json.too-large` if it is too long for a line.
         """
+        return self.unplaced()[0]
+
+    def unplaced(self, **extra: str) -> tuple[bytes, EvidenceRecord]:
+        """What `to_unplaced` writes, and what `from_unplaced` reads from it, without the reading.
+
+        Args:
+            extra: as of `from_unplaced`.
+
+        Raises:
+            FormatError: as `to_unplaced`.
+        """
         try:
             values = {**self._values(), **_UNPLACED}
-            _read_columns(values)
+            columns = _read_columns(values)
             raw = _to_json({name: value for name, value in values.items() if name not in _UNPLACED})
             if self.extra or len(raw) > _MAX_UNPLACED_BYTES:
                 parse_json(raw, what="the record", max_bytes=_MAX_UNPLACED_BYTES)
         except (AttributeError, TypeError, ValueError, RecursionError) as e:
             raise FormatError("record.malformed", "the record holds what cannot be written") from e
-        return raw
+        if self.extra:  # lists and numbers of their own types are read as JSON has them
+            return raw, EvidenceRecord.from_unplaced(raw, **extra)
+        return raw, EvidenceRecord(**{**columns, "extra": MappingProxyType(extra)})
 
     def _values(self) -> dict[str, Any]:
         values = dict(zip(_FORMS, _COLUMNS(self), strict=True))
