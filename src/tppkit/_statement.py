@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Dialect, Select
+from sqlalchemy import Connection, CursorResult, Dialect, Select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
 
@@ -21,14 +21,13 @@ class _Compiled(NamedTuple):
         """The values as the driver takes them."""
         if self.constants:
             values = {**self.constants, **values}
-        return values if self.names is None else [values[name] for name in self.names]
+        return values if self.names is None else tuple([values[name] for name in self.names])
 
 
 class Statement:
-    """A statement whose text is compiled once for each dialect, and which the driver's cursor executes.
+    """A statement whose text is compiled once for each dialect: SQLAlchemy's own preparation takes longer than SQLite does.
 
-    SQLAlchemy's own preparation and its results take longer than SQLite does. Values go to the driver, and columns come from it, as
-    they are, so the types are int, str, bytes, bool and None. SQLAlchemy's events and its log leave these statements out.
+    Values go to the driver, and columns come from it, as they are, so the types are int, str, bytes, bool and None.
 
     Args:
         statement: for all dialects, or one for each name of a dialect.
@@ -42,8 +41,25 @@ class Statement:
         self._statement = statement
         self._compiled: dict[tuple[str, str], _Compiled] = {}
 
-    def run(self, db: Connection, values: Mapping[str, Any]) -> Any:
-        """Execute the statement, and return its first row; None if it has none.
+    def run(self, db: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
+        """Execute the statement.
+
+        Args:
+            db: the connection.
+            values: one for each parameter.
+
+        Raises:
+            SQLAlchemyError: the database fails.
+        """
+        if db.get_execution_options().get("schema_translate_map"):
+            return db.execute(self._of(db.dialect), values)
+        compiled = self._compiled_for(db.dialect)
+        return db.exec_driver_sql(compiled.text, compiled.parameters(values))
+
+    def first(self, db: Connection, values: Mapping[str, Any]) -> Any:
+        """Execute the statement with the driver's cursor, and return its first row; None if it has none.
+
+        SQLAlchemy's execution and its result take longer than SQLite does; its events and its log leave these statements out.
 
         Args:
             db: the connection.
@@ -55,7 +71,7 @@ class Statement:
         return self._execute(db, values)
 
     def run_many(self, db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute the statement for each of the rows, at least one.
+        """Execute the statement with the driver's cursor for each of the rows, at least one.
 
         Raises:
             SQLAlchemyError: the database fails.
@@ -67,7 +83,7 @@ class Statement:
         if db.get_execution_options().get("schema_translate_map"):
             result = db.execute(self._of(dialect), rows if many else rows[0])
             return result.first() if result.returns_rows else None
-        compiled = self._compiled.get((dialect.name, dialect.paramstyle)) or self._compile(dialect)
+        compiled = self._compiled_for(dialect)
         if not db.in_transaction():
             db.begin()  # as SQLAlchemy does before its own statements
         cursor = db.connection.cursor()
@@ -83,6 +99,9 @@ class Statement:
             ) from e
         finally:
             cursor.close()
+
+    def _compiled_for(self, dialect: Dialect) -> _Compiled:
+        return self._compiled.get((dialect.name, dialect.paramstyle)) or self._compile(dialect)
 
     def _compile(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self._of(dialect).compile(dialect=dialect)
