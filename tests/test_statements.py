@@ -89,15 +89,15 @@ ADD = Statement(
 def test_a_statement_runs_with_its_constants_and_the_values_given() -> None:
     with create_engine("sqlite://").begin() as db:
         TABLE.metadata.create_all(db)
-        assert ADD.run(db, {"key": "a", "note": "b"}).scalar_one() == "a"
-        assert ADD.run(db, {"key": "a", "note": "c"}).first() is None
-        FORGET.run(db, {"of_key": "a"})
+        assert ADD.first(db, {"key": "a", "note": "b"}) == ("a",)
+        assert ADD.first(db, {"key": "a", "note": "c"}) is None
+        FORGET.first(db, {"of_key": "a"})
         assert db.execute(READ).one() == ("a", None)
 
 
 def test_a_value_that_is_not_given_is_no_null() -> None:
     with create_engine("sqlite://").begin() as db, pytest.raises(KeyError):
-        ADD.run(db, {"key": "a"})
+        ADD.first(db, {"key": "a"})
 
 
 def test_a_translated_schema_is_used() -> None:
@@ -105,5 +105,5 @@ def test_a_translated_schema_is_used() -> None:
     with engine.begin() as db:
         db.exec_driver_sql("ATTACH ':memory:' AS bank")
         TABLE.metadata.create_all(db)
-        ADD.run(db, {"key": "a", "note": "b"})
+        ADD.first(db, {"key": "a", "note": "b"})
         assert db.exec_driver_sql("SELECT key FROM bank.things").scalar_one() == "a"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, CursorResult, Dialect, Select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
 
 Compilable = UpdateBase | Select[Any]
@@ -15,6 +16,12 @@ class _Compiled(NamedTuple):
     text: str
     names: tuple[str, ...] | None  # of the parameters in their order; None if the driver takes them by name
     constants: Mapping[str, Any]
+
+    def parameters(self, values: Mapping[str, Any]) -> Any:
+        """The values as the driver takes them."""
+        if self.constants:
+            values = {**self.constants, **values}
+        return values if self.names is None else tuple([values[name] for name in self.names])
 
 
 class Statement:
@@ -46,10 +53,55 @@ class Statement:
         """
         if db.get_execution_options().get("schema_translate_map"):
             return db.execute(self._of(db.dialect), values)
-        key = db.dialect.name, db.dialect.paramstyle
-        text, names, constants = self._compiled.get(key) or self._compile(db.dialect)
-        merged = {**constants, **values}
-        return db.exec_driver_sql(text, merged if names is None else tuple([merged[name] for name in names]))
+        compiled = self._compiled_for(db.dialect)
+        return db.exec_driver_sql(compiled.text, compiled.parameters(values))
+
+    def first(self, db: Connection, values: Mapping[str, Any]) -> Any:
+        """Execute the statement with the driver's cursor, and return its first row; None if it has none.
+
+        SQLAlchemy's execution and its result take longer than SQLite does; its events and its log leave these statements out.
+
+        Args:
+            db: the connection.
+            values: one for each parameter.
+
+        Raises:
+            SQLAlchemyError: the database fails.
+        """
+        return self._execute(db, values)
+
+    def run_many(self, db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Execute the statement with the driver's cursor for each of the rows, at least one.
+
+        Raises:
+            SQLAlchemyError: the database fails.
+        """
+        self._execute(db, *rows, many=True)
+
+    def _execute(self, db: Connection, *rows: Mapping[str, Any], many: bool = False) -> Any:
+        dialect = db.dialect
+        if db.get_execution_options().get("schema_translate_map"):
+            result = db.execute(self._of(dialect), rows if many else rows[0])
+            return result.first() if result.returns_rows else None
+        compiled = self._compiled_for(dialect)
+        if not db.in_transaction():
+            db.begin()  # as SQLAlchemy does before its own statements
+        cursor = db.connection.cursor()
+        try:
+            if many:
+                cursor.executemany(compiled.text, [compiled.parameters(values) for values in rows])
+                return None
+            cursor.execute(compiled.text, compiled.parameters(rows[0]))
+            return cursor.fetchone() if cursor.description else None
+        except dialect.loaded_dbapi.Error as e:
+            raise DBAPIError.instance(
+                compiled.text, None, e, dialect.loaded_dbapi.Error, hide_parameters=True, dialect=dialect
+            ) from e
+        finally:
+            cursor.close()
+
+    def _compiled_for(self, dialect: Dialect) -> _Compiled:
+        return self._compiled.get((dialect.name, dialect.paramstyle)) or self._compile(dialect)
 
     def _compile(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self._of(dialect).compile(dialect=dialect)

@@ -37,6 +37,7 @@ from tppkit.protocol.wire import CsvRows, Json, JsonArray, Nothing, WireModel
 from tppkit.sandbox.cell import Answer, Handler, HostCall, Services, StreamHandler
 from tppkit.sandbox.database import MAX_STREAMS, Database
 from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.events import Events
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.sandbox.tls import ServerTls, make_http_protocol
@@ -187,7 +188,9 @@ def running(folder: Path, pki: Path, handlers: Sequence[Any] = HANDLERS) -> Iter
         requests, evidence = {None: RequestTable(shared, name="request_ids")}, Evidence(archive, shared)
         database = Database(f"sqlite:///{folder / 'db'}", shared, TABLES)
         add_orders(database)
-        services = Services(database, requests, evidence, utc_now, lambda: str(next(ids)))
+        services = Services(
+            database, requests, evidence, utc_now, lambda: str(next(ids)), Events(database, utc_now, ())
+        )
         host = Host(interface=SHOP, handlers=handlers, authenticators=keys, services=services)
         server = QuietServer(make_config(host, http=make_http_protocol(ServerTls(certificate, key, root))))
 

@@ -79,7 +79,10 @@ def test_only_format_error_escapes_when_the_message_is_made(record: EvidenceReco
 
 @given(RECORDS)
 def test_an_unplaced_record_is_read_without_its_place(record):
-    read = EvidenceRecord.from_unplaced(record.to_unplaced())
+    raw, known = record.unplaced(outbox_id="1")
+    again = EvidenceRecord.from_unplaced(raw, outbox_id="1")
+    assert (raw, known.to_line()) == (record.to_unplaced(), again.to_line())
+    read = EvidenceRecord.from_unplaced(raw)
     assert read.placed(stream_id=record.stream_id, seq=record.seq, previous=record.previous) == record
     assert (read.stream_id, read.seq, read.previous) == ("0" * 32, 0, "0" * 64)
 

@@ -10,7 +10,6 @@ import select
 import signal
 import sys
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -103,7 +102,7 @@ def up(
         directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=profile,
         public_url=public_url, dns=dns, roots_only=roots_only, organizations=organizations,
     )  # fmt: skip
-    server = SandboxServer(settings, log=partial(print, file=_Lines(sys.stderr if as_json else sys.stdout), flush=True))
+    server = SandboxServer(settings, log=_Lines(sys.stderr if as_json else sys.stdout).line)
     asyncio.run(_serve(server, ready_file, as_json))
 
 
@@ -125,6 +124,10 @@ class _Lines(io.TextIOBase):
             self._stream.write(text[begin : begin + _PIECE])
             self._stream.flush()
         return len(text)
+
+    def line(self, text: str) -> None:
+        """Write a line; `print` would write its end apart."""
+        self.write(f"{text}\n")
 
 
 async def _serve(server: Any, ready_file: Path | None, as_json: bool) -> None:

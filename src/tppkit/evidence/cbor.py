@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 _MAX_REMEMBERED = 64  # letters; records of others may have longer names
+_BYTES = tuple(bytes((number,)) for number in range(256))
 
 Value = None | bool | int | bytes | str | Sequence["Value"] | Mapping[str, "Value"]
 
@@ -28,8 +29,8 @@ def encode_cbor(value: Value) -> bytes:
         case bytes():
             return _head(2, len(value)) + value
         case Mapping():
-            pairs = sorted((_name(name), encode_cbor(item)) for name, item in value.items())
-            return _head(5, len(pairs)) + b"".join(key + item for key, item in pairs)
+            pairs = sorted([(_name(name), encode_cbor(item)) for name, item in value.items()])
+            return _head(5, len(pairs)) + b"".join([part for pair in pairs for part in pair])
         case _:
             return _head(4, len(value)) + b"".join(map(encode_cbor, value))
 
@@ -45,8 +46,10 @@ def _short_name(name: str) -> bytes:
 
 def _head(major: int, argument: int) -> bytes:
     if argument < 24:
-        return bytes((major << 5 | argument,))
-    for size, code in ((1, 24), (2, 25), (4, 26), (8, 27)):
+        return _BYTES[major << 5 | argument]
+    if argument < 256:
+        return _BYTES[major << 5 | 24] + _BYTES[argument]
+    for size, code in ((2, 25), (4, 26), (8, 27)):
         if argument < 1 << (8 * size):
-            return bytes((major << 5 | code,)) + argument.to_bytes(size, "big")
+            return _BYTES[major << 5 | code] + argument.to_bytes(size, "big")
     raise OverflowError(f"{argument} does not fit 64 bits")

@@ -14,7 +14,7 @@ that was archived, but not removed because of a crash, is found by it and not ar
 from __future__ import annotations
 
 import secrets
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -52,6 +52,7 @@ TABLE = "tppkit_evidence_outbox"
 MAX_BATCH = 500
 # Rows that were archived and not removed are among the oldest MAX_BATCH, but for rows with lower numbers that were committed later.
 _REMEMBERED = 2 * MAX_BATCH
+_MAX_READ_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class Outbox:
         else:
             self._archive, self._certificates, newest = None, CertificateFolder(archive), []
         self._archived = deque(reversed(newest), maxlen=_REMEMBERED)  # ids, oldest first
+        # By the row's id, what this process added last: reading a row again takes as long as hashing it.
+        self._read: OrderedDict[str, tuple[bytes, EvidenceRecord]] = OrderedDict()
         self._archiving = Lock()
         self._adding: WeakSet[Any] = WeakSet()  # transactions that may still be rolled back
         number = BigInteger().with_variant(Integer, "sqlite")
@@ -101,7 +104,8 @@ class Outbox:
         rows = table.c
         self._insert = Statement(insert(table).values(id=bindparam("new_id"), record=bindparam("unplaced")).inline())
         self._oldest = select(rows.number, rows.id, rows.record).order_by(rows.number).limit(bindparam("most"))
-        self._delete = delete(table).where(rows.number == bindparam("of_number"), rows.id == bindparam("of_id"))
+        mine = (rows.number == bindparam("of_number"), rows.id == bindparam("of_id"))
+        self._delete = Statement(delete(table).where(*mine))
 
     def add(self, db: Connection, record: EvidenceRecord, *certificates: EidasCertificate) -> None:
         """Keep a record in the caller's transaction. The certificates it names are written to the archive's folder at once.
@@ -114,9 +118,14 @@ class Outbox:
         """
         if _commits_each_statement(db):
             raise ConfigurationError("outbox.misused", "a record is added to a connection in AUTOCOMMIT")
-        unplaced = record.to_unplaced()
+        row_id = secrets.token_hex(16)
+        unplaced, read = record.unplaced(outbox_id=row_id)
         self._certificates.keep(*certificates)
-        self._insert.run(db, {"new_id": secrets.token_hex(16), "unplaced": unplaced})
+        self._insert.first(db, {"new_id": row_id, "unplaced": unplaced})
+        if self._archive is not None and len(unplaced) <= _MAX_READ_BYTES:
+            self._read[row_id] = unplaced, read
+            if len(self._read) > _REMEMBERED:
+                self._read.popitem(last=False)
         self._adding.add(db.get_transaction())
 
     def pending(self, db: Connection, *, limit: int = MAX_BATCH) -> Batch:
@@ -150,7 +159,7 @@ class Outbox:
             archived = set(self._archived)
             rows = [row for row in batch.rows if row[1] not in archived]
             try:
-                self._archive.append_many([_read(*row) for row in rows], check=False)
+                self._archive.append_many([self._record(*row) for row in rows], check=False)
             except FormatError as e:
                 raise ArchiveError("archive.unusable", f"the archive cannot take the records: {e.message}") from e
             self._archived.extend(row_id for _, row_id, _ in rows)
@@ -162,7 +171,7 @@ class Outbox:
             SQLAlchemyError: the database fails.
         """
         if batch:
-            db.execute(self._delete, [{"of_number": number, "of_id": row_id} for number, row_id, _ in batch.rows])
+            self._delete.run_many(db, [{"of_number": number, "of_id": row_id} for number, row_id, _ in batch.rows])
 
     def drain(self, engine: Engine) -> int:
         """Move all committed records to the archive. Call it at start, and again and again from one thread.
@@ -185,16 +194,18 @@ class Outbox:
                 self.remove(db, batch)
             total += len(batch)
 
+    def _record(self, number: int, row_id: str, raw: bytes) -> EvidenceRecord:
+        known, record = self._read.pop(row_id, (b"", None))
+        if record is not None and raw == known:
+            return record
+        try:
+            return EvidenceRecord.from_unplaced(raw, outbox_id=row_id)
+        except FormatError as e:
+            raise ArchiveError("outbox.damaged", f"row {number} of the outbox holds no record: {e.message}") from e
+
 
 def _commits_each_statement(db: Connection) -> bool:
     raw: Any = db.connection.dbapi_connection
     if db.dialect.name == "sqlite":  # an application may also send BEGIN itself
         return raw.isolation_level is None and not raw.in_transaction
     return getattr(raw, "autocommit", False) is True
-
-
-def _read(number: int, row_id: str, raw: bytes) -> EvidenceRecord:
-    try:
-        return EvidenceRecord.from_unplaced(raw, outbox_id=row_id)
-    except FormatError as e:
-        raise ArchiveError("outbox.damaged", f"row {number} of the outbox holds no record: {e.message}") from e

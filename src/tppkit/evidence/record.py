@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -32,7 +33,6 @@ FIRST_PREVIOUS = "0" * 64
 
 _UNPLACED: Mapping[str, Any] = MappingProxyType({"stream_id": "0" * 32, "seq": 0, "previous": FIRST_PREVIOUS})
 _MAX_UNPLACED_BYTES = MAX_LINE_BYTES - 1024  # leaves room for the place, the leaf and the outbox's id
-_HEX = re.compile("[0-9a-f]*")
 
 
 class Kind(IntEnum):
@@ -134,7 +134,7 @@ class EvidenceRecord:
 
     def _columns(self) -> dict[str, Value]:
         # An absent column and one that a later version adds leave the same hash: only what is there is hashed, all at one level.
-        columns = {name: value for name in _HASHED if (value := getattr(self, name)) is not None}
+        columns = {name: value for name, value in zip(_HASHED, _HASHED_COLUMNS(self), strict=True) if value is not None}
         return columns | {"received_at": _microseconds(self.received_at)} | dict(self.extra)
 
     def placed(self, *, stream_id: str, seq: int, previous: str) -> EvidenceRecord:
@@ -175,18 +175,31 @@ class EvidenceRecord:
         Raises:
             FormatError: the record is not one that could be placed and read again; `json.too-large` if it is too long for a line.
         """
+        return self.unplaced()[0]
+
+    def unplaced(self, **extra: str) -> tuple[bytes, EvidenceRecord]:
+        """What `to_unplaced` writes, and what `from_unplaced` reads from it, without the reading.
+
+        Args:
+            extra: as of `from_unplaced`.
+
+        Raises:
+            FormatError: as `to_unplaced`.
+        """
         try:
             values = {**self._values(), **_UNPLACED}
-            _read_columns(values)
+            columns = _read_columns(values)
             raw = _to_json({name: value for name, value in values.items() if name not in _UNPLACED})
             if self.extra or len(raw) > _MAX_UNPLACED_BYTES:
                 parse_json(raw, what="the record", max_bytes=_MAX_UNPLACED_BYTES)
         except (AttributeError, TypeError, ValueError, RecursionError) as e:
             raise FormatError("record.malformed", "the record holds what cannot be written") from e
-        return raw
+        if self.extra:  # lists and numbers of their own types are read as JSON has them
+            return raw, EvidenceRecord.from_unplaced(raw, **extra)
+        return raw, EvidenceRecord(**{**columns, "extra": MappingProxyType(extra)})
 
     def _values(self) -> dict[str, Any]:
-        values: dict[str, Any] = {name: getattr(self, name) for name in _FORMS}
+        values = dict(zip(_FORMS, _COLUMNS(self), strict=True))
         values["received_at"] = format_time(self.received_at)
         values["chain"] = list(self.chain)
         for name in _BYTES:
@@ -202,7 +215,7 @@ class EvidenceRecord:
         """
         values = _parse_object(line)
         leaf = values.pop("leaf", None)
-        return cls(**_read_columns(values), kept_leaf=_read_hex("leaf", leaf, 64))
+        return cls(**_read_columns(values), kept_leaf=_HEX_64("leaf", leaf))
 
     @classmethod
     def from_unplaced(cls, raw: bytes, **extra: str) -> Self:
@@ -296,22 +309,64 @@ def _read_block(block: bytes) -> list[Header]:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _BYTES = ("header_block", "signature_raw", "body")
 
-# column: (Python type on the line, None allowed, how it is read)
-_FORMS: Mapping[str, tuple[type, bool, str]] = MappingProxyType({
-    "v": (int, False, ""), "kind": (int, False, ""), "stream_id": (str, False, "hex32"), "seq": (int, False, ""),
-    "previous": (str, False, "hex64"), "received_at": (str, False, "time"), "clock_source": (str, False, ""),
-    "session_id": (str, True, ""), "x_request_id": (str, False, ""), "payment_ref": (str, True, ""),
-    "method": (str, False, ""), "target": (str, False, ""), "header_block": (str, False, "bytes"),
-    "signature_raw": (str, False, "bytes"), "signing_input_sha256": (str, False, "hex64"), "body": (str, True, "bytes"),
-    "body_state": (int, False, ""), "body_len": (int, False, ""), "body_sha256": (str, False, "hex64"),
-    "body_sha512": (str, False, "hex128"), "seal_cert": (str, False, "hex64"), "qwac_cert": (str, True, "hex64"),
-    "chain": (list, False, "chain"), "profile": (str, False, ""), "verdict": (str, False, ""), "software": (str, False, ""),
-    "http_status": (int, True, ""), "error_code": (str, True, ""),
+
+def _read_number(name: str, value: int) -> int:
+    if not 0 <= value < 1 << 63:
+        raise _malformed(name)
+    return value
+
+
+def _read_bytes(name: str, value: str) -> bytes:
+    return decode_base64(value, what=f"the record's {name}")
+
+
+def _read_time(name: str, value: str) -> datetime:
+    at = parse_time(value)
+    if format_time(at) != value:
+        raise FormatError("time.malformed", f"the record's {name} is not written as {format_time(at)}")
+    return at
+
+
+def _hex(length: int) -> Callable[[str, Any], str]:
+    digits = re.compile(f"[0-9a-f]{{{length}}}")
+
+    def read(name: str, value: Any) -> str:
+        if not isinstance(value, str) or not digits.fullmatch(value):
+            raise FormatError("record.malformed", f"the record's {name} is not {length} lower-case hexadecimal digits")
+        return value
+
+    return read
+
+
+_HEX_32, _HEX_64, _HEX_128 = _hex(32), _hex(64), _hex(128)
+
+
+def _read_chain(name: str, value: list[Any]) -> tuple[str, ...]:
+    return tuple([_HEX_64(name, link) for link in value])
+
+
+def _malformed(name: str) -> FormatError:
+    return FormatError("record.malformed", f"the record's {name} is not what it should be")
+
+
+# column: (Python type on the line, None allowed, how it is read, or None for as it is)
+_FORMS: Mapping[str, tuple[type, bool, Callable[[str, Any], Any] | None]] = MappingProxyType({
+    "v": (int, False, _read_number), "kind": (int, False, _read_number), "stream_id": (str, False, _HEX_32),
+    "seq": (int, False, _read_number), "previous": (str, False, _HEX_64), "received_at": (str, False, _read_time),
+    "clock_source": (str, False, None),
+    "session_id": (str, True, None), "x_request_id": (str, False, None), "payment_ref": (str, True, None),
+    "method": (str, False, None), "target": (str, False, None), "header_block": (str, False, _read_bytes),
+    "signature_raw": (str, False, _read_bytes), "signing_input_sha256": (str, False, _HEX_64), "body": (str, True, _read_bytes),
+    "body_state": (int, False, _read_number), "body_len": (int, False, _read_number), "body_sha256": (str, False, _HEX_64),
+    "body_sha512": (str, False, _HEX_128), "seal_cert": (str, False, _HEX_64), "qwac_cert": (str, True, _HEX_64),
+    "chain": (list, False, _read_chain), "profile": (str, False, None), "verdict": (str, False, None), "software": (str, False, None),
+    "http_status": (int, True, _read_number), "error_code": (str, True, None),
 })  # fmt: skip
 
 
 # Without what redaction changes (body_len and the digests of the body are hashed); received_at is hashed in microseconds.
 _HASHED = tuple(name for name in _FORMS if name not in ("body", "body_state", "received_at"))
+_COLUMNS, _HASHED_COLUMNS = attrgetter(*_FORMS), attrgetter(*_HASHED)
 
 
 def _to_json(values: Mapping[str, Any]) -> bytes:
@@ -331,46 +386,20 @@ def _read_columns(values: Mapping[str, Any]) -> dict[str, Any]:
         raise FormatError(
             "record.version", f"the record has schema version {str(values.get('v'))[:20]}, this reads {SCHEMA}"
         )
-    known = {name: _read_column(name, form, values) for name, form in _FORMS.items()}
+    known: dict[str, Any] = {}
+    for name, (kind, optional, read) in _FORMS.items():
+        value: Any = values.get(name)
+        if type(value) is kind:
+            known[name] = value if read is None else read(name, value)
+        elif value is None and optional:
+            known[name] = None
+        elif value is None:
+            raise FormatError("record.malformed", f"the record has no {name}")
+        else:
+            raise _malformed(name)
     extra = {name: value for name, value in values.items() if name not in _FORMS}
     _check_extra(extra)
     return {**known, "extra": MappingProxyType(extra)}
-
-
-def _read_column(name: str, form: tuple[type, bool, str], values: Mapping[str, Any]) -> Any:
-    kind: Any
-    kind, optional, reading = form
-    value: Any = values.get(name)
-    if value is None and optional:
-        return None
-    if value is None:
-        raise FormatError("record.malformed", f"the record has no {name}")
-    if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 63):
-        raise FormatError("record.malformed", f"the record's {name} is not what it should be")
-    match reading:
-        case "":
-            return value
-        case "bytes":
-            return decode_base64(value, what=f"the record's {name}")
-        case "time":
-            return _read_time(name, value)
-        case "chain":
-            return tuple(_read_hex(name, link, 64) for link in value)
-        case _:
-            return _read_hex(name, value, int(reading[3:]))
-
-
-def _read_time(name: str, value: str) -> datetime:
-    at = parse_time(value)
-    if format_time(at) != value:
-        raise FormatError("time.malformed", f"the record's {name} is not written as {format_time(at)}")
-    return at
-
-
-def _read_hex(name: str, value: Any, length: int) -> str:
-    if not isinstance(value, str) or len(value) != length or not _HEX.fullmatch(value):
-        raise FormatError("record.malformed", f"the record's {name} is not {length} lower-case hexadecimal digits")
-    return value
 
 
 def _check_extra(extra: Mapping[str, Any]) -> None:

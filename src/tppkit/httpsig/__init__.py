@@ -1,10 +1,10 @@
 """HTTP message signatures as the drafts and RFCs have them; what PSD2 makes of them is in `tppkit.seals`."""
 
 from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, make_verifiers
-from tppkit.httpsig.cavage import SignatureParameters, make_signing_string, parse_signature_header
+from tppkit.httpsig.cavage import SignatureParameters, parse_signature_header
 from tppkit.httpsig.digest import make_digest, parse_digest, verify_digest
 from tppkit.httpsig.jws import VerifiedJws, verify_detached_jws
-from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.message import Message, make_signing_string, message_components
 from tppkit.httpsig.rfc9421 import VerifiedSignature, verify_message_signature
 from tppkit.httpsig.signers import (
     CallableSigner,

@@ -1,4 +1,4 @@
-"""The Signature header of draft-cavage-http-signatures: its parameters and its signing string.
+"""The Signature header of draft-cavage-http-signatures: its parameters.
 
     Signature: keyId="SN=9FA1,CA=CN=…",algorithm="rsa-sha256",headers="digest x-request-id (request-target)",signature="…"
 
@@ -12,12 +12,12 @@ Source: draft-cavage-http-signatures-10 sections 2.1 and 2.3 (the version the Be
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tppkit._encoding import decode_base64, shown
-from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig.message import REQUEST_TARGET, is_covered_field, require_field_value
+from tppkit.errors import FormatError
+from tppkit.httpsig.message import REQUEST_TARGET, is_covered_field
 
 MAX_HEADER_LENGTH = 8192
 CREATED, EXPIRES = "(created)", "(expires)"
@@ -174,36 +174,3 @@ def time_components(parameters: SignatureParameters) -> Mapping[str, str]:
     """The values of `(created)` and `(expires)` in the signing string, where the header gives them."""
     times = {CREATED: parameters.created, EXPIRES: parameters.expires}
     return {name: str(value) for name, value in times.items() if value is not None}
-
-
-def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -> bytes:
-    """The bytes that are signed: one line a covered component, joined by line feeds.
-
-    Args:
-        covered: names in order, lower case.
-        components: by name, as `message.message_components` and `time_components` give them.
-
-    Raises:
-        SignatureRejected: `signature.header-absent`, a covered field is not in the request.
-        FormatError: `header.control-character`; `message.malformed` for a target with a space; `signature.covered-names` for an
-            unknown `(…)`.
-
-    Source: draft-cavage-http-signatures-10 section 2.3.
-    """
-    try:
-        lines = [f"{name}: {components[name]}" for name in covered]
-    except KeyError as e:
-        raise _absent(e.args[0]) from None
-    text = "".join(lines)
-    if not (text.isascii() and text.isprintable()):
-        for name in covered:
-            require_field_value(name, components[name])
-    return "\n".join(lines).encode("latin-1")
-
-
-def _absent(name: str) -> FormatError | SignatureRejected:
-    if name[:1] == "(":
-        return FormatError("signature.covered-names", f"{name} is not a part of this request that can be covered")
-    return SignatureRejected(
-        "signature.header-absent", f"the Signature header covers {name}, which is not in the request"
-    )

@@ -25,9 +25,8 @@ from typing import NamedTuple
 from tppkit._encoding import decode_base64url, encode_base64url
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, verify_signature
-from tppkit.httpsig.cavage import make_signing_string
 from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, JwsHeader, read_jws_header
-from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.message import Message, make_signing_string, message_components
 from tppkit.httpsig.times import CLOCK_SKEW, verify_times
 
 _DETACHED = re.compile(r"([A-Za-z0-9_-]+)\.\.([A-Za-z0-9_-]+)")
@@ -38,7 +37,7 @@ def make_jws_signing_input(header: JwsHeader, payload: bytes) -> bytes:
 
     Args:
         header: of the signature.
-        payload: the lines of `header.covered`, as `cavage.make_signing_string` writes them.
+        payload: the lines of `header.covered`, as `message.make_signing_string` writes them.
 
     Source: RFC 7797 section 3.
     """
@@ -106,7 +105,7 @@ def verify_detached_jws(
         max_age: how old it may be.
 
     Raises:
-        FormatError: as `parse_detached_jws` and `cavage.make_signing_string`; `header.duplicate`.
+        FormatError: as `parse_detached_jws` and `message.make_signing_string`; `header.duplicate`.
         SignatureRejected: `signature.missing`, `signature.algorithm`, `signature.created`, `signature.expired`,
             `signature.header-absent`, `signature.invalid`.
     """

@@ -1,13 +1,13 @@
-"""One HTTP request as it stands on the wire: the thing that is signed and verified."""
+"""One HTTP request as it stands on the wire, and the lines of it that the drafts sign (RFC 9421 has other ones)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from tppkit._encoding import shown
-from tppkit.errors import FormatError
+from tppkit.errors import FormatError, SignatureRejected
 
 Header = tuple[str, str]
 
@@ -91,6 +91,39 @@ def message_components(
             doubled += (name,)
         components[name] = value
     return components, doubled
+
+
+def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -> bytes:
+    """The bytes that are signed: one line a covered component, joined by line feeds.
+
+    Args:
+        covered: names in order, lower case.
+        components: by name, as `message_components` and `cavage.time_components` give them.
+
+    Raises:
+        SignatureRejected: `signature.header-absent`, a covered field is not in the request.
+        FormatError: `header.control-character`; `message.malformed` for a target with a space; `signature.covered-names` for an
+            unknown `(…)`.
+
+    Source: draft-cavage-http-signatures-10 section 2.3.
+    """
+    try:
+        lines = [f"{name}: {components[name]}" for name in covered]
+    except KeyError as e:
+        raise _absent(e.args[0]) from None
+    text = "".join(lines)
+    if not (text.isascii() and text.isprintable()):
+        for name in covered:
+            require_field_value(name, components[name])
+    return "\n".join(lines).encode("latin-1")
+
+
+def _absent(name: str) -> FormatError | SignatureRejected:
+    if name[:1] == "(":
+        return FormatError("signature.covered-names", f"{name} is not a part of this request that can be covered")
+    return SignatureRejected(
+        "signature.header-absent", f"the Signature header covers {name}, which is not in the request"
+    )
 
 
 def is_field_name(name: str) -> bool:

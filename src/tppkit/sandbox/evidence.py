@@ -103,7 +103,7 @@ class Evidence:
         if seal is None:
             return
         if repeated is not False:
-            times = self._count.run(db, {"of_key": _answer_key(caller, seal, subject or code or "")}).scalar_one()
+            (times,) = self._count.first(db, {"of_key": _answer_key(caller, seal, subject or code or "")})
             times += bool(repeated)  # the first time was not counted
             if times > 1:
                 _LOGGER.info(

@@ -163,8 +163,8 @@ class Host:
         row, services, at = request.route.row, self.services, self.services.now()
         claim, keep = None, services.evidence.keep
         if row.once is not None:
-            requests = services.requests[row.once.window]
-            claim = requests.claim(db, request.key, request.digest, _bounds(at, row.once.window))
+            requests, key = services.requests[row.once.window], request.key
+            claim = requests.claim(db, key, request.digest, _bounds(at, row.once.window))
             if claim.verdict is Verdict.OTHER:
                 raise LocalProtocolError(
                     "request-id.reuse", "another request has used this X-Request-ID within the hour"
@@ -181,7 +181,7 @@ class Host:
         sent = _Sent(row.success, headers, row.whole.write(answer.value), before=answer.before)
         if claim is not None and row.once is not None:
             kept_bytes = _write_kept(answer.subject, sent, _sealed(request.caller))
-            requests.settle(db, request.key, claim.attempt, kept_bytes)
+            requests.settle(db, key, claim.attempt, kept_bytes)
             requests.sweep(db, forget=_bounds(at, row.once.window).forget)
         repeated = None if claim is None else False
         keep(db, request.caller, status=sent.status, code=None, subject=answer.subject, repeated=repeated)

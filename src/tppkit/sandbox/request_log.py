@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -73,5 +74,9 @@ class RequestLog:
 
 
 def _target(scope: Mapping[str, Any]) -> str:
-    raw = scope["extensions"][RAW_TARGET]["target"]
-    return without_tokens(quote(raw[:_MAX_TARGET], safe=_VISIBLE))
+    return _shown(scope["extensions"][RAW_TARGET]["target"][:_MAX_TARGET])
+
+
+@lru_cache(maxsize=64)
+def _shown(target: bytes) -> str:
+    return without_tokens(quote(target, safe=_VISIBLE))

@@ -23,6 +23,7 @@ from tppkit.web.peer import PeerCertificate, QwacPolicy
 _LOGGER = logging.getLogger("tppkit.sandbox.revocations")
 
 _GRAIN_NS = 1_000_000_000
+_LOOK_EVERY_S = 0.005
 
 _Stamp = tuple[int, int, int]
 
@@ -98,17 +99,21 @@ class CurrentQwacs(QwacPolicy):
 
     Args:
         paths: verifies certificates.
-        revocations: what `paths` knows of revocation; looked at again with each request.
+        revocations: what `paths` knows of revocation; looked at again with a request, at most every 5 ms.
         organizations: the organizationIdentifiers that are accepted.
     """
 
     def __init__(self, paths: PathVerifier, revocations: FolderRevocations, organizations: OrganizationPolicy) -> None:
         super().__init__(paths, organizations=organizations)
         self._revocations = revocations
+        self._refresh_at = 0.0
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
         """See `QwacPolicy.verify`."""
-        self._revocations.refresh()
+        now = time.monotonic()
+        if now >= self._refresh_at:  # each look takes longer than the rest of this judgement
+            self._revocations.refresh()
+            self._refresh_at = now + _LOOK_EVERY_S
         if not self.paths.anchors.intermediates:
             # A verifier that remembers a certificate would not ask for its intermediates a second time.
             self.paths = PathVerifier(self.paths.anchors, revocation=self.paths.revocation)

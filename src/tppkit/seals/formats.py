@@ -17,11 +17,10 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from tppkit.certificates import EidasCertificate
-from tppkit.httpsig.cavage import make_signing_string
 from tppkit.httpsig.components import Component, Origin
 from tppkit.httpsig.jws import make_detached_jws, make_jws_signing_input
 from tppkit.httpsig.jws_header import make_jws_header
-from tppkit.httpsig.message import Header, Message, message_components
+from tppkit.httpsig.message import Header, Message, make_signing_string, message_components
 from tppkit.httpsig.rfc9421 import (
     make_signature_base,
     make_signature_fields,
@@ -68,7 +67,7 @@ def prepare_seal(
         origin: where the request goes.
 
     Raises:
-        FormatError: as `rfc9421.make_signature_base` and `cavage.make_signing_string`.
+        FormatError: as `rfc9421.make_signature_base` and `message.make_signing_string`.
         SignatureRejected: `signature.header-absent`.
     """
     if profile.format is Format.JWS:

@@ -12,12 +12,11 @@ from tppkit.httpsig.cavage import (
     AUTHORIZATION_SCHEME,
     MAX_HEADER_LENGTH,
     SignatureParameters,
-    make_signing_string,
     parse_signature_header,
     time_components,
 )
 from tppkit.httpsig.jws import make_jws_signing_input, parse_detached_jws
-from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.message import Message, make_signing_string, message_components
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.seals.advice import signature_form, with_form
 from tppkit.seals.key_id import KeyIdForm

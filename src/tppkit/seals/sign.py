@@ -19,11 +19,11 @@ from tppkit._named_tuple import new_tuple
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected, TppkitError
 from tppkit.httpsig.algorithms import ALGORITHMS, Verify, make_verifiers, verify_signature
-from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES, make_signing_string
+from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import make_content_digest
 from tppkit.httpsig.digest import make_digest
-from tppkit.httpsig.message import Header, Message, message_components
+from tppkit.httpsig.message import Header, Message, make_signing_string, message_components
 from tppkit.httpsig.signers import KeySigner, Signer
 from tppkit.seals.formats import UnsignedSeal, prepare_seal
 from tppkit.seals.key_id import make_key_id

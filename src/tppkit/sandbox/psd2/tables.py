@@ -108,7 +108,7 @@ def add_payment(db: Connection, payment: StoredPayment) -> bool:
         "payment_id": payment.payment_id, "organization": payment.organization, "product": payment.product.value,
         "body": payment.body, "link_token": payment.link_token, "redirect_uri": payment.redirect_uri,
     }  # fmt: skip
-    return _ADD.run(db, values | _progress_columns(payment.progress)).first() is not None
+    return _ADD.first(db, values | _progress_columns(payment.progress)) is not None
 
 
 def find_payment(db: Connection, payment_id: str) -> StoredPayment | None:

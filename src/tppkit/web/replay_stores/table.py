@@ -126,7 +126,7 @@ class RequestTable:
         """
         values = {"of_key": key, "of_digest": digest, **bounds._asdict()}
         for _ in range(_ATTEMPTS):
-            if row := self._first.run(db, values).first():
+            if row := self._first.first(db, values):
                 return Claim(Verdict.FIRST, attempt=row[0])
             if row := db.execute(self._again, values).first():
                 return Claim(Verdict.AGAIN, attempt=row[0])
@@ -139,7 +139,7 @@ class RequestTable:
         statement, values = self._free, {"of_key": key, "of_attempt": attempt}
         if answer is not None:
             statement, values = self._settle, {**values, "kept": answer}
-        statement.run(db, values)
+        statement.first(db, values)
 
     def sweep(self, db: Connection, *, forget: int) -> None:
         """Delete expired ids, at most once a second and a thousand of them."""
