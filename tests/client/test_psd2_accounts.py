@@ -8,7 +8,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from rogue_bank import Answer, RogueBank, as_json, http, rogue_bank, server_context
 
 from tppkit.client import Identity
@@ -263,3 +266,39 @@ def test_pages_without_an_end_are_left(identity: Identity) -> None:
     assert paged.after(report, set(seen)) is not None
     with pytest.raises(RemoteProtocolError):
         paged.after(report, seen | {"last"})
+
+
+PIECES = st.sampled_from(
+    [
+        "/psd2/v1",
+        "/",
+        ".",
+        "..",
+        "%2e",
+        "?",
+        "&a=",
+        "#",
+        "\\",
+        ":",
+        "@",
+        "'",
+        "[",
+        "^",
+        "x",
+        " ",
+        "https://bank.example",
+    ]
+)
+
+
+@given(st.text() | st.lists(PIECES | st.characters(), max_size=12).map(lambda rest: "/psd2/v1/" + "".join(rest)))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_the_link_only_a_path_of_the_interface_is_followed(identity: Identity, href: str) -> None:
+    calls = Psd2Calls("https://bank.example/gateway", identity=identity)
+    try:
+        target = calls.linked_target(href, below="/psd2/v1")
+    except RemoteProtocolError:
+        return
+    url = httpx.URL(calls.origin + target)
+    assert (url.host, url.raw_path.decode(), url.path[:17]) == ("bank.example", target, "/gateway/psd2/v1/")
+    assert not {".", ".."} & set(url.path.split("/"))

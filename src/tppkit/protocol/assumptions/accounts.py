@@ -89,7 +89,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "access-exceeded", "psd2", "the answer beyond frequencyPerDay",
-        "429 ACCESS_EXCEEDED",
+        "429 ACCESS_EXCEEDED with Retry-After, the seconds until the bank's next day",
         "guidelines 1.3.8 section 14.11.2", "protocol.psd2.errors",
     ),
     Assumption(

@@ -189,7 +189,8 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "psu-ip-address", "psd2", "the form of PSU-IP-Address",
-        "one IPv4 or IPv6 address without port, brackets or zone, on every endpoint; anything else is 400 FORMAT_ERROR",
+        "one IPv4 or IPv6 address without port, brackets or zone; anything else is 400 FORMAT_ERROR wherever the header is used: payment"
+        " initiation, consent creation, account data",
         "it lifts the limit of unattended reads, and nonsense must not", "protocol.psd2.rules.parse_psu_ip_address",
     ),
     Assumption(

@@ -1,0 +1,271 @@
+"""Consents and account data against bad input: the code, the echo of X-Request-ID, and nothing stored."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from account_reader import ACCOUNTS, ALL, ATTENDED, AVAILABLE, CONSENTS, DAILY, SAVINGS, Reader, request
+from raw_provider import RawProvider, advance, altered, assert_refused, checked_sandbox
+
+from tppkit.protocol.wire import MAX_BODY_BYTES
+from tppkit.sandbox import SandboxSettings
+from tppkit.seals import Message
+from tppkit.testpki import Issued, Pki, make_provider
+
+Headers = tuple[tuple[str, str], ...]
+FORMAT, UNKNOWN = (400, "FORMAT_ERROR"), (404, "RESOURCE_UNKNOWN")
+FROM = "?dateFrom=2026-01-01"
+# Every row but the creation, which needs a seal; `{c}` is a valid consent and `{r}` its account.
+READS = {
+    "consent": ("GET", CONSENTS + "/{c}"),
+    "consent_status": ("GET", CONSENTS + "/{c}/status"),
+    "delete_consent": ("DELETE", CONSENTS + "/{c}"),
+    "accounts": ("GET", ACCOUNTS),
+    "balances": ("GET", ACCOUNTS + "/{r}/balances"),
+    "transactions": ("GET", ACCOUNTS + "/{r}/transactions" + FROM),
+}
+DATA = ["accounts", "balances", "transactions"]
+
+
+class Case:
+    """A bank with one valid consent, and what it stores."""
+
+    def __init__(self, reader: Reader, database: Path) -> None:
+        self.reader, self._database = reader, database
+        self.consent = reader.approved()
+        self.resource = reader.place(self.consent).rpartition("/")[2]
+
+    def stored(self) -> list[Any]:
+        tables = ("consents", "consent_reads", "payments", "request_ids_3600s")
+        with sqlite3.connect(self._database) as db:
+            return [row for table in tables for row in db.execute(f"SELECT * FROM {table} ORDER BY 1, 2")]
+
+    def message(self, name: str, consent: str | None, headers: Headers = (), *, target: str = "") -> Message:
+        method, path = READS[name]
+        place = (target or path).replace("{c}", self.consent).replace("{r}", self.resource)
+        named = () if consent is None else (("Consent-ID", consent),)
+        return Message(method, place, (("X-Request-ID", str(uuid4())), *named, *headers))
+
+    def send(self, name: str, more: Headers = (), *, target: str = "", **parts: Any) -> Any:
+        """A request of a row while the customer is absent, with something about it changed."""
+        return self.reader.provider.send(altered(self.message(name, self.consent, more, target=target), **parts))
+
+
+@pytest.fixture(scope="module")
+def opened(
+    bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory, connect: Callable[..., RawProvider]
+) -> Iterator[Case]:
+    folder = tmp_path_factory.mktemp("bad-input")
+    with checked_sandbox(SandboxSettings(folder, pki=bank_pki_folder)) as server:
+        yield Case(Reader(connect(server), server), folder / "sandbox.sqlite")
+
+
+@pytest.fixture
+def case(opened: Case) -> Iterator[Case]:
+    before = opened.stored()
+    yield opened
+    assert opened.stored() == before
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize(
+    "header",
+    [("PSU-IP-Address", text) for text in ("", "localhost", "192.0.2", "192.0.2.7:80", "fe80::1%eth0", "1.2.3.4, 5.6.7.8")],
+    ids=lambda header: header[1],
+)  # fmt: skip
+def test_an_address_of_the_customer_that_is_none_is_refused(case: Case, name: str, header: tuple[str, str]) -> None:
+    assert_refused(case.send(name, (header,)), *FORMAT)
+
+
+@pytest.mark.parametrize("name", READS)
+def test_two_addresses_of_the_customer_are_refused(case: Case, name: str) -> None:
+    assert_refused(case.send(name, ATTENDED * 2), *FORMAT)
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("body", [b"{}", b" ", b"\xff", b"x" * (MAX_BODY_BYTES + 1)], ids=len)
+def test_a_body_where_none_belongs_is_refused(case: Case, name: str, body: bytes) -> None:
+    refused = (413, "FORMAT_ERROR") if len(body) > MAX_BODY_BYTES else FORMAT
+    assert_refused(case.send(name, body=body), *refused)
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("request_id", [None, "", "7", "{0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11}"])
+def test_a_request_without_a_valid_id_is_refused(case: Case, name: str, request_id: str | None) -> None:
+    headers = () if request_id is None else (("X-Request-ID", request_id),)
+    response = case.send(name, headers=(*headers, ("Consent-ID", case.consent)))
+    assert (response.status_code, response.json()["tppMessages"][0]["code"]) == FORMAT
+    assert "x-request-id" not in response.headers
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path + "/", lambda path: path.upper(), lambda path: path.replace("/v1/", "//v1/"), lambda path: path + "%2F",
+        lambda path: path + ";x", lambda path: path + "%00",
+        lambda path: path.replace("/v1/", "/v2/"), lambda path: path + "/x/y",
+    ],
+)  # fmt: skip
+def test_a_path_that_is_not_exactly_the_rows_is_unknown(case: Case, name: str, change: Callable[[str], str]) -> None:
+    path, _, query = READS[name][1].partition("?")
+    response = case.send(name, target=change(path) + (query and f"?{query}"))
+    # A parameter at the end may hold other letters: another consent, which is unknown too.
+    assert response.status_code == 404 or response.json()["tppMessages"][0]["code"] == "CONSENT_UNKNOWN"
+    assert response.headers["x-request-id"] == response.request.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("accounts", query)
+        for query in ("?withBalance", "?withBalance=", "?withBalance=TRUE", "?withBalance=1", "?withBalance=%ff", "?&",
+                      "?withBalance=true&withBalance=true", "?" + "&".join(f"x{n}=1" for n in range(40)))
+    ]
+    + [
+        ("transactions", query)
+        for query in ("", "?dateTo=2026-01-01", "?dateFrom", "?dateFrom=", "?dateFrom=2026-1-1", "?dateFrom=20260101", "?dateFrom=now",
+                      "?dateFrom=2026-02-30", "?dateFrom=0000-01-01", "?dateFrom=2026-01-01T00:00:00Z", "?dateFrom=%ff",
+                      "?dateFrom=%D9%A2026-01-01", "?dateFrom=2026-01-01%00", "?datefrom=2026-01-01", f"{FROM}&dateFrom=2026-01-01",
+                      f"{FROM}&dateTo=2025-12-31", f"{FROM}&dateTo=", f"{FROM}&dateTo=tomorrow", f"{FROM}&bookingStatus=all",
+                      f"{FROM}&bookingStatus=Booked", f"{FROM}&bookingStatus=", f"{FROM}&after=", f"{FROM}&after=unknown",
+                      f"{FROM}&after=%00", f"{FROM}&after=' OR 1=1", f"{FROM}&after=" + "a" * 3000)
+    ],
+)  # fmt: skip
+def test_a_query_that_is_not_the_rows_is_refused(case: Case, name: str, query: str) -> None:
+    path = READS[name][1].partition("?")[0]
+    assert_refused(case.send(name, target=path + query.replace(" ", "%20").replace("'", "%27")), *FORMAT)
+
+
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize(
+    ("ids", "status", "code"),
+    [
+        ([], *FORMAT), ([""], *FORMAT), (["{c}", "{c}"], *FORMAT), (["unknown"], 403, "CONSENT_UNKNOWN"),
+        (["{c}0"], 403, "CONSENT_UNKNOWN"), (["é"], 403, "CONSENT_UNKNOWN"), (["a" * 5000], 403, "CONSENT_UNKNOWN"),
+        (["{r}"], 403, "CONSENT_UNKNOWN"), (["' OR 1=1 --"], 403, "CONSENT_UNKNOWN"),
+    ],
+    ids=lambda value: str(value)[:20],
+)  # fmt: skip
+def test_a_consent_that_is_none_is_refused(case: Case, name: str, ids: list[str], status: int, code: str) -> None:
+    named = tuple(("Consent-ID", id_.replace("{c}", case.consent).replace("{r}", case.resource)) for id_ in ids)
+    assert_refused(case.reader.provider.send(case.message(name, None, named)), status, code)
+
+
+@pytest.mark.parametrize("name", ["balances", "transactions"])
+@pytest.mark.parametrize("resource", ["unknown", DAILY, "a1", "x" * 3000])
+def test_an_account_that_is_not_of_the_consent_is_unknown(case: Case, name: str, resource: str) -> None:
+    target = READS[name][1].replace("{r}", resource)
+    assert_refused(case.send(name, target=target), 403, "RESOURCE_UNKNOWN")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"null", b"[]", b"{}", b"{", b"\xff\xfe{}", b"\xef\xbb\xbf{}", "{}".encode("utf-16"), b'{"a":' * 33 + b"1" + b"}" * 33,
+        json.dumps(request()).encode()[:-1] + b', "frequencyPerDay": 5}',
+        *({**request(), **change} for change in (
+            {"access": None}, {"access": {}}, {"access": "allPsd2"}, {"access": [ALL]}, {"access": {"allPsd2": "all"}},
+            {"access": {**ALL, **AVAILABLE}}, {"access": {**ALL, "accounts": [{"iban": DAILY}]}}, {"access": {"accounts": []}},
+            {"access": {"accounts": [{"iban": DAILY}], "balances": [{"iban": SAVINGS}]}}, {"access": {"accounts": [{}]}},
+            {"access": {"accounts": [{"iban": DAILY[:-1]}]}}, {"access": {"accounts": [{"iban": "LT00" + DAILY[4:]}]}},
+            {"access": {"accounts": {"iban": DAILY}}}, {"access": {"accounts": [DAILY]}},
+            {"frequencyPerDay": 0}, {"frequencyPerDay": -1}, {"frequencyPerDay": 1.5}, {"frequencyPerDay": "4"},
+            {"frequencyPerDay": True}, {"frequencyPerDay": 2**31}, {"frequencyPerDay": None},
+            {"validUntil": "2020-01-01"}, {"validUntil": "2026-02-30"}, {"validUntil": "20991231"}, {"validUntil": 4102358400},
+            {"validUntil": "2099-12-31T00:00:00Z"}, {"validUntil": None}, {"recurringIndicator": "yes"},
+        )),
+    ],
+    ids=lambda body: repr(body)[:50],
+)  # fmt: skip
+def test_a_body_that_is_no_consent_request_is_refused(case: Case, body: Any) -> None:
+    assert_refused(case.reader.create(body), *FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ((("PSU-IP-Address", "here"),), *FORMAT), (ATTENDED * 2, *FORMAT),
+        ((("TPP-Redirect-URI", "javascript:alert(1)"),), *FORMAT), ((("TPP-Redirect-URI", "https://a.example/"),) * 2, *FORMAT),
+        ((("Content-Type", "application/json"),), *FORMAT),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_a_consent_request_with_a_bad_header_is_refused(case: Case, headers: Headers, status: int, code: str) -> None:
+    assert_refused(case.reader.create(headers=headers), status, code)
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "", "application/jose+json", "multipart/form-data"])
+def test_a_consent_request_of_another_media_type_is_refused(case: Case, media_type: str) -> None:
+    message = case.reader.message()
+    headers = tuple((name, media_type if name == "Content-Type" else value) for name, value in message.headers)
+    assert_refused(case.reader.provider.send(case.reader.provider.sealed(altered(message, headers=headers))), *FORMAT)
+
+
+def test_a_consent_request_that_is_too_long_is_refused(case: Case) -> None:
+    body = json.dumps(request()).encode().ljust(MAX_BODY_BYTES + 1)
+    assert_refused(case.reader.create(body), 413, "FORMAT_ERROR")
+
+
+@pytest.mark.parametrize("target", [CONSENTS + "/", CONSENTS + "/x/y", CONSENTS.upper(), CONSENTS + "%2F"])
+def test_a_consent_request_to_another_path_is_refused(case: Case, target: str) -> None:
+    message = altered(case.reader.message(), target=target)
+    assert_refused(case.reader.provider.send(case.reader.provider.sealed(message)), *UNKNOWN)
+
+
+def test_the_role_of_payments_creates_no_consent(
+    case: Case, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    qwac = bank_pki.issue_qwac(make_provider(roles=("PSP_PI",)), label="pi-qwac")
+    assert_refused(Reader(connect(case.reader.server, qwac=qwac), case.reader.server).create(), 403, "ROLE_INVALID")
+
+
+def test_a_certificate_of_another_authority_reads_nothing(
+    case: Case, second_provider: tuple[Issued, Issued], connect: Callable[..., RawProvider]
+) -> None:
+    stranger = connect(case.reader.server, qwac=second_provider[0], qseal=second_provider[1])
+    for name in READS:
+        ours = stranger.send(case.message(name, case.consent))
+        absent = stranger.send(
+            case.message(name, "x" * len(case.consent), target=READS[name][1].replace("{c}", "x" * 32))
+        )
+        assert_refused(ours, 403, "CONSENT_UNKNOWN")
+        assert_refused(absent, 403, "CONSENT_UNKNOWN")
+        texts = {answer.json()["tppMessages"][0]["text"].replace(case.consent, "x" * 32) for answer in (ours, absent)}
+        assert len(texts) == 1
+
+
+def test_attended_reads_and_polls_store_nothing(case: Case) -> None:
+    for name in ("consent", "consent_status", *DATA):
+        assert case.send(name, ATTENDED).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "code"),
+    [
+        ("none", "received", "CONSENT_INVALID"), ("decline", "revoked", "CONSENT_INVALID"), ("revoke", "revoked", "CONSENT_INVALID"),
+        ("wait", "expired", "CONSENT_EXPIRED"),
+    ],
+)  # fmt: skip
+def test_a_consent_that_is_not_valid_reads_nothing(opened: Case, ending: str, status: str, code: str) -> None:
+    reader, consent = opened.reader, opened.reader.created()
+    if ending in ("decline", "revoke"):
+        assert reader.decide(consent, ending).json() == {"consentId": consent, "status": status}
+    elif ending == "wait":
+        advance(reader.server, 301)
+    before = opened.stored()
+    assert reader.status(consent) == status
+    for name in DATA:
+        assert_refused(reader.provider.send(opened.message(name, consent)), 401, code)
+    if ending != "none":
+        for action in ("approve", "decline"):
+            refused = reader.decide(consent, action)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "consent.decided")
+        assert reader.decide(consent, "revoke").json()["status"] == status
+    assert opened.stored() == before
