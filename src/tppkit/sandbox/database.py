@@ -74,9 +74,9 @@ class Database:
                 _prepare_sqlite(self._engine)
             else:
                 limit_waits(self._engine, WAIT_S)
-            for metadata in tables:
-                metadata.create_all(self._engine)
-            with self._engine.begin() as connection:
+            with self._engine.begin() as connection:  # one commit: each waits for the disk
+                for metadata in tables:
+                    metadata.create_all(connection)
                 for table in [table for metadata in tables for table in metadata.sorted_tables]:
                     _require_columns(connection, table.name, select(table).limit(1))
         except ImportError as e:
