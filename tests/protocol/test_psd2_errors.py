@@ -67,8 +67,6 @@ OURS: Mapping[str, str] = MappingProxyType(
         "replay.no-request-id": "a mistake in our settings",
         "replay.table": "a mistake in our settings",
         "proxy.network": "a mistake in our settings",
-        "account.unfit": "of the customer's page and the control host, not of the interface",
-        "payment.decided": "of the control host, not of the interface",
         "web.scope": "a mistake in our settings",
         "web.setting": "a mistake in our settings",
         "web.unverified": "a mistake in our settings",
