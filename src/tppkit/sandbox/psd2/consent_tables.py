@@ -183,5 +183,5 @@ def _changing(consent: StoredConsent) -> dict[str, Any]:
     progress = consent.progress
     return {
         "status": progress.status.value, "active_at": to_microseconds(progress.active_at), "iban": consent.iban,
-        "moved_by": progress.moved_by,
+        "moved_by": progress.moved_by and progress.moved_by.value,
     }  # fmt: skip

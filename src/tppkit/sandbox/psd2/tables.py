@@ -171,5 +171,5 @@ def _progress_columns(progress: Progress) -> dict[str, Any]:
     approved = progress.approved_at
     return {
         "status": progress.status.value, "active_at": to_microseconds(progress.active_at), "opened": progress.opened,
-        "approved_at": None if approved is None else to_microseconds(approved), "moved_by": progress.moved_by,
+        "approved_at": None if approved is None else to_microseconds(approved), "moved_by": progress.moved_by and progress.moved_by.value,
     }  # fmt: skip
