@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from sqlalchemy import Connection
@@ -19,7 +19,7 @@ from starlette.routing import Route
 from tppkit.errors import TppkitError
 from tppkit.protocol.psd2 import PaymentInitiation
 from tppkit.qr.picture import encode_text
-from tppkit.sandbox.bank.customers import Account, Customer, customers
+from tppkit.sandbox.bank.customers import customers
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.host import RETRY_AFTER_S
 from tppkit.sandbox.html import HEADERS, page, see_other
@@ -55,14 +55,6 @@ _PREVIEWERS = (
 )  # fmt: skip
 
 
-class _Seen(NamedTuple):
-    """What the phone's page shows."""
-
-    order: Order
-    customers: tuple[Customer, ...]
-    choices: tuple[tuple[Customer, Account], ...]
-
-
 class ApprovalPages:
     """Approval links: opening one shows a payment or consent, sending the form decides it; a used link shows only what became of it.
 
@@ -86,7 +78,7 @@ class ApprovalPages:
 
     async def _show(self, request: Request) -> Response:
         try:
-            order = (await self._visit(request)).order
+            order = await self._visit(request)
         except TppkitError as e:
             return _refused(e)
         outcome = outcome_of(order)
@@ -101,7 +93,8 @@ class ApprovalPages:
 
     async def _show_phone(self, request: Request) -> Response:
         try:
-            order, known, fitting = await self._visit(request)
+            order = await self._visit(request)
+            known, fitting = await self._services.database.read(lambda db: (customers(db), choices_of(db, order)))
         except TppkitError as e:
             return _refused(e)
         outcome = outcome_of(order)
@@ -114,7 +107,7 @@ class ApprovalPages:
 
     async def _show_state(self, request: Request) -> Response:
         try:
-            order = (await self._visit(request)).order
+            order = await self._visit(request)
         except TppkitError:
             return JSONResponse({"open": None}, 503, headers=dict(HEADERS))
         return JSONResponse({"open": outcome_of(order) is None}, headers=dict(HEADERS))
@@ -131,16 +124,16 @@ class ApprovalPages:
             return _refused(e)
         return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.url.path)
 
-    async def _visit(self, request: Request) -> _Seen:
+    async def _visit(self, request: Request) -> Order:
+        """The order of the link, which the visit opens."""
         token, counts = request.path_params["token"], _is_customer(request)
-        return await self._services.events.write(lambda db: self._look(db, token, counts=counts))
 
-    def _look(self, db: Connection, token: str, *, counts: bool) -> _Seen:
-        at, rules = self._services.now(), self._settings.rules
-        order = find_order(db, token, at=at, rules=rules)
-        if counts:
-            order = open_order(db, order, at=at, rules=rules)
-        return _Seen(order, customers(db), choices_of(db, order))
+        def look(db: Connection) -> Order:
+            at, rules = self._services.now(), self._settings.rules
+            order = find_order(db, token, at=at, rules=rules)
+            return open_order(db, order, at=at, rules=rules) if counts else order
+
+        return await self._services.events.write(look)
 
     def _apply(self, db: Connection, token: str, fields: Mapping[str, str]) -> tuple[Order, bool]:
         """The order, and whether this form has decided it: a used link changes nothing."""
