@@ -154,7 +154,15 @@ class ProtocolError(TppkitError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Ours: the request would break the interface's rules, so it was not sent."""
+    """Ours: the request would break the interface's rules, so it was not sent.
+
+    Attributes:
+        retry_after_s: the same request may be allowed after so many seconds, or None.
+    """
+
+    def __init__(self, code: str, message: str, *, clause: str | None = None, retry_after_s: int | None = None) -> None:
+        super().__init__(code, message, clause=clause)
+        self.retry_after_s = retry_after_s
 
 
 class RemoteProtocolError(ProtocolError):

@@ -73,7 +73,7 @@ def case(opened: Case) -> Iterator[Case]:
     assert opened.stored() == before
 
 
-@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("name", DATA)
 @pytest.mark.parametrize(
     "header",
     [("PSU-IP-Address", text) for text in ("", "localhost", "192.0.2", "192.0.2.7:80", "fe80::1%eth0", "1.2.3.4, 5.6.7.8")],
@@ -83,7 +83,7 @@ def test_an_address_of_the_customer_that_is_none_is_refused(case: Case, name: st
     assert_refused(case.send(name, (header,)), *FORMAT)
 
 
-@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("name", DATA)
 def test_two_addresses_of_the_customer_are_refused(case: Case, name: str) -> None:
     assert_refused(case.send(name, ATTENDED * 2), *FORMAT)
 

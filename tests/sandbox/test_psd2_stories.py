@@ -119,7 +119,9 @@ def test_story_6_unattended_reads_are_limited_for_each_day_of_the_bank(reader: R
         return reader.get(ACCOUNTS, consent, headers=headers).status_code
 
     assert [read(), read(), read()] == [200, 200, 429]
-    assert_refused(reader.get(ACCOUNTS, consent, headers=()), 429, "ACCESS_EXCEEDED")
+    exceeded = reader.get(ACCOUNTS, consent, headers=())
+    assert_refused(exceeded, 429, "ACCESS_EXCEEDED")
+    assert 30 < int(exceeded.headers["retry-after"]) <= 61
     assert [read(("PSU-IP-Address", ip)) for ip in ("192.0.2.7", "2001:db8::7", "localhost")] == [200, 200, 400]
     advance(reader.server, 61)
     assert [read(), read(), read()] == [200, 200, 429]

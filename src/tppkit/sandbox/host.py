@@ -226,8 +226,9 @@ class Host:
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             path = source.raw_target().partition(b"?")[0].decode("latin-1")
             headers.append(("Allow", ", ".join(self.interface.methods(path))))
-        if refusal.status == 503:
-            headers.append(("Retry-After", str(RETRY_AFTER_S)))
+        retry_after_s = RETRY_AFTER_S if refusal.status == 503 else getattr(error, "retry_after_s", None)
+        if retry_after_s is not None:
+            headers.append(("Retry-After", str(retry_after_s)))
         sent = _Sent(refusal.status, tuple(headers), self.interface.refusals.write(refusal))
         return self._with_echo(sent, self._id(source))
 

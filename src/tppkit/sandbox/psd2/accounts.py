@@ -7,6 +7,7 @@ Every request names a consent; one without the customer's address counts against
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,7 +34,7 @@ from tppkit.protocol.psd2.models import Href
 from tppkit.protocol.psd2.rules import PAGE_SIZE, parse_consent_id, parse_transaction_query, parse_with_balance
 from tppkit.sandbox.bank.customers import Account, find_account
 from tppkit.sandbox.bank.ledger import EUR, Booked, Transfer, balances, booked, pending, to_decimal
-from tppkit.sandbox.bank.zone import bank_day
+from tppkit.sandbox.bank.zone import bank_day, day_end
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import count_read
 from tppkit.sandbox.psd2.consents import consent_of_caller
@@ -145,14 +146,16 @@ def _counted(call: HostCall[None], grant: _Grant, value: A) -> Answer[A]:
     """The answer, which counts if the customer is absent."""
     if grant.attended:
         return Answer(value)
-    return Answer(value, before=partial(_count, day=bank_day(call.at), grant=grant))
+    return Answer(value, before=partial(_count, at=call.at, grant=grant))
 
 
-def _count(db: Connection, *, day: Any, grant: _Grant) -> None:
+def _count(db: Connection, *, at: datetime, grant: _Grant) -> None:
+    day = bank_day(at)
     if not count_read(db, grant.consent_id, day, most=grant.frequency_per_day):
         raise LocalProtocolError(
-            "access.exceeded", f"the consent was used {grant.frequency_per_day} times on {day} without PSU-IP-Address"
-        )
+            "access.exceeded", f"the consent was used {grant.frequency_per_day} times on {day} without PSU-IP-Address",
+            retry_after_s=int((day_end(day) - at).total_seconds()) + 1,
+        )  # fmt: skip
 
 
 def _balances(db: Connection, account: Account) -> tuple[Balance, ...]:

@@ -36,7 +36,7 @@ _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for eve
 
 def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
     """POST /consents."""
-    is_attended(call)
+    is_attended(call)  # assumption psu-ip-address
     last_day = cap_valid_until(call.body.valid_until, bank_day(call.at))
     progress = ConsentProgress(CONSENT.initial, call.at, last_day)
     consent = _add_consent(call, progress, redirect_uri(call))
@@ -185,7 +185,6 @@ def revoke_consent(db: Connection, consent: StoredConsent) -> StoredConsent:
 
 
 def _of_path(call: HostCall[None], *, lock: bool = False) -> StoredConsent:
-    is_attended(call)
     return consent_of_caller(call, call.parameters["consent_id"], call.settings.rules, lock=lock)
 
 

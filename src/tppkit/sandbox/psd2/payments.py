@@ -92,7 +92,7 @@ class Psd2Settings:
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    is_attended(call)
+    is_attended(call)  # assumption psu-ip-address
     address = redirect_uri(call)
     if product is PaymentProduct.INSTANT:
         unreachable = _unreachable(call.db, call.body.creditor_account.iban[:2], settings.rules)
@@ -290,7 +290,6 @@ def _is_instant(db: Connection, order: PaymentInitiation, rules: PaymentRules) -
 
 def _of_provider(call: HostCall[None]) -> StoredPayment:
     """A provider's own payment, as it is now; another provider's is as unknown (assumption unknown-payment)."""
-    is_attended(call)
     product, payment_id = _parse_product(call.parameters["product"]), call.parameters["payment_id"]
     payment = find_payment(call.db, payment_id)
     if payment is None or payment.organization != call.caller or payment.product is not product:
