@@ -30,11 +30,11 @@ AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 SLOW = frozenset(
     {
         "certificates/test_pkilint.py", "certificates/test_sources.py", "cli/test_cli_callback_listen.py",
-        "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py", "client/test_connections.py",
-        "client/test_seal_auth.py", "evidence/test_archive_crash.py", "evidence/test_outbox.py",
-        "httpsig/signers/test_kms.py", "inbox/test_inbox_kills.py", "inbox/test_inbox_transactions.py", "qr/test_qr_reading.py",
-        "sandbox/test_dialects.py", "sandbox/test_exhaustion.py", "sandbox/test_kills.py", "sandbox/test_pki_server.py",
-        "sandbox/test_postgresql.py", "sandbox/test_psd2_hostile.py", "sandbox/test_tls.py", "seals/diagnose/test_diagnose_bounds.py",
+        "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py", "client/test_connections.py", "client/test_seal_auth.py",
+        "evidence/test_archive_crash.py", "evidence/test_outbox.py", "httpsig/signers/test_kms.py", "inbox/test_inbox_kills.py",
+        "inbox/test_inbox_transactions.py", "qr/test_qr_reading.py", "sandbox/test_dialects.py", "sandbox/test_exhaustion.py",
+        "sandbox/test_kills.py", "sandbox/test_pages_browser.py", "sandbox/test_pki_server.py", "sandbox/test_postgresql.py",
+        "sandbox/test_psd2_hostile.py", "sandbox/test_tls.py", "seals/diagnose/test_diagnose_bounds.py",
         "seals/diagnose/test_diagnose_keys.py", "seals/diagnose/test_diagnose_pairs.py", "seals/diagnose/test_diagnose_proof.py",
         "seals/diagnose/test_diagnose_vectors.py", "test_fuzz_targets.py", "test_mutate.py", "testpki/test_fault_catalogue.py",
         "testpki/test_pki_guide.py", "web/test_callback_examples.py", "web/test_callback_targets.py", "web/test_examples.py",

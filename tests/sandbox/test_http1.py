@@ -128,7 +128,7 @@ def test_a_request_that_is_not_http_1_is_answered_400(raw: bytes, exchange: Call
 
 @pytest.mark.parametrize("raw", [b"GET / HTTP/1.1\r\n" + HOST + CLOSE, b"GET / HTTP/1.0\r\n" + HOST + b"\r\n"])
 def test_http_1_with_one_host_is_answered(raw: bytes, exchange: Callable[[bytes], bytes]) -> None:
-    assert exchange(raw)[9:12] in (b"401", b"404")
+    assert exchange(raw)[9:12] in (b"200", b"401", b"404")
 
 
 def test_a_bad_request_behind_an_unanswered_one_gets_no_answer(exchange: Callable[[bytes], bytes]) -> None:

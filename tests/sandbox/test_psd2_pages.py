@@ -1,212 +1,359 @@
-"""The approval page: what the payer's browser gets, and what its buttons do."""
+"""The pages of an approval link without a browser: what they say in every state, and which forms decide."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 import resvg_py
-from raw_provider import PAYMENT, RawProvider, advance, approval_link, decide
+from raw_provider import PAYMENT, RawProvider, advance, approval_link, control, decide
 
 from tppkit.qr import read_texts
 from tppkit.sandbox import SandboxServer
+from tppkit.sandbox.psd2.page_texts import OUTCOMES
+from tppkit.seals import Message
 
 BACK = "https://tpp.example/back?x=1&y=2"
+ONA, JONAS, MARTA = "customer-1", "customer-2", "customer-3"
+DAILY, SHOP, SMALL = "LT029999900000000001", "LT459999900000000003", "LT189999900000000004"
+ALL = {"allPsd2": "allAccounts"}
 
 
 class Page(HTMLParser):
-    """The text of a page, and the tags and links in it."""
+    """The text of a page, and the tags, links and values in it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[str] = []
-        self.links: list[str | None] = []
-        self.metas: list[dict[str, str | None]] = []
+        self.attributes: list[tuple[str, str | None]] = []
         self.text = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.metas += [dict(attrs)] if tag == "meta" else []
-        self.links += [value for name, value in attrs if name == "href"]
+        self.attributes += attrs
 
     def handle_data(self, data: str) -> None:
         self.text += data
 
-    @property
-    def reloads_after_s(self) -> int | None:
-        """Seconds until the browser loads the page again, with or without script."""
-        return next((int(a["content"] or "") for a in self.metas if a.get("http-equiv") == "refresh"), None)
+    def values(self, name: str) -> list[str | None]:
+        return [value for each, value in self.attributes if each == name]
 
 
-def get(url: str) -> httpx.Response:
-    return httpx.get(url, trust_env=False)
+def get(url: str, **headers: str) -> httpx.Response:
+    return httpx.get(url, headers=headers, trust_env=False)
 
 
-def open_link(payment: Mapping[str, Any]) -> Page:
-    response = get(approval_link(payment))
+def post(url: str, data: Mapping[str, str], **headers: str) -> httpx.Response:
+    return httpx.post(url, data=data, headers=headers, trust_env=False)
+
+
+def open_link(order: Mapping[str, Any]) -> Page:
+    response = get(approval_link(order))
     assert response.status_code == 200
     return Page(response.text)
 
 
+def open_phone(order: Mapping[str, Any], customer: str = ONA) -> Page:
+    return Page(get(f"{approval_link(order)}/phone?customer={customer}").text)
+
+
 def has_buttons(page: Page) -> bool:
-    return "form" in page.tags
+    return "button" in page.tags
 
 
-def test_the_page_shows_the_payment(tpp: RawProvider, bank: SandboxServer) -> None:
-    page = open_link(tpp.new_payment())
-    for text in ("12.50 EUR", "Example Shop", "DE89370400440532013000", "Order 4711", "PSDLT-BL-LB000000", "RCVD"):
-        assert text in page.text
-    assert page.tags.count("button") == 2
+def new_consent(tpp: RawProvider, access: Mapping[str, Any] = ALL, *headers: tuple[str, str]) -> dict[str, Any]:
+    body = {"access": access, "validUntil": "2999-01-01", "frequencyPerDay": 4}
+    named = (("X-Request-ID", str(uuid4())), ("Content-Type", "application/json"))
+    message = Message("POST", "/psd2/v1/consents", (*named, *headers), json.dumps(body).encode())
+    response = tpp.send(tpp.sealed(message))
+    assert response.status_code == 201, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
 
 
-def test_the_link_leads_to_the_approval_host(tpp: RawProvider, bank: SandboxServer) -> None:
+def consent_status(tpp: RawProvider, consent: Mapping[str, Any]) -> Any:
+    return tpp.request("GET", consent["_links"]["status"]["href"]).json()["status"]
+
+
+def new_order(tpp: RawProvider, kind: str) -> dict[str, Any]:
+    return tpp.new_payment() if kind == "payment" else new_consent(tpp)
+
+
+@pytest.mark.parametrize("path", ["", "/phone"])
+def test_the_page_shows_the_payment_in_plain_words(path: str, tpp: RawProvider) -> None:
+    text = Page(get(approval_link(tpp.new_payment()) + path).text).text
+    for shown in (
+        "12.50 EUR", "Example Shop", "DE89 3704 0044 0532 0130 00", "Order 4711", "Example Payments TEST", "PSDLT-BL-LB000000",
+        "Bank transfer",
+    ):  # fmt: skip
+        assert shown in text
+    assert not re.search("RCVD|sepa-credit", text)
+
+
+def test_the_page_shows_what_a_consent_is_for(tpp: RawProvider) -> None:
+    text = open_link(new_consent(tpp, {"accounts": [{"iban": DAILY}], "balances": [{"iban": DAILY}]})).text
+    assert "Its balances" in text
+    assert "up to 4 times a day" in text
+    assert not re.search("Its transactions|received|allPsd2", text)
+
+
+def test_the_link_leads_to_the_pages_host(tpp: RawProvider, bank: SandboxServer) -> None:
     assert approval_link(tpp.new_payment()).startswith(bank.addresses.approval_url + "/approve/")
 
 
 @pytest.mark.parametrize("field", ["creditorName", "remittanceInformationUnstructured"])
-def test_what_a_provider_sends_is_shown_as_text(field: str, tpp: RawProvider) -> None:
+def test_what_a_provider_sends_is_shown_as_text(field: str, tpp: RawProvider, bank: SandboxServer) -> None:
     hostile = "</dd><script>alert('1')</script><img src=x onerror=\"a()\">"
-    page = open_link(tpp.new_payment(body={**PAYMENT, field: hostile}))
-    assert hostile in page.text
-    assert not {"script", "img"} & set(page.tags)
+    payment = tpp.new_payment(body={**PAYMENT, field: hostile})
+    for url in (approval_link(payment), approval_link(payment) + "/phone", bank.addresses.approval_url):
+        page = Page(get(url).text)
+        assert hostile in page.text or (field != "creditorName" and url == bank.addresses.approval_url)
+        assert "img" not in page.tags
+        assert page.tags.count("script") == (url != bank.addresses.approval_url)
 
 
 def test_a_return_address_cannot_leave_its_attribute(tpp: RawProvider) -> None:
     hostile = 'https://tpp.example/"onmouseover="alert(1)"><script>'
     payment = tpp.new_payment(headers=[("TPP-Redirect-URI", hostile)])
-    decide(payment, "approve")
+    post(approval_link(payment), {"action": "approve"})
     page = open_link(payment)
-    assert page.links == [hostile]
+    assert hostile in page.values("href")
     assert "script" not in page.tags
 
 
-def picture_on(page: str) -> bytes:
-    found = re.search(r"<svg .*?</svg>", page, re.DOTALL)
-    return bytes(resvg_py.svg_to_bytes(svg_string=found.group())) if found else b""
-
-
-def test_the_code_on_the_page_leads_a_phone_to_the_same_page(tpp: RawProvider) -> None:
+def test_the_code_and_the_link_lead_to_the_page_for_the_phone(tpp: RawProvider) -> None:
     link = approval_link(tpp.new_payment())
-    assert read_texts(picture_on(get(link).text)) == (link,)
-
-
-def test_a_payment_that_is_decided_has_no_code(tpp: RawProvider) -> None:
-    assert picture_on(decide(tpp.new_payment(), "approve").text) == b""
+    text = get(link).text
+    picture = re.search(r"<svg [^>]*role=\"img\".*?</svg>", text, re.DOTALL)
+    assert picture is not None
+    assert read_texts(bytes(resvg_py.svg_to_bytes(svg_string=picture.group()))) == (f"{link}/phone",)
+    assert Page(text).values("href").count(f"{link}/phone") == 2
 
 
 @pytest.mark.parametrize("action", ["approve", "decline"])
-def test_the_way_back_to_the_provider_is_shown_at_the_end(action: str, tpp: RawProvider) -> None:
-    payment = tpp.new_payment(headers=[("TPP-Redirect-URI", BACK)])
-    assert open_link(payment).links == []
-    assert Page(decide(payment, action).text).links == [BACK]
+@pytest.mark.parametrize("address", [BACK, "com.example.app:/done?x=1", "http://127.0.0.1:8000/back?x=1"])
+def test_a_decision_leads_to_the_return_address(action: str, address: str, tpp: RawProvider) -> None:
+    for order in (
+        tpp.new_payment(headers=[("TPP-Redirect-URI", address)]), new_consent(tpp, ALL, ("TPP-Redirect-URI", address))
+    ):  # fmt: skip
+        link = approval_link(order)
+        answer = post(link, {"action": action})
+        assert (answer.status_code, answer.headers["location"]) == (303, address)
+        assert get(f"{link}?returning").headers["location"] == address
+        assert address in open_link(order).values("href")
 
 
-def test_without_a_return_address_there_is_no_way_back(tpp: RawProvider) -> None:
-    assert Page(decide(tpp.new_payment(), "approve").text).links == []
-
-
-def test_a_decision_leads_back_to_the_page(tpp: RawProvider) -> None:
+def test_without_a_return_address_a_decision_leads_back_to_the_page(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
-    response = httpx.post(approval_link(payment), data={"action": "approve"}, trust_env=False)
-    assert response.status_code == 303
-    assert approval_link(payment).endswith(response.headers["location"])
+    answer = post(approval_link(payment), {"action": "approve"})
+    assert answer.status_code == 303
+    assert approval_link(payment).endswith(answer.headers["location"])
+    assert get(f"{approval_link(payment)}?returning").status_code == 200
 
 
-@pytest.mark.parametrize(("action", "state"), [("approve", re.compile("ACSP")), ("decline", re.compile("RJCT"))])
-def test_a_link_that_was_used_shows_only_the_state(action: str, state: re.Pattern[str], tpp: RawProvider) -> None:
-    payment = tpp.new_payment()
-    assert not has_buttons(Page(decide(payment, action).text))
-    again = open_link(payment)
-    assert not has_buttons(again)
-    assert state.search(again.text)
+@pytest.mark.parametrize("kind", ["payment", "consent"])
+@pytest.mark.parametrize(
+    ("action", "texts"),
+    [
+        ("approve", ("Payment approved", "Access approved")), ("decline", ("Payment declined", "Access declined")),
+        ("cancel", ("Payment cancelled", "Request cancelled")),
+    ],
+)  # fmt: skip
+def test_a_link_that_was_used_shows_only_what_became_of_it(
+    kind: str, action: str, texts: tuple[str, str], tpp: RawProvider
+) -> None:
+    order = new_order(tpp, kind)
+    if action == "cancel":
+        tpp.cancel(order)
+    else:
+        decide(order, action)
+    for page in (open_link(order), open_phone(order), Page(decide(order, "approve").text)):
+        assert texts[kind == "consent"] in page.text
+        assert not has_buttons(page)
+
+
+def test_what_ran_out_or_ended_later_is_told_apart(
+    fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
+    tpp = connect(fresh_bank)
+    made, poor, payment, consent, revoked, ended = (
+        tpp.new_payment(), tpp.new_payment(), tpp.new_payment(), new_consent(tpp), new_consent(tpp), new_consent(tpp)
+    )  # fmt: skip
+    for order, data in (made, {}), (poor, {"iban": SMALL}), (revoked, {}), (ended, {}):
+        post(approval_link(order), {"action": "approve", **data})
+    control(fresh_bank, f"/consents/{revoked['consentId']}/revoke")
+    advance(fresh_bank, 300)
+    assert "was not approved in time. No money" in open_link(payment).text
+    assert "was not approved in time. No data" in open_link(consent).text
+    assert "Payment made" in open_link(made).text
+    assert "Payment failed" in open_link(poor).text
+    assert "Access withdrawn" in open_link(revoked).text
+    advance(fresh_bank, 181 * 86_400)
+    assert "Access has ended" in open_link(ended).text
+    assert len(set(OUTCOMES.values())) == len(OUTCOMES)
 
 
 @pytest.mark.parametrize(("first", "second"), [("approve", "decline"), ("decline", "approve")])
-def test_a_link_decides_once(first: str, second: str, tpp: RawProvider) -> None:
-    payment = tpp.new_payment()
-    decide(payment, first)
-    before = tpp.status(payment)
-    again = decide(payment, second)
+@pytest.mark.parametrize("kind", ["payment", "consent"])
+def test_a_link_decides_once(first: str, second: str, kind: str, tpp: RawProvider) -> None:
+    order, status = new_order(tpp, kind), tpp.status if kind == "payment" else lambda one: consent_status(tpp, one)
+    decide(order, first)
+    before = status(order)
+    again = decide(order, second)
     assert (again.status_code, has_buttons(Page(again.text))) == (200, False)
-    assert tpp.status(payment) == before
+    assert status(order) == before
 
 
-def test_a_link_of_a_cancelled_payment_shows_only_the_state(tpp: RawProvider) -> None:
+def test_the_customer_chooses_among_the_own_accounts(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
-    tpp.cancel(payment)
-    page = open_link(payment)
-    assert not has_buttons(page)
-    assert "RJCT" in page.text
-    decide(payment, "approve")
-    assert tpp.status(payment) == "RJCT"
+    assert not has_buttons(open_phone(payment, "unknown"))
+    assert [value for value in open_phone(payment, MARTA).values("value") if value and value.startswith("LT")] == [
+        "LT889999900000000005", SHOP,
+    ]  # fmt: skip
+    assert post(approval_link(payment), {"action": "approve", "customer": JONAS, "iban": SHOP}).status_code == 409
+    assert tpp.status(payment) == "RCVD"
+    assert post(approval_link(payment), {"action": "approve", "customer": MARTA, "iban": SHOP}).status_code == 303
+    assert tpp.status(payment) == "ACSP"
 
 
-def test_a_link_of_a_payment_that_ran_out_shows_only_the_state(
-    fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
-    payment = connect(fresh_bank).new_payment()
-    advance(fresh_bank, 300)
-    page = open_link(payment)
-    assert not has_buttons(page)
-    assert "RJCT" in page.text
+@pytest.mark.parametrize("kind", ["payment", "consent"])
+def test_a_named_account_restricts_the_choice(kind: str, tpp: RawProvider) -> None:
+    """Stories 4 and 13."""
+    named = {"iban": SMALL}
+    if kind == "payment":
+        order = tpp.new_payment(body={**PAYMENT, "debtorAccount": named})
+    else:
+        order = new_consent(tpp, {"accounts": [named]})
+    refused = open_phone(order, ONA)
+    assert "None of your accounts can be used" in refused.text
+    assert not {"approve", DAILY, SMALL} & set(refused.values("value"))
+    for iban in (DAILY, SMALL):
+        form = {"action": "approve", "customer": ONA, "iban": iban}
+        assert post(approval_link(order), form).status_code == 409
+    assert SMALL in open_phone(order, JONAS).values("value")
+    assert post(approval_link(order), {"action": "approve", "customer": JONAS, "iban": SMALL}).status_code == 303
+    assert (tpp.status(order) if kind == "payment" else consent_status(tpp, order)) in ("ACSP", "valid")
 
 
 @pytest.mark.parametrize("data", [{}, {"action": ""}, {"action": "APPROVE"}, {"other": "approve"}])
 def test_a_form_without_a_decision_decides_nothing(data: dict[str, str], tpp: RawProvider) -> None:
     payment = tpp.new_payment()
-    httpx.post(approval_link(payment), data=data, trust_env=False)
+    post(approval_link(payment), data)
     assert tpp.status(payment) == "RCVD"
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"action=approve" + b"&" * 2000, b"%" * 100])
 def test_a_form_that_is_none_decides_nothing(content: bytes, tpp: RawProvider) -> None:
     payment = tpp.new_payment()
-    assert httpx.post(approval_link(payment), content=content, trust_env=False).status_code in (303, 404)
+    assert httpx.post(approval_link(payment), content=content, trust_env=False).status_code in (303, 413)
     assert tpp.status(payment) == "RCVD"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-site"}, 403), ({"Sec-Fetch-Site": "none"}, 403),
+        ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Sec-Fetch-Site": "same-origin"}, 303), ({}, 303),
+    ],
+)  # fmt: skip
+def test_a_form_of_another_page_decides_nothing(headers: dict[str, str], status: int, tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    assert post(approval_link(payment), {"action": "approve"}, **headers).status_code == status
+    assert tpp.status(payment) == ("ACSP" if status == 303 else "RCVD")
+
+
+def test_a_browser_without_fetch_metadata_can_decide(tpp: RawProvider, bank: SandboxServer) -> None:
+    payment = tpp.new_payment()
+    post(approval_link(payment), {"action": "approve"}, Origin=bank.addresses.approval_url)
+    assert tpp.status(payment) == "ACSP"
 
 
 @pytest.mark.parametrize("token", ["unknown", "%00", "%ff%fe", "'--", "a" * 5000, "%F0%9F%92%A9"])
 def test_an_unknown_link_is_not_found(token: str, bank: SandboxServer) -> None:
     url = f"{bank.addresses.approval_url}/approve/{token}"
-    for response in (get(url), httpx.post(url, data={"action": "approve"}, trust_env=False)):
+    for response in (get(url), get(f"{url}/phone"), post(url, {"action": "approve"})):
         assert response.status_code == 404
         assert "This link leads to no payment" in response.text
 
 
-def test_a_payment_id_is_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
-    assert get(f"{bank.addresses.approval_url}/approve/{tpp.new_payment()['paymentId']}").status_code == 404
+def test_the_id_of_a_payment_or_consent_is_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
+    for id_ in (tpp.new_payment()["paymentId"], new_consent(tpp)["consentId"]):
+        assert get(f"{bank.addresses.approval_url}/approve/{id_}").status_code == 404
 
 
-def test_the_page_is_not_stored_and_runs_no_script(tpp: RawProvider) -> None:
+def test_the_page_is_not_stored_and_runs_its_own_script_only(tpp: RawProvider) -> None:
     headers = get(approval_link(tpp.new_payment())).headers
+    policy = headers["content-security-policy"]
     assert headers["cache-control"] == "no-store"
-    assert headers["content-security-policy"].startswith("default-src 'none'")
-    assert headers["referrer-policy"] == "no-referrer"
+    assert policy.startswith("default-src 'none'")
+    assert policy.count("script-src 'sha256-") == 1
+    assert "'unsafe-inline'" not in policy.partition("script-src")[2]
+    assert headers["referrer-policy"] == "same-origin"
     assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_page_asks_for_no_certificate(tpp: RawProvider) -> None:
-    assert get(approval_link(tpp.new_payment())).url.scheme == "http"
-
-
-def test_asking_only_for_the_headers_does_not_open_the_payment(tpp: RawProvider) -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Purpose": "prefetch;prerender"}, {"Purpose": "prefetch"}, {"X-Moz": "prefetch"}, {"X-Purpose": "preview"},
+        {"User-Agent": "WhatsApp/2.23.20.0"}, {"User-Agent": "Mozilla/5.0 (compatible; Slackbot-LinkExpanding 1.0)"},
+    ],
+)  # fmt: skip
+def test_loading_ahead_and_previews_do_not_open_the_payment(headers: dict[str, str], tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     httpx.head(approval_link(payment), trust_env=False)
+    for path in ("", "/phone", "/state"):
+        assert get(approval_link(payment) + path, **headers).status_code == 200
     assert tpp.cancel(payment).status_code == 200
 
 
-def test_an_open_page_reloads_every_30_seconds_until_the_payment_is_decided(tpp: RawProvider) -> None:
+def test_a_customer_who_opens_the_link_keeps_the_provider_from_cancelling(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
-    assert open_link(payment).reloads_after_s == 30
-    assert Page(decide(payment, "approve").text).reloads_after_s is None
+    get(approval_link(payment), **{"User-Agent": "Mozilla/5.0 (X11; Linux x86_64) Chrome/150.0"})
+    assert tpp.cancel(payment).status_code == 409
+
+
+def test_a_page_that_is_used_keeps_the_payment_open(
+    fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
+    """Story 14."""
+    tpp = connect(fresh_bank)
+    payment = tpp.new_payment()
+    for path in ("", "/phone", "/state", "/phone"):
+        advance(fresh_bank, 290)
+        get(approval_link(payment) + path)
+    decide(payment, "approve")
+    assert tpp.status(payment) == "ACSP"
+
+
+def test_without_script_the_link_reloads_every_30_seconds_until_it_is_decided(tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    reload = r'<noscript><meta http-equiv="refresh" content="30;'
+    assert reload in get(approval_link(payment)).text
+    assert reload not in decide(payment, "approve").text
 
 
 def test_the_page_may_be_shown_in_an_iframe(tpp: RawProvider) -> None:
     headers = get(approval_link(tpp.new_payment())).headers
     assert "x-frame-options" not in headers
     assert "frame-ancestors" not in headers["content-security-policy"]
+    assert "form-action" not in headers["content-security-policy"]
+
+
+def test_the_index_lists_what_the_bank_holds_and_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
+    payment, consent = tpp.new_payment(), new_consent(tpp)
+    decide(payment, "decline")
+    tpp.request("GET", "/nothing")
+    text = Page(get(bank.addresses.approval_url).text).text
+    for shown in (
+        payment["paymentId"], "RJCT, declined", consent["consentId"], "received, waits", "Ona Kazlauskienė", "RESOURCE_UNKNOWN", "fails",
+    ):  # fmt: skip
+        assert shown in text
+    assert not any(approval_link(order).rpartition("/")[2] in text for order in (payment, consent))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +16,11 @@ from raw_provider import PAYMENTS, RawProvider, advance, approval_link, checked_
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.control import CONTROL_REFUSALS
-from tppkit.sandbox.request_log import RequestLog, without_tokens
+from tppkit.sandbox.request_log import LatestRequests, RequestLog, without_tokens
+from tppkit.sandbox.request_log import Logged as Answered
 from tppkit.web.sources import RAW_TARGET
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 class Logged(NamedTuple):
@@ -104,7 +108,7 @@ def test_an_application_that_fails_is_answered_500_by_the_server() -> None:
     lines: list[str] = []
     scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(RequestLog(fails, lines.append, CONTROL_REFUSALS)(scope, None, None))  # type: ignore[arg-type]
+        asyncio.run(RequestLog(fails, lambda one: lines.append(one.line), CONTROL_REFUSALS)(scope, None, None))  # type: ignore[arg-type]
     assert lines == ["GET / 500"]
 
 
@@ -118,5 +122,26 @@ def test_the_code_is_read_as_the_interface_writes_it() -> None:
     lines: list[str] = []
     refusals = Refusals(rows=(), write=lambda _: b"", find=lambda body: (body["why"], None))
     scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
-    asyncio.run(RequestLog(refuses, lines.append, refusals)(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(RequestLog(refuses, lambda one: lines.append(one.line), refusals)(scope, None, send))  # type: ignore[arg-type]
     assert lines == ["GET / 400 BAD"]
+
+
+def test_the_latest_requests_are_listed_with_verdict_and_code(logged: Logged, connect: type[RawProvider]) -> None:
+    caller = connect(logged.server)  # type: ignore[call-arg, arg-type]
+    caller.new_payment()
+    caller.send(caller.message())
+    httpx.get(logged.server.addresses.approval_url, trust_env=False)
+    answer = httpx.get(logged.server.addresses.control_url + "/requests", trust_env=False).json()
+    shown = [(one["method"], one["target"], one["status"], one["verdict"], one["code"]) for one in answer]
+    assert shown == [
+        ("POST", PAYMENTS, 401, "fails", "SIGNATURE_MISSING"),
+        ("POST", PAYMENTS, 201, "holds", None),
+    ]
+    assert "signature.missing" in answer[0]["text"]
+
+
+def test_old_requests_are_forgotten() -> None:
+    latest = LatestRequests(lambda: AT)
+    for number in range(1000):
+        latest.keep(Answered("GET", f"/{number}", 200, "", ""))
+    assert [one.target for _, one in latest][::199] == ["/999", "/800"]

@@ -66,6 +66,7 @@ def sandbox() -> None:
     type=PROFILE_NAME,
     help=f"The dialect of seals that is taken: {', '.join(PROFILES)}.",
 )
+@click.option("--pages-tls", is_flag=True, help="Serve the approval pages over HTTPS.")
 @click.option("--database", metavar="URL", help="SQLAlchemy address; a SQLite file in --dir by default.")
 @click.option("--seed", type=int, metavar="N", help="The same ids again.")
 @click.option(
@@ -83,6 +84,7 @@ def up(
     strict: bool,
     roots_only: bool,
     profile: SealProfile,
+    pages_tls: bool,
     database: str | None,
     seed: int | None,
     ready_file: Path | None,
@@ -91,7 +93,7 @@ def up(
 ) -> None:
     """Serve the sandbox until interrupted. Prints a curl line that makes a payment, and a line for each request.
 
-    PSD2 (mutual TLS) on the port, approval pages on the next, control on the third after; all on loopback unless --host.
+    PSD2 (mutual TLS) on the port, pages on the next (an index, approval), control on the third after; all on loopback unless --host.
     """
     from tppkit.sandbox import SandboxServer, SandboxSettings
 
@@ -101,6 +103,7 @@ def up(
     settings = SandboxSettings(
         directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=profile,
         public_url=public_url, dns=dns, roots_only=roots_only, organizations=organizations,
+        pages_tls=pages_tls,
     )  # fmt: skip
     server = SandboxServer(settings, log=_Lines(sys.stderr if as_json else sys.stdout).line)
     asyncio.run(_serve(server, ready_file, as_json))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, MetaData
 from starlette.routing import Route
@@ -56,6 +56,7 @@ class HostCall(Generic[Q]):
         db: the transaction.
         settings: decisions of this bank.
         new_id: makes unguessable ids.
+        caller_name: the name of the caller in its certificate, or None.
     """
 
     caller: str
@@ -67,6 +68,7 @@ class HostCall(Generic[Q]):
     db: Connection
     settings: Any
     new_id: Callable[[], str]
+    caller_name: str | None = None
 
     def header(self, name: str) -> str | None:
         """The value of a header, None where it is absent.
@@ -140,6 +142,20 @@ def single_header(message: Message, name: str) -> str | None:
     return values[0] if values else None
 
 
+class Section(NamedTuple):
+    """A table of the index page.
+
+    Attributes:
+        title: above it.
+        columns: their names.
+        rows: texts, one for each column.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """An interface's part of the sandbox. The functions are called once, when the services exist.
@@ -150,6 +166,7 @@ class Cell:
         latest_time: reads the latest virtual time at which something happened.
         host: makes the host.
         pages: makes the pages for browsers.
+        sections: reads what the index page shows of the interface.
         control: makes the routes of the control host.
         next_event: finds when the interface's next event is due, for example the execution of a payment.
         settle: lets happen what is due at a time, in order, each at the time it was due.
@@ -162,6 +179,7 @@ class Cell:
     latest_time: Callable[[Connection], datetime]
     host: Callable[[Services], ASGIApp]
     pages: Callable[[Services], Sequence[Route]] = lambda services: ()
+    sections: Callable[[Connection, datetime], Sequence[Section]] = lambda db, at: ()
     control: Callable[[Services], Sequence[Control]] = lambda services: ()
     next_event: Callable[[Connection], datetime | None] = lambda db: None
     settle: Callable[[Connection, datetime], None] = lambda db, at: None

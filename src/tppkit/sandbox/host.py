@@ -193,7 +193,16 @@ class Host:
             require_media_type(single_header(message, "content-type"), route.row.request.media_type)
         body = route.row.request.read(message.body, tolerant=False)
         return HostCall(
-            request.caller.id, at, route.parameters, route.query, message, body, db, self.settings, self.services.new_id
+            request.caller.id,
+            at,
+            route.parameters,
+            route.query,
+            message,
+            body,
+            db,
+            self.settings,
+            self.services.new_id,
+            request.caller.name,
         )
 
     async def _keep_refusal(self, request: _Request, error: TppkitError) -> None:

@@ -1,20 +1,25 @@
-"""One line per request: `METHOD target status code`, the code only where the answer carries one."""
+"""What was asked and answered: a line for each request, and the latest requests in memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tppkit._clock import Clock, format_time
+from tppkit._text import printable
 from tppkit.protocol.refusals import Refusals
+from tppkit.sandbox.control import Control
 from tppkit.web.sources import RAW_TARGET
 
-Write = Callable[[str], object]
+_KEPT = 200
 
 _MAX_TARGET = 1024  # a line must fit into a pipe's buffer at once
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
@@ -28,37 +33,97 @@ def without_tokens(text: str) -> str:
     return _LINK.sub(r"\1***", text)
 
 
+class Logged(NamedTuple):
+    """A request and its answer.
+
+    Attributes:
+        method: of the request.
+        target: as it was sent, without the tokens of approval links; printable ASCII.
+        status: of the answer.
+        code: of the error that the answer carries, or empty.
+        text: what the error says, or empty.
+    """
+
+    method: str
+    target: str
+    status: int
+    code: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        """`METHOD target status code`, the code only where there is one; without a line break, whatever the client sent."""
+        return " ".join(filter(None, (self.method, self.target, str(self.status), self.code)))
+
+
+class LatestRequests:
+    """The latest requests to the interfaces, as many as are worth showing.
+
+    Args:
+        now: the virtual clock.
+    """
+
+    def __init__(self, now: Clock) -> None:
+        self._now = now
+        self._kept: deque[tuple[datetime, Logged]] = deque(maxlen=_KEPT)
+
+    def keep(self, request: Logged) -> None:
+        """Take a request; the oldest one is forgotten for it."""
+        self._kept.append((self._now(), request))
+
+    def __iter__(self) -> Iterator[tuple[datetime, Logged]]:
+        """Each request with the time of its answer, the latest first."""
+        return iter(tuple(reversed(self._kept)))
+
+    @property
+    def control(self) -> tuple[Control, ...]:
+        """`GET /requests`: the latest first, with verdict (`holds`, `fails`) and code."""
+
+        async def show(parameters: Mapping[str, str], body: Any) -> Any:
+            return [
+                {
+                    "at": format_time(at), "method": one.method, "target": one.target, "status": one.status,
+                    "verdict": "holds" if one.status < 400 else "fails", "code": one.code or None, "text": one.text or None,
+                }
+                for at, one in self
+            ]  # fmt: skip
+
+        return (Control("GET", "/requests", show),)
+
+
 class RequestLog:
-    """Writes a line for each request just before the last part of its answer is sent.
+    """Reports each request just before the last part of its answer is sent.
 
     Args:
         app: the ASGI application that answers.
-        write: takes a line; printable ASCII without a line break, whatever the client sent.
+        keep: takes the request.
         refusals: reads the error bodies of the application.
     """
 
-    def __init__(self, app: ASGIApp, write: Write, refusals: Refusals) -> None:
+    def __init__(self, app: ASGIApp, keep: Callable[[Logged], object], refusals: Refusals) -> None:
         self._app = app
-        self._write = write
+        self._keep = keep
         self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        status, code, written = 500, "", False  # the server answers 500 when an application ends without an answer
+        # The server answers 500 when an application ends without an answer.
+        status, error, written = 500, ("", ""), False
 
         def write() -> None:
             nonlocal written
             if not written:
                 written = True
                 with suppress(OSError):  # a reader of the lines that left must not fail a request
-                    self._write(" ".join(filter(None, (scope["method"], _target(scope), str(status), code))))
+                    self._keep(Logged(scope["method"], _target(scope), status, *error))
 
         async def watch(event: Message) -> None:
-            nonlocal status, code
+            nonlocal status, error
             if event["type"] == "http.response.start":
                 status = event["status"]
             elif event["type"] == "http.response.body":
-                code = code or (self._code(event.get("body", b"")) if status >= 400 else "")
+                if status >= 400 and not error[0]:
+                    error = self._error(event.get("body", b""))
                 if not event.get("more_body", False):
                     write()
             await send(event)
@@ -68,9 +133,10 @@ class RequestLog:
         finally:
             write()
 
-    def _code(self, body: bytes) -> str:
-        code, _ = self._refusals.read(body)
-        return code if code is not None and code.isascii() and code.isprintable() else ""
+    def _error(self, body: bytes) -> tuple[str, str]:
+        code, text = self._refusals.read(body)
+        is_plain = code is not None and code.isascii() and code.isprintable()
+        return code if code is not None and is_plain else "", without_tokens(printable(text or ""))
 
 
 def _target(scope: Mapping[str, Any]) -> str:

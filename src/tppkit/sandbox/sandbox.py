@@ -35,11 +35,13 @@ from tppkit.sandbox.database import Database
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.index import index_page
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.payments import PaymentRules, Psd2Settings
 from tppkit.sandbox.public_address import parse_server_name, server_identity
+from tppkit.sandbox.request_log import LatestRequests
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
-from tppkit.sandbox.tls import ServerTls, TlsMode
+from tppkit.sandbox.tls import ServerTls
 from tppkit.seals import PSD2_V1, SealPolicy, SealProfile
 from tppkit.testpki import certificate_pem, make_pki, write_pki
 from tppkit.trust import Anchors, PathVerifier, load_anchors
@@ -68,6 +70,7 @@ class SandboxSettings:
         dns: further names in the server certificate.
         roots_only: trust roots only, so that a client must send its intermediates.
         organizations: the organizationIdentifiers that this bank accepts.
+        pages_tls: serve the pages over HTTPS, with the same server certificate.
     """
 
     directory: Path
@@ -83,6 +86,7 @@ class SandboxSettings:
     dns: tuple[str, ...] = ()
     roots_only: bool = False
     organizations: OrganizationPolicy = field(default_factory=OrganizationPolicy)
+    pages_tls: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "directory", as_path(self.directory))
@@ -103,6 +107,7 @@ class SandboxHosts:
         hosts: one for each interface, by its name.
         pages: what browsers see.
         control: what developers do.
+        requests: the latest ones to the interfaces.
 
     Raises:
         ConfigurationError: `pki.unusable`, `database.unusable`, `trust.*`, `file.*`.
@@ -128,7 +133,6 @@ class SandboxHosts:
         self.tls = ServerTls(
             *server_identity(self.pki, names, at=base_clock()),
             b"".join(certificate_pem(authority) for authority in (*trusted.roots, *trusted.intermediates)),
-            mode=TlsMode.STRICT if settings.strict else TlsMode.SOFT,
         )
         seals = SealPolicy(
             PathVerifier(anchors, revocation=revocations.checker),  # a Signature header has no room for intermediates
@@ -162,11 +166,13 @@ class SandboxHosts:
                 self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events
             )  # fmt: skip
             self.hosts = {name: cell.host(services) for name, cell in cells.items()}
-            self.pages = Starlette(routes=[route for cell in cells.values() for route in cell.pages(services)])
+            self.requests = LatestRequests(self.clock.now)
+            pages = [route for cell in cells.values() for route in cell.pages(services)]
+            self.pages = Starlette(routes=[index_page(services, tuple(cells.values()), self.requests), *pages])
             consistency = Consistency(services, tuple(cells.values()), settings.directory / ARCHIVE)
             shared_routes = *self.clock.control(self.events.settle), *bank_control(self.database, self.events)
             routes = [row for cell in cells.values() for row in cell.control(services)]
-            self.control = control_host([*shared_routes, *consistency.control, *routes])
+            self.control = control_host([*shared_routes, *consistency.control, *self.requests.control, *routes])
             self._opened = opened.pop_all()
 
     @asynccontextmanager

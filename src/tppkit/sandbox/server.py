@@ -6,7 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from starlette.types import ASGIApp
@@ -17,10 +17,10 @@ from tppkit.sandbox.host import Host
 from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
 from tppkit.sandbox.public_address import APPROVAL, CONTROL, PSD2, PublicAddress, local_address, parse_public_url
-from tppkit.sandbox.request_log import RequestLog
+from tppkit.sandbox.request_log import Logged, RequestLog
 from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
 from tppkit.sandbox.thread import in_thread
-from tppkit.sandbox.tls import make_http_protocol
+from tppkit.sandbox.tls import TlsMode, make_http_protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +63,28 @@ class Listener(NamedTuple):
         name: `Addresses` has its URL under this name.
         app: the application behind it.
         offset: the port, from the first one on.
-        tls: HTTPS, where clients show certificates.
+        tls: whether it has HTTPS, and whether clients are asked for certificates.
         loopback_only: not reached from other machines, whatever the settings say.
     """
 
     name: str
     app: Callable[[SandboxHosts], ASGIApp]
     offset: int
-    tls: bool = False
+    tls: Callable[[SandboxSettings], TlsMode | None] = lambda settings: None
     loopback_only: bool = False
 
 
+def _client_tls(settings: SandboxSettings) -> TlsMode:
+    return TlsMode.STRICT if settings.strict else TlsMode.SOFT
+
+
+def _pages_tls(settings: SandboxSettings) -> TlsMode | None:
+    return TlsMode.NO_CERTIFICATES if settings.pages_tls else None
+
+
 LISTENERS = (
-    Listener("psd2", lambda sandbox: sandbox.hosts["psd2"], PSD2, tls=True),
-    Listener("approval", lambda sandbox: sandbox.pages, APPROVAL),
+    Listener("psd2", lambda sandbox: sandbox.hosts["psd2"], PSD2, tls=_client_tls),
+    Listener("approval", lambda sandbox: sandbox.pages, APPROVAL, tls=_pages_tls),
     # It moves the clock, so it is never for others.
     Listener("control", lambda sandbox: sandbox.control, CONTROL, loopback_only=True),
 )
@@ -87,9 +95,10 @@ class SandboxServer:
 
     Args:
         settings: how it is set up.
-        log: takes a line for each request (see `RequestLog`).
+        log: takes a line for each request (see `Logged`).
 
     Attributes:
+        settings: how it is set up.
         ports: on this machine, by the listener's name.
 
     Raises:
@@ -97,6 +106,7 @@ class SandboxServer:
     """
 
     def __init__(self, settings: SandboxSettings, *, log: Callable[[str], object] | None = None) -> None:
+        self.settings = settings
         with ExitStack() as opened:
             sockets = {row: opened.enter_context(_listen(settings, row)) for row in LISTENERS}
             self.ports = {row.name: bound.getsockname()[1] for row, bound in sockets.items()}
@@ -112,13 +122,22 @@ class SandboxServer:
 
     def _url(self, row: Listener, public: PublicAddress) -> str:
         address = PublicAddress("localhost") if row.loopback_only else public
-        return address.url("https" if row.tls else "http", row.offset, port=self.ports[row.name])
+        scheme = "http" if row.tls(self.settings) is None else "https"
+        return address.url(scheme, row.offset, port=self.ports[row.name])
 
     def _server(self, row: Listener, log: Callable[[str], object] | None) -> QuietServer:
         app = row.app(self.sandbox)
-        http = make_http_protocol(self.sandbox.tls) if row.tls else BoundedHttp
+        mode = row.tls(self.settings)
+        http = BoundedHttp if mode is None else make_http_protocol(replace(self.sandbox.tls, mode=mode))
         refusals = app.interface.refusals if isinstance(app, Host) else CONTROL_REFUSALS
-        return QuietServer(make_config(app if log is None else RequestLog(app, log, refusals), http=http))
+
+        def keep(request: Logged) -> None:
+            if isinstance(app, Host):
+                self.sandbox.requests.keep(request)
+            if log is not None:
+                log(request.line)
+
+        return QuietServer(make_config(RequestLog(app, keep, refusals), http=http))
 
     async def serve(self, *, on_ready: Callable[[], None]) -> None:
         """Serve every host until `stop()` is called; `on_ready` is called once all of them answer."""

@@ -60,10 +60,11 @@ _X509_ERRORS: Mapping[int, str] = {
 
 
 class TlsMode(StrEnum):
-    """Who judges the client certificate: the application (soft) or the handshake (strict)."""
+    """Who judges the client certificate: the application (soft) or the handshake (strict); or clients are asked for none."""
 
     SOFT = "soft"
     STRICT = "strict"
+    NO_CERTIFICATES = "no-certificates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class ServerTls:
         private_key_pem: the leaf's private key, PEM, not encrypted; never part of the repr.
         client_anchors_pem: CA certificates, PEM: a client's chain must end at a self-issued one, others may
             stand between; when none is self-issued, each one is trusted by itself.
-        mode: soft lets every client in and reports; strict refuses in the handshake.
+        mode: soft lets every client in and reports; strict refuses in the handshake; or no client is asked.
         handshake_timeout_s: seconds a client has for the handshake; after it, the longest it may
             leave waiting bytes unread.
     """
@@ -164,7 +165,9 @@ def _set_trust(context: SSL.Context, anchors: list[x509.Certificate], mode: TlsM
         store.add_cert(crypto.X509.from_cryptography(anchor))
     if not any(anchor.subject == anchor.issuer for anchor in anchors):
         store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
-    if mode is TlsMode.STRICT:
+    if mode is TlsMode.NO_CERTIFICATES:
+        context.set_verify(SSL.VERIFY_NONE)
+    elif mode is TlsMode.STRICT:
         context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _judge_strict)
     else:
         context.set_verify(SSL.VERIFY_PEER, _judge_soft)

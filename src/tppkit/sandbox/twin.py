@@ -69,9 +69,9 @@ class Sandbox:
             self.directory = Path(opened.enter_context(TemporaryDirectory(prefix="tppkit-sandbox-")))
             folder = self.directory / "pki"
             _write_pki(self.pki, folder)
-            urls = {row.name: _url(row.offset, tls=row.tls) for row in LISTENERS}
-            self.addresses = Addresses(**{f"{name}_url": url for name, url in urls.items()}, pki=str(folder))
             settings = SandboxSettings(self.directory, pki=folder, seed=seed)
+            urls = {row.name: _url(row.offset, tls=row.tls(settings) is not None) for row in LISTENERS}
+            self.addresses = Addresses(**{f"{name}_url": url for name, url in urls.items()}, pki=str(folder))
             self._hosts = opened.enter_context(
                 SandboxHosts(settings, approval_url=self.addresses.approval_url, psd2_url=self.addresses.psd2_url)
             )

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
+from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.oids import ORGANIZATION
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.seals import VerifiedRequest
@@ -16,6 +18,7 @@ from tppkit.web.sources import Source
 
 # Where the middlewares put the caller: a name in the ASGI scope and in the WSGI environ.
 KEY = "tppkit.caller"
+_MAX_NAME = 256
 
 
 class Caller(NamedTuple):
@@ -47,6 +50,12 @@ class Caller(NamedTuple):
     def qwac_chain(self) -> tuple[EidasCertificate, ...]:
         """The chain of the QWAC, the QWAC first; empty where there is none."""
         return () if self.qwac_path is None else self.qwac_path.chain
+
+    @property
+    def name(self) -> str | None:
+        """The organisation's name in its QWAC, or None."""
+        names = self.qwac_chain[0].subject.values(ORGANIZATION) if self.qwac_path is not None else ()
+        return printable(names[0])[:_MAX_NAME] if names else None
 
 
 class Pending(Protocol):

@@ -108,7 +108,20 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "inactivity", "psd2", "the exact inactivity limit (about 5 minutes) and what refreshes it",
-        "300 seconds after initiation or the last opening of the approval link", "section 3 of part A", "PaymentRules.inactivity",
+        "300 seconds after initiation or the last use of the approval pages; a visible page that runs its script asks every 3 seconds,"
+        " which is a use",
+        "section 3 of part A: the window stays alive during active approval", "PaymentRules.inactivity",
+    ),
+    Assumption(
+        "approval-opened", "psd2", "what counts as opening the approval link",
+        "a GET of the link or of the page for the phone; not HEAD, loading ahead (Sec-Purpose, Purpose, X-Moz, X-Purpose), or a program"
+        " that is known to make previews of links",
+        "the customer has seen nothing then, and the provider can still cancel", "sandbox.psd2.pages",
+    ),
+    Assumption(
+        "approval-return", "psd2", "which browser goes to TPP-Redirect-URI",
+        "the one in which the customer decides, and the one that shows the code and waits; inside an iframe, the iframe",
+        "section 4 of part A names the customer's browser, and that of the link may be another than the phone's", "sandbox.psd2.pages",
     ),
     Assumption(
         "payment-currency", "psd2", "which currencies a SEPA payment takes",

@@ -56,11 +56,13 @@ class ConsentProgress:
         status: its state.
         active_at: creation, or the last time that the customer opened or used the approval page; aware UTC.
         valid_until: its last day, in the bank's zone.
+        moved_by: the latest move, or None.
     """
 
     status: ConsentStatus
     active_at: datetime
     valid_until: date
+    moved_by: ConsentTrigger | None = None
 
 
 def due_consent_trigger(

@@ -66,12 +66,14 @@ class Progress:
         active_at: initiation, or the last time that the customer opened or used the approval page; aware UTC.
         opened: the customer has opened it.
         approved_at: when it was approved, or None; aware UTC.
+        moved_by: the latest move, or None.
     """
 
     status: TransactionStatus
     active_at: datetime
     opened: bool = False
     approved_at: datetime | None = None
+    moved_by: Trigger | None = None
 
 
 def due_trigger(progress: Progress, *, now: datetime, inactivity: timedelta) -> Trigger | None:

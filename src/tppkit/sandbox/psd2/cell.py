@@ -11,6 +11,7 @@ from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox.cell import Cell, Handler, Services
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.psd2 import accounts, consents, payments, tables
+from tppkit.sandbox.psd2.approval import order_sections
 from tppkit.sandbox.psd2.consent_tables import consent_ids, latest_consent_time
 from tppkit.sandbox.psd2.control import consent_control, payment_control
 from tppkit.sandbox.psd2.pages import ApprovalPages
@@ -45,6 +46,7 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         lambda db: max(tables.latest_time(db), latest_consent_time(db)),
         host,
         pages=lambda services: ApprovalPages(services, settings).routes,
+        sections=partial(order_sections, rules=settings.rules),
         control=lambda services: (*payment_control(services, settings), *consent_control(services, settings)),
         next_event=next_execution,
         settle=partial(execute_payments, rules=settings.rules),

@@ -25,13 +25,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._statement import Statement
 from tppkit.protocol.psd2 import ConsentRequest, ConsentStatus
-from tppkit.protocol.psd2.consent import ConsentProgress
+from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger
 from tppkit.sandbox.psd2.tables import TABLES
 
 _CONSENTS = Table(
     "consents", TABLES,
     Column("consent_id", String(64), primary_key=True),
     Column("organization", String(256), nullable=False),
+    Column("provider_name", String(256)),
     Column("body", LargeBinary, nullable=False),
     Column("link_token", String(64), nullable=False, unique=True),
     Column("redirect_uri", String(2048)),
@@ -40,6 +41,7 @@ _CONSENTS = Table(
     Column("valid_until", String(10), nullable=False),
     Column("resource_id", String(64), nullable=False, unique=True),
     Column("iban", String(34)),
+    Column("moved_by", String(16)),
 )  # fmt: skip
 _READS = Table(
     "consent_reads", TABLES,
@@ -58,7 +60,7 @@ _BY_ID = Statement(select(_CONSENTS).where(_CONSENTS.c.consent_id == bindparam("
 # The lock keeps two writers of one consent from deciding on the same state; on SQLite there is one writer anyway.
 _LOCKED = select(_CONSENTS).where(_CONSENTS.c.consent_id == bindparam("of_consent")).with_for_update()
 _BY_LINK = select(_CONSENTS).where(_CONSENTS.c.link_token == bindparam("of_link")).with_for_update()
-_CHANGING = ("status", "active_at", "iban")
+_CHANGING = ("status", "active_at", "iban", "moved_by")
 _SET = (
     update(_CONSENTS)
     .where(_CONSENTS.c.consent_id == bindparam("of_consent"))
@@ -66,6 +68,7 @@ _SET = (
 )
 _LATEST = select(func.max(_CONSENTS.c.active_at))
 _IDS = select(_CONSENTS.c.consent_id)
+_LATEST_ONES = select(_CONSENTS).order_by(_CONSENTS.c.active_at.desc(), _CONSENTS.c.consent_id).limit(bindparam("most"))
 # No row comes back if the day's number is reached.
 _COUNT = Statement(
     {
@@ -95,6 +98,7 @@ class StoredConsent:
         progress: how far it is.
         resource_id: names its account in account-data calls; of this consent alone.
         iban: the account that the customer chose, or None.
+        provider_name: of the provider, as its certificate has it, or None.
     """
 
     consent_id: str
@@ -105,6 +109,7 @@ class StoredConsent:
     progress: ConsentProgress
     resource_id: str
     iban: str | None = None
+    provider_name: str | None = None
 
     @property
     def request(self) -> ConsentRequest:
@@ -114,7 +119,7 @@ class StoredConsent:
 
 def add_consent(db: Connection, consent: StoredConsent) -> bool:
     """Store a new consent; False if one of its ids is used already."""
-    names = ("consent_id", "organization", "body", "link_token", "redirect_uri", "resource_id")
+    names = ("consent_id", "organization", "body", "link_token", "redirect_uri", "resource_id", "provider_name")
     values = {name: getattr(consent, name) for name in names} | _changing(consent)
     return _ADD.run(db, values | {"valid_until": consent.progress.valid_until.isoformat()}).first() is not None
 
@@ -155,15 +160,22 @@ def consent_ids(db: Connection) -> Iterator[str]:
     return iter(db.execute(_IDS).scalars())
 
 
+def latest_consents(db: Connection, most: int) -> tuple[StoredConsent, ...]:
+    """The consents at which something happened last, the latest first."""
+    return tuple(consent for row in db.execute(_LATEST_ONES, {"most": most}) if (consent := _read(row)) is not None)
+
+
 def _read(row: Any) -> StoredConsent | None:
     if row is None:
         return None
+    moved_by = None if row.moved_by is None else ConsentTrigger(row.moved_by)
     progress = ConsentProgress(
-        ConsentStatus(row.status), from_microseconds(row.active_at), date.fromisoformat(row.valid_until)
-    )  # fmt: skip
+        ConsentStatus(row.status), from_microseconds(row.active_at), date.fromisoformat(row.valid_until), moved_by
+    )
     return StoredConsent(
         consent_id=row.consent_id, organization=row.organization, body=bytes(row.body), link_token=row.link_token,
         redirect_uri=row.redirect_uri, progress=progress, resource_id=row.resource_id, iban=row.iban,
+        provider_name=row.provider_name,
     )  # fmt: skip
 
 
@@ -171,4 +183,5 @@ def _changing(consent: StoredConsent) -> dict[str, Any]:
     progress = consent.progress
     return {
         "status": progress.status.value, "active_at": to_microseconds(progress.active_at), "iban": consent.iban,
+        "moved_by": progress.moved_by and progress.moved_by.value,
     }  # fmt: skip

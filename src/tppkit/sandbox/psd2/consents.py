@@ -100,7 +100,7 @@ def consent_of_caller(
     consent = find(call.db, consent_id) if _TOKEN.fullmatch(consent_id) else None
     if consent is None or consent.organization != call.caller:
         raise LocalProtocolError("consent.unknown", f"there is no consent {shown(consent_id)} of this provider")
-    return _up_to_date(consent, call.at, rules)
+    return up_to_date(consent, call.at, rules)
 
 
 def look_at_consent(db: Connection, link_token: str, *, at: datetime, rules: PaymentRules) -> StoredConsent:
@@ -112,7 +112,7 @@ def look_at_consent(db: Connection, link_token: str, *, at: datetime, rules: Pay
     consent = find_consent_by_link(db, link_token) if _TOKEN.fullmatch(link_token) else None
     if consent is None:
         raise LocalProtocolError("consent.unknown", "this approval link leads to no consent")
-    return _up_to_date(consent, at, rules)
+    return up_to_date(consent, at, rules)
 
 
 def look_at_consent_by_id(db: Connection, consent_id: str, *, at: datetime, rules: PaymentRules) -> StoredConsent:
@@ -124,7 +124,7 @@ def look_at_consent_by_id(db: Connection, consent_id: str, *, at: datetime, rule
     consent = lock_consent(db, consent_id) if _TOKEN.fullmatch(consent_id) else None
     if consent is None:
         raise LocalProtocolError("consent.unknown", f"there is no consent {shown(consent_id)}")
-    return _up_to_date(consent, at, rules)
+    return up_to_date(consent, at, rules)
 
 
 def is_undecided(consent: StoredConsent) -> bool:
@@ -163,8 +163,8 @@ def approve_consent(
     chosen = next(_fitting(db, consent, customer, iban), None)
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may be chosen for this consent")
-    status = CONSENT.move(consent.progress.status, ConsentTrigger.APPROVED)
-    return _store(db, consent, replace(consent.progress, status=status, active_at=at), iban=chosen[1].iban)
+    progress = _moved(consent.progress, ConsentTrigger.APPROVED)
+    return _store(db, consent, replace(progress, active_at=at), iban=chosen[1].iban)
 
 
 def decline_consent(db: Connection, consent: StoredConsent, *, at: datetime) -> StoredConsent:
@@ -174,14 +174,14 @@ def decline_consent(db: Connection, consent: StoredConsent, *, at: datetime) -> 
         LocalProtocolError: `consent.decided`.
     """
     _require_undecided(consent)
-    status = CONSENT.move(consent.progress.status, ConsentTrigger.DECLINED)
-    return _store(db, consent, replace(consent.progress, status=status, active_at=at))
+    return _store(db, consent, replace(_moved(consent.progress, ConsentTrigger.DECLINED), active_at=at))
 
 
 def revoke_consent(db: Connection, consent: StoredConsent) -> StoredConsent:
     """The provider deletes it, or the customer revokes it at the bank; one that has ended stays as it is."""
-    status = CONSENT.moves.get((consent.progress.status, ConsentTrigger.REVOKED))
-    return consent if status is None else _store(db, consent, replace(consent.progress, status=status))
+    if consent.progress.status in CONSENT.final:
+        return consent
+    return _store(db, consent, _moved(consent.progress, ConsentTrigger.REVOKED))
 
 
 def _of_path(call: HostCall[None], *, lock: bool = False) -> StoredConsent:
@@ -202,13 +202,16 @@ def _require_undecided(consent: StoredConsent) -> None:
         )
 
 
-def _up_to_date(consent: StoredConsent, at: datetime, rules: PaymentRules) -> StoredConsent:
+def up_to_date(consent: StoredConsent, at: datetime, rules: PaymentRules) -> StoredConsent:
+    """The consent as it is at a time."""
     # Expiry follows from what is stored, so nothing is written for it.
     progress = consent.progress
     trigger = due_consent_trigger(progress, now=at, today=bank_day(at), inactivity=rules.inactivity)
-    if trigger is None:
-        return consent
-    return replace(consent, progress=replace(progress, status=CONSENT.move(progress.status, trigger)))
+    return consent if trigger is None else replace(consent, progress=_moved(progress, trigger))
+
+
+def _moved(progress: ConsentProgress, trigger: ConsentTrigger) -> ConsentProgress:
+    return replace(progress, status=CONSENT.move(progress.status, trigger), moved_by=trigger)
 
 
 def _store(
@@ -224,6 +227,7 @@ def _add_consent(call: HostCall[ConsentRequest], progress: ConsentProgress, redi
         consent = StoredConsent(
             consent_id=call.new_id(), organization=call.caller, body=call.message.body, link_token=call.new_id(),
             redirect_uri=redirect, progress=progress, resource_id=call.new_id(),
+            provider_name=call.caller_name,
         )  # fmt: skip
         if add_consent(call.db, consent):
             return consent

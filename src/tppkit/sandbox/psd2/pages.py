@@ -1,55 +1,62 @@
-"""The page where the payer approves or declines a payment."""
+"""The pages of an approval link.
+
+The link itself shows a code for the phone, or on a phone a button; both lead to the phone's page, where the customer chooses an
+account and approves or declines. Then the browser goes to the TPP-Redirect-URI; that of the link follows when it notices.
+"""
 
 from __future__ import annotations
 
 import logging
-from importlib.resources import files
-from urllib.parse import parse_qs
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
-from jinja2 import Environment, StrictUndefined
 from sqlalchemy import Connection
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tppkit.errors import TppkitError
-from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
-from tppkit.protocol.psd2.payment import reported_status
+from tppkit.protocol.psd2 import PaymentInitiation
 from tppkit.qr.picture import encode_text
+from tppkit.sandbox.bank.customers import customers
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.host import RETRY_AFTER_S
-from tppkit.sandbox.psd2.payments import (
-    Psd2Settings,
-    approve_payment,
-    decline_payment,
-    is_open,
-    look_at_payment,
-    open_payment,
+from tppkit.sandbox.html import HEADERS, page, see_other
+from tppkit.sandbox.psd2.approval import (
+    DECISIONS,
+    Order,
+    Outcome,
+    approve_order,
+    choices_of,
+    decline_order,
+    find_order,
+    open_order,
+    outcome_of,
 )
-from tppkit.sandbox.psd2.tables import StoredPayment
+from tppkit.sandbox.psd2.consent_tables import StoredConsent
+from tppkit.sandbox.psd2.page_texts import ERRORS, GOOD, OUTCOMES, PRODUCTS, QUESTIONS, permissions
+from tppkit.sandbox.psd2.payments import Psd2Settings
 from tppkit.web import read_message
 
 _LOGGER = logging.getLogger("tppkit.sandbox.approval")
 _MAX_FORM_BYTES = 1024
-_RENEWAL_S = 30  # an open page loads itself again, which renews the payment's five minutes
-_HEADINGS = {
-    TransactionStatus.RCVD: "Approve this payment?",
-    TransactionStatus.ACTC: "Approve this payment?",
-    TransactionStatus.ACSP: "Approved – the payment is on its way",
-    TransactionStatus.ACSC: "The payment has been made",
-    TransactionStatus.RJCT: "This payment was not made",
-    TransactionStatus.CANC: "This payment was not made",
-}
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+_RELOAD_S = 30  # without script; with it, the page asks every three seconds
+_CODE_SCALE = 5
+# What browsers send when they load a page that nobody has asked to see. Source: Fetch standard (Sec-Purpose); before it, Purpose of
+# Chromium, X-Moz of Firefox and X-Purpose of Safari.
+_PURPOSES = ("sec-purpose", "purpose", "x-moz", "x-purpose")
+_UNSEEN = ("prefetch", "preview", "prerender")
+# Programs that load a link to show a preview of it, by a part of their User-Agent, in lower case.
+_PREVIEWERS = (
+    "applebot", "bingbot", "bingpreview", "discordbot", "embedly", "facebookexternalhit", "facebot", "googlebot",
+    "google-pagerenderer", "iframely", "kakaotalk-scrap", "linkedinbot", "mastodon", "mattermost-bot", "redditbot", "skypeuripreview",
+    "slack-imgproxy", "slackbot", "snap url preview", "telegrambot", "twitterbot", "viber", "vkshare", "whatsapp", "zoombot",
+)  # fmt: skip
 
 
 class ApprovalPages:
-    """Approval links: opening one shows the payment, sending the form decides it; a used link can decide nothing more and shows the state.
+    """Approval links: opening one shows a payment or consent, sending the form decides it; a used link shows only what became of it.
 
     Args:
         services: of the bank.
@@ -62,64 +69,143 @@ class ApprovalPages:
     def __init__(self, services: Services, settings: Psd2Settings) -> None:
         self._services = services
         self._settings = settings
-        environment = Environment(autoescape=True, undefined=StrictUndefined)
-        self._page = environment.from_string(files("tppkit.sandbox.psd2").joinpath("approval.html").read_text("utf-8"))
         self.routes = (
             Route("/approve/{token}", self._show, methods=["GET"]),
             Route("/approve/{token}", self._decide, methods=["POST"]),
+            Route("/approve/{token}/phone", self._show_phone, methods=["GET"]),
+            Route("/approve/{token}/state", self._show_state, methods=["GET"]),
         )
 
     async def _show(self, request: Request) -> Response:
-        token = request.path_params["token"]
-        action = None if request.method == "HEAD" else "open"  # HEAD is no customer
         try:
-            payment = await self._services.events.write(lambda db: self._use(db, token, action))
+            order = await self._visit(request)
         except TppkitError as e:
-            return self._refused(e)
-        return self._render(payment)
+            return _refused(e)
+        outcome = outcome_of(order)
+        if outcome is None:
+            link = self._settings.approval_link(order) + "/phone"
+            code = encode_text(link).svg(scale=_CODE_SCALE)
+            values = self._values(order, reload_s=_RELOAD_S, code=code, link=link)
+            return page("link.html", heading=QUESTIONS[type(order)], **values)
+        if "returning" in request.query_params and outcome in DECISIONS and order.redirect_uri is not None:
+            return see_other(order.redirect_uri)
+        return self._show_outcome(order, outcome)
+
+    async def _show_phone(self, request: Request) -> Response:
+        try:
+            order = await self._visit(request)
+            known, fitting = await self._services.database.read(lambda db: (customers(db), choices_of(db, order)))
+        except TppkitError as e:
+            return _refused(e)
+        outcome = outcome_of(order)
+        if outcome is not None:
+            return self._show_outcome(order, outcome)
+        customer = next((one for one in known if one.id == request.query_params.get("customer")), None)
+        accounts = [account for one, account in fitting if one == customer]
+        values = self._values(order, customers=known, customer=customer, accounts=accounts)
+        return page("phone.html", heading=QUESTIONS[type(order)], **values)
+
+    async def _show_state(self, request: Request) -> Response:
+        try:
+            order = await self._visit(request)
+        except TppkitError:
+            return JSONResponse({"open": None}, 503, headers=dict(HEADERS))
+        return JSONResponse({"open": outcome_of(order) is None}, headers=dict(HEADERS))
 
     async def _decide(self, request: Request) -> Response:
         token = request.path_params["token"]
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
-            action = parse_qs(message.body.decode("latin-1")).get("action", [""])[0]
-            await self._services.events.write(lambda db: self._use(db, token, action))
+            if self._is_from_elsewhere(request):
+                return _message("form.elsewhere")
+            fields = {name: values[0] for name, values in parse_qs(message.body.decode("latin-1")).items()}
+            order, decided = await self._services.events.write(lambda db: self._apply(db, token, fields))
         except TppkitError as e:
-            return self._refused(e)
-        return RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
+            return _refused(e)
+        return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.url.path)
 
-    def _use(self, db: Connection, token: str, action: str | None) -> StoredPayment:
-        at, rules = self._services.now(), self._settings.rules
-        payment = look_at_payment(db, token, at=at, rules=rules)
-        if action is None or not is_open(payment):  # a used link changes nothing
-            return payment
-        payment = open_payment(db, payment, at=at, rules=rules)
+    async def _visit(self, request: Request) -> Order:
+        """The order of the link, which the visit opens."""
+        token, counts = request.path_params["token"], _is_customer(request)
+
+        def look(db: Connection) -> Order:
+            at, rules = self._services.now(), self._settings.rules
+            order = find_order(db, token, at=at, rules=rules)
+            return open_order(db, order, at=at, rules=rules) if counts else order
+
+        return await self._services.events.write(look)
+
+    def _apply(self, db: Connection, token: str, fields: Mapping[str, str]) -> tuple[Order, bool]:
+        """The order, and whether this form has decided it: a used link changes nothing."""
+        at, rules, action = self._services.now(), self._settings.rules, fields.get("action")
+        order = find_order(db, token, at=at, rules=rules)
+        if outcome_of(order) is not None:
+            return order, False
+        if action == "decline":
+            return decline_order(db, order, at=at), True
         if action == "approve":
-            return approve_payment(db, payment, None, None, at=at, rules=rules)
-        return decline_payment(db, payment, at=at) if action == "decline" else payment
+            customer, iban = fields.get("customer"), fields.get("iban")
+            return approve_order(db, order, customer, iban, at=at, rules=rules), True
+        return open_order(db, order, at=at, rules=rules), False
 
-    def _render(self, payment: StoredPayment) -> Response:
-        status = reported_status(payment.progress.status)
-        waits = is_open(payment)
-        text = self._page.render(
-            heading=_HEADINGS[status],
-            payment=PaymentInitiation.from_wire(payment.body),
-            organization=payment.organization,
-            status=status.value,
-            open=waits,
-            renewal_s=_RENEWAL_S,
-            picture=encode_text(self._settings.approval_link(payment)).svg(scale=4) if waits else None,
-            redirect_uri=payment.redirect_uri,
+    def _is_from_elsewhere(self, request: Request) -> bool:
+        """Whether a page of another origin has sent the form: such a page does not know the link, unless it leaked."""
+        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+        if site is not None or origin is None:
+            return site not in (None, "same-origin")
+        return urlsplit(origin).netloc not in (
+            request.headers.get("host"),
+            urlsplit(self._settings.approval_url).netloc,
         )
-        return HTMLResponse(text, headers=_HEADERS)
 
-    def _refused(self, error: TppkitError) -> Response:
-        if error.code == "database.unavailable":
-            _LOGGER.warning("  %s", error)
-            text = self._page.render(heading="The bank cannot answer now. Please try again", payment=None)
-            return HTMLResponse(text, status_code=503, headers={**_HEADERS, "Retry-After": str(RETRY_AFTER_S)})
-        if error.code == "account.unfit":
-            text = self._page.render(heading="None of your accounts may pay this", payment=None)
-            return HTMLResponse(text, status_code=409, headers=_HEADERS)
-        text = self._page.render(heading="This link leads to no payment", payment=None)
-        return HTMLResponse(text, status_code=404, headers=_HEADERS)
+    def _show_outcome(self, order: Order, outcome: Outcome) -> Response:
+        heading, text = OUTCOMES[type(order), outcome]
+        return page("outcome.html", heading=heading, **self._values(order, text=text, good=outcome in GOOD))
+
+    def _values(self, order: Order, **values: Any) -> dict[str, Any]:
+        """What every page of an order shows; the script of the page is told where to go."""
+        redirect = order.redirect_uri
+        if isinstance(order, StoredConsent):
+            request = order.request
+            shown = {
+                "consent": request,
+                "permissions": permissions(request.access),
+                "until": order.progress.valid_until,
+            }
+        else:
+            shown = {"payment": PaymentInitiation.from_wire(order.body), "product": PRODUCTS[order.product]}
+        return {
+            "payment": None,
+            "consent": None,
+            "organization": order.organization,
+            "provider": order.provider_name or order.organization,
+            "base": f"/approve/{order.link_token}",
+            "redirect_uri": redirect,
+            "leaves": "app" if redirect is not None and urlsplit(redirect).scheme not in ("http", "https") else "web",
+            "iban": getattr(order, "iban", None),
+            **shown,
+            **values,
+        }
+
+
+def _is_customer(request: Request) -> bool:
+    """Whether somebody sees the answer: a browser that loads ahead, or a program that makes a preview, opens nothing."""
+    purposes = [request.headers.get(name, "").lower() for name in _PURPOSES]
+    agent = request.headers.get("user-agent", "").lower()
+    return (
+        request.method == "GET"
+        and not any(word in purpose for purpose in purposes for word in _UNSEEN)
+        and not any(name in agent for name in _PREVIEWERS)
+    )
+
+
+def _refused(error: TppkitError) -> Response:
+    if error.code == "database.unavailable":
+        _LOGGER.warning("  %s", error)
+        return _message(error.code, {"Retry-After": str(RETRY_AFTER_S)})
+    return _message(error.code if error.code in ERRORS else "consent.unknown")
+
+
+def _message(code: str, headers: Mapping[str, str] | None = None) -> Response:
+    status, heading, text = ERRORS[code]
+    return page("message.html", status=status, headers=headers, heading=heading, text=text)

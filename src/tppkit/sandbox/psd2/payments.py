@@ -126,7 +126,8 @@ def payment_details(call: HostCall[None]) -> Answer[PaymentDetails]:
 def cancel_payment(call: HostCall[None]) -> Answer[PaymentStatus]:
     """DELETE /payments/{payment-product}/{paymentId}."""
     payment = _of_provider(call)
-    set_progress(call.db, payment.payment_id, replace(payment.progress, status=cancel(payment.progress)))
+    cancelled = replace(payment.progress, status=cancel(payment.progress), moved_by=Trigger.CANCELLED)
+    set_progress(call.db, payment.payment_id, cancelled)
     return Answer(PaymentStatus(transaction_status=TransactionStatus.CANC))
 
 
@@ -147,7 +148,7 @@ def look_at_payment(db: Connection, link_token: str, *, at: datetime, rules: Pay
     payment = find_payment_by_link(db, link_token) if _TOKEN.fullmatch(link_token) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", "this approval link leads to no payment")
-    return _up_to_date(payment, at, rules)
+    return up_to_date(payment, at, rules)
 
 
 def look_at_payment_by_id(db: Connection, payment_id: str, *, at: datetime, rules: PaymentRules) -> StoredPayment:
@@ -159,7 +160,7 @@ def look_at_payment_by_id(db: Connection, payment_id: str, *, at: datetime, rule
     payment = find_payment(db, payment_id) if _TOKEN.fullmatch(payment_id) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"there is no payment {shown(payment_id)}")
-    return _up_to_date(payment, at, rules)
+    return up_to_date(payment, at, rules)
 
 
 def open_payment(db: Connection, payment: StoredPayment, *, at: datetime, rules: PaymentRules) -> StoredPayment:
@@ -167,13 +168,12 @@ def open_payment(db: Connection, payment: StoredPayment, *, at: datetime, rules:
 
     A payment that is decided stays as it is.
     """
-    before = payment.progress
+    progress = payment.progress
     if not is_open(payment):
         return payment
-    status = before.status
-    if rules.technical_validation and (status, Trigger.STARTED) in PAYMENT.moves:  # assumption payment-actc
-        status = PAYMENT.move(status, Trigger.STARTED)
-    return _store(db, payment, replace(before, status=status, opened=True, active_at=at))
+    if rules.technical_validation and (progress.status, Trigger.STARTED) in PAYMENT.moves:  # assumption payment-actc
+        progress = _moved(progress, Trigger.STARTED)
+    return _store(db, payment, replace(progress, opened=True, active_at=at))
 
 
 def is_open(payment: StoredPayment) -> bool:
@@ -212,8 +212,8 @@ def approve_payment(
     due_at = at + (rules.instant_execution if instant else rules.normal_execution)
     names = chosen[1].owner_name, creditor, order.creditor_name, order.remittance_information_unstructured
     start_transfer(db, Transfer(SOURCE, payment.payment_id, chosen[1].id, amount, *names, instant, at, due_at))
-    status = PAYMENT.move(payment.progress.status, Trigger.APPROVED)
-    return _store(db, payment, replace(payment.progress, status=status, opened=True, active_at=at, approved_at=at))
+    progress = _moved(payment.progress, Trigger.APPROVED)
+    return _store(db, payment, replace(progress, opened=True, active_at=at, approved_at=at))
 
 
 def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> StoredPayment:
@@ -223,8 +223,8 @@ def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
         LocalProtocolError: `payment.decided`.
     """
     require_open(payment)
-    status = PAYMENT.move(payment.progress.status, Trigger.DECLINED)
-    return _store(db, payment, replace(payment.progress, status=status, opened=True, active_at=at))
+    progress = _moved(payment.progress, Trigger.DECLINED)
+    return _store(db, payment, replace(progress, opened=True, active_at=at))
 
 
 def next_execution(db: Connection) -> datetime | None:
@@ -251,7 +251,7 @@ def execute_payments(db: Connection, at: datetime, *, rules: PaymentRules) -> No
         if not on_rail or not book_transfer(db, transfer, at=transfer.due_at):
             drop_transfer(db, transfer)
             trigger = Trigger.FAILED
-        _store(db, payment, replace(payment.progress, status=PAYMENT.move(payment.progress.status, trigger)))
+        _store(db, payment, _moved(payment.progress, trigger))
 
 
 def _fitting(
@@ -296,17 +296,18 @@ def _of_provider(call: HostCall[None]) -> StoredPayment:
         raise LocalProtocolError(
             "payment.unknown", f"there is no payment {shown(payment_id)} of this provider and product"
         )
-    return _up_to_date(payment, call.at, call.settings.rules)
+    return up_to_date(payment, call.at, call.settings.rules)
 
 
-def _up_to_date(payment: StoredPayment, at: datetime, rules: PaymentRules) -> StoredPayment:
+def up_to_date(payment: StoredPayment, at: datetime, rules: PaymentRules) -> StoredPayment:
+    """The payment as it is at a time."""
     # Expiry follows from what is stored, so nothing is written for it. What moves money is written: `execute_payments`.
     trigger = due_trigger(payment.progress, now=at, inactivity=rules.inactivity)
-    if trigger is None:
-        return payment
-    return replace(
-        payment, progress=replace(payment.progress, status=PAYMENT.move(payment.progress.status, trigger))
-    )  # fmt: skip
+    return payment if trigger is None else replace(payment, progress=_moved(payment.progress, trigger))
+
+
+def _moved(progress: Progress, trigger: Trigger) -> Progress:
+    return replace(progress, status=PAYMENT.move(progress.status, trigger), moved_by=trigger)
 
 
 def _store(db: Connection, payment: StoredPayment, progress: Progress) -> StoredPayment:
@@ -318,7 +319,8 @@ def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, add
     progress = Progress(PAYMENT.initial, call.at)
     while True:  # a seed makes the ids of an earlier run again, which are skipped
         payment = StoredPayment(
-            call.new_id(), call.caller, product, call.message.body, call.new_id(), address, progress
+            call.new_id(), call.caller, product, call.message.body, call.new_id(), address, progress,
+            call.caller_name,
         )  # fmt: skip
         if add_payment(call.db, payment):
             return payment

@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._statement import Statement
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
-from tppkit.protocol.psd2.payment import Progress
+from tppkit.protocol.psd2.payment import Progress, Trigger
 from tppkit.sandbox.bank.tables import TRANSFERS
 
 SOURCE = "psd2"  # of transfers
@@ -35,6 +35,7 @@ _PAYMENTS = Table(
     "payments", TABLES,
     Column("payment_id", String(64), primary_key=True),
     Column("organization", String(256), nullable=False),
+    Column("provider_name", String(256)),
     Column("product", String(64), nullable=False),
     Column("body", LargeBinary, nullable=False),
     Column("link_token", String(64), nullable=False, unique=True),
@@ -43,6 +44,7 @@ _PAYMENTS = Table(
     Column("active_at", BigInteger, nullable=False),
     Column("opened", Boolean, nullable=False),
     Column("approved_at", BigInteger),
+    Column("moved_by", String(16)),
 )  # fmt: skip
 
 _ADD = Statement(
@@ -54,7 +56,7 @@ _ADD = Statement(
 # The lock keeps two writers of one payment from deciding on the same state; on SQLite there is one writer anyway.
 _BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment")).with_for_update()
 _BY_LINK = select(_PAYMENTS).where(_PAYMENTS.c.link_token == bindparam("of_link")).with_for_update()
-_PROGRESS = ("status", "active_at", "opened", "approved_at")
+_PROGRESS = ("status", "active_at", "opened", "approved_at", "moved_by")
 _SET_PROGRESS = (
     update(_PAYMENTS)
     .where(_PAYMENTS.c.payment_id == bindparam("of_payment"))
@@ -62,6 +64,7 @@ _SET_PROGRESS = (
 )
 _LATEST = select(func.max(_PAYMENTS.c.active_at), func.max(_PAYMENTS.c.approved_at))
 _IDS = select(_PAYMENTS.c.payment_id)
+_LATEST_ONES = select(_PAYMENTS).order_by(_PAYMENTS.c.active_at.desc(), _PAYMENTS.c.payment_id).limit(bindparam("most"))
 # A payment that the customer has not approved has no transfer; one that fails at execution has a failed one.
 _WITH_STATES = (
     select(_PAYMENTS.c.payment_id, _PAYMENTS.c.status, TRANSFERS.c.state)
@@ -91,6 +94,7 @@ class StoredPayment:
         link_token: the secret part of the approval link.
         redirect_uri: where the payer's browser returns, or None.
         progress: how far it is.
+        provider_name: of the provider, as its certificate has it, or None.
     """
 
     payment_id: str
@@ -100,6 +104,7 @@ class StoredPayment:
     link_token: str
     redirect_uri: str | None
     progress: Progress
+    provider_name: str | None = None
 
 
 def add_payment(db: Connection, payment: StoredPayment) -> bool:
@@ -107,6 +112,7 @@ def add_payment(db: Connection, payment: StoredPayment) -> bool:
     values = {
         "payment_id": payment.payment_id, "organization": payment.organization, "product": payment.product.value,
         "body": payment.body, "link_token": payment.link_token, "redirect_uri": payment.redirect_uri,
+        "provider_name": payment.provider_name,
     }  # fmt: skip
     return _ADD.first(db, values | _progress_columns(payment.progress)) is not None
 
@@ -136,6 +142,11 @@ def payment_ids(db: Connection) -> Iterator[str]:
     return iter(db.execute(_IDS).scalars())
 
 
+def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:
+    """The payments at which something happened last, the latest first."""
+    return tuple(payment for row in db.execute(_LATEST_ONES, {"most": most}) if (payment := _read(row)) is not None)
+
+
 def check_payments(db: Connection) -> list[str]:
     """Every payment whose state and transfer do not agree, and every transfer without its payment."""
     differences = [
@@ -148,9 +159,11 @@ def _read(row: Any) -> StoredPayment | None:
     if row is None:
         return None
     approved = None if row.approved_at is None else from_microseconds(row.approved_at)
-    progress = Progress(TransactionStatus(row.status), from_microseconds(row.active_at), row.opened, approved)
+    moved_by = None if row.moved_by is None else Trigger(row.moved_by)
+    progress = Progress(TransactionStatus(row.status), from_microseconds(row.active_at), row.opened, approved, moved_by)
     return StoredPayment(
-        row.payment_id, row.organization, PaymentProduct(row.product), row.body, row.link_token, row.redirect_uri, progress
+        row.payment_id, row.organization, PaymentProduct(row.product), row.body, row.link_token, row.redirect_uri, progress,
+        row.provider_name,
     )  # fmt: skip
 
 
@@ -158,5 +171,5 @@ def _progress_columns(progress: Progress) -> dict[str, Any]:
     approved = progress.approved_at
     return {
         "status": progress.status.value, "active_at": to_microseconds(progress.active_at), "opened": progress.opened,
-        "approved_at": None if approved is None else to_microseconds(approved),
+        "approved_at": None if approved is None else to_microseconds(approved), "moved_by": progress.moved_by and progress.moved_by.value,
     }  # fmt: skip

@@ -1,0 +1,58 @@
+"""What the pages for browsers share: templates, and headers that keep a page out of caches and let it run no script but its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, Response
+
+from tppkit._encoding import encode_base64
+
+SCRIPT = files("tppkit.sandbox").joinpath("templates/approval.js").read_text("utf-8")
+# No form-action: Chromium applies it to every redirect after a form is sent, and these lead to the provider, from there to an
+# application's scheme. No frame-ancestors: a provider may show the approval page in an iframe.
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; "
+    f"script-src 'sha256-{encode_base64(hashlib.sha256(SCRIPT.encode()).digest())}'"
+)
+HEADERS: Mapping[str, str] = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser would hide the origin of our own forms
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def grouped(iban: str) -> str:
+    """An IBAN in groups of four characters, as ISO 13616 prints it."""
+    return " ".join(iban[i : i + 4] for i in range(0, len(iban), 4))
+
+
+_TEMPLATES = Environment(
+    autoescape=True, undefined=StrictUndefined, loader=PackageLoader("tppkit.sandbox"), trim_blocks=True, lstrip_blocks=True
+)  # fmt: skip
+_TEMPLATES.filters["grouped"] = grouped
+
+
+def page(template: str, /, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any) -> Response:
+    """A page.
+
+    Args:
+        template: its file in `templates`.
+        status: of the answer.
+        headers: further ones.
+        values: of the template; shown as text, whatever they contain.
+    """
+    text = _TEMPLATES.get_template(template).render(values, script=SCRIPT)
+    return HTMLResponse(text, status, headers={**HEADERS, **(headers or {})})
+
+
+def see_other(address: str) -> Response:
+    """Send the browser to an address, whose characters are kept as they are."""
+    response = Response(status_code=303, headers=dict(HEADERS))
+    response.headers["location"] = address
+    return response

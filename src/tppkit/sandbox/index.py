@@ -1,0 +1,63 @@
+"""The index page of the sandbox: what its interfaces hold, its customers, and the latest requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tppkit.errors import TransportError
+from tppkit.sandbox.bank.customers import accounts_of, customers
+from tppkit.sandbox.cell import Cell, Section, Services
+from tppkit.sandbox.html import grouped, page
+from tppkit.sandbox.request_log import LatestRequests
+
+_MOST = 50  # requests that are shown
+
+
+def index_page(services: Services, cells: Sequence[Cell], requests: LatestRequests) -> Route:
+    """The page `/` of the pages host.
+
+    Args:
+        services: of the bank.
+        cells: each shows its sections.
+        requests: the latest ones.
+    """
+
+    def sections(db: Connection) -> list[Section]:
+        at = services.now()
+        return [*(section for cell in cells for section in cell.sections(db, at)), _customers(db)]
+
+    async def show(request: Request) -> Response:
+        try:
+            await services.events.settle()
+            found = await services.database.read(sections)
+        except TransportError:
+            text = "Please try again in a moment."
+            return page("message.html", status=503, heading="The bank cannot answer now", text=text)
+        return page(
+            "index.html", heading="What this bank holds", now=services.now(), sections=[*found, _requests(requests)], width="76rem"
+        )  # fmt: skip
+
+    return Route("/", show, methods=["GET"])
+
+
+def _customers(db: Connection) -> Section:
+    rows = [
+        (customer.name, customer.id, customer.phone, f"{account.name} of {account.owner_name}", grouped(account.iban),
+         ", ".join(account.currencies))
+        for customer in customers(db)
+        for account in accounts_of(db, customer.id)
+    ]  # fmt: skip
+    return Section("Customers", ("Customer", "Id", "Phone", "Account", "IBAN", "Currencies"), rows)
+
+
+def _requests(requests: LatestRequests) -> Section:
+    rows = [
+        (f"{at:%H:%M:%S}", f"{one.method} {one.target}", str(one.status), "holds" if one.status < 400 else "fails", one.code, one.text)
+        for at, one in list(requests)[:_MOST]
+    ]  # fmt: skip
+    return Section("Latest requests", ("Time", "Request", "Status", "Verdict", "Code", "Reason"), rows)

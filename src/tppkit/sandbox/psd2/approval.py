@@ -1,0 +1,173 @@
+"""What an approval link leads to, a payment or a consent: how the customer uses it, and what became of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.psd2 import PaymentInitiation
+from tppkit.protocol.psd2.consent import ConsentTrigger
+from tppkit.protocol.psd2.payment import Trigger, reported_status
+from tppkit.sandbox.bank.customers import Account, Customer
+from tppkit.sandbox.cell import Section
+from tppkit.sandbox.html import grouped
+from tppkit.sandbox.psd2.consent_tables import StoredConsent, latest_consents
+from tppkit.sandbox.psd2.consents import (
+    approve_consent,
+    consent_choices,
+    decline_consent,
+    is_undecided,
+    look_at_consent,
+    open_consent,
+)
+from tppkit.sandbox.psd2.consents import (
+    up_to_date as consent_up_to_date,
+)
+from tppkit.sandbox.psd2.payments import (
+    PaymentRules,
+    approve_payment,
+    choices,
+    decline_payment,
+    is_open,
+    look_at_payment,
+    open_payment,
+    up_to_date,
+)
+from tppkit.sandbox.psd2.tables import StoredPayment, latest_payments
+
+_SHOWN = 50
+Order: TypeAlias = StoredPayment | StoredConsent
+
+
+class Outcome(StrEnum):
+    """What became of a payment or a consent."""
+
+    APPROVED = "approved"
+    EXECUTED = "executed"
+    DECLINED = "declined"
+    CANCELLED = "cancelled"  # by the provider, before the customer decided
+    EXPIRED = "expired"  # before the customer decided
+    FAILED = "failed"
+    ENDED = "ended"  # a consent whose last day has passed
+    REVOKED = "revoked"  # a consent that was valid
+
+
+DECISIONS = frozenset({Outcome.APPROVED, Outcome.EXECUTED, Outcome.FAILED, Outcome.DECLINED})
+_OF_PAYMENT = {
+    Trigger.APPROVED: Outcome.APPROVED,
+    Trigger.EXECUTED: Outcome.EXECUTED,
+    Trigger.DECLINED: Outcome.DECLINED,
+    Trigger.CANCELLED: Outcome.CANCELLED,
+    Trigger.EXPIRED: Outcome.EXPIRED,
+    Trigger.FAILED: Outcome.FAILED,
+}
+_OF_CONSENT = {  # by the latest move, and whether the customer has chosen an account before it
+    (ConsentTrigger.APPROVED, True): Outcome.APPROVED,
+    (ConsentTrigger.DECLINED, False): Outcome.DECLINED,
+    (ConsentTrigger.REVOKED, False): Outcome.CANCELLED,
+    (ConsentTrigger.EXPIRED, False): Outcome.EXPIRED,
+    (ConsentTrigger.EXPIRED, True): Outcome.ENDED,
+    (ConsentTrigger.REVOKED, True): Outcome.REVOKED,
+}
+
+
+def order_sections(db: Connection, at: datetime, *, rules: PaymentRules) -> tuple[Section, ...]:
+    """The latest payments and consents for the index page. They show no approval link, because it lets its holder decide."""
+    payments = [up_to_date(one, at, rules) for one in latest_payments(db, _SHOWN)]
+    consents = [consent_up_to_date(one, at, rules) for one in latest_consents(db, _SHOWN)]
+    return (
+        Section(
+            "Payments", ("Payment", "State", "Amount", "To", "Requested by", "Last active"),
+            [(one.payment_id, _state(one), *_paid(one), _provider(one), _time(one)) for one in payments],
+        ),
+        Section(
+            "Consents", ("Consent", "State", "Account", "Until", "Requested by", "Last active"),
+            [
+                (one.consent_id, _state(one), grouped(one.iban or ""), one.progress.valid_until.isoformat(), _provider(one), _time(one))
+                for one in consents
+            ],
+        ),
+    )  # fmt: skip
+
+
+def find_order(db: Connection, link_token: str, *, at: datetime, rules: PaymentRules) -> Order:
+    """The payment or consent of an approval link, as it is at a time.
+
+    Raises:
+        LocalProtocolError: `consent.unknown`, the link leads to neither.
+    """
+    try:
+        return look_at_payment(db, link_token, at=at, rules=rules)
+    except LocalProtocolError as e:
+        if e.code != "payment.unknown":
+            raise
+    return look_at_consent(db, link_token, at=at, rules=rules)
+
+
+def outcome_of(order: Order) -> Outcome | None:
+    """What became of it; None while the customer can decide."""
+    if isinstance(order, StoredConsent):
+        last = order.progress.moved_by
+        return None if is_undecided(order) or last is None else _OF_CONSENT[last, order.iban is not None]
+    latest = order.progress.moved_by
+    return None if is_open(order) or latest is None else _OF_PAYMENT[latest]
+
+
+def open_order(db: Connection, order: Order, *, at: datetime, rules: PaymentRules) -> Order:
+    """The customer opens or uses the page; what is decided stays as it is."""
+    if isinstance(order, StoredConsent):
+        return open_consent(db, order, at=at)
+    return open_payment(db, order, at=at, rules=rules)
+
+
+def choices_of(db: Connection, order: Order) -> tuple[tuple[Customer, Account], ...]:
+    """Every customer with each account that may approve."""
+    return consent_choices(db, order) if isinstance(order, StoredConsent) else choices(db, order)
+
+
+def approve_order(
+    db: Connection, order: Order, customer: str | None, iban: str | None, *, at: datetime, rules: PaymentRules
+) -> Order:
+    """The customer approves with an account; None takes the first that fits.
+
+    Raises:
+        LocalProtocolError: `payment.decided`, `consent.decided`, `account.unfit`.
+    """
+    if isinstance(order, StoredConsent):
+        return approve_consent(db, order, customer, iban, at=at)
+    return approve_payment(db, order, customer, iban, at=at, rules=rules)
+
+
+def decline_order(db: Connection, order: Order, *, at: datetime) -> Order:
+    """The customer declines.
+
+    Raises:
+        LocalProtocolError: `payment.decided`, `consent.decided`.
+    """
+    return decline_consent(db, order, at=at) if isinstance(order, StoredConsent) else decline_payment(db, order, at=at)
+
+
+def _state(order: Order) -> str:
+    status = reported_status(order.progress.status) if isinstance(order, StoredPayment) else order.progress.status
+    return f"{status}, {outcome_of(order) or 'waits'}"
+
+
+def _paid(payment: StoredPayment) -> tuple[str, str]:
+    submitted = PaymentInitiation.from_wire(payment.body)
+    amount = submitted.instructed_amount
+    return (
+        f"{amount.amount} {amount.currency}",
+        f"{submitted.creditor_name}, {grouped(submitted.creditor_account.iban)}",
+    )
+
+
+def _provider(order: Order) -> str:
+    return f"{order.provider_name or ''} {order.organization}".strip()
+
+
+def _time(order: Order) -> str:
+    return f"{order.progress.active_at:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,68 @@
+"""What the approval pages say: plain words for every state, error, product and permission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tppkit.protocol.psd2 import PaymentProduct
+from tppkit.protocol.psd2.accounts import Access
+from tppkit.sandbox.psd2.approval import Outcome
+from tppkit.sandbox.psd2.consent_tables import StoredConsent
+from tppkit.sandbox.psd2.tables import StoredPayment
+
+PRODUCTS: Mapping[PaymentProduct, str] = {
+    PaymentProduct.SEPA: "Bank transfer",
+    PaymentProduct.INSTANT: "Instant transfer",
+}
+QUESTIONS: Mapping[type, str] = {
+    StoredPayment: "Approve this payment?",
+    StoredConsent: "Share your account data?",
+}
+# The heading, and what follows it.
+OUTCOMES: Mapping[tuple[type, Outcome], tuple[str, str]] = {
+    (StoredPayment, Outcome.APPROVED): ("Payment approved", "The bank is now making the payment."),
+    (StoredPayment, Outcome.EXECUTED): ("Payment made", "The money has been sent."),
+    (StoredPayment, Outcome.DECLINED): ("Payment declined", "You declined this payment. No money has been sent."),
+    (StoredPayment, Outcome.CANCELLED): (
+        "Payment cancelled", "The provider cancelled this payment before it was approved. No money has been sent.",
+    ),
+    (StoredPayment, Outcome.EXPIRED): (
+        "The time to approve is over", "This payment was not approved in time. No money has been sent.",
+    ),
+    (StoredPayment, Outcome.FAILED): (
+        "Payment failed", "You approved this payment, but the bank could not make it. No money has been sent.",
+    ),
+    (StoredConsent, Outcome.APPROVED): ("Access approved", "The provider can now see the data of the account that you chose."),
+    (StoredConsent, Outcome.DECLINED): ("Access declined", "You declined this request. No data has been shared."),
+    (StoredConsent, Outcome.CANCELLED): (
+        "Request cancelled", "The provider cancelled this request before it was approved. No data has been shared.",
+    ),
+    (StoredConsent, Outcome.EXPIRED): (
+        "The time to approve is over", "This request was not approved in time. No data has been shared.",
+    ),
+    (StoredConsent, Outcome.ENDED): ("Access has ended", "Its last day has passed. The provider can no longer see your data."),
+    (StoredConsent, Outcome.REVOKED): ("Access withdrawn", "The provider can no longer see your data."),
+}  # fmt: skip
+GOOD = frozenset({Outcome.APPROVED, Outcome.EXECUTED})
+# By the code of the error: status, heading, and what follows it.
+ERRORS: Mapping[str, tuple[int, str, str]] = {
+    "consent.unknown": (404, "This link leads to no payment", "It leads to no request for account data either."),
+    "account.unfit": (
+        409,
+        "This account cannot be used",
+        "Go back and choose another account. Nothing has been approved.",
+    ),
+    "form.elsewhere": (403, "Nothing has been approved", "The form was not sent by this page. Open your link again."),
+    "message.too-large": (413, "Nothing has been approved", "The form is too large. Open your link again."),
+    "database.unavailable": (503, "The bank cannot answer now", "Please try again in a moment."),
+}
+
+
+def permissions(access: Access) -> tuple[str, ...]:
+    """What a consent lets the provider see."""
+    rows = (
+        (True, "The account’s number, name and owner"),
+        (access.grants_balances, "Its balances"),
+        (access.grants_transactions, "Its transactions"),
+    )
+    return tuple(text for granted, text in rows if granted)

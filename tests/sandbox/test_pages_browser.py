@@ -1,0 +1,306 @@
+"""The pages in Chromium: on a desktop and a phone, in an iframe, without script, by keyboard, and what axe finds in them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from raw_provider import PAYMENT, RawProvider, advance, approval_link, checked_sandbox, decide
+from test_psd2_pages import DAILY, JONAS, ONA, SMALL, consent_status, new_consent
+
+from tppkit.qr import read_texts
+from tppkit.sandbox import SandboxServer, SandboxSettings
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright; install the extra dev")
+axe = pytest.importorskip(
+    "axe_playwright_python.sync_playwright", reason="needs axe-playwright-python; install the extra dev"
+)
+
+DESKTOP = {"viewport": {"width": 1200, "height": 850}}
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+DARK = {**PHONE, "color_scheme": "dark"}
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("needs chromium; install Debian's package chromium")
+    with playwright.sync_playwright() as driver:
+        sandboxed = os.geteuid() != 0  # Chromium's own sandbox does not run as root
+        browser = driver.chromium.launch(executable_path=program, chromium_sandbox=sandboxed)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def browse(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Opens tabs, each in a browser of its own unless another tab is named."""
+    contexts: list[Any] = []
+
+    def opened(url: str, form: dict[str, Any] = DESKTOP, *, beside: Any = None, **options: Any) -> Any:
+        context = beside.context if beside is not None else chromium.new_context(**form, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto(url)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def screenshots(tmp_path: Path) -> Path:
+    """The folder for pictures of the pages; TPPKIT_SCREENSHOTS names one that is kept."""
+    folder = Path(os.environ.get("TPPKIT_SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class Provider(ThreadingHTTPServer):
+    """The provider's own site: its page with an iframe, and where customers return."""
+
+    daemon_threads = True
+    frame = ""
+
+    def __init__(self) -> None:
+        self.visits: list[str] = []
+        super().__init__(("127.0.0.1", 0), _Site)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Site(BaseHTTPRequestHandler):
+    server: Provider
+
+    def do_GET(self) -> None:
+        frame = (
+            f"<iframe src='{self.server.frame}' width=420 height=800 title=bank></iframe>"
+            if self.path == "/shop"
+            else ""
+        )
+        self.server.visits += [self.path] if self.path.startswith("/back") else []
+        body = f"<!doctype html><title>provider</title>{self.path}{frame}".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with suppress(OSError):
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        yield site
+        site.shutdown()
+
+
+def returning(tpp: RawProvider, provider: Provider, **options: Any) -> tuple[dict[str, Any], str]:
+    """A payment with a return address, and that address."""
+    back = f"{provider.url}/back?order=4711&name=a%20b"
+    return tpp.new_payment(headers=[("TPP-Redirect-URI", back)], **options), back
+
+
+def choose(page: Any, customer: str = "Ona Kazlauskienė") -> None:
+    page.get_by_role("link", name=customer).click()
+
+
+def press(page: Any, name: str) -> None:
+    page.get_by_role("button", name=name).click()
+
+
+def heading(page: Any) -> str:
+    return str(page.get_by_role("heading", level=1).inner_text())
+
+
+def test_on_a_desktop_the_code_leads_the_phone_and_the_desktop_follows_its_decision(
+    tpp: RawProvider, provider: Provider, browse: Callable[..., Any]
+) -> None:
+    payment, back = returning(tpp, provider)
+    desktop = browse(approval_link(payment))
+    assert not desktop.get_by_role("link", name="Open your bank’s app").is_visible()
+    (code,) = read_texts(desktop.screenshot())
+    assert code == approval_link(payment) + "/phone"
+    phone = browse(code, PHONE)
+    choose(phone)
+    phone.get_by_label("Savings").check()
+    press(phone, "Approve")
+    for page in (phone, desktop):
+        page.wait_for_url(back)
+    assert tpp.status(payment) == "ACSP"
+
+
+def test_on_a_phone_a_button_leads_on(tpp: RawProvider, provider: Provider, browse: Callable[..., Any]) -> None:
+    payment, back = returning(tpp, provider)
+    page = browse(approval_link(payment), PHONE)
+    assert not page.get_by_role("img", name="QR code").is_visible()
+    page.get_by_role("link", name="Open your bank’s app").click()
+    choose(page)
+    press(page, "Decline")
+    page.wait_for_url(back)
+    assert tpp.status(payment) == "RJCT"
+
+
+def test_only_the_named_account_can_be_chosen(tpp: RawProvider, browse: Callable[..., Any]) -> None:
+    """Story 4."""
+    consent = new_consent(tpp, {"accounts": [{"iban": SMALL}]})
+    page = browse(approval_link(consent))
+    page.get_by_role("link", name="Continue on this device").click()
+    choose(page)
+    assert page.get_by_role("status").inner_text().startswith("None of your accounts can be used.")
+    assert page.get_by_role("button", name="Approve").count() == page.get_by_role("radio").count() == 0
+    assert consent_status(tpp, consent) == "received"
+    page.get_by_role("link", name="Change").click()
+    choose(page, "Jonas Petraitis")
+    assert page.get_by_role("radio").count() == 1
+    press(page, "Approve")
+    assert heading(page) == "Access approved"
+    assert consent_status(tpp, consent) == "valid"
+
+
+def test_in_an_iframe_of_another_origin_a_decision_leads_to_the_return_address(
+    tpp: RawProvider, provider: Provider, browse: Callable[..., Any]
+) -> None:
+    """Story 18. The page has the site localhost, the provider 127.0.0.1."""
+    payment, back = returning(tpp, provider)
+    provider.frame = approval_link(payment)
+    page = browse(f"{provider.url}/shop")
+    frame = page.frame_locator("iframe")
+    assert frame.get_by_role("img", name="QR code").is_visible()  # narrow, and still on a desktop
+    frame.get_by_role("link", name="Continue on this device").click()
+    frame.get_by_role("link", name="Ona Kazlauskienė").click()
+    with page.expect_event("framenavigated", lambda one: one.url == back):
+        frame.get_by_role("button", name="Approve").click()
+    assert provider.visits == ["/back?order=4711&name=a%20b"]
+    assert tpp.status(payment) == "ACSP"
+
+
+def test_of_two_tabs_the_first_decides_and_the_second_shows_it(tpp: RawProvider, browse: Callable[..., Any]) -> None:
+    payment = tpp.new_payment()
+    url = f"{approval_link(payment)}/phone?customer={ONA}"
+    first = browse(url, java_script_enabled=False)
+    second, third = browse(url, beside=first), browse(url)
+    press(first, "Decline")
+    press(second, "Approve")
+    assert heading(first) == heading(second) == "Payment declined"
+    third.get_by_role("heading", name="Payment declined").wait_for()  # by its script
+    assert tpp.status(payment) == "RJCT"
+
+
+def test_going_back_shows_what_became_of_it(tpp: RawProvider, provider: Provider, browse: Callable[..., Any]) -> None:
+    payment, back = returning(tpp, provider)
+    page = browse(f"{approval_link(payment)}/phone?customer={ONA}")
+    press(page, "Approve")
+    page.wait_for_url(back)
+    page.go_back()
+    page.get_by_role("heading", name="Payment approved").wait_for()
+    assert page.get_by_role("button").count() == 0
+    page.get_by_role("link", name="Return to Example Payments TEST").click()
+    page.wait_for_url(back)
+
+
+def test_without_script_everything_works(tpp: RawProvider, provider: Provider, browse: Callable[..., Any]) -> None:
+    payment, back = returning(tpp, provider)
+    waiting = browse(approval_link(payment), java_script_enabled=False)
+    page = browse(approval_link(payment), PHONE, java_script_enabled=False)
+    page.get_by_role("link", name="Open your bank’s app").click()
+    choose(page)
+    press(page, "Approve")
+    page.wait_for_url(back)
+    waiting.get_by_role("link", name="I have decided: continue").click()
+    waiting.wait_for_url(back)
+
+
+def test_the_keyboard_is_enough(tpp: RawProvider, browse: Callable[..., Any]) -> None:
+    payment = tpp.new_payment()
+    page = browse(approval_link(payment))
+
+    def focused() -> str:
+        return str(page.evaluate("document.activeElement.innerText || document.activeElement.value"))
+
+    for expected in ("Continue on this device", "OK", DAILY, "Approve"):
+        page.keyboard.press("Tab")
+        assert expected in focused()
+        if expected == DAILY:
+            page.keyboard.press("ArrowDown")
+        else:
+            with page.expect_navigation():
+                page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Payment approved").wait_for()
+    assert tpp.status(payment) == "ACSP"
+
+
+def test_an_application_that_does_not_open_leaves_the_outcome_on_the_page(
+    tpp: RawProvider, browse: Callable[..., Any]
+) -> None:
+    payment = tpp.new_payment(headers=[("TPP-Redirect-URI", "com.example.app:/done?x=1")])
+    page = browse(f"{approval_link(payment)}/phone?customer={ONA}")
+    press(page, "Approve")
+    page.get_by_role("heading", name="Payment approved").wait_for()
+
+
+@pytest.mark.parametrize("form", [DESKTOP, PHONE, DARK], ids=["desktop", "phone", "dark"])
+def test_axe_finds_nothing_in_any_page(
+    form: dict[str, Any], tpp: RawProvider, bank: SandboxServer, browse: Callable[..., Any], screenshots: Path,
+    request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    long = {**PAYMENT, "creditorName": "<b>" + "Ä" * 60, "remittanceInformationUnstructured": "W" * 140}
+    payment, consent = tpp.new_payment(body=long), new_consent(tpp)
+    approved, declined = tpp.new_payment(headers=[("TPP-Redirect-URI", "https://tpp.example/")]), new_consent(tpp)
+    decided = browse(f"{approval_link(approved)}/phone?customer={ONA}")
+    decided.route("https://tpp.example/", lambda route: route.fulfill(body="provider"))
+    press(decided, "Approve")
+    decide(declined, "decline")
+    jonas = tpp.new_payment(body={**PAYMENT, "debtorAccount": {"iban": DAILY}})
+    pages = {
+        "link": approval_link(payment), "customers": f"{approval_link(payment)}/phone",
+        "accounts": f"{approval_link(payment)}/phone?customer={ONA}",
+        "none": f"{approval_link(jonas)}/phone?customer={JONAS}",
+        "consent": approval_link(consent), "share": f"{approval_link(consent)}/phone?customer={ONA}",
+        "approved": approval_link(approved), "declined": approval_link(declined),
+        "unknown": f"{bank.addresses.approval_url}/approve/unknown", "index": bank.addresses.approval_url,
+    }  # fmt: skip
+    page = browse(pages["link"], form)
+    for name, url in pages.items():
+        page.goto(url)
+        page.screenshot(path=screenshots / f"{request.node.callspec.id}-{name}.png", full_page=True)
+        found = axe.Axe().run(page, options={"runOnly": WCAG})
+        assert not found.response["violations"], found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the screen"
+
+
+def test_a_page_that_waits_says_when_the_time_is_over(
+    fresh_bank: SandboxServer, connect: Callable[..., RawProvider], browse: Callable[..., Any]
+) -> None:
+    page = browse(approval_link(connect(fresh_bank).new_payment()))
+    advance(fresh_bank, 300)
+    page.get_by_role("heading", name="The time to approve is over").wait_for()
+
+
+def test_the_pages_are_served_over_https_without_asking_for_a_certificate(
+    bank_pki_folder: Path, tmp_path: Path, connect: Callable[..., RawProvider], browse: Callable[..., Any]
+) -> None:
+    with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, pages_tls=True)) as server:
+        tpp = connect(server)
+        payment = tpp.new_payment()
+        assert approval_link(payment).startswith("https://localhost:")
+        page = browse(approval_link(payment) + "/phone", ignore_https_errors=True)
+        choose(page)
+        press(page, "Approve")
+        assert heading(page) == "Payment approved"
+        assert tpp.status(payment) == "ACSP"
