@@ -111,3 +111,8 @@ def test_the_blocks_about_callbacks_run(run: Run, shell: Callable[[str], str]) -
 def test_the_blocks_about_diagnoses_run(run: Run, shell: Callable[[str], str]) -> None:
     assert blocks("diagnose", "text")[-1] in shell("\n".join(blocks("diagnose", "sh")))
     assert run(*blocks("diagnose", "python")) == "explained ['target-base-path-stripped']\n"
+
+
+def test_the_quickstart_runs(run: Run, shell: Callable[[str], str]) -> None:
+    shell("\n".join(blocks("quickstart", "sh")))
+    assert run(*blocks("quickstart", "python")) == blocks("quickstart", "text")[-1]

@@ -38,9 +38,13 @@ def test_with_json_the_result_is_one_object_and_the_story_is_on_stderr(tppkit, t
         "as_expected": True, "directory": "kept", "pki": "kept/pki", "archive": "kept/archive",
         "archive_altered": "kept/archive-altered", "steps": steps,
     }  # fmt: skip
-    assert [step["as_expected"] for step in steps] == [True] * 12
+    assert [step["as_expected"] for step in steps] == [True] * 14
     assert any("401 SIGNATURE_MISSING" in line for step in steps for line in step["lines"])
-    assert done.stderr.splitlines()[-1] == "demo: 12 steps, all as expected"
+    assert [line for step in steps[10:12] for line in step["lines"] if "-12.50 EUR" in line] == [
+        "The payment is ACSP; pending: -12.50 EUR, Order 4711.",
+        "The payment is ACSC: settlement completed; booked: -12.50 EUR, Order 4711.",
+    ]
+    assert done.stderr.splitlines()[-1] == "demo: 14 steps, all as expected"
 
 
 def test_it_shows_each_refusal_with_status_and_code(demo_folder):
@@ -65,7 +69,7 @@ def test_the_archive_it_keeps_passes_a_later_audit(demo_folder, tppkit):
     folder, _ = demo_folder
     result = tppkit("audit", "verify", folder / "archive", "--trust", folder / "pki", "--json")
     assert result.exit_code == 0
-    assert (result.json["records"], result.json["passed"], result.json["failed"]) == (1, 1, 0)
+    assert (result.json["records"], result.json["passed"], result.json["failed"]) == (2, 2, 0)
 
 
 def test_the_altered_archive_does_not(demo_folder, tppkit):
@@ -108,9 +112,9 @@ def test_an_audit_asks_kept_lists_about_revocation(demo_folder, tppkit):
     assert "revocation: not asked; give --crl or --ocsp" in tppkit(*audit).stdout
     lists = [word for kind in ("qwac", "qseal") for word in ("--crl", pki / f"issuing-ca-{kind}.crl")]
     asked = tppkit(*audit, *lists, "--json")
-    assert (asked.exit_code, asked.json["passed"], asked.json["revocation_asked"]) == (0, 1, True)
+    assert (asked.exit_code, asked.json["passed"], asked.json["revocation_asked"]) == (0, 2, True)
     half = tppkit(*audit, *lists[:2], "--json")
-    assert (half.exit_code, half.json["by_code"]) == (3, {"revocation.unknown": 1})
+    assert (half.exit_code, half.json["by_code"]) == (3, {"revocation.unknown": 2})
     assert tppkit(*audit, "--crl", pki / "qwac.pem").exit_code == 7
 
 

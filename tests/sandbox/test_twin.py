@@ -20,7 +20,7 @@ from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client
 from tppkit.errors import ConfigurationError, RequestRefused, TransportError
 from tppkit.evidence import audit_archive
-from tppkit.protocol.psd2 import PaymentInitiated, PaymentInitiation, TransactionStatus
+from tppkit.protocol.psd2 import BookingStatus, ConsentRequest, PaymentInitiated, PaymentInitiation, TransactionStatus
 from tppkit.sandbox import Sandbox
 from tppkit.testpki import make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
@@ -28,6 +28,9 @@ from tppkit.trust import PathVerifier, make_anchors
 PAYMENT = PaymentInitiation.from_wire(
     b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"LT121000011101001000"},'
     b'"creditorName":"Bookshop","remittanceInformationUnstructured":"Order 4711"}'
+)
+CONSENT = ConsentRequest.from_wire(
+    b'{"access":{"allPsd2":"allAccounts"},"validUntil":"2099-12-31","frequencyPerDay":4}'
 )
 OTHER = "PSDDE-BAFIN-123456"
 
@@ -54,12 +57,33 @@ def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
         assert client.payment_details(initiated.payment_id).instructed_amount.amount == "12.50"
         approve(bank, initiated)
         assert client.payment_status(initiated.payment_id).transaction_status == TransactionStatus.ACSP
-        bank.advance(timedelta(hours=2))
         assert client.wait_for_payment(initiated.payment_id) == TransactionStatus.ACSC
         (kept,) = bank.evidence()
         assert (kept.http_status, kept.payment_ref) == (201, initiated.payment_id)
         paths = PathVerifier(make_anchors(bank.pki.authorities))
         assert [row.verdict for row in audit_archive(bank.directory / "archive", paths=paths)] == ["passed"]
+
+
+def test_what_customers_decide(twin: Sandbox) -> None:
+    client = twin.client()
+    payments = [client.initiate_payment(PAYMENT).payment_id for _ in range(2)]
+    consents = [client.create_consent(CONSENT).consent_id for _ in range(3)]
+    account = twin.control("GET", "/customers")[1]["accounts"][0]["iban"]
+    twin.approve(payments[0], iban=account)
+    twin.decline(payments[1])
+    twin.approve_consent(consents[0], iban=account)
+    twin.decline_consent(consents[1])
+    twin.revoke_consent(consents[2])
+    assert [client.payment_status(one).transaction_status for one in payments] == ["ACSP", "RJCT"]
+    assert [client.consent_status(one).status for one in consents] == ["valid", "revoked", "revoked"]
+    (listed,) = client.accounts(consents[0]).accounts
+    (pending,) = client.iter_transactions(
+        consents[0], listed.resource_id, date_from=twin.now().date(), booking_status=BookingStatus.PENDING
+    )
+    assert (listed.iban, pending.transaction_amount.amount) == (account, "-12.50")
+    with pytest.raises(RequestRefused) as refused:
+        twin.approve(payments[1], customer="customer-1")
+    assert refused.value.peer_code == "payment.decided"
 
 
 def test_the_asynchronous_client_works_in_the_callers_loop(twin: Sandbox) -> None:

@@ -61,7 +61,7 @@ def test_a_users_suite_gets_the_fixtures(tmp_path):
 def test_the_example_of_the_guide_passes(tmp_path):
     guide = (PROJECT / "docs" / "sandbox.md").read_text("utf-8")
     (example,) = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
-    assert "1 passed" in run_suite(tmp_path, example)
+    assert "2 passed" in run_suite(tmp_path, example)
 
 
 def test_it_is_loaded_wherever_the_package_is_installed():

@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import click
@@ -24,9 +25,21 @@ from tppkit.client import Identity, Psd2Client
 from tppkit.errors import ConfigurationError
 from tppkit.evidence import AuditSummary, Verdict, audit_archive
 from tppkit.evidence.archive import RECORDS
-from tppkit.protocol.psd2 import PSD2, PaymentInitiated, PaymentInitiation, PaymentProduct, TransactionStatus
+from tppkit.protocol.psd2 import (
+    ALL_ACCOUNTS,
+    PSD2,
+    Access,
+    AccountReference,
+    BookingStatus,
+    ConsentRequest,
+    ConsentStatus,
+    PaymentInitiated,
+    PaymentInitiation,
+    PaymentProduct,
+    TransactionStatus,
+)
 from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
-from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
+from tppkit.protocol.psd2.models import InstructedAmount
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
 from tppkit.trust import PathVerifier, load_anchors
@@ -34,11 +47,12 @@ from tppkit.trust import PathVerifier, load_anchors
 if TYPE_CHECKING:
     from tppkit.sandbox import SandboxServer
 
+_PURPOSE = "Order 4711"
 _PAYMENT = PaymentInitiation(
     instructed_amount=InstructedAmount(currency="EUR", amount="12.50"),
     creditor_account=AccountReference(iban="LT121000011101001000"),
     creditor_name="Bookshop Ąžuolas",
-    remittance_information_unstructured="Order 4711",
+    remittance_information_unstructured=_PURPOSE,
 )
 
 
@@ -51,6 +65,28 @@ class _Cast:
     reader: Issued
 
 
+class _Bank:
+    """Our provider's client of the bank, the account that it may read, and what the customer does there."""
+
+    def __init__(self, client: Psd2Client, control_url: str) -> None:
+        self.client = client
+        self.consent_id = self.resource_id = self.iban = ""
+        self._control_url = control_url
+
+    def control(self, path: str, body: Any = None) -> Any:
+        """Decide for the customer, or move the clock."""
+        with _http_errors():
+            return httpx.post(self._control_url + path, json=body, trust_env=False).raise_for_status().json()
+
+    def listed(self, booking_status: BookingStatus) -> str | None:
+        """The amount of our payment in the account's list, None if it is not there."""
+        entries = self.client.iter_transactions(
+            self.consent_id, self.resource_id, date_from=utc_now().date(), booking_status=booking_status
+        )
+        ours = (one for one in entries if one.remittance_information_unstructured == _PURPOSE)
+        return next((one.transaction_amount.amount for one in ours), None)
+
+
 @click.command()
 @click.option(
     "--dir",
@@ -60,13 +96,13 @@ class _Cast:
 )
 @json_option
 def demo(directory: Path | None, as_json: bool) -> int:
-    """Make a test PKI, pay through a sandbox bank over mutual TLS, be refused four times, and audit what was kept."""
+    """Make a test PKI, read accounts and pay at a sandbox bank, be refused four times, and audit what was kept."""
     from tppkit.sandbox import SandboxSettings, run_sandbox
 
     folder = _folder(directory)
     bank = run_sandbox(SandboxSettings(folder, pki=folder / "pki"))
     story = Story(on_stderr=as_json)
-    story.say("tppkit demo: a sealed SEPA payment over mutual TLS, kept, and re-verified by an auditor")
+    story.say("tppkit demo: account data and a SEPA payment over mutual TLS, seals kept and re-verified by an auditor")
     story.say("")
     with suppress(StoryOver):
         _play(story, folder, bank)
@@ -82,9 +118,11 @@ def _play(story: Story, folder: Path, bank: AbstractContextManager[SandboxServer
     with bank as server:
         identity = _identity(cast.pki.qwac, cast.pki)
         with Psd2Client(server.addresses.psd2_url, identity=identity) as client:
-            initiated = _pay(story, client, server.addresses.psd2_url)
+            ours = _Bank(client, server.addresses.control_url)
+            _read_accounts(story, ours, server.addresses.psd2_url)
+            initiated = _pay(story, client)
             _be_refused(story, cast, identity, server.addresses.psd2_url)
-            _approve(story, client, initiated, server.addresses.control_url)
+            _settle(story, ours, initiated)
     _audit(story, folder)
 
 
@@ -125,9 +163,32 @@ def _identity(qwac: Issued, pki: Pki) -> Identity:
     return Identity(qwac.certificate, qwac.key, chain=qwac.chain, seal=seal, server_anchors=[pki.root.certificate])
 
 
-def _pay(story: Story, client: Psd2Client, url: str) -> PaymentInitiated:
-    with story.step("Initiate a sealed payment over mutual TLS") as told:
+def _read_accounts(story: Story, bank: _Bank, url: str) -> None:
+    last_day = utc_now().date() + timedelta(days=90)
+    request = ConsentRequest(access=Access(all_psd2=ALL_ACCOUNTS), valid_until=last_day, frequency_per_day=4)
+    with story.step("Create a sealed consent over mutual TLS, which the customer approves") as told:
         told.append(f"The sandbox bank answers at {url} and asks for a client certificate.")
+        created = bank.client.create_consent(request)
+        bank.consent_id = created.consent_id
+        told.append(f"201 {created.status}, consent {created.consent_id} until {last_day}.")
+        told.append(f"The customer approves at {created.links.sca_redirect.href}")
+        bank.control(f"/consents/{created.consent_id}/approve")
+        status = bank.client.wait_for_consent(created.consent_id, wait_s=10)
+        told.append(f"The consent is {status}.")
+        expect(status is ConsentStatus.VALID, "the consent cannot be used")
+    with story.step("List the accounts of the consent, with balances") as told:
+        accounts = bank.client.accounts(created.consent_id, with_balance=True).accounts
+        expect(len(accounts) == 1, f"{len(accounts)} accounts")
+        bank.resource_id, bank.iban = accounts[0].resource_id, accounts[0].iban
+        held = [
+            f"{money.amount} {money.currency}" for money in (one.balance_amount for one in accounts[0].balances or ())
+        ]
+        told.append(f"{bank.iban} of {accounts[0].owner_name}: {', '.join(held)}.")
+        expect(bool(held), "there are no balances")
+
+
+def _pay(story: Story, client: Psd2Client) -> PaymentInitiated:
+    with story.step("Initiate a sealed payment") as told:
         request_id = uuid4()
         initiated = client.initiate_payment(_PAYMENT, request_id=request_id)
         told.append(f"201 {initiated.transaction_status}, payment {initiated.payment_id}.")
@@ -185,36 +246,33 @@ def _http_errors() -> Iterator[None]:
         raise Surprise(f"no answer: {e}") from e
 
 
-def _approve(story: Story, client: Psd2Client, initiated: PaymentInitiated, control_url: str) -> None:
-    with story.step("The payer approves the payment") as told:
-        link = initiated.links.sca_redirect.href
-        with _http_errors(), httpx.Client(trust_env=False) as browser:
-            page = browser.get(link)
-            answer = browser.post(link, data={"action": "approve"})
-        told.append(
-            f"The approval page answers {page.status_code}; the form's answer leads back to it ({answer.status_code})."
-        )
-        status = client.payment_status(initiated.payment_id).transaction_status
-        told.append(f"The payment is {status}.")
+def _settle(story: Story, bank: _Bank, initiated: PaymentInitiated) -> None:
+    with story.step("The payer approves the payment, and the account lists it as pending") as told:
+        bank.control(f"/payments/{initiated.payment_id}/approve", {"iban": bank.iban})
+        status = bank.client.payment_status(initiated.payment_id).transaction_status
+        amount = bank.listed(BookingStatus.PENDING)
+        told.append(f"The payment is {status}; pending: {amount} EUR, {_PURPOSE}.")
         expect(status is TransactionStatus.ACSP, "it is not on its way")
-    with story.step("Poll until the payment is settled") as told:
-        with _http_errors():
-            clock = httpx.post(f"{control_url}/clock/advance", json={"seconds": 10}, trust_env=False).json()
+        expect(amount == "-12.50", "it is not listed")
+    with story.step("Poll until the payment is settled, and the account lists it as booked") as told:
+        clock = bank.control("/clock/advance", {"seconds": 10})
         told.append(f"The sandbox's clock is moved by the ten seconds of an instant transfer, to {clock['now']}.")
-        final = client.wait_for_payment(initiated.payment_id, interval_s=2, wait_s=10)
-        told.append(f"{final}: settlement completed.")
+        final = bank.client.wait_for_payment(initiated.payment_id, wait_s=10)
+        amount = bank.listed(BookingStatus.BOOKED)
+        told.append(f"The payment is {final}: settlement completed; booked: {amount} EUR, {_PURPOSE}.")
         expect(final is TransactionStatus.ACSC, f"it ended as {final}")
+        expect(amount == "-12.50", "it is not listed")
 
 
 def _audit(story: Story, folder: Path) -> None:
     with story.step("Audit the signatures that the bank kept") as told:
         summary = _run_audit(folder / "archive", folder / "pki")
         told.append(
-            f"{summary.records} record, {summary.verdicts[Verdict.PASSED]} passed, re-verified at its time of receipt."
+            f"{summary.records} records, {summary.verdicts[Verdict.PASSED]} passed, re-verified at their times of receipt."
         )
-        told.append("The repeat got the same answer, so the bank counted it and kept no second record.")
+        told.append("The repeated payment got the first answer, so the bank counted it and kept no record of its own.")
         expect(
-            summary.records == 1 and summary.exit_code == 0, f"exit code {summary.exit_code}, {dict(summary.by_code)}"
+            summary.records == 2 and summary.exit_code == 0, f"exit code {summary.exit_code}, {dict(summary.by_code)}"
         )
     altered = folder / "archive-altered"
     with story.step("Audit a copy in which one byte of a kept record was flipped") as told:

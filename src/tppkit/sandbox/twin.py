@@ -2,6 +2,7 @@
 
 with Sandbox() as bank:
     client = bank.client(roles=["PSP_AI"])
+    bank.approve_consent(client.create_consent(consent).consent_id)
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Sandbox:
         with Sandbox() as bank:
             client = bank.client(roles=["PSP_PI"])
             initiated = client.initiate_payment(payment)
-            bank.advance(timedelta(minutes=5))
+            bank.approve(initiated.payment_id)
+            final = client.wait_for_payment(initiated.payment_id)
     """
 
     def __init__(self, *, pki: Pki | None = None, seed: int | None = None) -> None:
@@ -161,6 +163,39 @@ class Sandbox:
             raise RequestRefused(message, status=answer.status_code, peer_code=code, peer_text=text, request_id=None)
         return answer.json()
 
+    def approve(self, payment_id: str, *, customer: str | None = None, iban: str | None = None) -> None:
+        """Approve a payment as a customer of the bank does.
+
+        Args:
+            payment_id: of any provider.
+            customer: id of the customer, as `GET /customers` of the control host lists it; absent: the first who can approve.
+            iban: of the account that pays; absent: the first that can.
+
+        Raises:
+            RequestRefused: `payment.unknown`, `payment.decided`, `account.unfit` as `peer_code`.
+        """
+        self._decide(f"/payments/{payment_id}/approve", customer=customer, iban=iban)
+
+    def decline(self, payment_id: str) -> None:
+        """Decline a payment. Arguments and errors are those of `approve`."""
+        self._decide(f"/payments/{payment_id}/decline")
+
+    def approve_consent(self, consent_id: str, *, customer: str | None = None, iban: str | None = None) -> None:
+        """Approve a consent, which is bound to the account. Arguments are those of `approve`.
+
+        Raises:
+            RequestRefused: `consent.unknown`, `consent.decided`, `account.unfit` as `peer_code`.
+        """
+        self._decide(f"/consents/{consent_id}/approve", customer=customer, iban=iban)
+
+    def decline_consent(self, consent_id: str) -> None:
+        """Decline a consent. Errors are those of `approve_consent`."""
+        self._decide(f"/consents/{consent_id}/decline")
+
+    def revoke_consent(self, consent_id: str) -> None:
+        """Revoke a consent at the bank; one that has ended stays as it is. Errors are those of `approve_consent`."""
+        self._decide(f"/consents/{consent_id}/revoke")
+
     def now(self) -> datetime:
         """The bank's virtual time, aware UTC."""
         return self._hosts.clock.now()
@@ -205,6 +240,9 @@ class Sandbox:
         async with self._hosts.running():
             on_ready()
             await self._stopping.wait()
+
+    def _decide(self, path: str, **choice: str | None) -> None:
+        self.control("POST", path, {name: value for name, value in choice.items() if value is not None})
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)

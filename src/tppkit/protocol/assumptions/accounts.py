@@ -21,7 +21,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "frequency-per-day", "psd2", "the range of frequencyPerDay",
-        "a whole number from 1; no maximum",
+        "a whole number from 1 to 2147483647, never lowered",
         "the document shows no maximum, and a lowered value would hide what a provider tests", "protocol.psd2.accounts.ConsentRequest",
     ),
     Assumption(
@@ -52,10 +52,9 @@ ACCOUNTS: tuple[Assumption, ...] = (
         "of the four values only this one says that the customer does not agree", "protocol.psd2.consent.CONSENT",
     ),
     Assumption(
-        "consent-link", "psd2", "how long a consent waits for its approval",
-        "as long as a payment: 300 seconds after creation or the last opening of the link; then expired",
-        "section 3 of part A has a limit for payments only, and the link is single use for both",
-        "protocol.psd2.consent.due_consent_trigger",
+        "consent-link", "psd2", "how long a consent waits for its approval, and how often its link can be used",
+        "300 seconds after creation, or after the customer last opened or used the approval page; then expired. The link decides once",
+        "section 3 of part A has both rules for payments only", "PaymentRules.inactivity; protocol.psd2.consent.due_consent_trigger",
     ),
     Assumption(
         "consent-end", "psd2", "when a consent ends",
@@ -94,8 +93,12 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "bank-zone", "psd2", "the zone of the bank's days",
-        "Europe/Vilnius, for limits of a day, dates of bookings and validUntil",
+        "Europe/Vilnius, for limits of a day, for validUntil, and for bookingDate and valueDate, which are both the day of the booking",
         "a day needs one zone for both sides, and bookings follow the bank's", "sandbox.bank.zone.BANK_ZONE",
+    ),
+    Assumption(
+        "resource-id", "psd2", "whether consents share the resourceId of an account",
+        "no: each consent has its own", "a shared one would show that two consents have the same customer", "sandbox.psd2.consents",
     ),
     Assumption(
         "account-currency", "psd2", "the currency of an account in the list that has several",

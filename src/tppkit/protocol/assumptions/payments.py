@@ -98,12 +98,13 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "payment-actc", "psd2", "the move into ACTC",
-        "only with a setting of the bank: when the customer begins to approve, and from there as from RCVD; it cannot be cancelled then",
-        "the table shows RCVD to ACSP, and the meaning of ACTC is: approval in progress", "protocol.psd2.payment.PAYMENT",
+        "only with a setting of the bank: when the customer opens the payment, and from there as from RCVD; it cannot be cancelled then",
+        "the table shows RCVD to ACSP, and the meaning of ACTC is: approval in progress", "PaymentRules.technical_validation",
     ),
     Assumption(
         "execution-time", "psd2", "how long execution takes",
-        "10 seconds after approval on the instant rail, one hour as a normal transfer, on every day of the week",
+        "10 seconds after approval on the instant rail, one hour as a normal transfer, on every day of the week; also one hour after"
+        " approval for a SEPA payment that loses the instant rail in between",
         "the instant scheme's limit; a time that a virtual clock passes for the other", "PaymentRules.instant_execution, normal_execution",
     ),
     Assumption(
@@ -133,13 +134,24 @@ PAYMENTS: tuple[Assumption, ...] = (
         "the SEPA scheme's range (EPC rulebook AT-04)", "protocol.psd2.models.PaymentInitiation",
     ),
     Assumption(
-        "creditor-name", "psd2", "the length of creditorName", "1 to 70 characters, printable",
-        "the SEPA scheme's limit (EPC rulebook AT-21)",
+        "creditor-name", "psd2", "the length of creditorName, and the characters of it and of remittanceInformationUnstructured",
+        "1 to 70 characters; both texts are printable",
+        "the SEPA scheme's limit (EPC rulebook AT-21); the customer reads both before approving",
         "protocol.psd2.models.PaymentInitiation",
     ),
     Assumption(
-        "instant-cap", "psd2", "the instant amount cap and which banks cannot be reached",
-        "100000.00 EUR; a creditor IBAN is unreachable if its country is in a list (empty by default), which POST /instant changes",
+        "iban-form", "psd2", "which IBANs a request can have",
+        "electronic form, 15 to 34 characters, right check digits, any country; else 400 FORMAT_ERROR",
+        "ISO 13616; which countries and lengths exist changes", "protocol.psd2.models.AccountReference",
+    ),
+    Assumption(
+        "unknown-fields", "psd2", "what fields of a request, and query parameters, do that the document does not list",
+        "nothing: they are accepted, and payment details show the fields as they were submitted",
+        "section 1 of part A: fields not listed must not be relied on; the guidelines have many more", "protocol.psd2.models.Psd2Model",
+    ),
+    Assumption(
+        "instant-cap", "psd2", "the instant amount cap, and which banks cannot be reached",
+        "100000.00 EUR inclusive; a bank is known by the country of its IBAN; all are reachable until POST /instant says otherwise",
         "the cap that SEPA instant had until 2025; it makes PRODUCT_INVALID reachable", "PaymentRules.instant_cap, instant_unreachable",
     ),
     Assumption(
@@ -153,16 +165,11 @@ PAYMENTS: tuple[Assumption, ...] = (
         "client.calls",
     ),
     Assumption(
-        "instant-execution", "psd2", "what happens when the instant product can no longer be kept at execution",
-        "the payment becomes RJCT; one of the SEPA product on the instant rail becomes a normal transfer, one hour after approval",
-        "the document says that the instant product is enforced again then, and the SEPA product never rejected for it",
-        "sandbox.psd2.payments.execute_payments",
-    ),
-    Assumption(
-        "debtor-account", "psd2", "how debtorAccount constrains the approving customer",
-        "only a customer who may use that account can approve, with that account; for others the payment stays as it is until it expires;"
-        " no account can pay itself",
-        "section 2 of part A: the approving customer's account must match", "sandbox.psd2.payments.approve_payment",
+        "client-repeats", "psd2", "which requests a client sends again, and when",
+        "GET and the two POSTs with the same bytes, after 429, 503 or a lost connection, at most three times in all; it waits as"
+        " Retry-After says, and gives up if that is more than 60 seconds",
+        "GET changes nothing, a POST with the same X-Request-ID is carried out once; the result of a DELETE can be asked for",
+        "client.calls.Attempts",
     ),
     Assumption(
         "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",
@@ -171,9 +178,14 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "other-codes", "psd2", "codes and statuses for malformed requests and unknown places",
-        "400 FORMAT_ERROR for a malformed or doubled header, body or X-Request-ID (413 when too large), 404 PRODUCT_UNKNOWN for a product,"
-        " 404 RESOURCE_UNKNOWN for a path, 405 SERVICE_INVALID for a method, 500 INTERNAL_SERVER_ERROR when the sandbox cannot store",
+        "400 FORMAT_ERROR for a malformed or doubled header, query parameter or X-Request-ID, a malformed body, and a body of GET or"
+        " DELETE (413 when too large, 411 without a length), 404 PRODUCT_UNKNOWN for a product, 404 RESOURCE_UNKNOWN for a path,"
+        " 405 SERVICE_INVALID for a method, 500 INTERNAL_SERVER_ERROR for a fault of the sandbox",
         "guidelines 1.3.8 section 14.11 where it has them", "protocol.psd2.errors",
+    ),
+    Assumption(
+        "request-id-echo", "psd2", "what answers echo where X-Request-ID is absent, doubled or no UUID",
+        "nothing", "there is no id to echo, and a header must not repeat any text that it is sent", "sandbox.host.Host",
     ),
     Assumption(
         "seal-certificate-codes", "psd2", "the code for a seal certificate that is not believed",
@@ -213,8 +225,13 @@ PAYMENTS: tuple[Assumption, ...] = (
         "sandbox.psd2",
     ),
     Assumption(
+        "own-account", "psd2", "whether an account can pay itself",
+        "no: it cannot be chosen for such a payment", "no money would move", "sandbox.bank.customers.fitting",
+    ),
+    Assumption(
         "available-balance", "psd2", "when the money of a payment is checked and taken",
-        "both at execution: without funds in EUR the payment becomes RJCT, otherwise the balance is lowered as it is booked",
+        "both at execution: without funds in EUR the payment becomes RJCT, otherwise it is booked; interimAvailable is lowered then, not"
+        " while the payment is pending",
         "failed is a meaning of RJCT, and the document names no earlier check", "sandbox.bank.ledger",
     ),
 )

@@ -182,7 +182,7 @@ def is_open(payment: StoredPayment) -> bool:
 
 
 def choices(db: Connection, payment: StoredPayment) -> tuple[tuple[Customer, Account], ...]:
-    """Every customer with each account that may approve a payment: debtorAccount restricts them (assumption debtor-account)."""
+    """Every customer with each account that may approve a payment: debtorAccount restricts them (assumption no-matching-account)."""
     return tuple(_fitting(db, PaymentInitiation.from_wire(payment.body), None, None))
 
 
