@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, text
 
 from tppkit.errors import FormatError
-from tppkit.sandbox.bank import customers, ledger
+from tppkit.sandbox.bank import customers, ledger, tables
 from tppkit.sandbox.bank.customers import Account
 from tppkit.sandbox.bank.ledger import CLEARING, Booking, Move, Transfer
 from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
@@ -27,8 +27,8 @@ FOREIGN = "DE89370400440532013000"
 
 def open_books() -> Iterator[Connection]:
     with create_engine("sqlite://").begin() as db:
-        for tables in (customers.TABLES, ledger.TABLES):
-            tables.create_all(db)
+        for metadata in (customers.TABLES, tables.TABLES):
+            metadata.create_all(db)
         for account in ACCOUNTS:
             customers.add_account(db, account)
             pay_in(db, account.id, 100_00, at=NOW)

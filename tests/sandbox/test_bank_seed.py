@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from sqlalchemy import Connection, create_engine
 
 from tppkit._iban import is_iban
-from tppkit.sandbox.bank import customers, ledger
+from tppkit.sandbox.bank import customers, ledger, tables
 from tppkit.sandbox.bank.customers import accounts_of, find_account, first_fitting
 from tppkit.sandbox.bank.ledger import Booked
 from tppkit.sandbox.bank.seed import seed_bank
@@ -20,8 +20,8 @@ NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 @contextmanager
 def bank(seed: int = 0) -> Iterator[Connection]:
     with create_engine("sqlite://").begin() as db:
-        for tables in (customers.TABLES, ledger.TABLES):
-            tables.create_all(db)
+        for metadata in (customers.TABLES, tables.TABLES):
+            metadata.create_all(db)
         seed_bank(db, seed=seed, at=NOW)
         yield db
 

@@ -23,7 +23,7 @@ from tppkit._files import PRIVATE, as_path, write_new
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
-from tppkit.sandbox.bank import customers, instant, ledger
+from tppkit.sandbox.bank import customers, instant, tables
 from tppkit.sandbox.bank.control import bank_control
 from tppkit.sandbox.bank.seed import seed_bank
 from tppkit.sandbox.cell import Services
@@ -151,7 +151,7 @@ class Sandbox:
             )
             self.evidence = Evidence(self.archive, shared)
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
-            bank = customers.TABLES, ledger.TABLES, instant.TABLES
+            bank = customers.TABLES, tables.TABLES, instant.TABLES
             self.database = Database(url, shared, CLOCK_TABLES, *bank, *(cell.tables for cell in cells.values()))
             self.database.run_at_start(self.evidence.require_own)
             latest = max(self.database.run_at_start(cell.latest_time) for cell in cells.values())

@@ -18,14 +18,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
     Connection,
-    Index,
-    MetaData,
-    String,
-    Table,
     bindparam,
     case,
     func,
@@ -42,87 +35,43 @@ from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._statement import Statement
 from tppkit.errors import FormatError
 from tppkit.sandbox.bank.customers import find_account
+from tppkit.sandbox.bank.tables import BALANCES, BOOKINGS, ENTRIES, TRANSFERS
 from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
 
 EUR = "EUR"
 CLEARING = "bank:clearing"  # where money goes to, and comes from, other banks
 EXCHANGE = "bank:exchange"  # the bank's side of currency exchanges
 
-TABLES = MetaData()
-_BOOKINGS = Table(
-    "bookings", TABLES,
-    Column("transaction_id", String(64), primary_key=True),
-    Column("booked_at", BigInteger, nullable=False),
-    Column("debtor_name", String(140), nullable=False),
-    Column("creditor_name", String(140), nullable=False),
-    Column("remittance", String(140)),
-)  # fmt: skip
-# In the order of the key: a page of an account is one range, whatever the account holds.
-_ENTRIES = Table(
-    "entries", TABLES,
-    Column("account", String(32), primary_key=True),
-    Column("currency", String(3), primary_key=True),
-    Column("booked_at", BigInteger, primary_key=True, autoincrement=False),
-    Column("transaction_id", String(64), primary_key=True),
-    Column("amount", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)  # fmt: skip
-_BALANCES = Table(
-    "balances", TABLES,
-    Column("account", String(32), primary_key=True),
-    Column("currency", String(3), primary_key=True),
-    Column("amount", BigInteger, nullable=False),
-)  # fmt: skip
-TRANSFERS = Table(
-    "transfers", TABLES,
-    Column("id", String(64), primary_key=True),
-    Column("source", String(16), nullable=False),
-    Column("order_id", String(64), nullable=False),
-    Column("account", String(32), nullable=False),
-    Column("amount", BigInteger, nullable=False),
-    Column("debtor_name", String(140), nullable=False),
-    Column("creditor_iban", String(34), nullable=False),
-    Column("creditor_name", String(140), nullable=False),
-    Column("remittance", String(140)),
-    Column("instant", Boolean, nullable=False),
-    Column("started_at", BigInteger, nullable=False),
-    Column("due_at", BigInteger, nullable=False),
-    Column("state", String(8), nullable=False),
-)  # fmt: skip
-Index("transfers_by_order", TRANSFERS.c.source, TRANSFERS.c.order_id, unique=True)
-Index("transfers_due", TRANSFERS.c.source, TRANSFERS.c.state, TRANSFERS.c.due_at)
-Index("transfers_of_account", TRANSFERS.c.account, TRANSFERS.c.state)
-
-_ADD_BOOKING, _ADD_ENTRY, _ADD_TRANSFER = insert(_BOOKINGS), insert(_ENTRIES), insert(TRANSFERS)
+_ADD_BOOKING, _ADD_ENTRY, _ADD_TRANSFER = insert(BOOKINGS), insert(ENTRIES), insert(TRANSFERS)
 _ADD_TO_BALANCE = Statement(
     {
-        name: dialect.insert(_BALANCES)
+        name: dialect.insert(BALANCES)
         .values({column: bindparam(column) for column in ("account", "currency", "amount")})
         .on_conflict_do_update(
-            index_elements=["account", "currency"], set_={"amount": _BALANCES.c.amount + bindparam("amount")}
+            index_elements=["account", "currency"], set_={"amount": BALANCES.c.amount + bindparam("amount")}
         )
         for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
     }
 )
-_BALANCES_OF = select(_BALANCES.c.currency, _BALANCES.c.amount).where(_BALANCES.c.account == bindparam("of_account"))
-_FUNDS = _BALANCES_OF.where(_BALANCES.c.currency == EUR).with_for_update()
+_BALANCES_OF = select(BALANCES.c.currency, BALANCES.c.amount).where(BALANCES.c.account == bindparam("of_account"))
+_FUNDS = _BALANCES_OF.where(BALANCES.c.currency == EUR).with_for_update()
 _POSITION = (
-    select(_BOOKINGS.c.booked_at)
+    select(BOOKINGS.c.booked_at)
     .join(
-        _ENTRIES,
-        (_ENTRIES.c.account == bindparam("of_account")) & (_ENTRIES.c.currency == EUR)
-        & (_ENTRIES.c.booked_at == _BOOKINGS.c.booked_at) & (_ENTRIES.c.transaction_id == _BOOKINGS.c.transaction_id),
+        ENTRIES,
+        (ENTRIES.c.account == bindparam("of_account")) & (ENTRIES.c.currency == EUR)
+        & (ENTRIES.c.booked_at == BOOKINGS.c.booked_at) & (ENTRIES.c.transaction_id == BOOKINGS.c.transaction_id),
     )
-    .where(_BOOKINGS.c.transaction_id == bindparam("of_transaction"))
+    .where(BOOKINGS.c.transaction_id == bindparam("of_transaction"))
 )  # fmt: skip
 _BOOKED = (
-    select(_ENTRIES.c.amount, _BOOKINGS)
-    .join(_BOOKINGS, _BOOKINGS.c.transaction_id == _ENTRIES.c.transaction_id)
+    select(ENTRIES.c.amount, BOOKINGS)
+    .join(BOOKINGS, BOOKINGS.c.transaction_id == ENTRIES.c.transaction_id)
     .where(
-        _ENTRIES.c.account == bindparam("of_account"), _ENTRIES.c.currency == EUR, _ENTRIES.c.booked_at >= bindparam("since"),
-        tuple_(_ENTRIES.c.booked_at, _ENTRIES.c.transaction_id) < tuple_(bindparam("before"), bindparam("before_id")),
+        ENTRIES.c.account == bindparam("of_account"), ENTRIES.c.currency == EUR, ENTRIES.c.booked_at >= bindparam("since"),
+        tuple_(ENTRIES.c.booked_at, ENTRIES.c.transaction_id) < tuple_(bindparam("before"), bindparam("before_id")),
     )
-    .order_by(_ENTRIES.c.booked_at.desc(), _ENTRIES.c.transaction_id.desc())
+    .order_by(ENTRIES.c.booked_at.desc(), ENTRIES.c.transaction_id.desc())
     .limit(bindparam("most"))
 )  # fmt: skip
 _PENDING = (
@@ -146,35 +95,35 @@ _DELAY = (
 
 # What `check` looks for.
 _UNEVEN = (
-    select(_ENTRIES.c.transaction_id, _ENTRIES.c.currency, func.sum(_ENTRIES.c.amount))
-    .group_by(_ENTRIES.c.transaction_id, _ENTRIES.c.currency)
-    .having(func.sum(_ENTRIES.c.amount) != 0)
+    select(ENTRIES.c.transaction_id, ENTRIES.c.currency, func.sum(ENTRIES.c.amount))
+    .group_by(ENTRIES.c.transaction_id, ENTRIES.c.currency)
+    .having(func.sum(ENTRIES.c.amount) != 0)
 )
 _STRAY = (
-    select(_ENTRIES.c.transaction_id)
-    .outerjoin(_BOOKINGS, _BOOKINGS.c.transaction_id == _ENTRIES.c.transaction_id)
-    .where(or_(_BOOKINGS.c.booked_at.is_(None), _BOOKINGS.c.booked_at != _ENTRIES.c.booked_at))
+    select(ENTRIES.c.transaction_id)
+    .outerjoin(BOOKINGS, BOOKINGS.c.transaction_id == ENTRIES.c.transaction_id)
+    .where(or_(BOOKINGS.c.booked_at.is_(None), BOOKINGS.c.booked_at != ENTRIES.c.booked_at))
 )
 _BOTH_SIDES = union_all(
-    select(_BALANCES.c.account, _BALANCES.c.currency, _BALANCES.c.amount),
-    select(_ENTRIES.c.account, _ENTRIES.c.currency, -_ENTRIES.c.amount),
+    select(BALANCES.c.account, BALANCES.c.currency, BALANCES.c.amount),
+    select(ENTRIES.c.account, ENTRIES.c.currency, -ENTRIES.c.amount),
 ).subquery()
 _UNEXPLAINED = (
     select(_BOTH_SIDES.c.account, _BOTH_SIDES.c.currency, func.sum(_BOTH_SIDES.c.amount))
     .group_by(_BOTH_SIDES.c.account, _BOTH_SIDES.c.currency)
     .having(func.sum(_BOTH_SIDES.c.amount) != 0)
 )
-_OVERDRAWN = select(_BALANCES).where(_BALANCES.c.amount < 0, _BALANCES.c.account.not_like("bank:%"))
+_OVERDRAWN = select(BALANCES).where(BALANCES.c.amount < 0, BALANCES.c.account.not_like("bank:%"))
 _UNMATCHED = (
-    select(TRANSFERS.c.id, TRANSFERS.c.state, TRANSFERS.c.amount, _ENTRIES.c.amount)
-    .outerjoin(_BOOKINGS, _BOOKINGS.c.transaction_id == TRANSFERS.c.id)
+    select(TRANSFERS.c.id, TRANSFERS.c.state, TRANSFERS.c.amount, ENTRIES.c.amount)
+    .outerjoin(BOOKINGS, BOOKINGS.c.transaction_id == TRANSFERS.c.id)
     .outerjoin(
-        _ENTRIES,
-        (_ENTRIES.c.account == TRANSFERS.c.account) & (_ENTRIES.c.currency == EUR)
-        & (_ENTRIES.c.booked_at == _BOOKINGS.c.booked_at) & (_ENTRIES.c.transaction_id == TRANSFERS.c.id),
+        ENTRIES,
+        (ENTRIES.c.account == TRANSFERS.c.account) & (ENTRIES.c.currency == EUR)
+        & (ENTRIES.c.booked_at == BOOKINGS.c.booked_at) & (ENTRIES.c.transaction_id == TRANSFERS.c.id),
     )
     .where(
-        func.coalesce(_ENTRIES.c.amount, 0)
+        func.coalesce(ENTRIES.c.amount, 0)
         != case((TRANSFERS.c.state == "booked", -TRANSFERS.c.amount), else_=0)
     )
 )  # fmt: skip

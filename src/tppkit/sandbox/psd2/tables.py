@@ -27,7 +27,7 @@ from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._statement import Statement
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
-from tppkit.sandbox.bank.ledger import TRANSFERS
+from tppkit.sandbox.bank.tables import TRANSFERS
 
 SOURCE = "psd2"  # of transfers
 TABLES = MetaData()
