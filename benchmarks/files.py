@@ -19,7 +19,7 @@ from sandbox import BODY, receiving, sealed
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client
 from tppkit.protocol.psd2 import PaymentInitiation
-from tppkit.sandbox import Sandbox, SandboxSettings, run_sandbox
+from tppkit.sandbox import SandboxHosts, SandboxSettings, run_sandbox
 from tppkit.testpki import make_pki, write_pki
 
 ROOT, HTTPX = (f"{Path(package.__file__).parent}/" for package in (tppkit, httpx))
@@ -83,7 +83,7 @@ def bank(settings: SandboxSettings, entered: Entered, requests: Iterator[tuple[d
 
     threading.setprofile(entered)
     sys.setprofile(entered)
-    with Sandbox(settings, approval_url="http://localhost") as sandbox:
+    with SandboxHosts(settings, approval_url="http://localhost") as sandbox:
         asyncio.run(pay())
     threading.setprofile(None)
     sys.setprofile(None)

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from harness import Line, Subject, against
-from tppkit.sandbox import Sandbox, SandboxSettings
+from tppkit.sandbox import SandboxHosts, SandboxSettings
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
 from web import scope_of
@@ -46,7 +46,7 @@ def paying() -> Iterator[Line]:
 def payer(opened: ExitStack, folder: Path, pki: Pki, rows: int) -> Subject:
     """Send a new sealed payment to a sandbox of its own with this many rows."""
     settings = SandboxSettings(folder / str(rows), pki=folder / "pki")
-    bank = opened.enter_context(Sandbox(settings, approval_url="http://localhost", base_clock=lambda: AT))
+    bank = opened.enter_context(SandboxHosts(settings, approval_url="http://localhost", base_clock=lambda: AT))
     fill(settings.directory / "sandbox.sqlite", pki, rows)
     loop = opened.enter_context(closing(asyncio.new_event_loop()))
     running = bank.running()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tppkit.errors import TppkitError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.sandbox import Sandbox, SandboxSettings
+from tppkit.sandbox import SandboxHosts, SandboxSettings
 from tppkit.testpki import Issued, Pki, certificate_pem, make_provider
 from tppkit.web import authorize
 
@@ -44,9 +44,9 @@ def nearly_good(draw: st.DrawFn) -> str:
 
 
 @pytest.fixture(scope="module")
-def sandbox(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+def sandbox(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxHosts]:
     settings = SandboxSettings(tmp_path_factory.mktemp("routing"), pki=bank_pki_folder)
-    with Sandbox(settings, approval_url="http://localhost") as opened:
+    with SandboxHosts(settings, approval_url="http://localhost") as opened:
         yield opened
 
 
@@ -55,7 +55,7 @@ def reader(bank_pki: Pki) -> Issued:
     return bank_pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac")
 
 
-def answered(sandbox: Sandbox, caller: Issued, method: str, path: str) -> tuple[int, dict[str, str], str | None]:
+def answered(sandbox: SandboxHosts, caller: Issued, method: str, path: str) -> tuple[int, dict[str, str], str | None]:
     """Status, headers and our code of what the PSD2 host answers to a request with this target."""
     raw = path.encode("latin-1")
     raw_path, _, query = raw.partition(b"?")
@@ -84,7 +84,7 @@ def answered(sandbox: Sandbox, caller: Issued, method: str, path: str) -> tuple[
     return start["status"], headers, code and code.group(1)
 
 
-def assert_agreement(sandbox: Sandbox, caller: Issued, method: str, path: str) -> None:
+def assert_agreement(sandbox: SandboxHosts, caller: Issued, method: str, path: str) -> None:
     ours = None
     try:
         authorize(caller.certificate, PSD2, method, path)
@@ -104,7 +104,7 @@ def assert_agreement(sandbox: Sandbox, caller: Issued, method: str, path: str) -
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS"])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_both_agree_about_every_endpoint_and_method(
-    sandbox: Sandbox, bank_pki: Pki, reader: Issued, row, method: str
+    sandbox: SandboxHosts, bank_pki: Pki, reader: Issued, row, method: str
 ) -> None:
     path = row.target(product="sepa-credit-transfers", payment_id="1", consent_id="1", resource_id="1")
     for caller in (bank_pki.qwac, reader):

@@ -7,11 +7,11 @@ with run_sandbox(SandboxSettings(Path("sandbox"))) as server:
 from tppkit._extras import missing_extra
 
 try:
-    from tppkit.sandbox.sandbox import Sandbox, SandboxSettings
+    from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
     from tppkit.sandbox.server import Addresses, SandboxServer, run_sandbox
 except ImportError as e:
     if e.name is not None and e.name.partition(".")[0] == "tppkit":
         raise
     raise missing_extra("sandbox", e) from e
 
-__all__ = ["Addresses", "Sandbox", "SandboxServer", "SandboxSettings", "run_sandbox"]
+__all__ = ["Addresses", "SandboxHosts", "SandboxServer", "SandboxSettings", "run_sandbox"]

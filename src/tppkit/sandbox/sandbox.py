@@ -90,8 +90,8 @@ class SandboxSettings:
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
 
 
-class Sandbox:
-    """A sandbox, ready to be served: ASGI applications around one clock, database and archive.
+class SandboxHosts:
+    """The hosts of a sandbox as ASGI applications around one clock, database and archive, without sockets.
 
     Args:
         settings: how it is set up.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -21,10 +18,9 @@ from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
 from tppkit.sandbox.public_address import APPROVAL, CONTROL, PSD2, PublicAddress, local_address, parse_public_url
 from tppkit.sandbox.request_log import RequestLog
-from tppkit.sandbox.sandbox import Sandbox, SandboxSettings
+from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
+from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.tls import make_http_protocol
-
-_STOP_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +68,7 @@ class Listener(NamedTuple):
     """
 
     name: str
-    app: Callable[[Sandbox], ASGIApp]
+    app: Callable[[SandboxHosts], ASGIApp]
     offset: int
     tls: bool = False
     loopback_only: bool = False
@@ -97,7 +93,7 @@ class SandboxServer:
         ports: on this machine, by the listener's name.
 
     Raises:
-        ConfigurationError: `port.unavailable`, `sandbox.public-url`, and those of `Sandbox`.
+        ConfigurationError: `port.unavailable`, `sandbox.public-url`, and those of `SandboxHosts`.
     """
 
     def __init__(self, settings: SandboxSettings, *, log: Callable[[str], object] | None = None) -> None:
@@ -108,7 +104,7 @@ class SandboxServer:
             public = self.local if settings.public_url is None else parse_public_url(settings.public_url)
             urls = {f"{row.name}_url": self._url(row, public) for row in LISTENERS}
             self.sandbox = opened.enter_context(
-                Sandbox(settings, approval_url=urls["approval_url"], psd2_url=urls["psd2_url"])
+                SandboxHosts(settings, approval_url=urls["approval_url"], psd2_url=urls["psd2_url"])
             )
             self.addresses = Addresses(**urls, pki=str(self.sandbox.pki))
             self._servers = [(self._server(row, log), bound) for row, bound in sockets.items()]
@@ -149,24 +145,8 @@ def run_sandbox(settings: SandboxSettings, *, log: Callable[[str], object] | Non
         ConfigurationError: as `SandboxServer`.
     """
     server = SandboxServer(settings, log=log)
-    ready: Future[None] = Future()
-
-    def main() -> None:
-        try:
-            asyncio.run(server.serve(on_ready=lambda: ready.set_result(None)))
-        except BaseException as e:
-            if ready.done():
-                raise
-            ready.set_exception(e)
-
-    thread = threading.Thread(target=main, name="tppkit-sandbox", daemon=True)
-    thread.start()
-    ready.result()
-    try:
+    with in_thread(lambda on_ready: server.serve(on_ready=on_ready), stop=server.stop):
         yield server
-    finally:
-        server.stop()
-        thread.join(_STOP_TIMEOUT_S)
 
 
 def _listen(settings: SandboxSettings, row: Listener) -> socket.socket:

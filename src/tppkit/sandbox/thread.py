@@ -1,0 +1,42 @@
+"""What runs in an event loop of its own, in a thread of its own, while a block of the caller's runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+_STOP_TIMEOUT_S = 10.0
+
+
+@contextmanager
+def in_thread(
+    serve: Callable[[Callable[[], None]], Coroutine[Any, Any, None]], *, stop: Callable[[], object]
+) -> Iterator[None]:
+    """Serve while the body runs; what fails before that is raised here.
+
+    Args:
+        serve: gets a function to call when everything is ready.
+        stop: asks `serve` to return; called from this thread.
+    """
+    ready: Future[None] = Future()
+
+    def main() -> None:
+        try:
+            asyncio.run(serve(lambda: ready.set_result(None)))
+        except BaseException as e:
+            if ready.done():
+                raise
+            ready.set_exception(e)
+
+    thread = threading.Thread(target=main, name="tppkit-sandbox", daemon=True)
+    thread.start()
+    ready.result()
+    try:
+        yield
+    finally:
+        stop()
+        thread.join(_STOP_TIMEOUT_S)
