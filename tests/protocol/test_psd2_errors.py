@@ -35,16 +35,13 @@ KEYS = SOURCE / "web/keys.py"  # no endpoint of this interface authenticates by 
 # Codes of these modules that no request can cause, and why; they are ours and stay 500.
 OURS: Mapping[str, str] = MappingProxyType(
     {
-        "account.unfit": "of the customer's decision, not of a provider's request",
         "archive.unusable": "the request was right, and our archive failed: 503",
         "authority.unknown": "a notice: no request fails for it",
-        "consent.decided": "of the customer's decision, not of a provider's request",
         "database.unavailable": "the request was right, and our database failed: 503",
         "rules.edition": "who calls the check names the edition; no request does",
         "login.setting": "a mistake in our settings",
         "machine.no-such-move": "handlers ask the table before they move",
         "name.malformed": "only keyId holds a name as text, and its reader says key-id.malformed",
-        "payment.decided": "of the customer's decision, not of a provider's request",
         "pkcs12.too-costly": "files of our own only",
         "pkcs12.unreadable": "files of our own only",
         "organization-policy.scheme": "a mistake in our settings",
@@ -68,6 +65,7 @@ OURS: Mapping[str, str] = MappingProxyType(
         "replay.table": "a mistake in our settings",
         "proxy.network": "a mistake in our settings",
         "account.unfit": "of the customer's page and the control host, not of the interface",
+        "consent.decided": "of the control host, not of the interface",
         "payment.decided": "of the control host, not of the interface",
         "web.scope": "a mistake in our settings",
         "web.setting": "a mistake in our settings",

@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
+from account_reader import ACCOUNTS, CONSENTS, Reader
 from raw_provider import PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox
 
 from servers import relay_to
@@ -62,6 +63,32 @@ def test_a_payment_is_cancelled_or_approved_and_never_both(
             assert caller.status(payment) == ("RJCT" if cancelled else "ACSP")
 
 
+def test_a_deleted_consent_stays_revoked_whatever_the_customer_decides_at_once(
+    server: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
+    reader = Reader(connect(server), server)
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(20):
+            consent = reader.created()
+            deciding = pool.submit(reader.decide, consent, "approve")
+            assert reader.get(f"{CONSENTS}/{consent}", method="DELETE").status_code == 204
+            assert deciding.result().status_code in (200, 400)
+            assert reader.status(consent) == "revoked"
+
+
+def test_unattended_reads_at_once_are_counted_each(server: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+    reader = Reader(connect(server), server)
+    consent = reader.approved(frequencyPerDay=5)
+    place = reader.place(consent)
+    targets = [ACCOUNTS, f"{place}/balances", f"{place}/transactions?dateFrom=2020-01-01"] * 4
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(
+            pool.map(lambda target: Reader(connect(server), server).get(target, consent, headers=()), targets)
+        )
+    assert sorted(answer.status_code for answer in answers) == [200] * 5 + [429] * 7
+    assert [reader.get(target, consent).status_code for target in targets[:3]] == [200] * 3
+
+
 def test_steps_of_the_clock_at_once_add_up(server: SandboxServer) -> None:
     before = utc_now()
     with ThreadPoolExecutor(8) as pool:
@@ -76,6 +103,10 @@ def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(
     url = f"{server.addresses.approval_url}/approve/%00"
     for response in (httpx.get(url, trust_env=False), httpx.post(url, data={"action": "approve"}, trust_env=False)):
         assert (response.status_code, "This link leads to no payment" in response.text) == (404, True)
+    reader = Reader(connect(server), server)
+    consent = reader.approved()
+    refused = reader.get(f"{reader.place(consent)}/transactions?dateFrom=2026-01-01&after=%00", consent)
+    assert (refused.status_code, reader.decide("%00", "approve").status_code) == (400, 400)
     for path in (f"{PAYMENTS}/a%00", f"{PAYMENTS}/%00/status", "/psd2/v1/payments/%00/a"):
         assert connect(server).request("GET", path).status_code == 404
 
