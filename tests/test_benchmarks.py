@@ -10,6 +10,7 @@ import pytest
 
 # Behind the folders of the tests, which have modules with the same names.
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+from accounts import staying
 from harness import counted, judged, one_round
 
 CASES = [
@@ -36,3 +37,8 @@ def test_a_count_has_no_spread(count, verdict):
 def test_a_round_gives_the_time_of_a_call_by_that_of_the_reference():
     sides = [(lambda: sum(range(10_000)), 5), (lambda: sum(range(20_000)), 3)]
     assert 1.3 < one_round(sides, thread_time_ns) < 3
+
+
+def test_a_sandbox_holds_no_memory_of_the_requests_that_it_answered():
+    (line,) = staying(requests=300)
+    assert line.verdict == "ok"
