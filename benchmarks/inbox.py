@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Column, Connection, MetaData, String, Table, insert
 
 from harness import Line, counted, judged, rounds
-from rates import pay, program
+from rates import ask, program
 from tppkit.callbacks import (
     CallbackAddress,
     CallbackKey,
@@ -99,7 +99,7 @@ def receiving_over_http() -> Iterator[Line]:
         ratios, number = [], 0
         for _ in rounds(HTTP_ROUNDS + 1, within_s=HTTP_S):
             messages = [as_bytes(delivery(number := number + 1)) for _ in range(HTTP_CALLBACKS)]
-            reference, rate = (asyncio.run(pay(port, None, CONNECTIONS, messages)) for port in (theirs, ours))
+            reference, rate = (asyncio.run(ask(port, None, CONNECTIONS, messages, 200)) for port in (theirs, ours))
             ratios.append(rate / reference)
     yield judged("callbacks by HTTP, 16 connections", ratios[1:], what="of an empty handler", limit=0.25, at_least=True)
 

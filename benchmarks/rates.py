@@ -1,4 +1,4 @@
-"""Sealed payments over kept-alive mutual TLS, at the sandbox and at a bank written by hand, in turns of one run."""
+"""Sealed payments and reads over kept-alive mutual TLS, at the sandbox and at a bank written by hand, in turns of one run."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import date
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.request import Request, urlopen
 from uuid import uuid4
 
 from harness import Line, judged, rounds
 from tppkit._clock import utc_now
+from tppkit.client import Identity, Psd2Client
+from tppkit.protocol.psd2 import ALL_ACCOUNTS, Access, ConsentRequest, PaymentInitiation
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, make_pki, write_pki
 
 TARGET = "/psd2/v1/payments/sepa-credit-transfers"
 REQUESTS = {1: 100, 8: 200, 32: 400}  # in a turn, by connections; that is less than a second
+READS = 600  # in a turn, over 8 connections
 TURNS_S = 11  # for each number of connections
 PAUSE_S = 0.5  # before the turn of the other bank: the sandbox archives evidence after it has answered
 BODY = (
@@ -31,25 +37,61 @@ BODY = (
 
 
 def serving(*, turns: int = 15, longer: int = 1) -> Iterator[Line]:
-    """Rates at 1, 8 and 32 connections; a turn has so many times the usual requests and is given so many times as long."""
+    """Rates of payments at 1, 8 and 32 connections, and of reads; `longer` multiplies requests and time."""
     pki = make_pki(at=utc_now(), key="p256")
     with TemporaryDirectory() as name, ExitStack() as running:
         folder = Path(name) / "pki"
         write_pki(pki, folder)
-        ours = running.enter_context(sandbox(Path(name), folder))
-        theirs = running.enter_context(bare(folder))
+        addresses = running.enter_context(sandbox(Path(name), folder))
+        by_hand, constant = (
+            running.enter_context(program(name, folder)) for name in ("bare_bank.py", "bare_uvicorn.py")
+        )
+        ours = int(addresses["psd2_url"].rpartition(":")[2])
         context = client_context(folder)
-        for connections, count in REQUESTS.items():
+
+        def line(
+            what: str, theirs: int, connections: int, made: Callable[[], list[bytes]], *, status: int, goal: str, least: float
+        ) -> Line:  # fmt: skip
             ratios = []
             for _ in rounds(turns + 1, within_s=TURNS_S * longer):
                 time.sleep(PAUSE_S)
                 reference, rate = (
-                    asyncio.run(pay(port, context, connections, requests(pki, count * longer)))
-                    for port in (theirs, ours)
+                    asyncio.run(ask(port, context, connections, made(), status)) for port in (theirs, ours)
                 )
                 ratios.append(rate / reference)
-            name = f"sealed payments, {connections} connection{'s' * (connections > 1)}"
-            yield judged(name, ratios[1:], what="of a bank written by hand", limit=0.5, at_least=True)
+            name = f"{what}, {connections} connection{'s' * (connections > 1)}"
+            return judged(name, ratios[1:], what=goal, limit=least, at_least=True)
+
+        for connections, count in REQUESTS.items():
+            made = partial(requests, pki, count * longer)
+            yield line(
+                "sealed payments", by_hand, connections, made, status=201, goal="of a bank written by hand", least=0.5
+            )
+        for what, read in reads(pki, addresses).items():
+            made = partial(list, [read] * (READS * longer))
+            yield line(what, constant, 8, made, status=200, goal="of uvicorn behind the same TLS", least=0.4)
+
+
+def reads(pki: Pki, addresses: Mapping[str, str]) -> dict[str, bytes]:
+    """GET of a payment's status, and of the accounts of a valid consent while the customer is present."""
+    seal, qwac = Seal(pki.qseal.certificate, KeySigner(pki.qseal.key)), pki.qwac
+    identity = Identity(
+        qwac.certificate, qwac.key, chain=qwac.chain, seal=seal, server_anchors=[pki.root.certificate]
+    )  # fmt: skip
+    with Psd2Client(addresses["psd2_url"], identity=identity) as client:
+        payment_id = client.initiate_payment(PaymentInitiation.from_wire(BODY)).payment_id
+        asked = ConsentRequest(
+            access=Access(all_psd2=ALL_ACCOUNTS), valid_until=date(2099, 12, 31), frequency_per_day=1
+        )
+        consent_id = client.create_consent(asked).consent_id
+    approve = Request(f"{addresses['control_url']}/consents/{consent_id}/approve", method="POST")  # noqa: S310  # our own
+    urlopen(approve).close()  # noqa: S310
+    headers = f"Host: localhost\r\nX-Request-ID: {uuid4()}\r\n"
+    accounts = f"{headers}Consent-ID: {consent_id}\r\nPSU-IP-Address: 192.0.2.7\r\n"
+    return {
+        "GET payment status": f"GET {TARGET}/{payment_id}/status HTTP/1.1\r\n{headers}\r\n".encode(),
+        "GET accounts": f"GET /psd2/v1/accounts HTTP/1.1\r\n{accounts}\r\n".encode(),
+    }
 
 
 def requests(pki: Pki, count: int) -> list[bytes]:
@@ -67,19 +109,19 @@ def requests(pki: Pki, count: int) -> list[bytes]:
     return made
 
 
-async def pay(port: int, context: ssl.SSLContext | None, connections: int, messages: list[bytes]) -> float:
+async def ask(port: int, context: ssl.SSLContext | None, connections: int, messages: list[bytes], status: int) -> float:
     """Send the messages over so many connections, and return how many were answered in a second."""
     streams = [
         await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost" if context else None)
         for _ in range(connections)
     ]
-    left = iter(messages)
+    left, wanted = iter(messages), f"HTTP/1.1 {status}".encode()
 
     async def work(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for message in left:
             writer.write(message)
             head = await reader.readuntil(b"\r\n\r\n")
-            if not head.startswith(b"HTTP/1.1 20"):
+            if not head.startswith(wanted):
                 raise AssertionError(head)
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
             await reader.readexactly(length)
@@ -102,8 +144,8 @@ def client_context(folder: Path) -> ssl.SSLContext:
 
 
 @contextmanager
-def sandbox(directory: Path, folder: Path) -> Iterator[int]:
-    """The port of a sandbox in a process of its own."""
+def sandbox(directory: Path, folder: Path) -> Iterator[Mapping[str, str]]:
+    """The addresses of a sandbox in a process of its own."""
     ready = directory / "ready.json"
     command = [
         sys.executable, "-m", "tppkit", "sandbox", "up", "--pki", str(folder), "--dir", str(directory / "bank"),
@@ -112,14 +154,7 @@ def sandbox(directory: Path, folder: Path) -> Iterator[int]:
     with process(command):
         while not ready.exists():
             time.sleep(0.02)
-        yield int(json.loads(ready.read_text())["psd2_url"].rpartition(":")[2])
-
-
-@contextmanager
-def bare(folder: Path) -> Iterator[int]:
-    """The port of the bank written by hand."""
-    with program("bare_bank.py", folder) as port:
-        yield port
+        yield json.loads(ready.read_text())
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from time import perf_counter_ns
 
+from accounts import paging, staying
 from callbacks import receiving
 from certificates import judging, reading
 from diagnose import diagnosing, diagnosing_pairs
@@ -44,10 +45,10 @@ def run(command: list[str]) -> None:
 
 
 BENCH = (
-    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, entering,
-    opening, starting,
+    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, paging,
+    entering, opening, starting,
 )  # fmt: skip
-SOAK = (paying, asking, diagnosing_pairs, partial(serving, turns=25, longer=10), remembering)
+SOAK = (paying, staying, asking, diagnosing_pairs, partial(serving, turns=25, longer=10), remembering)
 
 
 def main() -> None:

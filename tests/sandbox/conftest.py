@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from bank_process import BankProcess
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
 from tppkit._clock import utc_now
@@ -59,6 +60,12 @@ def fresh_bank(bank_pki_folder: Path, tmp_path: Path) -> Iterator[SandboxServer]
     """A sandbox for one test."""
     with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)) as server:
         yield server
+
+
+@pytest.fixture
+def killed_bank(tmp_path: Path, bank_pki: Pki, bank_pki_folder: Path) -> BankProcess:
+    """A sandbox in a process of its own, which is not started yet."""
+    return BankProcess(tmp_path, bank_pki_folder, bank_pki)
 
 
 @pytest.fixture(scope="module")

@@ -98,19 +98,6 @@ def test_of_two_payments_that_exceed_the_funds_together_the_first_is_made(
     assert held(fresh_bank, SMALL) == 0
 
 
-@pytest.mark.parametrize(("product", "soon", "later"), [(INSTANT, "RJCT", "RJCT"), (SEPA, "ACSP", "ACSC")])
-def test_a_bank_that_becomes_unreachable_before_execution(
-    product: str, soon: str, later: str, caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
-    before, payment = held(fresh_bank), caller.new_payment(product=product)
-    approve(fresh_bank, payment)
-    assert control(fresh_bank, "/instant", {"country": "DE", "reachable": False}).status_code == 200
-    advance(fresh_bank, 10)
-    assert (caller.status(payment), held(fresh_bank)) == (soon, before)
-    advance(fresh_bank, 3600)
-    assert (caller.status(payment), held(fresh_bank)) == (later, before - (12_50 if later == "ACSC" else 0))
-
-
 def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:

@@ -168,14 +168,6 @@ def test_a_method_that_is_refused_names_those_that_are_taken(tpp: RawProvider) -
     assert tpp.request("PUT", PAYMENTS).headers["allow"] == "POST"
 
 
-def test_an_instant_payment_above_the_cap_is_refused(tpp: RawProvider) -> None:
-    at_cap = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": "100000.00"}}
-    above = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": "100000.01"}}
-    assert tpp.initiate(at_cap, product=INSTANT).status_code == 201
-    assert_refused(tpp.initiate(above, product=INSTANT), 400, "PRODUCT_INVALID")
-    assert tpp.initiate(above).status_code == 201
-
-
 def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:

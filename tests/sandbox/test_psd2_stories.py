@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import httpx
 import pytest
 from account_reader import (
     ACCOUNTS,
@@ -20,7 +23,19 @@ from account_reader import (
     Reader,
     request,
 )
-from raw_provider import RawProvider, advance, altered, assert_refused
+from bank_process import BankProcess
+from raw_provider import (
+    INSTANT,
+    PAYMENT,
+    SEPA,
+    RawProvider,
+    advance,
+    altered,
+    approval_link,
+    assert_refused,
+    control,
+    decide,
+)
 from sqlalchemy import create_engine
 
 from tppkit._clock import utc_now
@@ -180,6 +195,42 @@ def test_story_9_pages_list_each_entry_once_while_new_ones_arrive(reader: Reader
     assert {entry["transactionAmount"]["amount"] for entry in entries} == {"0.01"}
 
 
+def amount_held(reader: Reader, consent: str) -> Decimal:
+    """Its EUR."""
+    balances = reader.get(f"{reader.place(consent)}/balances", consent).json()["balances"]
+    (amount,) = [each["balanceAmount"]["amount"] for each in balances if each["balanceAmount"]["currency"] == "EUR"]
+    return Decimal(amount)
+
+
+def approve(server: SandboxServer, payment: dict[str, Any], **choice: str) -> httpx.Response:
+    return control(server, f"/payments/{payment['paymentId']}/approve", choice or None)
+
+
+def test_story_10_an_approved_payment_is_pending_whatever_the_window_and_then_booked(reader: Reader) -> None:
+    consent = reader.approved()
+    before, payment = amount_held(reader, consent), reader.provider.new_payment()
+    assert approve(reader.server, payment, iban=DAILY).json()["transactionStatus"] == "ACSP"
+
+    def listed(status: str, *window: str) -> list[dict[str, Any]]:
+        query = "&".join((f"?bookingStatus={status}", *window))
+        report = reader.get(f"{reader.place(consent)}/transactions{query}", consent).json()["transactions"]
+        entries = [entry for entry in report[status] if entry["creditorName"] == PAYMENT["creditorName"]]
+        assert report["booked" if status == "pending" else "pending"] == []
+        return entries
+
+    past, today = ("dateFrom=2020-01-01", "dateTo=2020-01-02"), f"dateFrom={bank_day(utc_now())}"
+    amount = {"currency": "EUR", "amount": "-12.50"}
+    (pending,) = listed("pending", *past)
+    assert (pending["transactionAmount"], pending["remittanceInformationUnstructured"]) == (amount, "Order 4711")
+    assert (listed("booked", today), amount_held(reader, consent)) == ([], before)
+    advance(reader.server, 10)
+    assert reader.provider.status(payment) == "ACSC"
+    (booked,) = listed("booked", today)
+    assert booked.items() > {**pending, "transactionAmount": amount}.items()
+    assert (listed("pending", *past), listed("booked", *past)) == ([], [])
+    assert amount_held(reader, consent) == before - Decimal("12.50")
+
+
 def test_story_11_the_role_is_checked_before_the_consent(
     reader: Reader, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
@@ -204,3 +255,68 @@ def test_story_12_a_consent_needs_the_seal_of_the_same_provider(
     ):
         assert_refused(reader.provider.send(unfit), 401, code)
     assert reader.provider.send(sealed).status_code == 201  # the id was not used by what was refused
+
+
+def test_story_13_only_the_customer_with_the_debtor_account_can_approve(reader: Reader) -> None:
+    payment = reader.provider.new_payment(body={**PAYMENT, "debtorAccount": {"iban": SMALL}})
+    for choice in ({"customer": "customer-1"}, {"customer": "customer-1", "iban": DAILY}, {"customer": "customer-3"}):
+        refused = approve(reader.server, payment, **choice)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.unfit")
+    assert reader.provider.status(payment) == "RCVD"
+    assert approve(reader.server, payment, customer="customer-2").json()["transactionStatus"] == "ACSP"
+    assert reader.provider.status(payment) == "ACSP"
+
+
+def test_story_14_a_page_that_is_used_keeps_the_payment_alive(reader: Reader) -> None:
+    payment = reader.provider.new_payment()
+    for seconds in (290, 125, 125):  # opened at 4:50, used until 9:00
+        advance(reader.server, seconds)
+        assert httpx.get(approval_link(payment), trust_env=False).status_code == 200
+    assert reader.provider.status(payment) == "RCVD"
+    assert decide(payment, "approve").status_code == 200
+    assert reader.provider.status(payment) == "ACSP"
+
+
+@pytest.mark.parametrize(("product", "soon", "later"), [(INSTANT, "RJCT", "RJCT"), (SEPA, "ACSP", "ACSC")])
+def test_story_15_a_bank_becomes_unreachable_between_initiation_and_execution(
+    reader: Reader, product: str, soon: str, later: str
+) -> None:
+    consent = reader.approved()
+    before, payment = amount_held(reader, consent), reader.provider.new_payment(product=product)
+    approve(reader.server, payment, iban=DAILY)
+    assert control(reader.server, "/instant", {"country": "DE", "reachable": False}).status_code == 200
+    advance(reader.server, 10)
+    assert (reader.provider.status(payment), amount_held(reader, consent)) == (soon, before)
+    advance(reader.server, 3590)
+    paid = Decimal("12.50") if later == "ACSC" else 0
+    assert (reader.provider.status(payment), amount_held(reader, consent)) == (later, before - paid)
+
+
+def test_story_16_the_instant_cap_and_the_id_of_what_it_refused(bank: SandboxServer, tpp: RawProvider) -> None:
+    def instant(amount: str, request_id: str) -> httpx.Response:
+        body = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": amount}}
+        return tpp.initiate(body, product=INSTANT, request_id=request_id)
+
+    ids = str(uuid4()), str(uuid4())
+    assert instant("100000.00", ids[0]).status_code == 201
+    assert_refused(instant("100000.01", ids[0]), 409, "REQUEST_ID_REUSE")
+    assert_refused(instant("100000.01", ids[1]), 400, "PRODUCT_INVALID")
+    assert instant("100000.00", ids[1]).status_code == 201
+
+
+def test_story_17_a_killed_sandbox_keeps_its_clock_and_forgets_ids_after_the_hour(killed_bank: BankProcess) -> None:
+    with killed_bank.running() as (process, tpp), tpp.http:
+        message = tpp.sealed(tpp.message())
+        payment = tpp.send(message).json()
+        later = utc_now() + timedelta(days=10)
+        killed_bank.control("/clock/advance", {"seconds": 10 * DAY_S})
+        process.kill()
+        process.wait(10)
+    made = []
+    for _ in range(2):
+        with killed_bank.running() as (process, tpp), tpp.http:
+            assert later <= killed_bank.now() <= later + timedelta(minutes=2)
+            assert tpp.status(payment) == "RJCT"
+            made.append(tpp.send(message).json()["paymentId"])
+            killed_bank.stop(process)
+    assert made[0] == made[1] != payment["paymentId"]

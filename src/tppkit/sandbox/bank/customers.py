@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, bindparam, insert, select
 
+from tppkit._statement import Statement
+
 PERSONAL, BUSINESS = "personal", "business"
 
 TABLES = MetaData()
@@ -40,7 +42,7 @@ _USES = Table(
 
 _ALL_CUSTOMERS = select(_CUSTOMERS).order_by(_CUSTOMERS.c.id)
 _ANY_CUSTOMER = select(_CUSTOMERS.c.id).limit(1)
-_BY_IBAN = select(_ACCOUNTS).where(_ACCOUNTS.c.iban == bindparam("of_iban"))
+_BY_IBAN = Statement(select(_ACCOUNTS).where(_ACCOUNTS.c.iban == bindparam("of_iban")))
 _OF_CUSTOMER = (
     select(_ACCOUNTS)
     .join(_USES, _USES.c.account == _ACCOUNTS.c.id)
@@ -130,7 +132,7 @@ def accounts_of(db: Connection, customer_id: str) -> tuple[Account, ...]:
 
 def find_account(db: Connection, iban: str) -> Account | None:
     """The account with this IBAN."""
-    row = db.execute(_BY_IBAN, {"of_iban": iban}).one_or_none()
+    row = _BY_IBAN.run(db, {"of_iban": iban}).one_or_none()
     return None if row is None else _account(row)
 
 

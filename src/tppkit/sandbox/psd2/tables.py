@@ -54,7 +54,7 @@ _ADD = Statement(
     }
 )
 # The lock keeps two writers of one payment from deciding on the same state; on SQLite there is one writer anyway.
-_BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment")).with_for_update()
+_BY_ID = Statement(select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment")).with_for_update())
 _BY_LINK = select(_PAYMENTS).where(_PAYMENTS.c.link_token == bindparam("of_link")).with_for_update()
 _PROGRESS = ("status", "active_at", "opened", "approved_at", "moved_by")
 _SET_PROGRESS = (
@@ -119,7 +119,7 @@ def add_payment(db: Connection, payment: StoredPayment) -> bool:
 
 def find_payment(db: Connection, payment_id: str) -> StoredPayment | None:
     """The payment with this id."""
-    return _read(db.execute(_BY_ID, {"of_payment": payment_id}).one_or_none())
+    return _read(_BY_ID.run(db, {"of_payment": payment_id}).one_or_none())
 
 
 def find_payment_by_link(db: Connection, link_token: str) -> StoredPayment | None:
@@ -160,9 +160,11 @@ def _read(row: Any) -> StoredPayment | None:
         return None
     approved = None if row.approved_at is None else from_microseconds(row.approved_at)
     moved_by = None if row.moved_by is None else Trigger(row.moved_by)
-    progress = Progress(TransactionStatus(row.status), from_microseconds(row.active_at), row.opened, approved, moved_by)
+    progress = Progress(
+        TransactionStatus(row.status), from_microseconds(row.active_at), bool(row.opened), approved, moved_by
+    )
     return StoredPayment(
-        row.payment_id, row.organization, PaymentProduct(row.product), row.body, row.link_token, row.redirect_uri, progress,
+        row.payment_id, row.organization, PaymentProduct(row.product), bytes(row.body), row.link_token, row.redirect_uri, progress,
         row.provider_name,
     )  # fmt: skip
 
