@@ -28,8 +28,8 @@ BODY = (
 )
 # Ids and link tokens are random, as the bank's own are; the request ids are younger than an hour, so none is forgotten.
 NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"
-PAYMENTS = f"""INSERT INTO payments {NUMBERS} SELECT hex(randomblob(24)), :organization, 'sepa-credit-transfers', :body,
-    hex(randomblob(24)), NULL, 'RCVD', :at, 0, NULL FROM numbers"""  # noqa: S608  # our own text
+PAYMENTS = f"""INSERT INTO payments (payment_id, organization, product, body, link_token, status, active_at, opened)
+    {NUMBERS} SELECT hex(randomblob(24)), :organization, 'sepa-credit-transfers', :body, hex(randomblob(24)), 'RCVD', :at, 0 FROM numbers"""  # noqa: S608  # our own text
 REQUEST_IDS = f"""INSERT INTO request_ids_3600s {NUMBERS} SELECT randomblob(32), randomblob(32), :at, :at, :at, :body FROM numbers"""  # noqa: S608  # our own text
 
 
