@@ -449,3 +449,37 @@ def walked(entries: list[dict[str, Any]]) -> list[tuple[str, Decimal]]:
 def test_a_bank_does_what_its_model_does(seeded: tuple[Path, Pki, dict[str, Decimal]]) -> None:
     chosen = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=40)
     run_state_machine_as_test(lambda: Walk(*seeded), settings=chosen)
+
+
+@pytest.mark.parametrize(
+    ("midnight", "hours"),
+    [(datetime(2026, 10, 24, 21, tzinfo=UTC), 25), (datetime(2027, 3, 27, 22, tzinfo=UTC), 23)],
+)
+def test_a_day_of_the_bank_has_23_or_25_hours(
+    midnight: datetime, hours: int, seeded: tuple[Path, Pki, dict[str, Decimal]]
+) -> None:
+    walk = Walk(*seeded)
+    walk.advance(int((midnight - AT).total_seconds()))
+    ends, goes_on = walk.ask(ALL, 1, 0, DAILY), walk.ask(ALL, 1, 1, DAILY)
+    for left_s, expected in ((hours * 3600, "valid"), (1, "valid"), (0, "expired")):
+        walk.advance(int((midnight - walk.now).total_seconds()) + hours * 3600 - left_s)
+        walk.show(ends)
+        assert walk.state(ends) == expected
+        for _ in range(2):  # one a day, and a refused one
+            walk.read(goes_on, attended=False, what="", back=0, on=0)
+    assert list(goes_on.reads.values()) == [1, 1]
+    walk.bank.remove()
+
+
+def test_a_decision_and_an_execution_at_exactly_their_time(seeded: tuple[Path, Pki, dict[str, Decimal]]) -> None:
+    bank = Walk(*seeded).bank
+    late, payment = bank.provider.new_payment(), bank.provider.new_payment()
+    bank.control("/clock/advance", {"seconds": 299.999999})
+    assert bank.control(f"/payments/{payment['paymentId']}/approve")[0] == 200
+    bank.control("/clock/advance", {"seconds": 0.000001})
+    assert bank.control(f"/payments/{late['paymentId']}/approve")[1]["error"]["code"] == "payment.decided"
+    bank.control("/clock/advance", {"seconds": 9.999998})
+    assert bank.provider.status(payment) == "ACSP"
+    bank.control("/clock/advance", {"seconds": 0.000001})
+    assert bank.provider.status(payment) == "ACSC"
+    bank.remove()
