@@ -10,7 +10,8 @@ import pytest
 
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence import audit_archive, load_certificate, make_record, read_lines
-from tppkit.evidence.record import FIRST_PREVIOUS, MAX_LINE_BYTES
+from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.seals import VerifiedRequest
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier

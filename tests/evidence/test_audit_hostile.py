@@ -25,7 +25,7 @@ from tppkit.evidence import (
     load_certificate,
     make_record,
 )
-from tppkit.evidence.record import MAX_LINE_BYTES
+from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.seals import VerifiedRequest
 from tppkit.testpki import Issued, Pki
 from tppkit.trust import PathVerifier

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
 from tppkit.evidence import EvidenceRecord, make_record
-from tppkit.evidence.record import MAX_LINE_BYTES
+from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.seals import PSD2_V1, VerifiedRequest
 from tppkit.testpki import Pki
 

@@ -25,7 +25,8 @@ from tppkit._files import FOLDER, PRIVATE, FilePath, as_path, read_bounded, regu
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
-from tppkit.evidence.record import FIRST_PREVIOUS, MAX_LINE_BYTES, EvidenceRecord
+from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.evidence.record import FIRST_PREVIOUS, EvidenceRecord
 
 RECORDS = "records.jsonl"
 CERTIFICATES = "certs"

@@ -8,9 +8,7 @@ where the body is, so a body can be redacted later without changing a leaf. Each
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
@@ -19,20 +17,31 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from tppkit import __version__
-from tppkit._clock import format_time, parse_time
-from tppkit._encoding import decode_base64, encode_base64, parse_json
+from tppkit._clock import format_time
+from tppkit._encoding import encode_base64, parse_json
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
 from tppkit.evidence.cbor import Value, encode_cbor
+from tppkit.evidence.columns import (
+    BYTES,
+    FORMS,
+    MAX_LINE_BYTES,
+    SCHEMA,
+    parse_object,
+    read_columns,
+    read_hash,
+    write_object,
+)
 from tppkit.httpsig.message import Header, Message
 from tppkit.seals import Format, SealProfile, VerifiedRequest
 
-SCHEMA = 1
-MAX_LINE_BYTES = 8 * 1024 * 1024
 FIRST_PREVIOUS = "0" * 64
 
 _UNPLACED: Mapping[str, Any] = MappingProxyType({"stream_id": "0" * 32, "seq": 0, "previous": FIRST_PREVIOUS})
 _MAX_UNPLACED_BYTES = MAX_LINE_BYTES - 1024  # leaves room for the place, the leaf and the outbox's id
+# Without what redaction changes (body_len and the digests of the body are hashed); received_at is hashed in microseconds.
+_HASHED = tuple(name for name in FORMS if name not in ("body", "body_state", "received_at"))
+_COLUMNS, _HASHED_COLUMNS = attrgetter(*FORMS), attrgetter(*_HASHED)
 
 
 class Kind(IntEnum):
@@ -167,7 +176,7 @@ class EvidenceRecord:
         Args:
             leaf: the record's leaf hash if the caller has computed it.
         """
-        return _to_json(self._values() | {"leaf": leaf or self.leaf}) + b"\n"
+        return write_object(self._values() | {"leaf": leaf or self.leaf}) + b"\n"
 
     def to_unplaced(self) -> bytes:
         """The columns as JSON, without the place in a stream and without the leaf hash, which covers the place.
@@ -188,8 +197,8 @@ class EvidenceRecord:
         """
         try:
             values = {**self._values(), **_UNPLACED}
-            columns = _read_columns(values)
-            raw = _to_json({name: value for name, value in values.items() if name not in _UNPLACED})
+            columns = read_columns(values)
+            raw = write_object({name: value for name, value in values.items() if name not in _UNPLACED})
             if self.extra or len(raw) > _MAX_UNPLACED_BYTES:
                 parse_json(raw, what="the record", max_bytes=_MAX_UNPLACED_BYTES)
         except (AttributeError, TypeError, ValueError, RecursionError) as e:
@@ -199,10 +208,10 @@ class EvidenceRecord:
         return raw, EvidenceRecord(**{**columns, "extra": MappingProxyType(extra)})
 
     def _values(self) -> dict[str, Any]:
-        values = dict(zip(_FORMS, _COLUMNS(self), strict=True))
+        values = dict(zip(FORMS, _COLUMNS(self), strict=True))
         values["received_at"] = format_time(self.received_at)
         values["chain"] = list(self.chain)
-        for name in _BYTES:
+        for name in BYTES:
             values[name] = None if values[name] is None else encode_base64(values[name])
         return {name: value for name, value in values.items() if value is not None} | dict(self.extra)
 
@@ -213,9 +222,9 @@ class EvidenceRecord:
         Raises:
             FormatError: `record.malformed`, `record.version`, `json.*`, `base64.*`, `time.malformed`.
         """
-        values = _parse_object(line)
+        values = parse_object(line)
         leaf = values.pop("leaf", None)
-        return cls(**_read_columns(values), kept_leaf=_HEX_64("leaf", leaf))
+        return cls(**read_columns(values), kept_leaf=read_hash("leaf", leaf))
 
     @classmethod
     def from_unplaced(cls, raw: bytes, **extra: str) -> Self:
@@ -228,7 +237,7 @@ class EvidenceRecord:
         Raises:
             FormatError: as `from_line`.
         """
-        return cls(**_read_columns({**_parse_object(raw), **extra, **_UNPLACED}))
+        return cls(**read_columns({**parse_object(raw), **extra, **_UNPLACED}))
 
 
 def make_record(
@@ -304,106 +313,3 @@ def _read_block(block: bytes) -> list[Header]:
             raise FormatError("record.malformed", "the header block holds a line that is no header")
         headers.append((name, value))
     return headers
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_BYTES = ("header_block", "signature_raw", "body")
-
-
-def _read_number(name: str, value: int) -> int:
-    if not 0 <= value < 1 << 63:
-        raise _malformed(name)
-    return value
-
-
-def _read_bytes(name: str, value: str) -> bytes:
-    return decode_base64(value, what=f"the record's {name}")
-
-
-def _read_time(name: str, value: str) -> datetime:
-    at = parse_time(value)
-    if format_time(at) != value:
-        raise FormatError("time.malformed", f"the record's {name} is not written as {format_time(at)}")
-    return at
-
-
-def _hex(length: int) -> Callable[[str, Any], str]:
-    digits = re.compile(f"[0-9a-f]{{{length}}}")
-
-    def read(name: str, value: Any) -> str:
-        if not isinstance(value, str) or not digits.fullmatch(value):
-            raise FormatError("record.malformed", f"the record's {name} is not {length} lower-case hexadecimal digits")
-        return value
-
-    return read
-
-
-_HEX_32, _HEX_64, _HEX_128 = _hex(32), _hex(64), _hex(128)
-
-
-def _read_chain(name: str, value: list[Any]) -> tuple[str, ...]:
-    return tuple([_HEX_64(name, link) for link in value])
-
-
-def _malformed(name: str) -> FormatError:
-    return FormatError("record.malformed", f"the record's {name} is not what it should be")
-
-
-# column: (Python type on the line, None allowed, how it is read, or None for as it is)
-_FORMS: Mapping[str, tuple[type, bool, Callable[[str, Any], Any] | None]] = MappingProxyType({
-    "v": (int, False, _read_number), "kind": (int, False, _read_number), "stream_id": (str, False, _HEX_32),
-    "seq": (int, False, _read_number), "previous": (str, False, _HEX_64), "received_at": (str, False, _read_time),
-    "clock_source": (str, False, None),
-    "session_id": (str, True, None), "x_request_id": (str, False, None), "payment_ref": (str, True, None),
-    "method": (str, False, None), "target": (str, False, None), "header_block": (str, False, _read_bytes),
-    "signature_raw": (str, False, _read_bytes), "signing_input_sha256": (str, False, _HEX_64), "body": (str, True, _read_bytes),
-    "body_state": (int, False, _read_number), "body_len": (int, False, _read_number), "body_sha256": (str, False, _HEX_64),
-    "body_sha512": (str, False, _HEX_128), "seal_cert": (str, False, _HEX_64), "qwac_cert": (str, True, _HEX_64),
-    "chain": (list, False, _read_chain), "profile": (str, False, None), "verdict": (str, False, None), "software": (str, False, None),
-    "http_status": (int, True, _read_number), "error_code": (str, True, None),
-})  # fmt: skip
-
-
-# Without what redaction changes (body_len and the digests of the body are hashed); received_at is hashed in microseconds.
-_HASHED = tuple(name for name in _FORMS if name not in ("body", "body_state", "received_at"))
-_COLUMNS, _HASHED_COLUMNS = attrgetter(*_FORMS), attrgetter(*_HASHED)
-
-
-def _to_json(values: Mapping[str, Any]) -> bytes:
-    return _ENCODER.encode(values).encode()
-
-
-def _parse_object(raw: bytes) -> dict[str, Any]:
-    values = parse_json(raw, what="the record", max_bytes=MAX_LINE_BYTES)
-    if not isinstance(values, dict):
-        raise FormatError("record.malformed", "the record is not a JSON object")
-    return values
-
-
-def _read_columns(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a record: known columns, and the others as `extra`."""
-    if values.get("v") != SCHEMA:
-        raise FormatError(
-            "record.version", f"the record has schema version {str(values.get('v'))[:20]}, this reads {SCHEMA}"
-        )
-    known: dict[str, Any] = {}
-    for name, (kind, optional, read) in _FORMS.items():
-        value: Any = values.get(name)
-        if type(value) is kind:
-            known[name] = value if read is None else read(name, value)
-        elif value is None and optional:
-            known[name] = None
-        elif value is None:
-            raise FormatError("record.malformed", f"the record has no {name}")
-        else:
-            raise _malformed(name)
-    extra = {name: value for name, value in values.items() if name not in _FORMS}
-    _check_extra(extra)
-    return {**known, "extra": MappingProxyType(extra)}
-
-
-def _check_extra(extra: Mapping[str, Any]) -> None:
-    try:
-        encode_cbor(dict(extra))
-    except (OverflowError, TypeError) as e:
-        raise FormatError("record.malformed", "the record's further columns hold what cannot be hashed") from e

@@ -1,0 +1,126 @@
+"""The columns of a record on a line of JSON: form, reading and writing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from tppkit._clock import format_time, parse_time
+from tppkit._encoding import decode_base64, parse_json
+from tppkit.errors import FormatError
+from tppkit.evidence.cbor import encode_cbor
+
+SCHEMA = 1
+MAX_LINE_BYTES = 8 * 1024 * 1024
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+BYTES = ("header_block", "signature_raw", "body")
+
+
+def _read_number(name: str, value: int) -> int:
+    if not 0 <= value < 1 << 63:
+        raise _malformed(name)
+    return value
+
+
+def _read_bytes(name: str, value: str) -> bytes:
+    return decode_base64(value, what=f"the record's {name}")
+
+
+def _read_time(name: str, value: str) -> datetime:
+    at = parse_time(value)
+    if format_time(at) != value:
+        raise FormatError("time.malformed", f"the record's {name} is not written as {format_time(at)}")
+    return at
+
+
+def _hex(length: int) -> Callable[[str, Any], str]:
+    digits = re.compile(f"[0-9a-f]{{{length}}}")
+
+    def read(name: str, value: Any) -> str:
+        if not isinstance(value, str) or not digits.fullmatch(value):
+            raise FormatError("record.malformed", f"the record's {name} is not {length} lower-case hexadecimal digits")
+        return value
+
+    return read
+
+
+_HEX_32, _HEX_128 = _hex(32), _hex(128)
+read_hash = _hex(64)
+
+
+def _read_chain(name: str, value: list[Any]) -> tuple[str, ...]:
+    return tuple([read_hash(name, link) for link in value])
+
+
+def _malformed(name: str) -> FormatError:
+    return FormatError("record.malformed", f"the record's {name} is not what it should be")
+
+
+# column: (Python type on the line, None allowed, how it is read, or None for as it is)
+FORMS: Mapping[str, tuple[type, bool, Callable[[str, Any], Any] | None]] = MappingProxyType({
+    "v": (int, False, _read_number), "kind": (int, False, _read_number), "stream_id": (str, False, _HEX_32),
+    "seq": (int, False, _read_number), "previous": (str, False, read_hash), "received_at": (str, False, _read_time),
+    "clock_source": (str, False, None),
+    "session_id": (str, True, None), "x_request_id": (str, False, None), "payment_ref": (str, True, None),
+    "method": (str, False, None), "target": (str, False, None), "header_block": (str, False, _read_bytes),
+    "signature_raw": (str, False, _read_bytes), "signing_input_sha256": (str, False, read_hash), "body": (str, True, _read_bytes),
+    "body_state": (int, False, _read_number), "body_len": (int, False, _read_number), "body_sha256": (str, False, read_hash),
+    "body_sha512": (str, False, _HEX_128), "seal_cert": (str, False, read_hash), "qwac_cert": (str, True, read_hash),
+    "chain": (list, False, _read_chain), "profile": (str, False, None), "verdict": (str, False, None), "software": (str, False, None),
+    "http_status": (int, True, _read_number), "error_code": (str, True, None),
+})  # fmt: skip
+
+
+def write_object(values: Mapping[str, Any]) -> bytes:
+    """Compact JSON in UTF-8."""
+    return _ENCODER.encode(values).encode()
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """Read the JSON object of a line.
+
+    Raises:
+        FormatError: `json.*`, `record.malformed`.
+    """
+    values = parse_json(raw, what="the record", max_bytes=MAX_LINE_BYTES)
+    if not isinstance(values, dict):
+        raise FormatError("record.malformed", "the record is not a JSON object")
+    return values
+
+
+def read_columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the arguments of a record: known columns, and the others as `extra`.
+
+    Raises:
+        FormatError: `record.malformed`, `record.version`, `base64.*`, `time.malformed`.
+    """
+    if values.get("v") != SCHEMA:
+        raise FormatError(
+            "record.version", f"the record has schema version {str(values.get('v'))[:20]}, this reads {SCHEMA}"
+        )
+    known: dict[str, Any] = {}
+    for name, (kind, optional, read) in FORMS.items():
+        value: Any = values.get(name)
+        if type(value) is kind:
+            known[name] = value if read is None else read(name, value)
+        elif value is None and optional:
+            known[name] = None
+        elif value is None:
+            raise FormatError("record.malformed", f"the record has no {name}")
+        else:
+            raise _malformed(name)
+    extra = {name: value for name, value in values.items() if name not in FORMS}
+    _check_extra(extra)
+    return {**known, "extra": MappingProxyType(extra)}
+
+
+def _check_extra(extra: Mapping[str, Any]) -> None:
+    try:
+        encode_cbor(dict(extra))
+    except (OverflowError, TypeError) as e:
+        raise FormatError("record.malformed", "the record's further columns hold what cannot be hashed") from e
