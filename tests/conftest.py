@@ -38,7 +38,7 @@ SLOW = frozenset(
         "seals/diagnose/test_diagnose_keys.py", "seals/diagnose/test_diagnose_pairs.py", "seals/diagnose/test_diagnose_proof.py",
         "seals/diagnose/test_diagnose_vectors.py", "test_fuzz_targets.py", "test_mutate.py", "testpki/test_fault_catalogue.py",
         "testpki/test_pki_guide.py", "web/test_callback_examples.py", "web/test_callback_targets.py", "web/test_examples.py",
-        "web/test_proxy_servers.py", "web/test_replay_stores.py", "web/test_routing.py", "web/test_seal_servers.py",
+        "web/test_proxy_servers.py", "web/test_replay_stores.py", "web/test_routing_servers.py", "web/test_seal_servers.py",
         "web/test_trailers.py",
     }
 )  # fmt: skip
