@@ -95,6 +95,8 @@ def test_pending_transfers_come_whole_with_the_first_page_alone(reader: Reader) 
     second = page(first["_links"]["next"]["href"])
     assert (first["pending"], len(first["booked"]), second["pending"]) == ([entry], PAGE_SIZE, [])
     assert page(place + WIDE)["pending"] == []
+    after = first["booked"][-1]["transactionId"]
+    assert page(f"{place}{WIDE}&bookingStatus=pending&after={after}") == past
 
 
 def test_the_last_day_of_a_window_is_today_at_most(reader: Reader) -> None:

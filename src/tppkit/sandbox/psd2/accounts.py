@@ -97,12 +97,13 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
     query = parse_transaction_query(call.query, today=bank_day(call.at))
     if query.after is not None and not _TRANSACTION_ID.fullmatch(query.after):
         raise FormatError("query.after", "the account has no transaction where this page should begin")
+    follows = query.after is not None and query.booking_status is not BookingStatus.PENDING
     entries: tuple[Booked, ...] = ()
     transfers: tuple[Transfer, ...] = ()
     if query.booking_status is not BookingStatus.PENDING:
         window = query.first_day, query.last_day
         entries = booked(call.db, grant.account.id, *window, after=query.after, limit=PAGE_SIZE + 1)
-    if query.booking_status is not BookingStatus.BOOKED and query.after is None:
+    if query.booking_status is not BookingStatus.BOOKED and not follows:
         transfers = pending(call.db, grant.account.id)
     links = None
     if len(entries) > PAGE_SIZE:
@@ -111,7 +112,7 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
         links = PageLinks(next=Href(href=rows.TRANSACTIONS.target(after, resource_id=grant.resource_id)))
     page = TransactionPage(booked=tuple(map(_entry, entries)), pending=tuple(map(_transfer, transfers)), links=links)
     report = TransactionReport(account=AccountReference(iban=grant.account.iban), transactions=page)
-    return Answer(report) if query.after is not None else _counted(call, grant, report)
+    return Answer(report) if follows else _counted(call, grant, report)
 
 
 HANDLERS: tuple[Handler[Any, Any], ...] = (
