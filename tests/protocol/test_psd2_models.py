@@ -137,7 +137,7 @@ def test_a_creditor_name_of_up_to_70_printable_characters_is_taken(name: str) ->
     assert PaymentInitiation.from_wire(with_field("creditorName", name)).creditor_name == name
 
 
-@pytest.mark.parametrize("name", ["", "A" * 71, "A\nB", "A\x00", "A\u202eB", "A\x85", None, 5])
+@pytest.mark.parametrize("name", ["   ", "", "A" * 71, "A\nB", "A\x00", "A\u202eB", "A\x85", None, 5])
 def test_another_creditor_name_is_refused(name: object) -> None:
     assert fault(with_field("creditorName", name)).code == "model.invalid"
 

@@ -173,10 +173,10 @@ def test_only_the_named_account_can_be_chosen(tpp: RawProvider, browse: Callable
     assert consent_status(tpp, consent) == "valid"
 
 
-def test_in_an_iframe_of_another_origin_a_decision_leads_to_the_return_address(
+def test_story_18_in_an_iframe_of_another_origin_a_decision_leads_to_the_return_address(
     tpp: RawProvider, provider: Provider, browse: Callable[..., Any]
 ) -> None:
-    """Story 18. The page has the site localhost, the provider 127.0.0.1."""
+    """The page has the site localhost, the provider 127.0.0.1."""
     payment, back = returning(tpp, provider)
     provider.frame = approval_link(payment)
     page = browse(f"{provider.url}/shop")

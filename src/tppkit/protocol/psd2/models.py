@@ -54,8 +54,8 @@ def _check_euro(value: str) -> str:  # assumption payment-currency
 
 
 def _check_name(value: str) -> str:  # assumption creditor-name
-    if not 1 <= len(value) <= 70 or not value.isprintable():
-        raise ValueError("not 1 to 70 printable characters")
+    if not 1 <= len(value) <= 70 or not value.isprintable() or value.isspace():
+        raise ValueError("not 1 to 70 printable characters, or blank")
     return value
 
 
