@@ -76,7 +76,7 @@ def test_no_function_that_runs_with_each_request_builds_a_statement() -> None:
 
 
 TABLE = Table("things", MetaData(), Column("key", String(8), primary_key=True), Column("note", String(8)))
-READ = select(TABLE)
+READ = Statement(select(TABLE).where(TABLE.c.key != bindparam("other")).order_by(TABLE.c.key))
 FORGET = Statement(update(TABLE).where(TABLE.c.key == bindparam("of_key")).values(note=None))
 ADD = Statement(
     {
@@ -92,7 +92,15 @@ def test_a_statement_runs_with_its_constants_and_the_values_given() -> None:
         assert ADD.first(db, {"key": "a", "note": "b"}) == ("a",)
         assert ADD.first(db, {"key": "a", "note": "c"}) is None
         FORGET.first(db, {"of_key": "a"})
-        assert db.execute(READ).one() == ("a", None)
+        assert READ.first(db, {"other": "b"}) == ("a", None)
+
+
+def test_all_rows_are_read_in_order() -> None:
+    with create_engine("sqlite://").begin() as db:
+        TABLE.metadata.create_all(db)
+        assert READ.all(db, {"other": ""}) == []
+        ADD.run_many(db, [{"key": key, "note": "b"} for key in "cab"])
+        assert READ.all(db, {"other": "b"}) == [("a", "b"), ("c", "b")]
 
 
 def test_a_value_that_is_not_given_is_no_null() -> None:
@@ -105,5 +113,7 @@ def test_a_translated_schema_is_used() -> None:
     with engine.begin() as db:
         db.exec_driver_sql("ATTACH ':memory:' AS bank")
         TABLE.metadata.create_all(db)
-        ADD.first(db, {"key": "a", "note": "b"})
+        ADD.run_many(db, [{"key": "a", "note": "b"}])
+        assert ADD.first(db, {"key": "a", "note": "b"}) is None
+        assert READ.all(db, {"other": ""}) == [("a", "b")]
         assert db.exec_driver_sql("SELECT key FROM bank.things").scalar_one() == "a"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, CursorResult, Dialect, Select
@@ -10,6 +12,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
 
 Compilable = UpdateBase | Select[Any]
+
+_ONE, _ALL = methodcaller("fetchone"), methodcaller("fetchall")  # of the driver's cursor and of SQLAlchemy's result
 
 
 class _Compiled(NamedTuple):
@@ -59,7 +63,8 @@ class Statement:
     def first(self, db: Connection, values: Mapping[str, Any]) -> Any:
         """Execute the statement with the driver's cursor, and return its first row; None if it has none.
 
-        SQLAlchemy's execution and its result take longer than SQLite does; its events and its log leave these statements out.
+        SQLAlchemy's execution and its result take longer than SQLite does; its events and its log leave these statements out. A row
+        is a tuple in the order of the statement's columns.
 
         Args:
             db: the connection.
@@ -68,7 +73,20 @@ class Statement:
         Raises:
             SQLAlchemyError: the database fails.
         """
-        return self._execute(db, values)
+        return self._execute(db, values, fetch=_ONE)
+
+    def all(self, db: Connection, values: Mapping[str, Any]) -> Sequence[Any]:
+        """Execute a query with the driver's cursor, and return its rows: tuples, as of `first`.
+
+        Args:
+            db: the connection.
+            values: one for each parameter.
+
+        Raises:
+            SQLAlchemyError: the database fails.
+        """
+        rows: Sequence[Any] = self._execute(db, values, fetch=_ALL)
+        return rows
 
     def run_many(self, db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Execute the statement with the driver's cursor for each of the rows, at least one.
@@ -76,23 +94,24 @@ class Statement:
         Raises:
             SQLAlchemyError: the database fails.
         """
-        self._execute(db, *rows, many=True)
+        self._execute(db, *rows)
 
-    def _execute(self, db: Connection, *rows: Mapping[str, Any], many: bool = False) -> Any:
+    def _execute(self, db: Connection, *rows: Mapping[str, Any], fetch: Callable[[Any], Any] | None = None) -> Any:
+        """What is fetched for one row of values, or nothing for any number of them."""
         dialect = db.dialect
         if db.get_execution_options().get("schema_translate_map"):
-            result = db.execute(self._of(dialect), rows if many else rows[0])
-            return result.first() if result.returns_rows else None
+            with closing(db.execute(self._of(dialect), rows[0] if fetch else rows)) as result:
+                return fetch(result) if fetch and result.returns_rows else None
         compiled = self._compiled_for(dialect)
         if not db.in_transaction():
             db.begin()  # as SQLAlchemy does before its own statements
         cursor = db.connection.cursor()
         try:
-            if many:
+            if fetch is None:
                 cursor.executemany(compiled.text, [compiled.parameters(values) for values in rows])
                 return None
             cursor.execute(compiled.text, compiled.parameters(rows[0]))
-            return cursor.fetchone() if cursor.description else None
+            return fetch(cursor) if cursor.description else None
         except dialect.loaded_dbapi.Error as e:
             raise DBAPIError.instance(
                 compiled.text, None, e, dialect.loaded_dbapi.Error, hide_parameters=True, dialect=dialect

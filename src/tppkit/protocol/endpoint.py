@@ -6,11 +6,11 @@ PSD2.find("GET", "/psd2/v1/payments/sepa-credit-transfers/1234/status").row is P
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
@@ -170,7 +170,7 @@ class Route(NamedTuple):
     unused: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Interface:
     """An interface: its endpoints, and how it reports failures.
 
@@ -208,8 +208,8 @@ class Interface:
         path, _, text = target.partition("?")
         rows = [
             (row, parameters)
-            for row in self.endpoints
-            if row.method == method and (parameters := row.match(path)) is not None
+            for row in self._by_shape.get((method, path.count("/")), ())
+            if (parameters := row.match(path)) is not None
         ]
         if not rows:
             allowed = ", ".join(self.methods(path))
@@ -230,6 +230,14 @@ class Interface:
                 raise FormatError("query.missing", f"{row.method} {row.path} needs the query parameter {wanted.name}")
         used = {name: value for name, value in query.items() if name in known}
         return Route(row, parameters, used, tuple(sorted(query.keys() - known)))
+
+    @cached_property
+    def _by_shape(self) -> Mapping[tuple[str, int], Sequence[Endpoint[Any, Any]]]:
+        """The rows by method and number of slashes; no parameter has one."""
+        rows: dict[tuple[str, int], list[Endpoint[Any, Any]]] = {}
+        for row in self.endpoints:
+            rows.setdefault((row.method, row.path.count("/")), []).append(row)
+        return rows
 
     def methods(self, path: str) -> tuple[str, ...]:
         """The methods of a path, in the order of the rows; empty for an unknown path."""

@@ -132,7 +132,7 @@ def accounts_of(db: Connection, customer_id: str) -> tuple[Account, ...]:
 
 def find_account(db: Connection, iban: str) -> Account | None:
     """The account with this IBAN."""
-    row = _BY_IBAN.run(db, {"of_iban": iban}).one_or_none()
+    row = _BY_IBAN.first(db, {"of_iban": iban})
     return None if row is None else _account(row)
 
 
@@ -160,4 +160,6 @@ def first_fitting(db: Connection, iban: str | None) -> tuple[Customer, Account] 
 
 
 def _account(row: Any) -> Account:
-    return Account(row.id, row.iban, row.name, row.owner_name, row.kind, tuple(row.currencies.split(",")))
+    """The account of a row with all columns of the table, in their order."""
+    id_, iban, name, owner_name, kind, currencies = row
+    return Account(id_, iban, name, owner_name, kind, tuple(currencies.split(",")))

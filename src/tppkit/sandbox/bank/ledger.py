@@ -53,8 +53,9 @@ _ADD_TO_BALANCE = Statement(
         for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
     }
 )
-_BALANCES_OF = select(BALANCES.c.currency, BALANCES.c.amount).where(BALANCES.c.account == bindparam("of_account"))
-_FUNDS = _BALANCES_OF.where(BALANCES.c.currency == EUR).with_for_update()
+_HELD = select(BALANCES.c.currency, BALANCES.c.amount).where(BALANCES.c.account == bindparam("of_account"))
+_BALANCES_OF = Statement(_HELD)
+_FUNDS = _HELD.where(BALANCES.c.currency == EUR).with_for_update()
 _POSITION = (
     select(BOOKINGS.c.booked_at)
     .join(
@@ -64,8 +65,11 @@ _POSITION = (
     )
     .where(BOOKINGS.c.transaction_id == bindparam("of_transaction"))
 )  # fmt: skip
-_BOOKED = (
-    select(ENTRIES.c.amount, BOOKINGS)
+_BOOKED = Statement(
+    select(
+        BOOKINGS.c.transaction_id, BOOKINGS.c.booked_at, ENTRIES.c.amount, BOOKINGS.c.debtor_name, BOOKINGS.c.creditor_name,
+        BOOKINGS.c.remittance,
+    )
     .join(BOOKINGS, BOOKINGS.c.transaction_id == ENTRIES.c.transaction_id)
     .where(
         ENTRIES.c.account == bindparam("of_account"), ENTRIES.c.currency == EUR, ENTRIES.c.booked_at >= bindparam("since"),
@@ -268,7 +272,7 @@ def post(db: Connection, bookings: Sequence[Booking]) -> None:
 
 def balances(db: Connection, account: str) -> dict[str, int]:
     """What an account holds: an amount in minor units for each currency."""
-    return {row.currency: row.amount for row in db.execute(_BALANCES_OF, {"of_account": account})}
+    return dict(_BALANCES_OF.all(db, {"of_account": account}))
 
 
 def booked(
@@ -294,18 +298,8 @@ def booked(
             raise FormatError("query.after", "the account has no transaction where this page should begin")
         before, before_id = min((position, after), (before, before_id))
     window = {"since": to_microseconds(day_start(first_day)), "before": before, "before_id": before_id}
-    found = db.execute(_BOOKED, {"of_account": account, **window, "most": limit})
-    return tuple(
-        Booked(
-            row.transaction_id,
-            from_microseconds(row.booked_at),
-            row.amount,
-            row.debtor_name,
-            row.creditor_name,
-            row.remittance,
-        )
-        for row in found
-    )
+    found = _BOOKED.all(db, {"of_account": account, **window, "most": limit})
+    return tuple([Booked(id_, from_microseconds(booked_at), *rest) for id_, booked_at, *rest in found])
 
 
 def start_transfer(db: Connection, transfer: Transfer) -> None:

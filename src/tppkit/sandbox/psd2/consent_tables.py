@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -114,19 +115,19 @@ class StoredConsent:
     @property
     def request(self) -> ConsentRequest:
         """What the provider asked for."""
-        return ConsentRequest.from_wire(self.body)
+        return _request(self.body)
 
 
 def add_consent(db: Connection, consent: StoredConsent) -> bool:
     """Store a new consent; False if one of its ids is used already."""
     names = ("consent_id", "organization", "body", "link_token", "redirect_uri", "resource_id", "provider_name")
     values = {name: getattr(consent, name) for name in names} | _changing(consent)
-    return _ADD.run(db, values | {"valid_until": consent.progress.valid_until.isoformat()}).first() is not None
+    return _ADD.first(db, values | {"valid_until": consent.progress.valid_until.isoformat()}) is not None
 
 
 def find_consent(db: Connection, consent_id: str) -> StoredConsent | None:
     """The consent with this id, to be read."""
-    return _read(_BY_ID.run(db, {"of_consent": consent_id}).one_or_none())
+    return _read(_BY_ID.first(db, {"of_consent": consent_id}))
 
 
 def lock_consent(db: Connection, consent_id: str) -> StoredConsent | None:
@@ -146,8 +147,7 @@ def set_consent(db: Connection, consent: StoredConsent) -> None:
 
 def count_read(db: Connection, consent_id: str, day: date, *, most: int) -> bool:
     """Count an unattended read of a day; False, and nothing is counted, if there have been `most` already."""
-    counted = _COUNT.run(db, {"of_consent": consent_id, "of_day": day.isoformat(), "most": most})
-    return counted.first() is not None
+    return _COUNT.first(db, {"of_consent": consent_id, "of_day": day.isoformat(), "most": most}) is not None
 
 
 def latest_consent_time(db: Connection) -> datetime:
@@ -165,17 +165,24 @@ def latest_consents(db: Connection, most: int) -> tuple[StoredConsent, ...]:
     return tuple(consent for row in db.execute(_LATEST_ONES, {"most": most}) if (consent := _read(row)) is not None)
 
 
+@lru_cache(maxsize=64)  # each read of account data needs it again; the model is immutable
+def _request(body: bytes) -> ConsentRequest:
+    return ConsentRequest.from_wire(body)
+
+
 def _read(row: Any) -> StoredConsent | None:
+    """The consent of a row with all columns of the table, in their order."""
     if row is None:
         return None
-    moved_by = None if row.moved_by is None else ConsentTrigger(row.moved_by)
-    progress = ConsentProgress(
-        ConsentStatus(row.status), from_microseconds(row.active_at), date.fromisoformat(row.valid_until), moved_by
-    )
+    consent_id, organization, provider_name, body, link_token, redirect_uri, *rest = row
+    status, active_at, valid_until, resource_id, iban, moved_by = rest
     return StoredConsent(
-        consent_id=row.consent_id, organization=row.organization, body=bytes(row.body), link_token=row.link_token,
-        redirect_uri=row.redirect_uri, progress=progress, resource_id=row.resource_id, iban=row.iban,
-        provider_name=row.provider_name,
+        consent_id=consent_id, organization=organization, body=bytes(body), link_token=link_token, redirect_uri=redirect_uri,
+        progress=ConsentProgress(
+            ConsentStatus(status), from_microseconds(active_at), date.fromisoformat(valid_until),
+            None if moved_by is None else ConsentTrigger(moved_by),
+        ),
+        resource_id=resource_id, iban=iban, provider_name=provider_name,
     )  # fmt: skip
 
 

@@ -119,7 +119,7 @@ def add_payment(db: Connection, payment: StoredPayment) -> bool:
 
 def find_payment(db: Connection, payment_id: str) -> StoredPayment | None:
     """The payment with this id."""
-    return _read(_BY_ID.run(db, {"of_payment": payment_id}).one_or_none())
+    return _read(_BY_ID.first(db, {"of_payment": payment_id}))
 
 
 def find_payment_by_link(db: Connection, link_token: str) -> StoredPayment | None:
@@ -156,16 +156,17 @@ def check_payments(db: Connection) -> list[str]:
 
 
 def _read(row: Any) -> StoredPayment | None:
+    """The payment of a row with all columns of the table, in their order."""
     if row is None:
         return None
-    approved = None if row.approved_at is None else from_microseconds(row.approved_at)
-    moved_by = None if row.moved_by is None else Trigger(row.moved_by)
+    payment_id, organization, provider_name, product, body, link_token, redirect_uri, *rest = row
+    status, active_at, opened, approved_at, moved_by = rest
     progress = Progress(
-        TransactionStatus(row.status), from_microseconds(row.active_at), bool(row.opened), approved, moved_by
-    )
+        TransactionStatus(status), from_microseconds(active_at), bool(opened),
+        None if approved_at is None else from_microseconds(approved_at), None if moved_by is None else Trigger(moved_by),
+    )  # fmt: skip
     return StoredPayment(
-        row.payment_id, row.organization, PaymentProduct(row.product), bytes(row.body), row.link_token, row.redirect_uri, progress,
-        row.provider_name,
+        payment_id, organization, PaymentProduct(product), bytes(body), link_token, redirect_uri, progress, provider_name
     )  # fmt: skip
 
 
