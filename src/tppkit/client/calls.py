@@ -90,7 +90,7 @@ class Call(Generic[R_co]):
         request_id: the id that every answer must echo, or None where the interface has none.
         to_find_out: what the caller can do if the outcome is not known.
         polling: repeat the call until its result is final; None sends it once.
-        no_content: the result if the answer is 204; None reads its body.
+        no_content: the result of a success without a body; None reads the body all the same.
     """
 
     row: Endpoint[Any, Any]
@@ -284,7 +284,7 @@ class Calls:
             FormatError: `json.*`, `model.invalid`.
         """
         self.check_success(call, answer)
-        if answer.status == 204 and call.no_content is not None:
+        if not answer.body and call.no_content is not None:
             return call.no_content
         return call.result(answer.body)
 
