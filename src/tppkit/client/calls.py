@@ -330,11 +330,12 @@ class Attempts:
         self._floor_s = floor_s
         self._pause_s = FIRST_PAUSE_S
 
-    def pause_s(self, answer: ServerAnswer | None) -> float | None:
+    def pause_s(self, answer: ServerAnswer | None, *, left_s: float = MAX_PAUSE_S) -> float | None:
         """Seconds to wait before the next attempt, or None to accept what there is.
 
         Args:
             answer: the last answer; None where the connection failed.
+            left_s: the pause may take at most so many seconds, and never more than 60.
         """
         if self._left == 0 or (answer is not None and answer.status not in (429, 503)):
             return None
@@ -342,7 +343,7 @@ class Attempts:
         pause_s = max(self._floor_s, float(asked) if asked.isascii() and asked.isdigit() else self._pause_s)
         self._left -= 1
         self._pause_s *= 2
-        return pause_s if pause_s <= MAX_PAUSE_S else None
+        return pause_s if pause_s <= min(MAX_PAUSE_S, left_s) else None
 
 
 def split_base_url(base_url: str) -> tuple[str, str]:
