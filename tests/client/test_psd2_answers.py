@@ -66,7 +66,6 @@ def test_an_answer_for_another_request_is_refused(echo: str, failure: Any) -> No
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        (b"", "json.malformed"),
         (b"<html></html>", "json.malformed"),
         (b"\xff\xfe", "json.malformed"),
         (b'{"transactionStatus":"RCVD","transactionStatus":"ACSC"}', "json.duplicate-name"),

@@ -76,6 +76,19 @@ def test_waiting_ends_after_its_time(driver: Any, bank: SandboxServer, identity:
     assert time.waits == [5.0] * 4
 
 
+@pytest.mark.parametrize("answer", [http(429, retry_after="60"), http(200, b"{}", content_length="50")])
+def test_no_attempt_is_repeated_after_the_end(
+    answer: Any, driver: Any, identity: Identity, bank_pki_folder: Any
+) -> None:
+    time = Time()
+    with (
+        rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as bank,
+        pytest.raises((RequestRefused, TransportError)),
+    ):
+        wait(driver, bank.url, identity, "any", time, interval_s=6.0, wait_s=10.0)
+    assert sum(time.waits) <= 10.0
+
+
 def test_no_time_to_wait_is_one_poll(driver: Any, bank: SandboxServer, identity: Identity, payment: Any) -> None:
     time = Time()
     with pytest.raises(TransportError):

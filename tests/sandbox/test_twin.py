@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +23,7 @@ from tppkit.errors import ConfigurationError, RequestRefused, TransportError
 from tppkit.evidence import audit_archive
 from tppkit.protocol.psd2 import BookingStatus, ConsentRequest, PaymentInitiated, PaymentInitiation, TransactionStatus
 from tppkit.sandbox import Sandbox
-from tppkit.testpki import make_pki, make_provider
+from tppkit.testpki import certificate_pem, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
 PAYMENT = PaymentInitiation.from_wire(
@@ -102,6 +103,8 @@ def test_a_wrong_role_is_refused(twin: Sandbox) -> None:
     with pytest.raises(RequestRefused) as refused:
         twin.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
     assert (refused.value.status, refused.value.peer_code) == (403, "ROLE_INVALID")
+    latest = twin.control("GET", "/requests")[0]
+    assert (latest["method"], latest["status"], latest["code"]) == ("POST", 403, "ROLE_INVALID")
 
 
 def test_another_organisation_does_not_see_the_payment(twin: Sandbox) -> None:
@@ -115,6 +118,8 @@ def test_another_organisation_does_not_see_the_payment(twin: Sandbox) -> None:
 def test_an_identity_is_issued_once(twin: Sandbox) -> None:
     assert twin.identity(roles=["PSP_AI"]) is twin.identity(roles=["PSP_AI"])
     assert twin.identity(organization=OTHER).qwac.organization_identifier.text == OTHER
+    with ThreadPoolExecutor(8) as threads:
+        assert len({*threads.map(lambda _: id(twin.identity(roles=["PSP_IC"])), range(8))}) == 1
     with pytest.raises(ConfigurationError, match="PSP_XX"):
         twin.identity(roles=["PSP_XX"])
 
@@ -129,6 +134,15 @@ def test_a_client_of_ones_own_is_judged_by_its_certificate(twin: Sandbox) -> Non
             )
         statuses.append(answer.status_code)
     assert statuses == [403, 403, 401]
+
+
+def test_an_identity_shows_its_own_chain(twin: Sandbox) -> None:
+    pki = make_pki(at=utc_now())
+    chain = [pki.qwac_ca.certificate]
+    for sent in ((), chain):
+        transport = twin.transport(Identity(pki.qwac.certificate, pki.qwac.key, chain=sent))
+        shown = [certificate_pem(one).decode() for one in (pki.qwac.certificate, *sent)]
+        assert transport._peer() == shown
 
 
 def test_waiting_moves_the_banks_clock_and_takes_no_time() -> None:

@@ -90,7 +90,7 @@ class Call(Generic[R_co]):
         request_id: the id that every answer must echo, or None where the interface has none.
         to_find_out: what the caller can do if the outcome is not known.
         polling: repeat the call until its result is final; None sends it once.
-        no_content: the result if the answer is 204; None reads its body.
+        no_content: the result of a success without a body; None reads the body all the same.
     """
 
     row: Endpoint[Any, Any]
@@ -284,7 +284,7 @@ class Calls:
             FormatError: `json.*`, `model.invalid`.
         """
         self.check_success(call, answer)
-        if answer.status == 204 and call.no_content is not None:
+        if not answer.body and call.no_content is not None:
             return call.no_content
         return call.result(answer.body)
 
@@ -330,11 +330,12 @@ class Attempts:
         self._floor_s = floor_s
         self._pause_s = FIRST_PAUSE_S
 
-    def pause_s(self, answer: ServerAnswer | None) -> float | None:
+    def pause_s(self, answer: ServerAnswer | None, *, left_s: float = MAX_PAUSE_S) -> float | None:
         """Seconds to wait before the next attempt, or None to accept what there is.
 
         Args:
             answer: the last answer; None where the connection failed.
+            left_s: the pause may take at most so many seconds, and never more than 60.
         """
         if self._left == 0 or (answer is not None and answer.status not in (429, 503)):
             return None
@@ -342,7 +343,7 @@ class Attempts:
         pause_s = max(self._floor_s, float(asked) if asked.isascii() and asked.isdigit() else self._pause_s)
         self._left -= 1
         self._pause_s *= 2
-        return pause_s if pause_s <= MAX_PAUSE_S else None
+        return pause_s if pause_s <= min(MAX_PAUSE_S, left_s) else None
 
 
 def split_base_url(base_url: str) -> tuple[str, str]:

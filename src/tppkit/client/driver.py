@@ -9,6 +9,7 @@ Connections are kept alive between calls. Redirects are never followed, and prox
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing, contextmanager
@@ -73,7 +74,7 @@ class _Client(Generic[C]):
             return self.calls.read(call, (yield from self._once(call)))
         end = self._clock() + polling.wait_s
         while True:
-            result = self.calls.read(call, (yield from self._once(call, floor_s=polling.interval_s)))
+            result = self.calls.read(call, (yield from self._once(call, floor_s=polling.interval_s, end=end)))
             if polling.until(result):
                 return result
             if self._clock() + polling.interval_s > end:
@@ -82,7 +83,7 @@ class _Client(Generic[C]):
             call = polling.again()
 
     def _once(
-        self, call: Call[Any], reader: _Reader = None, *, floor_s: float = 0.0
+        self, call: Call[Any], reader: _Reader = None, *, floor_s: float = 0.0, end: float = math.inf
     ) -> Generator[_Step, Any, ServerAnswer]:
         message = yield partial(self._authorize, call.row, call.message)
         attempts, may_be_done = Attempts(call.row, floor_s), False
@@ -93,14 +94,14 @@ class _Client(Generic[C]):
             except TransportError as e:
                 # After a timeout the caller's time is over, and a wrong certificate stays wrong.
                 is_passing = e.code == "transport.failed" and certificate_error(e) is None
-                pause_s = attempts.pause_s(None) if is_passing else None
+                pause_s = attempts.pause_s(None, left_s=end - self._clock()) if is_passing else None
                 if pause_s is None:
                     raise TransportError(
                         e.code, "; ".join(filter(None, (e.message, call.to_find_out)))
                     ) from e.__cause__
                 may_be_done = not call.row.safe
             else:
-                pause_s = attempts.pause_s(answer)
+                pause_s = attempts.pause_s(answer, left_s=end - self._clock())
                 if pause_s is None:
                     if may_be_done and answer is not None and answer.status >= 400:
                         raise self.calls.not_known(call, answer)

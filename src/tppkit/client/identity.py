@@ -100,6 +100,11 @@ class Identity:
         return self._present.certificates.qwac
 
     @property
+    def chain(self) -> tuple[EidasCertificate, ...]:
+        """The authorities that new connections send with it, the nearest first."""
+        return self._present.certificates.chain
+
+    @property
     def seal(self) -> Seal | None:
         """What new requests are sealed with."""
         return self._present.seal

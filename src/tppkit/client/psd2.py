@@ -149,7 +149,7 @@ class Psd2Calls(Calls):
     def cancel_payment(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> Call[PaymentStatus]:
         """Cancel a payment that the customer has not opened: DELETE /payments/{payment-product}/{paymentId}.
 
-        Returns CANC if the bank answers 204. Raises as `initiate_payment`; RequestRefused has status 409 when it is too late.
+        Returns CANC if the answer has no body. Raises as `initiate_payment`; RequestRefused has status 409 when it is too late.
         """
         call = self._call(CANCEL_PAYMENT, None, to_find_out=_ASK_STATUS, product=product.value, payment_id=payment_id)
         return replace(call, no_content=PaymentStatus(transaction_status=TransactionStatus.CANC))

@@ -90,6 +90,26 @@ LISTENERS = (
 )
 
 
+def logged_app(row: Listener, sandbox: SandboxHosts, *, log: Callable[[str], object] | None = None) -> ASGIApp:
+    """The application behind a port; the sandbox keeps its requests if it is an interface.
+
+    Args:
+        row: the port.
+        sandbox: has the application.
+        log: takes a line for each request (see `Logged`).
+    """
+    app = row.app(sandbox)
+    refusals = app.interface.refusals if isinstance(app, Host) else CONTROL_REFUSALS
+
+    def keep(request: Logged) -> None:
+        if isinstance(app, Host):
+            sandbox.requests.keep(request)
+        if log is not None:
+            log(request.line)
+
+    return RequestLog(app, keep, refusals)
+
+
 class SandboxServer:
     """A sandbox with its listening sockets; `serve()` serves until `stop()`.
 
@@ -126,18 +146,9 @@ class SandboxServer:
         return address.url(scheme, row.offset, port=self.ports[row.name])
 
     def _server(self, row: Listener, log: Callable[[str], object] | None) -> QuietServer:
-        app = row.app(self.sandbox)
         mode = row.tls(self.settings)
         http = BoundedHttp if mode is None else make_http_protocol(replace(self.sandbox.tls, mode=mode))
-        refusals = app.interface.refusals if isinstance(app, Host) else CONTROL_REFUSALS
-
-        def keep(request: Logged) -> None:
-            if isinstance(app, Host):
-                self.sandbox.requests.keep(request)
-            if log is not None:
-                log(request.line)
-
-        return QuietServer(make_config(RequestLog(app, keep, refusals), http=http))
+        return QuietServer(make_config(logged_app(row, self.sandbox, log=log), http=http))
 
     async def serve(self, *, on_ready: Callable[[], None]) -> None:
         """Serve every host until `stop()` is called; `on_ready` is called once all of them answer."""

@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
+from tppkit.errors import TransportError
+
 _STOP_TIMEOUT_S = 10.0
 
 
@@ -21,12 +23,17 @@ def in_thread(
     Args:
         serve: gets a function to call when everything is ready.
         stop: asks `serve` to return; called from this thread.
+
+    Raises:
+        TransportError: `transport.failed`, `serve` returned before it was ready; `transport.timeout`, it did not return in time.
     """
     ready: Future[None] = Future()
 
     def main() -> None:
         try:
             asyncio.run(serve(lambda: ready.set_result(None)))
+            if not ready.done():
+                raise TransportError("transport.failed", "the sandbox ended before it was ready")
         except BaseException as e:
             if ready.done():
                 raise
@@ -40,3 +47,5 @@ def in_thread(
     finally:
         stop()
         thread.join(_STOP_TIMEOUT_S)
+        if thread.is_alive():
+            raise TransportError("transport.timeout", f"the sandbox has not stopped after {_STOP_TIMEOUT_S:g} seconds")

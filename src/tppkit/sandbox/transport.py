@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from starlette.types import ASGIApp
 from tppkit.web.sources import RAW_TARGET
 
 T = TypeVar("T")
+
+_LOGGER = logging.getLogger("tppkit.sandbox.http")
 
 
 class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
@@ -71,7 +74,13 @@ class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
                 chunks.append(event.get("body", b""))
                 is_whole = not event.get("more_body", False)
 
-        await app(self._scope(request), receive, send)
+        try:
+            await app(self._scope(request), receive, send)
+        except Exception as e:
+            # Starlette answers 500 and raises the error again for the server, which logs it.
+            _LOGGER.exception("the application failed")
+            if not is_whole:
+                raise ConnectionError("the application failed without a whole answer") from e
         if not is_whole:
             raise ConnectionError("the answer was cut off")
         body = b"" if request.method == "HEAD" else b"".join(chunks)

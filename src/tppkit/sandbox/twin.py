@@ -8,6 +8,7 @@ with Sandbox() as bank:
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
@@ -28,7 +29,7 @@ from tppkit.errors import RequestRefused, TransportError
 from tppkit.evidence import EvidenceRecord, read_lines
 from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
-from tppkit.sandbox.server import LISTENERS, Addresses
+from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.transport import SandboxTransport, submit
 from tppkit.seals import KeySigner, Seal
@@ -67,6 +68,7 @@ class Sandbox:
     def __init__(self, *, pki: Pki | None = None, seed: int | None = None) -> None:
         self.pki = _process_pki() if pki is None else pki
         self._identities: dict[tuple[tuple[str, ...], str | None], Identity] = {}
+        self._issuing = threading.Lock()
         with ExitStack() as opened:
             self.directory = Path(opened.enter_context(TemporaryDirectory(prefix="tppkit-sandbox-")))
             folder = self.directory / "pki"
@@ -77,10 +79,9 @@ class Sandbox:
             self._hosts = opened.enter_context(
                 SandboxHosts(settings, approval_url=self.addresses.approval_url, psd2_url=self.addresses.psd2_url)
             )
-            self._apps = {urls[row.name]: row.app(self._hosts) for row in LISTENERS}
+            self._apps = {urls[row.name]: logged_app(row, self._hosts) for row in LISTENERS}
             opened.enter_context(in_thread(self._serve, stop=self._stop))
             self._opened = opened.pop_all()
-        self._control = httpx.Client(base_url=self.addresses.control_url, transport=self.transport(), trust_env=False)
 
     def identity(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> Identity:
         """A provider's certificates and keys, issued by the PKI; the same ones for the same arguments.
@@ -93,17 +94,10 @@ class Sandbox:
             ConfigurationError: `pki.*`.
         """
         chosen = tuple(self.pki.provider.roles if roles is None else roles)
-        found = self._identities.get((chosen, organization))
-        if found is None:
-            provider = make_provider_like(self.pki.provider, roles=chosen, organization_identifier=organization)
-            label = "-".join((provider.organization_identifier.text, *chosen))
-            qwac = self.pki.issue_qwac(provider, label=f"qwac-{label}")
-            qseal = self.pki.issue_qseal(provider, label=f"qseal-{label}")
-            found = Identity(
-                qwac.certificate, qwac.key, chain=qwac.chain, seal=Seal(qseal.certificate, KeySigner(qseal.key)),
-                server_anchors=[self.pki.root.certificate],
-            )  # fmt: skip
-            self._identities[chosen, organization] = found
+        with self._issuing:
+            found = self._identities.get((chosen, organization))
+            if found is None:
+                found = self._identities[chosen, organization] = self._issue(chosen, organization)
         return found
 
     def client(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> Psd2Client:
@@ -135,7 +129,7 @@ class Sandbox:
         """
         peer: Callable[[], Sequence[str]] = tuple
         if identity is not None:
-            peer = partial(self._chain, identity)
+            peer = partial(_chain, identity)
         return SandboxTransport(self._apps, self._loop, peer=peer)
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
@@ -154,7 +148,8 @@ class Sandbox:
             TransportError: `transport.failed`, the sandbox is closed.
         """
         try:
-            answer = self._control.request(method, path, json=body)
+            with httpx.Client(transport=self.transport(), trust_env=False) as http:
+                answer = http.request(method, self.addresses.control_url + path, json=body)
         except httpx.TransportError as e:
             raise TransportError("transport.failed", str(e)) from e
         if answer.status_code >= 400:
@@ -235,6 +230,16 @@ class Sandbox:
     ) -> None:
         self.close()
 
+    def _issue(self, roles: Sequence[str], organization: str | None) -> Identity:
+        provider = make_provider_like(self.pki.provider, roles=roles, organization_identifier=organization)
+        label = "-".join((provider.organization_identifier.text, *roles))
+        qwac = self.pki.issue_qwac(provider, label=f"qwac-{label}")
+        qseal = self.pki.issue_qseal(provider, label=f"qseal-{label}")
+        return Identity(
+            qwac.certificate, qwac.key, chain=qwac.chain, seal=Seal(qseal.certificate, KeySigner(qseal.key)),
+            server_anchors=[self.pki.root.certificate],
+        )  # fmt: skip
+
     async def _serve(self, on_ready: Callable[[], None]) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         async with self._hosts.running():
@@ -247,10 +252,6 @@ class Sandbox:
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
 
-    def _chain(self, identity: Identity) -> list[str]:
-        certificates = (identity.qwac, self.pki.qwac_ca.certificate)
-        return [certificate_pem(certificate).decode() for certificate in certificates]
-
     def _seconds(self) -> float:
         return self.now().timestamp()
 
@@ -259,6 +260,10 @@ class Sandbox:
 
     async def _sleep_async(self, seconds: float) -> None:
         await asyncio.to_thread(self._sleep, seconds)
+
+
+def _chain(identity: Identity) -> list[str]:
+    return [certificate_pem(certificate).decode() for certificate in (identity.qwac, *identity.chain)]
 
 
 def _url(offset: int, *, tls: bool) -> str:

@@ -1,0 +1,42 @@
+"""The transport of the twin: what a failing application gives to its caller."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Route
+
+from tppkit.sandbox.transport import SandboxTransport
+
+
+async def failing_page(request: Request) -> Any:
+    raise ValueError("of the test")
+
+
+async def failing(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    raise TimeoutError("of the test")
+
+
+def get(app: Any) -> int:
+    async def ask() -> int:
+        transport = SandboxTransport({"http://bank:1": app}, asyncio.get_running_loop())
+        async with httpx.AsyncClient(transport=transport) as http:
+            return (await http.get("http://bank:1/")).status_code
+
+    return asyncio.run(ask())
+
+
+def test_an_application_that_fails_after_its_answer_has_answered(caplog: pytest.LogCaptureFixture) -> None:
+    assert get(Starlette(routes=[Route("/", failing_page)])) == 500
+    assert "ValueError: of the test" in caplog.text
+
+
+def test_an_application_that_fails_before_its_answer_is_a_failed_connection() -> None:
+    with pytest.raises(httpx.ConnectError, match="without a whole answer"):
+        get(failing)
