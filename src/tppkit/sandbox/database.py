@@ -39,7 +39,7 @@ MAX_STREAMS = 8  # with the threads' and the writer's, fewer than the engine's p
 
 # The way to a thread and back takes 0.1 ms: a single job is committed on the loop while the disk is faster than this.
 _SHORT_S = 0.001
-_WRITES = "tppkit_writes"
+_BEGIN = "tppkit_begin"  # option of a connection: what begins its transactions, if not BEGIN
 _END = object()
 _FAILURES = (SQLAlchemyError, sqlite3.Error)  # the second of BEGIN, which goes to the driver
 
@@ -139,8 +139,12 @@ class Database:
         if self._reading is None:
             return await self.read(job)
         try:
-            with self._reading.begin():
+            raw: Any = self._reading.connection.dbapi_connection
+            raw.execute("BEGIN")  # SQLAlchemy's own way takes as long as the statement of a job
+            try:
                 return job(self._reading)
+            finally:
+                raw.rollback()  # nothing, if it has not begun or SQLite has ended it
         except _FAILURES:  # a lock, for which the thread waits
             return await self.read(job)
 
@@ -326,14 +330,15 @@ def _require_file(url: str) -> None:
 
 
 def _open_writing(engine: Engine) -> Connection:
-    connection = engine.connect().execution_options(**{_WRITES: True})
+    connection = engine.connect().execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
     _set_busy_timeout(connection, 0.0)  # only BEGIN has to wait
     return connection
 
 
 def _open_reading(engine: Engine) -> Connection:
-    connection = engine.connect()
+    connection = engine.connect().execution_options(**{_BEGIN: ""})  # `read_soon` begins
     _set_busy_timeout(connection, 0.0)  # the loop must not wait
+    connection.begin()
     return connection
 
 
@@ -360,6 +365,5 @@ def _prepare_sqlite(engine: Engine) -> None:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get(_WRITES, False)
         raw: Any = connection.connection.dbapi_connection
-        raw.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        raw.execute(connection.get_execution_options().get(_BEGIN, "BEGIN"))

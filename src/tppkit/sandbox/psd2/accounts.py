@@ -168,10 +168,11 @@ def _balances(db: Connection, account: Account) -> tuple[Balance, ...]:
 
 
 def _entry(entry: Booked) -> Transaction:
+    day = entry.day
     return Transaction(
         transaction_id=entry.transaction_id,
-        booking_date=entry.day,
-        value_date=entry.day,
+        booking_date=day,
+        value_date=day,
         transaction_amount=_money(entry.amount_minor),
         creditor_name=entry.creditor_name,
         remittance_information_unstructured=entry.remittance,
