@@ -128,6 +128,11 @@ ACCOUNTS: tuple[Assumption, ...] = (
         "it is not booked yet", "protocol.psd2.accounts.Transaction",
     ),
     Assumption(
+        "pending-limit", "psd2", "how many transfers of an account may be on their way",
+        "1000; the customer cannot approve another with this account until one is booked or fails",
+        "pending entries have no pages, so one answer lists them all", "sandbox.bank.ledger.MAX_PENDING",
+    ),
+    Assumption(
         "next-link", "psd2", "where a client follows next",
         "only on the same origin and below /psd2/v1, with the same Consent-ID; a link that came before, or more than 10000"
         " pages, is an error",

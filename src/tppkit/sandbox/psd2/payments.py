@@ -36,6 +36,7 @@ from tppkit.sandbox.bank.ledger import (
     due_transfers,
     next_due,
     start_transfer,
+    takes_transfers,
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -203,13 +204,16 @@ def approve_payment(
         rules: of this bank.
 
     Raises:
-        LocalProtocolError: `payment.decided`; `account.unfit`, the customer has no such account, or debtorAccount names another.
+        LocalProtocolError: `payment.decided`; `account.unfit`, the customer has no such account, debtorAccount names another, or
+            too many of its transfers are on their way.
     """
     require_open(payment)
     order = PaymentInitiation.from_wire(payment.body)
     chosen = next(_fitting(db, order, customer, iban), None)
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may pay this payment")
+    if not takes_transfers(db, chosen[1].id):
+        raise LocalProtocolError("account.unfit", "too many transfers of this account are on their way")
     creditor, amount = order.creditor_account.iban, to_minor(order.instructed_amount.amount)
     instant = payment.product is PaymentProduct.INSTANT or _is_instant(db, order, rules)
     due_at = at + (rules.instant_execution if instant else rules.normal_execution)
