@@ -82,8 +82,8 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "unattended-reads", "psd2", "which requests count against frequencyPerDay",
-        "each successful account-data call of the consent without PSU-IP-Address, on the bank's day; pages that follow by"
-        " after, and refused calls, do not",
+        "each successful account-data call of the consent without PSU-IP-Address, on the bank's day; refused calls do not,"
+        " nor do pages that follow by after once a call of that day has been counted",
         "the document counts retrievals, and the pages of one report are one", "sandbox.psd2.accounts",
     ),
     Assumption(
