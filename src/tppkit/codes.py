@@ -21,8 +21,9 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "read tomorrow, or send PSU-IP-Address while the customer is present",
         ),
         "account.unfit": Code(
-            "the customer may not use this account for the payment or consent, or debtorAccount or access names another account",
-            "choose an account that GET /customers of the control host lists for the customer",
+            "the customer may not use this account for the payment or consent, debtorAccount or access names another account, or 1000 of"
+            " its transfers are on their way",
+            "choose an account that GET /customers of the control host lists for the customer; advance the clock",
         ),
         "account.unknown": Code(
             "the consent has no account of this resourceId",

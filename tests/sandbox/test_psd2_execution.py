@@ -11,10 +11,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from raw_provider import INSTANT, PAYMENT, SEPA, RawProvider, advance, checked_sandbox, control, decide
 
-from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox.bank.ledger import MAX_PENDING
 from tppkit.sandbox.psd2.payments import PaymentRules
 
 AMPLE, SHOP, SMALL = "LT029999900000000001", "LT459999900000000003", "LT189999900000000004"  # SMALL holds 8.40 EUR
@@ -150,6 +152,43 @@ def test_an_advance_lets_everything_happen_that_falls_due(caller: RawProvider, f
     assert rows(fresh_bank, late) == [(0,)]
     assert rows(fresh_bank, "SELECT state, count(*) FROM transfers GROUP BY state") == [("booked", 25)]
     assert held(fresh_bank) == before - 25 * 12_50
+
+
+def test_a_transfer_that_cannot_be_carried_out_does_not_hold_up_others(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    with run_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:
+        caller = connect(server)
+        damaged, payment = caller.new_payment(), caller.new_payment()
+        for one in (damaged, payment):
+            approve(server, one)
+        with closing(sqlite3.connect(tmp_path / "bank" / "sandbox.sqlite")) as database, database:
+            database.execute("UPDATE payments SET body = X'7b7d' WHERE payment_id = ?", (damaged["paymentId"],))
+        advance(server, 10)
+        assert (caller.status(damaged), caller.status(payment)) == ("ACSP", "ACSC")
+        books = httpx.get(server.addresses.control_url + "/ledger/check", trust_env=False).json()
+        assert books["differences"] == [f"payment {damaged['paymentId']} is ACSP, its transfer failed"]
+
+
+def test_an_account_has_a_thousand_transfers_on_their_way_at_most(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    with run_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:
+        caller = connect(server)
+        first, second, third = (caller.new_payment() for _ in range(3))
+        approve(server, first)
+        with closing(sqlite3.connect(tmp_path / "bank" / "sandbox.sqlite")) as database, database:
+            row = "'t-' || n, source, 'o-' || n, account, amount, debtor_name, creditor_iban, creditor_name, remittance, instant"
+            database.execute(
+                f"WITH RECURSIVE numbers(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n < {MAX_PENDING})"
+                f" INSERT INTO transfers SELECT {row}, started_at, due_at, state FROM transfers, numbers"
+            )
+        refused = control(server, f"/payments/{second['paymentId']}/approve", {"iban": AMPLE})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.unfit")
+        approve(server, second, SHOP)
+        with closing(sqlite3.connect(tmp_path / "bank" / "sandbox.sqlite")) as database, database:
+            database.execute("DELETE FROM transfers WHERE id = 't-2'")
+        approve(server, third)
 
 
 def test_an_approval_that_comes_twice_starts_one_transfer(caller: RawProvider, fresh_bank: SandboxServer) -> None:

@@ -138,8 +138,15 @@ def test_story_6_unattended_reads_are_limited_for_each_day_of_the_bank(reader: R
     assert_refused(exceeded, 429, "ACCESS_EXCEEDED")
     assert 30 < int(exceeded.headers["retry-after"]) <= 61
     assert [read(("PSU-IP-Address", ip)) for ip in ("192.0.2.7", "2001:db8::7", "localhost")] == [200, 200, 400]
+    page = f"{reader.place(consent)}/transactions?dateFrom=2000-01-01"
+    follows = reader.get(page, consent).json()["transactions"]["_links"]["next"]["href"]
     advance(reader.server, 61)
-    assert [read(), read(), read()] == [200, 200, 429]
+    assert [reader.get(follows, consent, headers=()).status_code, read(), read()] == [
+        200,
+        200,
+        429,
+    ]  # a report may pass midnight
+    assert [reader.get(target, consent, headers=()).status_code for target in (follows, page)] == [200, 429]
 
 
 def test_story_7_a_deleted_consent_is_revoked_for_good(reader: Reader) -> None:

@@ -93,8 +93,8 @@ class Events:
             await asyncio.sleep(_TICK_S)
             try:
                 await self.settle()
-            except TransportError as e:  # which each request reports by itself
-                _LOGGER.warning("events wait: %s", e)
+            except Exception as e:  # which each request reports by itself; the next turn tries again
+                _LOGGER.warning("events wait: %s", e, exc_info=not isinstance(e, TransportError))
 
     def _is_due(self) -> bool:
         return self._next is not None and self._next <= self._now()

@@ -82,8 +82,8 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "unattended-reads", "psd2", "which requests count against frequencyPerDay",
-        "each successful account-data call of the consent without PSU-IP-Address, on the bank's day; pages that follow by"
-        " after, and refused calls, do not",
+        "each successful account-data call of the consent without PSU-IP-Address, on the bank's day; refused calls do not,"
+        " nor do pages that follow by after once a call of that day has been counted",
         "the document counts retrievals, and the pages of one report are one", "sandbox.psd2.accounts",
     ),
     Assumption(
@@ -126,6 +126,11 @@ ACCOUNTS: tuple[Assumption, ...] = (
         "pending-entries", "psd2", "the fields of a pending entry",
         "as of a booked one, without bookingDate and valueDate; other banks may leave out more",
         "it is not booked yet", "protocol.psd2.accounts.Transaction",
+    ),
+    Assumption(
+        "pending-limit", "psd2", "how many transfers of an account may be on their way",
+        "1000; the customer cannot approve another with this account until one is booked or fails",
+        "pending entries have no pages, so one answer lists them all", "sandbox.bank.ledger.MAX_PENDING",
     ),
     Assumption(
         "next-link", "psd2", "where a client follows next",

@@ -41,6 +41,7 @@ from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
 EUR = "EUR"
 CLEARING = "bank:clearing"  # where money goes to, and comes from, other banks
 EXCHANGE = "bank:exchange"  # the bank's side of currency exchanges
+MAX_PENDING = 1000  # transfers of one account, which one answer lists
 
 _ADD_BOOKING, _ADD_ENTRY, _ADD_TRANSFER = insert(BOOKINGS), insert(ENTRIES), insert(TRANSFERS)
 _ADD_TO_BALANCE = Statement(
@@ -82,6 +83,9 @@ _PENDING = (
     select(TRANSFERS)
     .where(TRANSFERS.c.account == bindparam("of_account"), TRANSFERS.c.state == "pending")
     .order_by(TRANSFERS.c.started_at.desc(), TRANSFERS.c.id.desc())
+)
+_PENDING_COUNT = select(func.count()).where(
+    TRANSFERS.c.account == bindparam("of_account"), TRANSFERS.c.state == "pending"
 )
 _WAITING = TRANSFERS.c.source == bindparam("of_source"), TRANSFERS.c.state == "pending"
 _NEXT_DUE = select(func.min(TRANSFERS.c.due_at)).where(*_WAITING)
@@ -349,6 +353,11 @@ def due_transfers(db: Connection, source: str, at: datetime) -> tuple[Transfer, 
 def pending(db: Connection, account: str) -> tuple[Transfer, ...]:
     """The transfers of an account that are on their way, newest first."""
     return _transfers(db.execute(_PENDING, {"of_account": account}))
+
+
+def takes_transfers(db: Connection, account: str) -> bool:
+    """Whether an account may begin another transfer (assumption pending-limit)."""
+    return int(db.execute(_PENDING_COUNT, {"of_account": account}).scalar_one()) < MAX_PENDING
 
 
 def check(db: Connection) -> list[str]:

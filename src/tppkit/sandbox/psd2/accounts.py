@@ -36,7 +36,7 @@ from tppkit.sandbox.bank.customers import Account, find_account
 from tppkit.sandbox.bank.ledger import EUR, Booked, Transfer, balances, booked, pending, to_decimal
 from tppkit.sandbox.bank.zone import bank_day, day_end
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.consent_tables import count_read
+from tppkit.sandbox.psd2.consent_tables import count_read, has_reads
 from tppkit.sandbox.psd2.consents import consent_of_caller
 from tppkit.sandbox.psd2.headers import is_attended
 
@@ -112,7 +112,8 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
         links = PageLinks(next=Href(href=rows.TRANSACTIONS.target(after, resource_id=grant.resource_id)))
     page = TransactionPage(booked=tuple(map(_entry, entries)), pending=tuple(map(_transfer, transfers)), links=links)
     report = TransactionReport(account=AccountReference(iban=grant.account.iban), transactions=page)
-    return Answer(report) if follows else _counted(call, grant, report)
+    is_free = follows and has_reads(call.db, grant.consent_id, bank_day(call.at))  # of a report that was counted
+    return Answer(report) if is_free else _counted(call, grant, report)
 
 
 HANDLERS: tuple[Handler[Any, Any], ...] = (

@@ -69,6 +69,9 @@ _SET = (
 )
 _LATEST = select(func.max(_CONSENTS.c.active_at))
 _IDS = select(_CONSENTS.c.consent_id)
+_COUNTED = select(_READS.c.times).where(
+    _READS.c.consent_id == bindparam("of_consent"), _READS.c.day == bindparam("of_day")
+)
 _LATEST_ONES = select(_CONSENTS).order_by(_CONSENTS.c.active_at.desc(), _CONSENTS.c.consent_id).limit(bindparam("most"))
 # No row comes back if the day's number is reached.
 _COUNT = Statement(
@@ -148,6 +151,11 @@ def set_consent(db: Connection, consent: StoredConsent) -> None:
 def count_read(db: Connection, consent_id: str, day: date, *, most: int) -> bool:
     """Count an unattended read of a day; False, and nothing is counted, if there have been `most` already."""
     return _COUNT.first(db, {"of_consent": consent_id, "of_day": day.isoformat(), "most": most}) is not None
+
+
+def has_reads(db: Connection, consent_id: str, day: date) -> bool:
+    """Whether an unattended read of a day has been counted."""
+    return db.execute(_COUNTED, {"of_consent": consent_id, "of_day": day.isoformat()}).first() is not None
 
 
 def latest_consent_time(db: Connection) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from tppkit._encoding import shown
 from tppkit.errors import LocalProtocolError
@@ -34,6 +36,7 @@ from tppkit.sandbox.bank.ledger import (
     due_transfers,
     next_due,
     start_transfer,
+    takes_transfers,
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -49,6 +52,7 @@ from tppkit.sandbox.psd2.tables import (
 )
 
 _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
+_LOGGER = logging.getLogger("tppkit.sandbox.payments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +204,16 @@ def approve_payment(
         rules: of this bank.
 
     Raises:
-        LocalProtocolError: `payment.decided`; `account.unfit`, the customer has no such account, or debtorAccount names another.
+        LocalProtocolError: `payment.decided`; `account.unfit`, the customer has no such account, debtorAccount names another, or
+            too many of its transfers are on their way.
     """
     require_open(payment)
     order = PaymentInitiation.from_wire(payment.body)
     chosen = next(_fitting(db, order, customer, iban), None)
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may pay this payment")
+    if not takes_transfers(db, chosen[1].id):
+        raise LocalProtocolError("account.unfit", "too many transfers of this account are on their way")
     creditor, amount = order.creditor_account.iban, to_minor(order.instructed_amount.amount)
     instant = payment.product is PaymentProduct.INSTANT or _is_instant(db, order, rules)
     due_at = at + (rules.instant_execution if instant else rules.normal_execution)
@@ -235,23 +242,35 @@ def next_execution(db: Connection) -> datetime | None:
 def execute_payments(db: Connection, at: datetime, *, rules: PaymentRules) -> None:
     """Carry out the payments that are due, each at its time.
 
-    The instant rail is looked at again: without it a SEPA payment becomes a normal transfer, and an instant one fails.
+    The instant rail is looked at again: without it a SEPA payment becomes a normal transfer, and an instant one fails. A transfer that
+    cannot be carried out because of a defect is logged and ended, so that it does not hold up the others; `check_payments` names it.
 
     Source: section 4, product rules; assumption available-balance.
     """
     for transfer in due_transfers(db, SOURCE, at):
-        payment = find_payment(db, transfer.order_id)
-        if payment is None:
-            raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
-        on_rail = not transfer.instant or _is_instant(db, PaymentInitiation.from_wire(payment.body), rules)
-        if not on_rail and payment.product is PaymentProduct.SEPA:
-            delay_transfer(db, transfer, due_at=transfer.started_at + rules.normal_execution)
-            continue
-        trigger = Trigger.EXECUTED
-        if not on_rail or not book_transfer(db, transfer, at=transfer.due_at):
+        try:
+            with db.begin_nested():
+                _execute(db, transfer, rules)
+        except Exception as e:
+            if isinstance(e, SQLAlchemyError) and not isinstance(e, DataError | IntegrityError):
+                raise  # the database fails, not this transfer
+            _LOGGER.exception("the transfer %s cannot be carried out", transfer.id)
             drop_transfer(db, transfer)
-            trigger = Trigger.FAILED
-        _store(db, payment, _moved(payment.progress, trigger))
+
+
+def _execute(db: Connection, transfer: Transfer, rules: PaymentRules) -> None:
+    payment = find_payment(db, transfer.order_id)
+    if payment is None:
+        raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
+    on_rail = not transfer.instant or _is_instant(db, PaymentInitiation.from_wire(payment.body), rules)
+    if not on_rail and payment.product is PaymentProduct.SEPA:
+        delay_transfer(db, transfer, due_at=transfer.started_at + rules.normal_execution)
+        return
+    trigger = Trigger.EXECUTED
+    if not on_rail or not book_transfer(db, transfer, at=transfer.due_at):
+        drop_transfer(db, transfer)
+        trigger = Trigger.FAILED
+    _store(db, payment, _moved(payment.progress, trigger))
 
 
 def _fitting(
