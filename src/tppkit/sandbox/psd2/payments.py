@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -48,6 +48,7 @@ from tppkit.sandbox.psd2.tables import (
     add_payment,
     find_payment,
     find_payment_by_link,
+    lock_payment,
     set_progress,
 )
 
@@ -129,7 +130,7 @@ def payment_details(call: HostCall[None]) -> Answer[PaymentDetails]:
 
 def cancel_payment(call: HostCall[None]) -> Answer[PaymentStatus]:
     """DELETE /payments/{payment-product}/{paymentId}."""
-    payment = _of_provider(call)
+    payment = _of_provider(call, find=lock_payment)
     cancelled = replace(payment.progress, status=cancel(payment.progress), moved_by=Trigger.CANCELLED)
     set_progress(call.db, payment.payment_id, cancelled)
     return Answer(PaymentStatus(transaction_status=TransactionStatus.CANC))
@@ -161,7 +162,7 @@ def look_at_payment_by_id(db: Connection, payment_id: str, *, at: datetime, rule
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = find_payment(db, payment_id) if _TOKEN.fullmatch(payment_id) else None
+    payment = lock_payment(db, payment_id) if _TOKEN.fullmatch(payment_id) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"there is no payment {shown(payment_id)}")
     return up_to_date(payment, at, rules)
@@ -259,7 +260,7 @@ def execute_payments(db: Connection, at: datetime, *, rules: PaymentRules) -> No
 
 
 def _execute(db: Connection, transfer: Transfer, rules: PaymentRules) -> None:
-    payment = find_payment(db, transfer.order_id)
+    payment = lock_payment(db, transfer.order_id)
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
     on_rail = not transfer.instant or _is_instant(db, PaymentInitiation.from_wire(payment.body), rules)
@@ -307,10 +308,12 @@ def _is_instant(db: Connection, order: PaymentInitiation, rules: PaymentRules) -
     return instant_obstacle(order, cap=rules.instant_cap, unreachable=unreachable) is None
 
 
-def _of_provider(call: HostCall[None]) -> StoredPayment:
+def _of_provider(
+    call: HostCall[None], find: Callable[[Connection, str], StoredPayment | None] = find_payment
+) -> StoredPayment:
     """A provider's own payment, as it is now; another provider's is as unknown (assumption unknown-payment)."""
     product, payment_id = _parse_product(call.parameters["product"]), call.parameters["payment_id"]
-    payment = find_payment(call.db, payment_id)
+    payment = find(call.db, payment_id)
     if payment is None or payment.organization != call.caller or payment.product is not product:
         raise LocalProtocolError(
             "payment.unknown", f"there is no payment {shown(payment_id)} of this provider and product"

@@ -54,7 +54,8 @@ _ADD = Statement(
     }
 )
 # The lock keeps two writers of one payment from deciding on the same state; on SQLite there is one writer anyway.
-_BY_ID = Statement(select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment")).with_for_update())
+_BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment"))
+_FIND, _LOCK = Statement(_BY_ID), Statement(_BY_ID.with_for_update())
 _BY_LINK = select(_PAYMENTS).where(_PAYMENTS.c.link_token == bindparam("of_link")).with_for_update()
 _PROGRESS = ("status", "active_at", "opened", "approved_at", "moved_by")
 _SET_PROGRESS = (
@@ -118,8 +119,13 @@ def add_payment(db: Connection, payment: StoredPayment) -> bool:
 
 
 def find_payment(db: Connection, payment_id: str) -> StoredPayment | None:
-    """The payment with this id."""
-    return _read(_BY_ID.first(db, {"of_payment": payment_id}))
+    """The payment with this id, to be shown."""
+    return _read(_FIND.first(db, {"of_payment": payment_id}))
+
+
+def lock_payment(db: Connection, payment_id: str) -> StoredPayment | None:
+    """The payment with this id, to be changed: no other transaction changes it meanwhile."""
+    return _read(_LOCK.first(db, {"of_payment": payment_id}))
 
 
 def find_payment_by_link(db: Connection, link_token: str) -> StoredPayment | None:
