@@ -138,7 +138,8 @@ def fault(parse: Callable[..., Any], *args: Any, **options: Any) -> str | None:
 @pytest.mark.parametrize(
     "text",
     ["https://tpp.example/back?x=1#y", "HTTPS://tpp.example", "https://[2001:db8::1]:8443/", "http://localhost:8080/a", "http://[::1]/",
-     "http://127.0.0.9?x", "com.example.app:/done", "com.example.app://done?x=%20", "myapp:done", "x-1+2.3:y"],
+     "http://127.0.0.9?x", "com.example.app:/done", "com.example.app://done?x=%20",
+     "https://[::1]:8443/a", "msapp:done", "myapp:done", "x-1+2.3:y"],
 )  # fmt: skip
 def test_a_browser_returns_to_web_pages_and_applications(text: str) -> None:
     assert parse_redirect_uri(text) == text
@@ -150,7 +151,8 @@ def test_a_browser_returns_to_web_pages_and_applications(text: str) -> None:
      "http://localhost.evil.example/", "http://localhost@evil.example/", "javascript:alert(1)", "JavaScript:alert(1)",
      "java\tscript:alert(1)", " javascript:alert(1)",
      "data:text/html,x", "file:///etc/passwd", "blob:https://a/b", "about:blank", "vbscript:x", "view-source:https://a", "ftp://a",
-     "ws://a",
+     "ws://a", "intent://a#Intent;end", "android-app://a", "chrome-extension://a", "moz-extension://a", "ms-settings:a", "search-ms:a",
+     "livescript:a", "https://[", "https://[::1", "https://a:65536/", "com.app://[x", "com.app://a:b",
      "mailto:a@b", "/back", "//tpp.example", "tpp.example/back", "app:", "1app:x", "app:a b", "app:caf\u00e9",
      "app:x\r\nA: b", "app:" + "x" * 2045],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -260,7 +261,8 @@ def test_a_form_that_is_none_decides_nothing(content: bytes, tpp: RawProvider) -
     ("headers", "status"),
     [
         ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-site"}, 403), ({"Sec-Fetch-Site": "none"}, 403),
-        ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Sec-Fetch-Site": "same-origin"}, 303), ({}, 303),
+        ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Origin": "http://["}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 303), ({}, 303),
     ],
 )  # fmt: skip
 def test_a_form_of_another_page_decides_nothing(headers: dict[str, str], status: int, tpp: RawProvider) -> None:
@@ -281,6 +283,21 @@ def test_an_unknown_link_is_not_found(token: str, bank: SandboxServer) -> None:
     for response in (get(url), get(f"{url}/phone"), post(url, {"action": "approve"})):
         assert response.status_code == 404
         assert "This link leads to no payment" in response.text
+    state = get(f"{url}/state")
+    assert (state.status_code, state.json()) == (404, {"open": False})
+
+
+def test_a_request_that_cannot_be_read_does_not_call_the_link_unknown(tpp: RawProvider) -> None:
+    link = approval_link(tpp.new_payment())
+    with httpx.Client(trust_env=False) as client:
+        response = client.post(link, extensions={"target": link.encode()})  # not a path with a query
+    assert response.status_code == 400
+    assert "This request cannot be processed" in response.text
+
+
+def test_no_host_redirects_to_the_host_of_the_request(bank: SandboxServer) -> None:
+    for url in (f"{bank.addresses.approval_url}/approve/x/", f"{bank.addresses.control_url}/clock/"):
+        assert get(url, Host="localhost:1").status_code == 404
 
 
 def test_the_id_of_a_payment_or_consent_is_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
@@ -345,6 +362,19 @@ def test_the_page_may_be_shown_in_an_iframe(tpp: RawProvider) -> None:
     assert "x-frame-options" not in headers
     assert "frame-ancestors" not in headers["content-security-policy"]
     assert "form-action" not in headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "host"),
+    [("127.0.0.1", "evil.example"), ("127.0.0.1", ""), ("192.0.2.9", "localhost"), ("::ffff:192.0.2.9", "[::1]"), ("fd00::2", "[::1]")],
+)  # fmt: skip
+def test_the_index_is_for_this_machine_only(peer: str, host: str, bank: SandboxServer) -> None:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(bank.sandbox.pages, client=(peer, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.get("/", headers={"Host": host})
+
+    assert asyncio.run(ask()).status_code == 403
 
 
 def test_the_index_lists_what_the_bank_holds_and_no_link(tpp: RawProvider, bank: SandboxServer) -> None:

@@ -45,10 +45,11 @@ def control_host(controls: Iterable[Control]) -> ASGIApp:
     this host, so `Host` must be a loopback name; other requests are answered 421.
     """
     routes = Starlette(routes=[Route(row.path, _endpoint(row), methods=[row.method]) for row in controls])
+    routes.router.redirect_slashes = False  # a redirect would lead to whatever port the Host names
     misdirected = _refusal(421, FormatError("control.host", "the Host of the request is not a loopback name"))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        is_ours = scope["type"] != "http" or _is_loopback(Request(scope).headers.get("host", ""))
+        is_ours = scope["type"] != "http" or is_loopback_name(Request(scope).headers.get("host", ""))
         await (routes if is_ours else misdirected)(scope, receive, send)
 
     return app
@@ -73,7 +74,8 @@ async def _read(request: Request) -> Any:
     return None if not message.body else parse_json(message.body, what="the body", max_bytes=_MAX_BODY_BYTES)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback_name(host: str) -> bool:
+    """Whether a Host header names loopback, with or without a port."""
     fields = _HOST.fullmatch(host)
     name = fields["name"].lower() if fields else ""
     try:

@@ -169,6 +169,7 @@ class SandboxHosts:
             self.requests = LatestRequests(self.clock.now)
             pages = [route for cell in cells.values() for route in cell.pages(services)]
             self.pages = Starlette(routes=[index_page(services, tuple(cells.values()), self.requests), *pages])
+            self.pages.router.redirect_slashes = False  # a redirect would lead to whatever the Host names
             consistency = Consistency(services, tuple(cells.values()), settings.directory / ARCHIVE)
             shared_routes = *self.clock.control(self.events.settle), *bank_control(self.database, self.events)
             routes = [row for cell in cells.values() for row in cell.control(services)]

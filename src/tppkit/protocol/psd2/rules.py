@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, LocalProtocolError
@@ -25,10 +26,11 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):[^:]", re.IGNORECASE)
 # Assumption redirect-uri. A browser reads these itself, or they open no application of the provider.
 _NO_APPLICATION = frozenset(
     {
-        "about", "blob", "chrome", "data", "file", "filesystem", "ftp", "http", "https", "jar", "javascript", "mailto", "resource",
-        "sms", "tel", "vbscript", "view-source", "ws", "wss",
+        "about", "android-app", "blob", "chrome", "data", "file", "filesystem", "ftp", "http", "https", "intent", "jar", "javascript",
+        "livescript", "mailto", "resource", "search", "sms", "tel", "vbscript", "view-source", "ws", "wss",
     }
 )  # fmt: skip
+_SYSTEM = re.compile(r"(?:ms|search)-.*|.*-extension")  # Windows and its search; extensions of browsers
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
@@ -55,19 +57,29 @@ def parse_redirect_uri(text: str) -> str:
     Raises:
         FormatError: `header.redirect-uri`.
     """
-    scheme = _SCHEME.match(text)
-    usable = (
-        _HTTPS.match(text)
-        or _is_loopback_http(text)
-        or (scheme is not None and scheme[1].lower() not in _NO_APPLICATION)
-    )
-    if len(text) > MAX_REDIRECT_URI or not usable or not (text.isascii() and text.isprintable()) or " " in text:
+    usable = _HTTPS.match(text) or _is_loopback_http(text) or _is_of_application(text)
+    is_plain = text.isascii() and text.isprintable() and " " not in text
+    if len(text) > MAX_REDIRECT_URI or not usable or not is_plain or not _has_authority_form(text):
         raise FormatError(
             "header.redirect-uri",
             "the TPP-Redirect-URI is not an https address, an application's own scheme or http on loopback, "
             "of at most 2048 characters",
         )
     return text
+
+
+def _is_of_application(text: str) -> bool:
+    match = _SCHEME.match(text)
+    scheme = match[1].lower() if match else ""
+    return bool(scheme) and scheme not in _NO_APPLICATION and not _SYSTEM.fullmatch(scheme)
+
+
+def _has_authority_form(text: str) -> bool:
+    """Whether the address has no invalid brackets and no invalid port, so that URL parsers can read it."""
+    try:
+        return urlsplit(text).port != 0  # reading it also checks it
+    except ValueError:
+        return False
 
 
 def _is_loopback_http(text: str) -> bool:

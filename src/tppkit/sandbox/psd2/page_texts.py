@@ -1,4 +1,4 @@
-"""What the approval pages say: plain words for every state, error, product and permission."""
+"""Texts of the approval pages: plain words for every state, error, product and permission."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ ERRORS: Mapping[str, tuple[int, str, str]] = {
     "message.too-large": (413, "Nothing has been approved", "The form is too large. Open your link again."),
     "database.unavailable": (503, "The bank cannot answer now", "Please try again in a moment."),
 }
+OTHER_ERROR = (400, "This request cannot be processed", "Open your link again to see whether it was decided.")
 
 
 def permissions(access: Access) -> tuple[str, ...]:

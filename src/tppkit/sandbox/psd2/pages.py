@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from sqlalchemy import Connection
 from starlette.requests import Request
@@ -35,7 +35,7 @@ from tppkit.sandbox.psd2.approval import (
     outcome_of,
 )
 from tppkit.sandbox.psd2.consent_tables import StoredConsent
-from tppkit.sandbox.psd2.page_texts import ERRORS, GOOD, OUTCOMES, PRODUCTS, QUESTIONS, permissions
+from tppkit.sandbox.psd2.page_texts import ERRORS, GOOD, OTHER_ERROR, OUTCOMES, PRODUCTS, QUESTIONS, permissions
 from tppkit.sandbox.psd2.payments import Psd2Settings
 from tppkit.web import read_message
 
@@ -43,7 +43,7 @@ _LOGGER = logging.getLogger("tppkit.sandbox.approval")
 _MAX_FORM_BYTES = 1024
 _RELOAD_S = 30  # without script; with it, the page asks every three seconds
 _CODE_SCALE = 5
-# What browsers send when they load a page that nobody has asked to see. Source: Fetch standard (Sec-Purpose); before it, Purpose of
+# What browsers send when they load a page before the user asks for it. Source: Fetch standard (Sec-Purpose); before it, Purpose of
 # Chromium, X-Moz of Firefox and X-Purpose of Safari.
 _PURPOSES = ("sec-purpose", "purpose", "x-moz", "x-purpose")
 _UNSEEN = ("prefetch", "preview", "prerender")
@@ -108,8 +108,11 @@ class ApprovalPages:
     async def _show_state(self, request: Request) -> Response:
         try:
             order = await self._visit(request)
-        except TppkitError:
-            return JSONResponse({"open": None}, 503, headers=dict(HEADERS))
+        except TppkitError as e:
+            is_unknown = e.code == "consent.unknown"  # for good, so the page's script stops asking
+            return JSONResponse(
+                {"open": False if is_unknown else None}, 404 if is_unknown else 503, headers=dict(HEADERS)
+            )
         return JSONResponse({"open": outcome_of(order) is None}, headers=dict(HEADERS))
 
     async def _decide(self, request: Request) -> Response:
@@ -153,17 +156,15 @@ class ApprovalPages:
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
         if site is not None or origin is None:
             return site not in (None, "same-origin")
-        return urlsplit(origin).netloc not in (
-            request.headers.get("host"),
-            urlsplit(self._settings.approval_url).netloc,
-        )
+        hosts = request.headers.get("host"), self._settings.approval_url.partition("://")[2]
+        return origin.partition("://")[2] not in hosts
 
     def _show_outcome(self, order: Order, outcome: Outcome) -> Response:
         heading, text = OUTCOMES[type(order), outcome]
         return page("outcome.html", heading=heading, **self._values(order, text=text, good=outcome in GOOD))
 
     def _values(self, order: Order, **values: Any) -> dict[str, Any]:
-        """What every page of an order shows; the script of the page is told where to go."""
+        """What every page of an order shows, and where its script sends the browser."""
         redirect = order.redirect_uri
         if isinstance(order, StoredConsent):
             request = order.request
@@ -181,7 +182,7 @@ class ApprovalPages:
             "provider": order.provider_name or order.organization,
             "base": f"/approve/{order.link_token}",
             "redirect_uri": redirect,
-            "leaves": "app" if redirect is not None and urlsplit(redirect).scheme not in ("http", "https") else "web",
+            "leaves": "app" if redirect is not None and not redirect.lower().startswith(("http:", "https:")) else "web",
             "iban": getattr(order, "iban", None),
             **shown,
             **values,
@@ -189,7 +190,7 @@ class ApprovalPages:
 
 
 def _is_customer(request: Request) -> bool:
-    """Whether somebody sees the answer: a browser that loads ahead, or a program that makes a preview, opens nothing."""
+    """Whether a customer sees the answer: browsers that load ahead and programs that make previews do not count."""
     purposes = [request.headers.get(name, "").lower() for name in _PURPOSES]
     agent = request.headers.get("user-agent", "").lower()
     return (
@@ -203,9 +204,9 @@ def _refused(error: TppkitError) -> Response:
     if error.code == "database.unavailable":
         _LOGGER.warning("  %s", error)
         return _message(error.code, {"Retry-After": str(RETRY_AFTER_S)})
-    return _message(error.code if error.code in ERRORS else "consent.unknown")
+    return _message(error.code)
 
 
 def _message(code: str, headers: Mapping[str, str] | None = None) -> Response:
-    status, heading, text = ERRORS[code]
+    status, heading, text = ERRORS.get(code, OTHER_ERROR)
     return page("message.html", status=status, headers=headers, heading=heading, text=text)
