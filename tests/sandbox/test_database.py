@@ -88,6 +88,19 @@ def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:
     assert numbers(tmp_path / "d") == 2
 
 
+def test_what_follows_a_commit_and_fails_is_raised_and_the_batch_goes_on(tmp_path: Path) -> None:
+    def fails(number: int) -> None:
+        raise ValueError(number)
+
+    async def main(database: Database) -> list[Any]:
+        async with asyncio.timeout(10):
+            writing = database.write(add(1), then=fails), database.write(add(2))
+            return await asyncio.gather(*writing, return_exceptions=True)
+
+    failed, other = run(tmp_path / "d", main)
+    assert (repr(failed), other, numbers(tmp_path / "d")) == ("ValueError(1)", 2, 2)
+
+
 @pytest.mark.parametrize("last", [2, 4], ids=["the last job", "a job before others"])
 def test_a_full_disk_in_the_middle_of_a_job_fails_everything_that_would_be_committed_with_it(
     last: int, tmp_path: Path

@@ -13,6 +13,8 @@ from sqlalchemy import text
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PAYMENT, PaymentProduct
 from tppkit.protocol.psd2.payment import Progress
+from tppkit.sandbox.bank.ledger import Transfer, start_transfer
+from tppkit.sandbox.bank.tables import TABLES as BANK_TABLES
 from tppkit.sandbox.clock import MAX_ADVANCE, TABLES, SandboxClock
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.psd2 import tables
@@ -23,7 +25,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(f"sqlite:///{tmp_path / 'clock.sqlite'}", TABLES, tables.TABLES)
+    opened = Database(f"sqlite:///{tmp_path / 'clock.sqlite'}", TABLES, tables.TABLES, BANK_TABLES)
     yield opened
     asyncio.run(opened.close())
 
@@ -67,6 +69,14 @@ def test_it_never_moves_back_behind_what_happened(field: str, database: Database
     payment = tables.StoredPayment("p-1", "A", PaymentProduct.SEPA, b"{}", "t-1", None, progress)
     database.run_at_start(lambda db: tables.add_payment(db, payment))
     assert make_clock(database, base=lambda: BASE).now() == BASE + HOUR
+
+
+@pytest.mark.parametrize(("state", "then"), [("booked", BASE + HOUR), ("failed", BASE + HOUR), ("pending", BASE)])
+def test_it_never_moves_back_behind_an_execution(state: str, then: datetime, database: Database) -> None:
+    names = "Owner", "DE89370400440532013000", "Shop", None
+    transfer = Transfer(tables.SOURCE, "p-1", "a", 1, *names, True, BASE, BASE + HOUR, state)
+    database.run_at_start(lambda db: start_transfer(db, transfer))
+    assert make_clock(database, base=lambda: BASE).now() == then
 
 
 @pytest.mark.parametrize(

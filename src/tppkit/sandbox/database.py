@@ -105,7 +105,7 @@ class Database:
 
         Args:
             job: takes about a millisecond, and may run twice; what it raises undoes what it did, and is raised.
-            then: called with the result after the commit, also if the caller has been cancelled.
+            then: called with the result after the commit, also if the caller has been cancelled; what it raises is raised.
 
         Raises:
             TransportError: `database.unavailable`; nothing of the job is kept.
@@ -303,7 +303,10 @@ def _is_open(connection: Connection) -> bool:
 
 def _settle(one: _Waiting, *, result: Any = None, error: Exception | None = None) -> None:
     if error is None and one.then is not None:
-        one.then(result)
+        try:
+            one.then(result)
+        except Exception as e:  # noqa: BLE001  # its caller gets it, and the rest of the batch is settled
+            error = e
     if one.result.done():  # the caller was cancelled
         return
     if error is not None:

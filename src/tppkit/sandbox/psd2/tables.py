@@ -63,7 +63,8 @@ _SET_PROGRESS = (
     .where(_PAYMENTS.c.payment_id == bindparam("of_payment"))
     .values({name: bindparam(name) for name in _PROGRESS})
 )
-_LATEST = select(func.max(_PAYMENTS.c.active_at), func.max(_PAYMENTS.c.approved_at))
+_LATEST_DONE = select(func.max(TRANSFERS.c.due_at)).where(TRANSFERS.c.source == SOURCE, TRANSFERS.c.state != "pending")
+_LATEST = select(func.max(_PAYMENTS.c.active_at), func.max(_PAYMENTS.c.approved_at), _LATEST_DONE.scalar_subquery())
 _IDS = select(_PAYMENTS.c.payment_id)
 _LATEST_ONES = select(_PAYMENTS).order_by(_PAYMENTS.c.active_at.desc(), _PAYMENTS.c.payment_id).limit(bindparam("most"))
 # A payment that the customer has not approved has no transfer; one that fails at execution has a failed one.
@@ -139,7 +140,7 @@ def set_progress(db: Connection, payment_id: str, progress: Progress) -> None:
 
 
 def latest_time(db: Connection) -> datetime:
-    """The latest virtual time at which something happened to a payment."""
+    """The latest virtual time at which something happened to a payment, its execution included."""
     return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
 
 
