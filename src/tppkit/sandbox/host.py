@@ -38,7 +38,7 @@ from tppkit.web.replay import Bounds, Verdict
 from tppkit.web.sources import AsgiSource, Receive, Source, receive_chunk
 
 RETRY_AFTER_S = 1
-# Faults of the sandbox that a developer can mend are explained, unlike a real bank's.
+# Faults of the sandbox that a developer can fix are explained, unlike a real bank's.
 _EXPLAINED = frozenset({"pki.unusable", "database.unavailable", "archive.unusable"})
 
 _LOGGER = logging.getLogger("tppkit.sandbox.host")
