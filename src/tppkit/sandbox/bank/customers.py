@@ -154,10 +154,5 @@ def fitting(
                     yield customer, account
 
 
-def first_fitting(db: Connection, iban: str | None) -> tuple[Customer, Account] | None:
-    """The first customer, and that customer's first account, that has this IBAN; None takes any."""
-    return next(fitting(db, iban), None)
-
-
 def _account(row: Any) -> Account:
     return Account(row.id, row.iban, row.name, row.owner_name, row.kind, tuple(row.currencies.split(",")))
