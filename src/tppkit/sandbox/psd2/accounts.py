@@ -85,7 +85,7 @@ def list_accounts(call: HostCall[None]) -> Answer[AccountList]:
 def show_balances(call: HostCall[None]) -> Answer[BalanceReport]:
     """GET /accounts/{resourceId}/balances: one for each currency."""
     grant = _grant(call)
-    _require_access(call, grant, grants=grant.access.grants_balances)
+    _require_access("balances", granted=grant.access.grants_balances)
     reference = AccountReference(iban=grant.account.iban)
     return _counted(call, grant, BalanceReport(account=reference, balances=_balances(call.db, grant.account)))
 
@@ -93,7 +93,7 @@ def show_balances(call: HostCall[None]) -> Answer[BalanceReport]:
 def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
     """GET /accounts/{resourceId}/transactions: a page of booked entries, newest first; with the first one all pending."""
     grant = _grant(call)
-    _require_access(call, grant, grants=grant.access.grants_transactions)
+    _require_access("transactions", granted=grant.access.grants_transactions)
     query = parse_transaction_query(call.query, today=bank_day(call.at))
     if query.after is not None and not _TRANSACTION_ID.fullmatch(query.after):
         raise FormatError("query.after", "the account has no transaction where this page should begin")
@@ -138,9 +138,8 @@ def _grant(call: HostCall[None]) -> _Grant:
     return _Grant(consent.consent_id, consent.resource_id, request.access, request.frequency_per_day, attended, account)
 
 
-def _require_access(call: HostCall[None], grant: _Grant, *, grants: bool) -> None:
-    if not grants:
-        what = call.message.target.partition("?")[0].rpartition("/")[2]
+def _require_access(what: str, *, granted: bool) -> None:
+    if not granted:
         raise LocalProtocolError("consent.access", f"the consent does not grant {what}")
 
 
