@@ -38,7 +38,7 @@ from tppkit.sandbox.bank.zone import bank_day, day_end
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import count_read, has_reads
 from tppkit.sandbox.psd2.consents import consent_of_caller
-from tppkit.sandbox.psd2.headers import is_attended
+from tppkit.sandbox.psd2.headers import psu_ip_address
 
 AVAILABLE = "interimAvailable"
 
@@ -128,7 +128,7 @@ def _grant(call: HostCall[None]) -> _Grant:
 
     Source: section 5 rule 6; assumptions consent-codes, account-unknown.
     """
-    attended = is_attended(call)
+    attended = psu_ip_address(call) is not None
     consent = consent_of_caller(call, parse_consent_id(call.header("consent-id")), call.settings.rules)
     require_valid(consent.progress.status)
     account = find_account(call.db, consent.iban or "")

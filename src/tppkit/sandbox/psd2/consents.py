@@ -28,7 +28,7 @@ from tppkit.sandbox.psd2.consent_tables import (
     lock_consent,
     set_consent,
 )
-from tppkit.sandbox.psd2.headers import is_attended, redirect_uri
+from tppkit.sandbox.psd2.headers import psu_ip_address, redirect_uri
 from tppkit.sandbox.psd2.payments import PaymentRules
 
 _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
@@ -36,7 +36,7 @@ _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for eve
 
 def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
     """POST /consents."""
-    is_attended(call)  # assumption psu-ip-address
+    psu_ip_address(call)  # assumption psu-ip-address
     last_day = cap_valid_until(call.body.valid_until, bank_day(call.at))
     progress = ConsentProgress(CONSENT.initial, call.at, last_day)
     consent = _add_consent(call, progress, redirect_uri(call))

@@ -41,7 +41,7 @@ from tppkit.sandbox.bank.ledger import (
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import StoredConsent
-from tppkit.sandbox.psd2.headers import is_attended, redirect_uri
+from tppkit.sandbox.psd2.headers import psu_ip_address, redirect_uri
 from tppkit.sandbox.psd2.tables import (
     SOURCE,
     StoredPayment,
@@ -96,7 +96,7 @@ class Psd2Settings:
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    is_attended(call)  # assumption psu-ip-address
+    psu_ip_address(call)  # assumption psu-ip-address
     address = redirect_uri(call)
     if product is PaymentProduct.INSTANT:
         unreachable = _unreachable(call.db, call.body.creditor_account.iban[:2], settings.rules)
