@@ -41,7 +41,7 @@ def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
     progress = ConsentProgress(CONSENT.initial, call.at, last_day)
     consent = _add_consent(call, progress, redirect_uri(call))
     links = ApprovalLinks(
-        sca_redirect=Href(href=call.settings.approval_link(consent)),
+        sca_redirect=Href(href=call.settings.approval_link(consent.link_token)),
         status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),
         self_=Href(href=rows.CONSENT.target(consent_id=consent.consent_id)),
     )

@@ -40,7 +40,6 @@ from tppkit.sandbox.bank.ledger import (
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.consent_tables import StoredConsent
 from tppkit.sandbox.psd2.headers import psu_ip_address, redirect_uri
 from tppkit.sandbox.psd2.tables import (
     SOURCE,
@@ -88,9 +87,9 @@ class Psd2Settings:
     rules: PaymentRules = field(default_factory=PaymentRules)
     approval_url: str = ""
 
-    def approval_link(self, order: StoredPayment | StoredConsent) -> str:
+    def approval_link(self, link_token: str) -> str:
         """The address of the page where the customer decides."""
-        return f"{self.approval_url}/approve/{order.link_token}"
+        return f"{self.approval_url}/approve/{link_token}"
 
 
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
@@ -104,7 +103,7 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
     payment = _add_payment(call, product, address)
     place = {"product": product.value, "payment_id": payment.payment_id}
     links = ApprovalLinks(  # assumption scheme-links
-        sca_redirect=Href(href=settings.approval_link(payment)),
+        sca_redirect=Href(href=settings.approval_link(payment.link_token)),
         status=Href(href=PAYMENT_STATUS.target(**place)),
         self_=Href(href=PAYMENT_DETAILS.target(**place)),
     )
