@@ -6,7 +6,6 @@ Every request names a consent; one without the customer's address counts against
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -39,10 +38,9 @@ from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import count_read, has_reads
 from tppkit.sandbox.psd2.consents import consent_of_caller
 from tppkit.sandbox.psd2.headers import psu_ip_address
+from tppkit.sandbox.psd2.tables import is_id
 
 AVAILABLE = "interimAvailable"
-
-_TRANSACTION_ID = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
 
 A = TypeVar("A")
 
@@ -95,7 +93,7 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
     grant = _grant(call)
     _require_access("transactions", granted=grant.access.grants_transactions)
     query = parse_transaction_query(call.query, today=bank_day(call.at))
-    if query.after is not None and not _TRANSACTION_ID.fullmatch(query.after):
+    if query.after is not None and not is_id(query.after):
         raise FormatError("query.after", "the account has no transaction where this page should begin")
     follows = query.after is not None and query.booking_status is not BookingStatus.PENDING
     entries: tuple[Booked, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -47,10 +46,10 @@ from tppkit.sandbox.psd2.tables import (
     add_payment,
     find_payment,
     find_payment_by_link,
+    is_id,
     set_progress,
 )
 
-_TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
 _LOGGER = logging.getLogger("tppkit.sandbox.payments")
 
 
@@ -148,7 +147,7 @@ def look_at_payment(db: Connection, link_token: str, *, at: datetime, rules: Pay
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = find_payment_by_link(db, link_token) if _TOKEN.fullmatch(link_token) else None
+    payment = find_payment_by_link(db, link_token) if is_id(link_token) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", "this approval link leads to no payment")
     return up_to_date(payment, at, rules)
@@ -160,7 +159,7 @@ def look_at_payment_by_id(db: Connection, payment_id: str, *, at: datetime, rule
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = find_payment(db, payment_id) if _TOKEN.fullmatch(payment_id) else None
+    payment = find_payment(db, payment_id) if is_id(payment_id) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"there is no payment {shown(payment_id)}")
     return up_to_date(payment, at, rules)
