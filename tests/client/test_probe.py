@@ -348,6 +348,20 @@ def test_a_slow_reader_is_cut_off(
     assert "did not read it in time" in caplog.text
 
 
+def test_a_handler_that_writes_cannot_leave_a_write_for_later(
+    bank_pki_folder: Path, tmp_path: Path, tls: NoCertificate, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = Handler(ACCOUNT, lambda call: replace(account(call), before=add_orders))
+    with (
+        running(tmp_path, bank_pki_folder, (HANDLERS[0], late, HANDLERS[2])) as url,
+        ShopClient(ShopCalls(SHOP, url, credentials=ApiKeyCredentials(KEY)), tls, sleep=lambda _: None) as client,
+        pytest.raises(RequestRefused) as refused,
+    ):
+        client.account("a-1")
+    assert refused.value.status == 500
+    assert "host.handlers" in caplog.text
+
+
 def test_readers_that_leave_make_room_for_others(shop_url: str, tls: NoCertificate) -> None:
     with ShopClient(ShopCalls(SHOP, shop_url, credentials=BASIC), tls, sleep=lambda _: None) as client:
         opened = [client.search_csv(Search(status="many")) for _ in range(MAX_STREAMS)]

@@ -128,6 +128,7 @@ def test_a_transaction_that_is_rolled_back_leaves_no_record(bank: Bank) -> None:
         bank.pay("b", account="nobody's")
     bank.pay("c")
     assert (bank.outbox.drain(bank.engine), bank.recorded(), bank.paid()) == (1, ["c"], ["c"])
+    assert not bank.outbox._read  # nor any memory
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

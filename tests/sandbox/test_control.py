@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from raw_provider import checked_sandbox
 
 from tppkit._clock import parse_time, utc_now
+from tppkit.errors import ArchiveError, LocalProtocolError, TppkitError, TransportError
 from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox.control import Control, control_host
 
 
 def advance_with(server: SandboxServer, content: bytes, content_type: str = "application/json") -> httpx.Response:
@@ -83,6 +86,27 @@ def test_parameters_of_the_content_type_do_not_matter(content_type: str, fresh_b
 def test_a_step_that_cannot_be_taken_is_refused(content: bytes, code: str, bank: SandboxServer) -> None:
     response = advance_with(bank, content)
     assert (response.status_code, response.json()["error"]["code"]) == (400, code)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ArchiveError("archive.damaged", "no"), 503),
+        (TransportError("database.unavailable", "no"), 503),
+        (LocalProtocolError("payment.decided", "no"), 400),
+    ],
+)
+def test_what_the_bank_cannot_do_now_is_not_the_callers_fault(error: TppkitError, status: int) -> None:
+    async def fails(parameters: object, body: object) -> None:
+        raise error
+
+    async def ask() -> httpx.Response:
+        hosted = httpx.ASGITransport(control_host([Control("GET", "/", fails)]))
+        async with httpx.AsyncClient(transport=hosted, base_url="http://localhost") as http:
+            return await http.get("/")
+
+    answer = asyncio.run(ask())
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, error.code)
 
 
 def test_a_browser_of_another_origin_is_not_told_that_it_may(bank: SandboxServer) -> None:

@@ -143,7 +143,9 @@ class Outbox:
             raise ConfigurationError(
                 "outbox.misused", "the outbox is read in a transaction that added records, before it is committed"
             )
-        found = db.execute(self._oldest, {"most": max(1, min(limit, MAX_BATCH))})
+        found = db.execute(self._oldest, {"most": max(1, min(limit, MAX_BATCH))}).all()
+        if not found and not self._adding:  # what was rolled back
+            self._read.clear()
         return Batch(tuple((number, row_id, bytes(raw)) for number, row_id, raw in found))
 
     def archive(self, batch: Batch) -> None:

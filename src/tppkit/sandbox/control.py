@@ -61,7 +61,7 @@ def _endpoint(control: Control) -> Callable[[Request], Awaitable[Response]]:
             value = await _read(request) if control.method == "POST" else None
             return JSONResponse(await control.answer(request.path_params, value))
         except TppkitError as e:
-            return _refusal(503 if e.code.startswith("database.") else 400, e)
+            return _refusal(503 if e.code.startswith(("database.", "archive.")) else 400, e)
 
     return answer
 

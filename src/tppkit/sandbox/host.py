@@ -177,6 +177,8 @@ class Host:
             if claim.verdict is not Verdict.FIRST:
                 raise LocalProtocolError("request-id.in-progress", "the first request with this id has no answer yet")
         answer = handler.answer(self._call(db, request, at))
+        if handler.writes and answer.before is not None:
+            raise ConfigurationError("host.handlers", f"{row.name} writes, so its answer has no `before`")
         headers = (*_headers(row.whole.media_type), *answer.headers)
         sent = _Sent(row.success, headers, row.whole.write(answer.value), before=answer.before)
         if claim is not None and row.once is not None:

@@ -154,11 +154,6 @@ def fitting(
                     yield customer, account
 
 
-def first_fitting(db: Connection, iban: str | None) -> tuple[Customer, Account] | None:
-    """The first customer, and that customer's first account, that has this IBAN; None takes any."""
-    return next(fitting(db, iban), None)
-
-
 def _account(row: Any) -> Account:
     """The account of a row with all columns of the table, in their order."""
     id_, iban, name, owner_name, kind, currencies = row

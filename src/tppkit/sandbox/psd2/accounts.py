@@ -6,7 +6,6 @@ Every request names a consent; one without the customer's address counts against
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -38,11 +37,10 @@ from tppkit.sandbox.bank.zone import bank_day, day_end
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import count_read, has_reads
 from tppkit.sandbox.psd2.consents import consent_of_caller
-from tppkit.sandbox.psd2.headers import is_attended
+from tppkit.sandbox.psd2.headers import psu_ip_address
+from tppkit.sandbox.psd2.tables import is_id
 
 AVAILABLE = "interimAvailable"
-
-_TRANSACTION_ID = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
 
 A = TypeVar("A")
 
@@ -85,7 +83,7 @@ def list_accounts(call: HostCall[None]) -> Answer[AccountList]:
 def show_balances(call: HostCall[None]) -> Answer[BalanceReport]:
     """GET /accounts/{resourceId}/balances: one for each currency."""
     grant = _grant(call)
-    _require_access(call, grant, grants=grant.access.grants_balances)
+    _require_access("balances", granted=grant.access.grants_balances)
     reference = AccountReference(iban=grant.account.iban)
     return _counted(call, grant, BalanceReport(account=reference, balances=_balances(call.db, grant.account)))
 
@@ -93,9 +91,9 @@ def show_balances(call: HostCall[None]) -> Answer[BalanceReport]:
 def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
     """GET /accounts/{resourceId}/transactions: a page of booked entries, newest first; with the first one all pending."""
     grant = _grant(call)
-    _require_access(call, grant, grants=grant.access.grants_transactions)
+    _require_access("transactions", granted=grant.access.grants_transactions)
     query = parse_transaction_query(call.query, today=bank_day(call.at))
-    if query.after is not None and not _TRANSACTION_ID.fullmatch(query.after):
+    if query.after is not None and not is_id(query.after):
         raise FormatError("query.after", "the account has no transaction where this page should begin")
     follows = query.after is not None and query.booking_status is not BookingStatus.PENDING
     entries: tuple[Booked, ...] = ()
@@ -128,7 +126,7 @@ def _grant(call: HostCall[None]) -> _Grant:
 
     Source: section 5 rule 6; assumptions consent-codes, account-unknown.
     """
-    attended = is_attended(call)
+    attended = psu_ip_address(call) is not None
     consent = consent_of_caller(call, parse_consent_id(call.header("consent-id")), call.settings.rules)
     require_valid(consent.progress.status)
     account = find_account(call.db, consent.iban or "")
@@ -138,9 +136,8 @@ def _grant(call: HostCall[None]) -> _Grant:
     return _Grant(consent.consent_id, consent.resource_id, request.access, request.frequency_per_day, attended, account)
 
 
-def _require_access(call: HostCall[None], grant: _Grant, *, grants: bool) -> None:
-    if not grants:
-        what = call.message.target.partition("?")[0].rpartition("/")[2]
+def _require_access(what: str, *, granted: bool) -> None:
+    if not granted:
         raise LocalProtocolError("consent.access", f"the consent does not grant {what}")
 
 

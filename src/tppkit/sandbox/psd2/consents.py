@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -28,20 +27,19 @@ from tppkit.sandbox.psd2.consent_tables import (
     lock_consent,
     set_consent,
 )
-from tppkit.sandbox.psd2.headers import is_attended, redirect_uri
+from tppkit.sandbox.psd2.headers import psu_ip_address, redirect_uri
 from tppkit.sandbox.psd2.payments import PaymentRules
-
-_TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
+from tppkit.sandbox.psd2.tables import is_id
 
 
 def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
     """POST /consents."""
-    is_attended(call)  # assumption psu-ip-address
+    psu_ip_address(call)  # assumption psu-ip-address
     last_day = cap_valid_until(call.body.valid_until, bank_day(call.at))
     progress = ConsentProgress(CONSENT.initial, call.at, last_day)
     consent = _add_consent(call, progress, redirect_uri(call))
     links = ApprovalLinks(
-        sca_redirect=Href(href=call.settings.approval_link(consent)),
+        sca_redirect=Href(href=call.settings.approval_link(consent.link_token)),
         status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),
         self_=Href(href=rows.CONSENT.target(consent_id=consent.consent_id)),
     )
@@ -97,7 +95,7 @@ def consent_of_caller(
         LocalProtocolError: `consent.unknown`.
     """
     find = lock_consent if lock else find_consent
-    consent = find(call.db, consent_id) if _TOKEN.fullmatch(consent_id) else None
+    consent = find(call.db, consent_id) if is_id(consent_id) else None
     if consent is None or consent.organization != call.caller:
         raise LocalProtocolError("consent.unknown", f"there is no consent {shown(consent_id)} of this provider")
     return up_to_date(consent, call.at, rules)
@@ -109,7 +107,7 @@ def look_at_consent(db: Connection, link_token: str, *, at: datetime, rules: Pay
     Raises:
         LocalProtocolError: `consent.unknown`.
     """
-    consent = find_consent_by_link(db, link_token) if _TOKEN.fullmatch(link_token) else None
+    consent = find_consent_by_link(db, link_token) if is_id(link_token) else None
     if consent is None:
         raise LocalProtocolError("consent.unknown", "this approval link leads to no consent")
     return up_to_date(consent, at, rules)
@@ -121,7 +119,7 @@ def look_at_consent_by_id(db: Connection, consent_id: str, *, at: datetime, rule
     Raises:
         LocalProtocolError: `consent.unknown`.
     """
-    consent = lock_consent(db, consent_id) if _TOKEN.fullmatch(consent_id) else None
+    consent = lock_consent(db, consent_id) if is_id(consent_id) else None
     if consent is None:
         raise LocalProtocolError("consent.unknown", f"there is no consent {shown(consent_id)}")
     return up_to_date(consent, at, rules)

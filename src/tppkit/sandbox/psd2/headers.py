@@ -8,14 +8,14 @@ from tppkit.protocol.psd2.rules import parse_psu_ip_address, parse_redirect_uri
 from tppkit.sandbox.cell import HostCall
 
 
-def is_attended(call: HostCall[Any]) -> bool:
-    """Whether the request names the customer's address, so that the customer is present.
+def psu_ip_address(call: HostCall[Any]) -> str | None:
+    """The customer's address; without it the customer is absent.
 
     Raises:
         FormatError: `header.psu-ip-address`, `header.duplicate`.
     """
     address = call.header("psu-ip-address")
-    return address is not None and bool(parse_psu_ip_address(address))
+    return None if address is None else parse_psu_ip_address(address)
 
 
 def redirect_uri(call: HostCall[Any]) -> str | None:

@@ -83,7 +83,7 @@ class ApprovalPages:
             return _refused(e)
         outcome = outcome_of(order)
         if outcome is None:
-            link = self._settings.approval_link(order) + "/phone"
+            link = self._settings.approval_link(order.link_token) + "/phone"
             code = encode_text(link).svg(scale=_CODE_SCALE)
             values = self._values(order, reload_s=_RELOAD_S, code=code, link=link)
             return page("link.html", heading=QUESTIONS[type(order)], **values)

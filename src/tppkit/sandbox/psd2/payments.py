@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -40,19 +39,18 @@ from tppkit.sandbox.bank.ledger import (
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.consent_tables import StoredConsent
-from tppkit.sandbox.psd2.headers import is_attended, redirect_uri
+from tppkit.sandbox.psd2.headers import psu_ip_address, redirect_uri
 from tppkit.sandbox.psd2.tables import (
     SOURCE,
     StoredPayment,
     add_payment,
     find_payment,
     find_payment_by_link,
+    is_id,
     lock_payment,
     set_progress,
 )
 
-_TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
 _LOGGER = logging.getLogger("tppkit.sandbox.payments")
 
 
@@ -89,15 +87,15 @@ class Psd2Settings:
     rules: PaymentRules = field(default_factory=PaymentRules)
     approval_url: str = ""
 
-    def approval_link(self, order: StoredPayment | StoredConsent) -> str:
+    def approval_link(self, link_token: str) -> str:
         """The address of the page where the customer decides."""
-        return f"{self.approval_url}/approve/{order.link_token}"
+        return f"{self.approval_url}/approve/{link_token}"
 
 
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    is_attended(call)  # assumption psu-ip-address
+    psu_ip_address(call)  # assumption psu-ip-address
     address = redirect_uri(call)
     if product is PaymentProduct.INSTANT:
         unreachable = _unreachable(call.db, call.body.creditor_account.iban[:2], settings.rules)
@@ -105,7 +103,7 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
     payment = _add_payment(call, product, address)
     place = {"product": product.value, "payment_id": payment.payment_id}
     links = ApprovalLinks(  # assumption scheme-links
-        sca_redirect=Href(href=settings.approval_link(payment)),
+        sca_redirect=Href(href=settings.approval_link(payment.link_token)),
         status=Href(href=PAYMENT_STATUS.target(**place)),
         self_=Href(href=PAYMENT_DETAILS.target(**place)),
     )
@@ -150,7 +148,7 @@ def look_at_payment(db: Connection, link_token: str, *, at: datetime, rules: Pay
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = find_payment_by_link(db, link_token) if _TOKEN.fullmatch(link_token) else None
+    payment = find_payment_by_link(db, link_token) if is_id(link_token) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", "this approval link leads to no payment")
     return up_to_date(payment, at, rules)
@@ -162,7 +160,7 @@ def look_at_payment_by_id(db: Connection, payment_id: str, *, at: datetime, rule
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = lock_payment(db, payment_id) if _TOKEN.fullmatch(payment_id) else None
+    payment = lock_payment(db, payment_id) if is_id(payment_id) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"there is no payment {shown(payment_id)}")
     return up_to_date(payment, at, rules)

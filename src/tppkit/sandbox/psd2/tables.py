@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +31,7 @@ from tppkit.protocol.psd2.payment import Progress, Trigger
 from tppkit.sandbox.bank.tables import TRANSFERS
 
 SOURCE = "psd2"  # of transfers
+_ID = re.compile("[A-Za-z0-9_-]{1,64}")
 TABLES = MetaData()
 _PAYMENTS = Table(
     "payments", TABLES,
@@ -107,6 +109,11 @@ class StoredPayment:
     redirect_uri: str | None
     progress: Progress
     provider_name: str | None = None
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be an id or a token of the bank: PostgreSQL cannot be asked for every text."""
+    return _ID.fullmatch(text) is not None
 
 
 def add_payment(db: Connection, payment: StoredPayment) -> bool:
