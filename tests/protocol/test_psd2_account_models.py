@@ -19,7 +19,7 @@ from tppkit.protocol.psd2 import (
     Money,
     Transaction,
 )
-from tppkit.protocol.psd2.accounts import AccountList, Consent
+from tppkit.protocol.psd2.accounts import AccountList, BalanceReport, Consent, TransactionReport
 
 IBAN = "LT601010012345678901"
 OTHER = "DE89370400440532013000"
@@ -129,6 +129,13 @@ def test_accounts_and_amounts_of_another_bank_are_read_and_kept() -> None:
     assert json.loads(AccountList.from_wire(wire({"accounts": [account]}), tolerant=True).to_wire()) == {
         "accounts": [account]
     }
+
+
+def test_what_another_bank_leaves_out_of_account_data_is_absent() -> None:
+    (account,) = AccountList.from_wire(b'{"accounts":[{"resourceId":"r","currency":"EUR"}]}', tolerant=True).accounts
+    page = TransactionReport.from_wire(b'{"transactions":{}}', tolerant=True)
+    assert (account.iban, page.account, page.transactions.booked, page.transactions.pending) == (None, None, (), ())
+    assert BalanceReport.from_wire(b'{"balances":[]}', tolerant=True).account is None
 
 
 @pytest.mark.parametrize("amount", ["0.00", "-12.50", "1500", "0.125", "-999999999999999.9999"])

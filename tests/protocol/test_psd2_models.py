@@ -64,6 +64,11 @@ def test_an_initiated_payment_is_read() -> None:
     )
 
 
+def test_the_id_of_an_initiated_payment_is_read_without_the_links_that_other_banks_leave_out() -> None:
+    links = {"scaRedirect": LINKS["scaRedirect"]}
+    assert PaymentInitiated.from_wire(wire(INITIATED | {"_links": links}), tolerant=True).payment_id == "p-1"
+
+
 @pytest.mark.parametrize("href", ["http://localhost:8081/a?b=c#d", "HTTPS://bank.example", "https://[::1]/a"])
 def test_an_approval_link_is_a_web_address(href: str) -> None:
     links = LINKS | {"scaRedirect": {"href": href}}

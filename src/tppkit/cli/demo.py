@@ -179,7 +179,7 @@ def _read_accounts(story: Story, bank: _Bank, url: str) -> None:
     with story.step("List the accounts of the consent, with balances") as told:
         accounts = bank.client.accounts(created.consent_id, with_balance=True).accounts
         expect(len(accounts) == 1, f"{len(accounts)} accounts")
-        bank.resource_id, bank.iban = accounts[0].resource_id, accounts[0].iban
+        bank.resource_id, bank.iban = accounts[0].resource_id, accounts[0].iban or ""
         held = [
             f"{money.amount} {money.currency}" for money in (one.balance_amount for one in accounts[0].balances or ())
         ]

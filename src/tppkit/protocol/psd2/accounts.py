@@ -194,7 +194,7 @@ class Account(Psd2Model):
 
     Attributes:
         resource_id: names it in later calls; stable within the consent.
-        iban: its IBAN.
+        iban: its IBAN; other banks may name the account otherwise.
         currency: its currency, or XXX if it has several.
         name: what the account is called.
         owner_name: who owns it.
@@ -202,7 +202,7 @@ class Account(Psd2Model):
     """
 
     resource_id: Annotated[str, Field(min_length=1)]
-    iban: str
+    iban: str | None = None
     currency: Currency
     name: str | None = None
     owner_name: str | None = None
@@ -218,12 +218,12 @@ class AccountList(Psd2Model):
 class BalanceReport(Psd2Model):
     """The balances of an account, one for each currency."""
 
-    account: AccountReference
+    account: AccountReference | None = None
     balances: tuple[Balance, ...]
 
 
 class Transaction(Psd2Model):
-    """An entry of an account. A pending one may lack the days, as may one of another bank its id and names."""
+    """An entry of an account. A pending one has no days yet; other banks may leave out the id and the names."""
 
     transaction_id: str | None = None
     booking_date: Day | None = None
@@ -250,5 +250,5 @@ class TransactionPage(Psd2Model):
 class TransactionReport(Psd2Model):
     """The entries of an account."""
 
-    account: AccountReference
+    account: AccountReference | None = None
     transactions: TransactionPage

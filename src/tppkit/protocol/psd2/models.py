@@ -117,11 +117,11 @@ def _check_approval_link(link: Href) -> Href:
 
 
 class ApprovalLinks(Psd2Model):
-    """Links of a new payment or consent: `scaRedirect` is for the customer's browser as it is."""
+    """Links of a new payment or consent: `scaRedirect` is for the customer's browser as it is. Other banks may leave out the rest."""
 
     sca_redirect: Annotated[Href, AfterValidator(_check_approval_link)]
-    status: Href
-    self_: Annotated[Href, Field(alias="self")]
+    status: Href | None = None
+    self_: Annotated[Href | None, Field(alias="self")] = None
 
 
 class PaymentInitiated(Psd2Model):
