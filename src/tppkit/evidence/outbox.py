@@ -144,7 +144,7 @@ class Outbox:
                 "outbox.misused", "the outbox is read in a transaction that added records, before it is committed"
             )
         found = db.execute(self._oldest, {"most": max(1, min(limit, MAX_BATCH))}).all()
-        if not found and not self._adding:  # what was rolled back
+        if not found:  # what was rolled back; what is not committed yet is read from its row
             self._read.clear()
         return Batch(tuple((number, row_id, bytes(raw)) for number, row_id, raw in found))
 
