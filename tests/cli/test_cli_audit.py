@@ -13,7 +13,7 @@ import pytest
 
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.seals import Message, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki import Pki, certificate_pem, write_pki
 from tppkit.trust import PathVerifier
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -80,6 +80,11 @@ def test_an_expected_head_that_is_no_leaf_is_wrong_usage(head: str, fill: Fill, 
     assert "64 hexadecimal digits" in result.stderr
 
 
+def test_an_expected_head_may_be_written_in_capitals(fill: Fill, tppkit: Tppkit) -> None:
+    (leaf,) = fill(1)
+    assert tppkit(*AUDIT, "--expect-head", leaf.upper()).exit_code == 0
+
+
 def test_records_with_findings_only_are_listed(
     tmp_path: Path, pki: Pki, seal: Seal, paths: PathVerifier, fill: Fill, tppkit: Tppkit
 ) -> None:
@@ -96,6 +101,14 @@ def test_records_with_findings_only_are_listed(
     assert (text.exit_code, line in text.stdout, line in limited.stdout) == (0, True, False)
     (row,) = tppkit(*AUDIT, "--json").json["first_failures"]
     assert (row["verdict"], row["line"], row["findings"][0]["code"]) == ("holds", 2, "log.time-back")
+
+
+def test_a_gap_names_the_missing_records(tmp_path: Path, lines: list[bytes], tppkit: Tppkit) -> None:
+    keep(tmp_path, [*lines[:3], *lines[10:20], *lines[21:]])
+    result = tppkit(*AUDIT)
+    assert result.exit_code == 4
+    assert "  archive line 4: records 3 to 9 are missing (7 records) [log.gap]\n" in result.stdout
+    assert "  archive line 14: record 20 is missing (1 record) [log.gap]\n" in result.stdout
 
 
 def test_the_head_is_the_end_of_the_stream_whatever_is_repeated(
@@ -156,3 +169,14 @@ def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path: Path, fill
         in result.stderr
     )
     assert "absent/records.jsonl cannot be read: No such file or directory [archive.unreadable]" in result.stderr
+
+
+def test_a_forged_list_beside_a_good_one_is_counted(tmp_path: Path, pki: Pki, fill: Fill, tppkit: Tppkit) -> None:
+    fill(2)
+    write_pki(pki, tmp_path / "pki")
+    lists = [tmp_path / "pki" / f"{name}.crl" for name in ("issuing-ca-qwac", "issuing-ca-qseal", "root")]
+    good = lists[1].read_bytes()
+    (tmp_path / "forged.crl").write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    options = [option for path in (*lists, tmp_path / "forged.crl") for option in ("--crl", str(path))]
+    result = tppkit(*AUDIT, *options, "--json")
+    assert (result.exit_code, result.json["passed"], result.json["by_code"]) == (0, 2, {"crl.signature": 2})

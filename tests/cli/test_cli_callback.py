@@ -117,6 +117,11 @@ def test_a_request_without_an_empty_line_is_told_what_a_request_has(tppkit, tmp_
     assert "an empty line" in result.stderr.splitlines()[1]
 
 
+def test_a_body_of_another_kind_fails(tppkit, parts):
+    result = tppkit("callback", "verify", *parts, "--address", f"login={URL}", "--json", stdin=ACCESS)
+    assert (result.exit_code, result.json["code"]) == (1, "model.invalid")
+
+
 def test_the_key_that_signed_is_named(tppkit, parts, certs):
     result = tppkit(
         "callback", "verify", *parts[:-1], f"test={certs / 'callback-test.pub'}", "--public-key", f"live={certs / 'callback-live.pub'}",
@@ -156,6 +161,18 @@ def test_the_likely_cause_is_explained(tppkit, parts):
     assert [finding["code"] for finding in verdict["findings"]] == ["callback.signature", "callback-cause.body-changed"]
     assert verdict["tried"][0]["url"] == URL
     assert verdict["keys"] == {"callback-live": "counts"}
+
+
+def test_another_key_is_found_by_explaining(tppkit, parts, certs):
+    command = (
+        "callback",
+        "explain",
+        *parts[:-1],
+        certs / "callback-test.pub",
+        "--other-key",
+        certs / "callback-live.pub",
+    )
+    assert "callback-cause.key-other" in tppkit(*command, stdin=ACCESS).stdout
 
 
 def test_nothing_is_explained_of_what_holds(tppkit, parts):

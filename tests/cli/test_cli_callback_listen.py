@@ -169,6 +169,24 @@ def test_what_could_be_read_in_two_ways_is_not_taken(certs, tmp_path, old, new):
     assert list((tmp_path / "callbacks").iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", [b"multipart/form-data; boundary=x", b"message/rfc822"])
+def test_a_content_type_of_mail_is_a_header_like_others(certs, tmp_path, kind):
+    with listening(tmp_path, *keys(certs)) as listener:
+        message = signed(certs, "/cb/").replace(b"Host: x", b"Content-Type: " + kind, 1)
+        assert exchange(listener.port, message)[0] == 200
+
+
+def test_another_address_is_not_found(certs, tmp_path):
+    with listening(tmp_path, *keys(certs)) as listener:
+        assert exchange(listener.port, signed(certs, "/other/"))[0] == 404
+        assert listener.line()["code"] == "callback.address"
+
+
+def test_a_further_address_is_taken(certs, tmp_path):
+    with listening(tmp_path, *keys(certs), "--address", "https://tpp.example/other/") as listener:
+        assert exchange(listener.port, signed(certs, "/other/"))[0] == 200
+
+
 def test_without_a_key_everything_is_shown_and_nothing_verified(certs, tmp_path):
     with listening(tmp_path) as listener:
         assert exchange(listener.port, signed(certs, "/cb/"))[0] == 200
@@ -418,3 +436,10 @@ def test_a_background_job_of_a_shell_stops_on_sigint_too(tmp_path):
     script = f'"{TPPKIT}" callback listen --port 0 2> err & job=$!; until test -s err; do sleep 0.05; done; kill -INT $job; wait $job'
     assert subprocess.run(["sh", "-c", script], cwd=tmp_path, timeout=30, check=False).returncode == 0
     assert (tmp_path / "err").read_text("utf-8").endswith("stopped\n")
+
+
+def test_two_listeners_share_a_folder(tmp_path):
+    one, other = KeptCallbacks(tmp_path), KeptCallbacks(tmp_path)
+    numbers = [kept.add(ReceivedCallback("POST", f"/{place}")) for place, kept in enumerate((one, other, other, one))]
+    assert numbers == ["1", "2", "3", "4"]
+    assert [load_kept(number, folder=tmp_path).target for number in numbers] == ["/0", "/1", "/2", "/3"]

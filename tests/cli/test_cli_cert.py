@@ -9,6 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
 
 from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
@@ -86,6 +87,30 @@ def test_control_characters_of_a_certificate_do_not_reach_the_terminal(tppkit, t
     shown = tppkit("cert", "show", "evil.pem").stdout
     assert "\x1b" not in shown
     assert "Evil\\x1b[2J\\nBank" in shown
+
+
+def test_json_tells_where_a_certificate_stands_and_what_else_it_states(tppkit, qwac_file, pki):
+    (entry,) = tppkit("cert", "show", "--json", qwac_file).json
+    extensions = pki.qwac.certificate.extensions
+    assert entry["ocsp_urls"] == list(extensions.ocsp_urls) != []
+    assert entry["crl_urls"] == list(extensions.crl_urls) != []
+    assert entry["ca_issuers_urls"] == list(extensions.ca_issuers_urls) != []
+    assert entry["subject_key_identifier"] == extensions.subject_key_identifier.hex()
+    assert entry["authority_key_identifier"] == pki.qwac_ca.certificate.extensions.subject_key_identifier.hex()
+    assert (entry["is_ca"], entry["path_length"], entry["precertificate"]) == (False, None, False)
+    assert entry["qc_semantics"] == "0.4.0.194121.1.2"
+    assert (entry["qc_limit_value"], entry["qc_retention_years"], entry["qc_unknown_statements"]) == (None, None, [])
+    assert entry["critical_extensions"] == ["2.5.29.15"]
+
+
+def test_an_authority_is_shown_as_one(tppkit, tmp_path, pki):
+    (tmp_path / "ca.pem").write_bytes(certificate_pem(pki.qwac_ca.certificate))
+    (tmp_path / "server.pem").write_bytes(certificate_pem(pki.server.certificate))
+    result = tppkit("cert", "show", "ca.pem", "server.pem")
+    assert "yes, path length 0" in result.stdout
+    assert "127.0.0.1, ::1" in result.stdout
+    (authority, _) = tppkit("cert", "show", "--json", "ca.pem", "server.pem").json
+    assert (authority["is_ca"], authority["path_length"]) == (True, 0)
 
 
 def _with_statements(pki) -> bytes:
@@ -220,6 +245,55 @@ def test_lists_and_ocsp_answers_are_shown_as_text(tppkit, answers):
     ):
         assert told in shown
     assert shown.count("not checked") == 4  # signatures: nothing here says who must have signed
+
+
+def test_a_responder_that_is_only_named_is_shown(tppkit, tmp_path, pki):
+    at, issued, ca = datetime(2026, 6, 1, tzinfo=UTC), pki.qwac, pki.qwac_ca
+    answer = (
+        ocsp.OCSPResponseBuilder()
+        .add_response(
+            issued.certificate.x509,
+            ca.certificate.x509,
+            hashes.SHA256(),
+            ocsp.OCSPCertStatus.GOOD,
+            at,
+            None,
+            None,
+            None,
+        )
+        .responder_id(ocsp.OCSPResponderEncoding.NAME, ca.certificate.x509)
+        .sign(ca.key, hashes.SHA256())
+    )
+    (tmp_path / "named.ocsp").write_bytes(answer.public_bytes(Encoding.DER))
+    (entry,) = tppkit("cert", "show", "--json", "named.ocsp").json
+    name = str(ca.certificate.subject)
+    assert (entry["responder_name"], entry["responder_key_hash"], entry["certificates"]) == (name, None, [])
+    (line,) = [line for line in tppkit("cert", "show", "named.ocsp").stdout.splitlines() if "responder" in line]
+    assert line.split(maxsplit=1)[1] == name
+
+
+def test_entries_of_an_indirect_crl_are_shown_with_their_issuer(tppkit, tmp_path, pki):
+    at, ca, other = datetime(2026, 6, 1, tzinfo=UTC), pki.qwac_ca, pki.qseal_ca.certificate
+    nameless = [x509.DNSName("ca.example")]
+    named = (None, [x509.DirectoryName(other.x509.subject)], None, nameless, None)
+    entries = []
+    for serial, names in enumerate(named, start=1):
+        builder = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(at)
+        if names:
+            builder = builder.add_extension(x509.CertificateIssuer(names), critical=True)
+        entries.append(builder.build())
+    point = x509.IssuingDistributionPoint(None, None, False, False, None, True, False)
+    extensions = [x509.Extension(point.oid, True, point)]
+    draft = x509.CertificateRevocationListBuilder(
+        ca.certificate.x509.subject, at, at + timedelta(days=1), extensions, entries
+    )
+    (tmp_path / "i.crl").write_bytes(draft.sign(ca.key, hashes.SHA256()).public_bytes(Encoding.DER))
+    (entry,) = tppkit("cert", "show", "--json", "i.crl").json
+    own, theirs = str(ca.certificate.subject), str(other.subject)
+    assert [one["certificate_issuer"] for one in entry["revoked"]] == [own, theirs, theirs, None, None]
+    lines = tppkit("cert", "show", "i.crl").stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.endswith(f"issued by {theirs}")] == ["2", "3"]
+    assert [line.split()[0] for line in lines if line.endswith("issued by an unreadable name")] == ["4", "5"]
 
 
 def test_damaged_lists_and_answers_hide_nothing_else(tppkit, tmp_path, answers):

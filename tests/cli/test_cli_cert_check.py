@@ -15,7 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
+from cryptography.x509 import ocsp
 
+from tppkit._clock import utc_now
 from tppkit.certificates import Use
 from tppkit.cli.cert_trust import load_trust
 from tppkit.cli.certificates import read_bundle
@@ -69,6 +71,12 @@ def test_the_chain_is_told_where_anchors_are_given(tppkit, folder, pki) -> None:
     assert result.exit_code == 0
     expected = (pki.qwac.certificate, pki.qwac_ca.certificate, pki.root.certificate)
     assert result.json["chain"] == [str(certificate.subject) for certificate in expected]
+
+
+def test_a_certificate_without_its_intermediate_is_not_believed(tppkit, folder) -> None:
+    result = tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
+    assert (result.exit_code, result.json["verdict"], result.json["chain"]) == (1, "fails", None)
+    assert result.json["code"] == "trust.no-path"
 
 
 def test_it_is_judged_at_the_given_time_and_told_once(tppkit, folder) -> None:
@@ -218,6 +226,18 @@ def crl_of(pki: Pki, *revoked: int, now: datetime = NOW, key=None, extensions=()
     return builder.sign(key or issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
+def ocsp_of(pki: Pki, *, responder) -> bytes:
+    """A good answer about the QWAC, signed by `responder`."""
+    issuer = pki.qwac_ca.certificate.x509
+    about = {"algorithm": hashes.SHA256(), "cert_status": ocsp.OCSPCertStatus.GOOD}
+    times = {"this_update": NOW, "next_update": NOW + timedelta(days=1)}
+    builder = ocsp.OCSPResponseBuilder().add_response(
+        cert=pki.qwac.certificate.x509, issuer=issuer, revocation_time=None, revocation_reason=None, **about, **times
+    )
+    answer = builder.responder_id(ocsp.OCSPResponderEncoding.HASH, responder.certificate.x509)
+    return answer.sign(responder.key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
 JUDGED = ("qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
 
 
@@ -244,6 +264,36 @@ def test_a_revoked_certificate_fails(tppkit, folder, pki) -> None:
     assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.revoked", None)
 
 
+def test_a_delta_crl_revokes_beside_a_fresh_complete_one(tppkit, folder, pki) -> None:
+    (folder / "base.crl").write_bytes(crl_of(pki))
+    (folder / "delta.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial, extensions=[x509.DeltaCRLIndicator(1)]))
+    (folder / "empty.crl").write_bytes(crl_of(pki, extensions=[x509.DeltaCRLIndicator(1)]))
+    both = b"".join(
+        x509.load_der_x509_crl((folder / name).read_bytes()).public_bytes(Encoding.PEM)
+        for name in ("base.crl", "delta.crl")
+    )
+    (folder / "both.pem").write_bytes(both)
+    for lists in (("--crl", "base.crl", "--crl", "delta.crl"), ("--crl", "both.pem")):
+        result = tppkit("cert", "check", *JUDGED, *lists)
+        assert (result.exit_code, result.json["code"]) == (1, "revocation.revoked")
+    result = tppkit("cert", "check", *JUDGED, "--crl", "base.crl", "--crl", "empty.crl")
+    assert (result.exit_code, [f["code"] for f in result.json["findings"]]) == (0, ["crl.delta", "revocation.unknown"])
+
+
+def test_a_crl_from_after_the_present_proves_nothing_of_the_past(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki, now=utc_now() + timedelta(days=1)))
+    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
+    codes = [finding["code"] for finding in result.json["findings"]]
+    assert (result.exit_code, codes) == (1, ["revocation.future", "revocation.unknown"])
+
+
+def test_a_crl_that_does_not_cover_the_certificate_proves_nothing(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki))
+    seal = ("qseal-chain.pem", "--as", "qseal", *JUDGED[3:])
+    result = tppkit("cert", "check", *seal, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["code"]) == (1, "revocation.unknown")
+
+
 @pytest.mark.parametrize(
     ("made", "code"),
     [
@@ -262,6 +312,14 @@ def test_a_crl_that_is_no_good_proves_nothing(tppkit, folder, pki, made, code: s
     result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
     assert (result.exit_code, result.json["verdict"], result.json["code"]) == (1, "fails", code)
     assert result.json["chain"] is None
+
+
+def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki) -> None:
+    (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qwac_ca))
+    assert tppkit("cert", "check", *JUDGED, "--ocsp", "answer").exit_code == 0
+    (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qseal_ca))
+    result = tppkit("cert", "check", *JUDGED, "--ocsp", "answer")
+    assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.unknown", None)
 
 
 def test_answers_about_revocation_need_authorities(tppkit, folder, pki) -> None:

@@ -68,6 +68,18 @@ def test_a_flawless_renewal_holds_with_notices(tppkit, folder) -> None:
     assert result.json["old"]["not_after"] < result.json["new"]["not_after"]
 
 
+def test_a_renewal_with_fewer_roles_warns(tppkit, folder) -> None:
+    result = tppkit("cert", "renewal", "qwac.pem", "reader-qwac.pem")
+    assert result.exit_code == 0
+    assert "1 warning\n  renewal.roles-removed\n" in result.stdout
+    assert "PSP_PI" in result.stdout
+
+
+def test_another_kind_of_certificate_is_no_renewal(tppkit, folder) -> None:
+    result = tppkit("cert", "renewal", "qwac.pem", "qseal.pem", "--json")
+    assert (result.exit_code, result.json["code"]) == (1, "renewal.kind")
+
+
 @pytest.mark.parametrize("command", ["pair", "renewal"])
 def test_what_cannot_be_read_is_named(tppkit, folder, request_der: bytes, command: str) -> None:
     (folder / "request.der").write_bytes(request_der)

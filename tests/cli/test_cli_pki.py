@@ -66,6 +66,22 @@ def test_options_reach_the_certificates(tppkit):
     assert entry["dns_names"] == ["api.zahlgut.example"]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--seal-key", "rsa2048"],
+        ["--key", "p384", "--seal-key", "ed25519", "--policy", "ev", "--qscd", "--days", "9"],
+    ],
+)
+def test_the_same_seed_makes_the_same_bytes(tppkit, tmp_path, options):
+    for folder in ("a", "b"):
+        tppkit("pki", "create", folder, "--seed", "3", "--at", "2026-01-01", "--faults", *options)
+    files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
+    assert len(files) > 200
+    assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files)
+
+
 def test_an_existing_folder_is_left_as_it_is(tppkit, tmp_path):
     (tmp_path / "certs").mkdir()
     (tmp_path / "certs" / "precious").write_text("x")
@@ -266,6 +282,14 @@ def test_a_key_that_is_there_is_kept_and_no_request_is_left(tppkit, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.key"]
 
 
+def test_the_key_of_a_request_may_be_pkcs12(tppkit, tmp_path, certs):
+    (tmp_path / "password").write_bytes(b"test\n")
+    made = tppkit("pki", "csr", "own.csr", "--key", "certs/qwac.p12", "--password-file", "password")
+    assert made.exit_code == 0, made.stderr
+    (shown, used) = tppkit("cert", "show", "own.csr", "certs/qwac.pem", "--json").json
+    assert (shown["key"], shown["findings"]) == (used["key"], [])
+
+
 def test_a_stream_is_read_and_written(tppkit, certs):
     key = key_pem(KeySource().make_key("theirs"))
     made = tppkit("pki", "csr", "-", "--key", "-", stdin=key)
@@ -367,6 +391,13 @@ def test_the_lists_are_signed_anew(tppkit, certs):
     assert tppkit("pki", "renew", "certs").stdout.splitlines()[0] == "certs/root.crl"
 
 
+def test_a_further_certificate_keeps_the_authoritys_name(tppkit, tmp_path):
+    tppkit("pki", "create", "named", "--nca-name", "Aufsicht TEST")
+    tppkit("pki", "issue", "qwac", "named", "--roles", "PSP_AI")
+    (shown,) = tppkit("cert", "show", "named/qwac-2.pem", "--json").json
+    assert (shown["psd2"]["nca_name"], shown["psd2"]["roles"]) == ("Aufsicht TEST", ["PSP_AI"])
+
+
 def test_a_repair_tells_what_it_changed(tppkit, tmp_path, pki):
     draft = statements.role_mismatch(Draft.of(pki.qwac.certificate))
     (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
@@ -382,10 +413,33 @@ def test_a_repair_tells_what_it_changed(tppkit, tmp_path, pki):
     assert again.stderr == "nothing had to be changed\n"
 
 
+def test_a_role_that_is_named_as_another_is_shown(tppkit, certs, tmp_path, pki):
+    draft = statements.role_mismatch(Draft.of(pki.qwac.certificate))
+    (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
+    (tmp_path / "old.der").write_bytes(draft.sign(pki.qwac_ca.key))
+    for entry in tppkit("cert", "show", "--json", "old.csr", "old.der").json:
+        assert [finding["code"] for finding in entry["findings"]] == ["qcstatements.role-mismatch"]
+    assert "[qcstatements.role-mismatch]" in tppkit("cert", "show", "old.csr").stdout
+    refused = tppkit("pki", "issue", "csr", "certs", "--csr", "old.csr")
+    assert (refused.exit_code, "pki.request" in refused.stderr) == (2, True)
+
+
 def test_a_request_is_not_named_as_its_new_key(tppkit, tmp_path):
     result = tppkit("pki", "csr", "m.key")
     assert (result.exit_code, "name of the new key" in result.stderr) == (2, True)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_pki_that_begins_in_days_to_come_can_revoke(tppkit):
+    tppkit("pki", "create", "certs", "--at", "2090-01-01")
+    revoked = tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "certificateHold", "--json")
+    assert (revoked.exit_code, revoked.json["at"]) == (0, "2090-01-01T00:00:00Z")
+    checked = tppkit(
+        "cert", "check", "certs/qwac-chain.pem", "--as", "qwac", "--trust", "certs/root.pem", "--at", "2090-01-01T12:00:00Z",
+        "--crl", "certs/issuing-ca-qwac.crl", "--json",
+    )  # fmt: skip
+    assert (checked.exit_code, "revocation.revoked" in {f["code"] for f in checked.json["findings"]}) == (1, True)
+    assert tppkit("pki", "revoke", "certs/qwac.pem", "--lift").exit_code == 0
 
 
 def test_what_takes_long_is_said_beforehand(tppkit):

@@ -64,6 +64,10 @@ def test_a_scan_link_as_json(tppkit):
     assert result.json["code"]["url"] == "https://shop.example/"
 
 
+def test_a_scan_link_of_another_format_has_no_code(tppkit):
+    assert tppkit("qr", "scan", "https://legacy.example", "other", "--json").json["code"] is None
+
+
 def test_pictures_are_written_and_read_back(tppkit, tmp_path):
     result = tppkit("qr", "payment", *PAYMENT, "--png", "code.png", "--svg", "code.svg", "--json")
     assert (result.exit_code, result.json["png"], result.json["svg"]) == (0, "code.png", "code.svg")
@@ -109,6 +113,11 @@ def test_a_picture_beside_json_on_standard_output_is_wrong_usage(tppkit):
     assert (result.exit_code, result.json["error"]["code"]) == (2, "usage.wrong")
 
 
+def test_the_level_can_be_chosen(tppkit):
+    low, high = (tppkit("qr", "payment", *PAYMENT, "--level", level).stdout.splitlines() for level in "LH")
+    assert len(low) < len(high)
+
+
 @pytest.mark.parametrize(
     ("option", "value", "code"),
     [
@@ -125,6 +134,16 @@ def test_a_wrong_field_makes_no_code(option, value, code, tppkit, tmp_path):
     assert (result.exit_code, result.json["error"]["code"]) == (3, code)
     assert code in result.stderr
     assert not (tmp_path / "code.png").exists()
+
+
+def test_a_missing_field_is_wrong_usage(tppkit):
+    assert tppkit("qr", "payment", "--acc", "LT121000011101001000").exit_code == 2
+
+
+def test_a_login_code_needs_https(tppkit):
+    result = tppkit("qr", "login", "http://shop.example")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "qr.address-scheme" in result.stderr
 
 
 def test_a_text_is_read(tppkit):

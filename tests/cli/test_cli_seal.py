@@ -194,6 +194,17 @@ def test_a_dialect_that_needs_a_key_id_says_so(tppkit):
     assert "seal.key-id-needed" in signed.stderr
 
 
+def test_a_key_that_a_dialect_has_no_algorithm_for_says_so(tppkit):
+    tppkit("pki", "create", "certs")
+    signed = tppkit(
+        "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/",
+        "--profile", "rabobank",
+    )  # fmt: skip
+    assert signed.exit_code in (2, 3)
+    assert "profile.key" in signed.stderr
+    assert "seals with rsa keys; this one is P-256" in signed.stderr
+
+
 SIGN = ("seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem")
 OWN = """
 based_on = "berlin-group"
@@ -230,6 +241,14 @@ def test_the_target_is_signed_exactly_as_it_stands_in_the_address(tppkit, tmp_pa
     assert (verified.json["verdict"], verified.json["target"]) == ("holds", target)
 
 
+def test_a_method_that_is_none_is_refused_as_such(tppkit):
+    tppkit("pki", "create", "certs")
+    result = tppkit(*SIGN, "--method", "po st", "--url", "/")
+    assert result.exit_code == 2
+    assert "--method" in result.stderr
+    assert "percent-encode" not in result.stderr
+
+
 def test_a_dialect_of_ones_own_is_read_from_a_file(tppkit, tmp_path):
     tppkit("pki", "create", "certs")
     (tmp_path / "bank.toml").write_text(OWN)
@@ -244,6 +263,14 @@ def test_a_dialect_of_ones_own_is_read_from_a_file(tppkit, tmp_path):
     assert result.exit_code == 3
     assert "profile.file" in result.stderr
     assert tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "our-bank").exit_code == 2
+
+
+def test_authorities_between_seal_and_root_are_taken_from_a_file(tppkit, tmp_path, request_file):
+    root, issuing = tmp_path / "certs" / "root.pem", tmp_path / "certs" / "issuing-ca-qseal.pem"
+    alone = tppkit("seal", "verify", request_file, "--trust", root, "--json")
+    assert alone.json["code"] == "trust.no-path"
+    told = tppkit("seal", "verify", request_file, "--trust", root, "--intermediate", issuing, "--json")
+    assert told.json["verdict"] == "holds"
 
 
 def test_that_revocation_was_not_asked_is_told(tppkit, request_file):
@@ -261,6 +288,27 @@ def test_a_seal_is_proven_good_by_a_list_until_that_has_it(tppkit, request_file)
     assert tppkit("pki", "revoke", "certs/qseal.pem").exit_code == 0
     revoked = tppkit(*verify)
     assert (revoked.exit_code, revoked.json["code"]) == (1, "revocation.revoked")
+
+
+def test_a_list_that_says_nothing_of_the_seal_proves_nothing(tppkit, request_file):
+    verify = ("seal", "verify", request_file, "--trust", "certs", "--json", "--crl")
+    assert tppkit(*verify, "certs/issuing-ca-qwac.crl").json["code"] == "revocation.unknown"
+    assert tppkit(*verify, "certs/qseal.pem").exit_code == 3
+
+
+def test_a_dialect_that_covers_the_origin_is_sealed_and_verified_with_it(tppkit, tmp_path):
+    tppkit("pki", "create", "certs")
+    own = (
+        'based_on = "amazon"\nname = "by-uri"\ncovered = ["@method", "@target-uri", "x-amzn-content-digest"]\nsource = "x"\n'
+        'certificate_header = "TPP-Signature-Certificate"\n[key_id]\nform = "certificate"\n'
+    )
+    (tmp_path / "bank.toml").write_text(own)
+    signed = tppkit(*SIGN, "--method", "GET", "--url", "https://b.example/a", "--profile", "bank.toml")
+    (tmp_path / "request.http").write_bytes(f"GET /a HTTP/1.1\n{signed.stdout}\n".encode())
+    verify = ("seal", "verify", "request.http", "--trust", "certs", "--profile", "bank.toml", "--json", "--origin")
+    assert tppkit(*verify, "https://b.example").json["verdict"] == "holds"
+    assert tppkit(*verify, "https://c.example").json["code"] == "signature.invalid"
+    assert tppkit(*verify, "b.example").exit_code == 2
 
 
 def test_what_nobody_signed_is_told_as_that(tppkit, tmp_path):

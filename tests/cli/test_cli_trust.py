@@ -84,6 +84,12 @@ def test_what_is_in_a_folder(tppkit, lists, tmp_path):
     assert "[trusted-list.malformed]" in broken.stdout
 
 
+def test_lists_that_answer_no_more_do_not_hold(tppkit, lists):
+    result = tppkit("trust", "lists", lists, "--at", "2026-11-21", "--json")
+    assert (result.exit_code, result.json["code"]) == (1, "trusted-list.expired")
+    assert {failure["territory"] for failure in result.json["failures"]} == {"EU", "CZ", "NL", "NO", "PT"}
+
+
 def test_a_list_that_cannot_be_read_may_be_the_one_that_is_lacking(tppkit, lists, qwac, tmp_path):
     shutil.copyfile(lists / "EU-LOTL.xml", tmp_path / "EU-LOTL.xml")
     (tmp_path / "NO.xml").write_bytes((lists / "NO.xml").read_bytes()[:5000])
@@ -92,6 +98,13 @@ def test_a_list_that_cannot_be_read_may_be_the_one_that_is_lacking(tppkit, lists
     assert {"trusted-list.malformed", "trusted-list.missing"} <= {
         finding["code"] for finding in result.json["findings"]
     }
+
+
+def test_a_copy_of_a_list_is_no_second_list(tppkit, lists, tmp_path):
+    for name, copy in (("EU-LOTL.xml", "top.xml"), ("NO.xml", "NO.xml"), ("NO.xml", "NO2.xml")):
+        shutil.copyfile(lists / name, tmp_path / copy)
+    result = tppkit("trust", "lists", tmp_path, "--at", AT_ISSUANCE, "--json")
+    assert (result.exit_code, result.json["failures"]) == (0, [])
 
 
 def test_lists_are_fetched_into_a_folder_that_is_not_there_yet(tppkit, tmp_path):

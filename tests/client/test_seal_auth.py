@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,8 +21,10 @@ from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, SealAuth
+from tppkit.client.credentials import MAX_READING
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig import KeySigner
+from tppkit.httpsig.http_date import format_http_date
 from tppkit.seals import PSD2_V1, Message, Seal, SealPolicy, verify_request
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier, make_anchors
@@ -118,6 +120,18 @@ def test_a_body_that_is_streamed_is_sealed(
     assert server.message().body == b"onetwo"
 
 
+def test_a_request_keeps_the_id_it_has(driver: HttpDriver, identity: Identity, server: RogueBank) -> None:
+    auth = SealAuth(identity, origin=server.url)
+    driver.run(identity, lambda client: client.get(server.url, headers={"x-request-id": ID}, auth=auth))
+    assert server.message().values("X-Request-ID") == (ID,)
+
+
+def test_new_ids_come_from_the_caller(driver: HttpDriver, identity: Identity, server: RogueBank) -> None:
+    auth = SealAuth(identity, origin=server.url, new_request_id=lambda: UUID(ID))
+    driver.run(identity, lambda client: client.get(server.url, auth=auth))
+    assert server.message().values("X-Request-ID") == (ID,)
+
+
 def test_a_request_that_is_sent_again_has_the_same_signed_bytes(
     driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
 ) -> None:
@@ -130,6 +144,26 @@ def test_a_request_that_is_sent_again_has_the_same_signed_bytes(
     driver.run(identity, send, send)
     assert seals(server, 0) == seals(server, 1)
     require_seal(server.message(1))
+
+
+def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(
+    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth, kept = SealAuth(identity, origin=server.url), []
+
+    def send(client: Any) -> Any:
+        kept[:] = kept or [client.build_request("GET", server.url)]
+        return client.send(kept[0], auth=auth)
+
+    def forget(client: Any) -> None:
+        for _ in range(MAX_READING + 1):
+            next(auth.sync_auth_flow(client.build_request("GET", server.url)))
+
+    driver.run(identity, send, forget, send, send)
+    assert len({server.message(number).values("X-Request-ID") for number in range(3)}) == 1
+    assert seals(server, 1) == seals(server, 2)
+    for number in range(3):
+        require_seal(server.message(number))
 
 
 def test_a_request_that_another_auth_sealed_before_is_sealed_anew(
@@ -187,6 +221,27 @@ def begin(driver: HttpDriver) -> Iterator[Callable[[SealAuth, Any], tuple[Flow, 
             return flow, flow.begin()
 
         yield start
+
+
+def test_one_request_that_is_sent_from_two_sides_at_once_has_one_seal(
+    library: Any, begin: Any, identity: Identity
+) -> None:
+    auth = SealAuth(identity, origin="https://bank.example")
+    request = library.Request("POST", "https://bank.example/x", json={}, headers={b"X-A": b"\xe4"})
+    before = request.headers.raw
+    (redirected, first), (failed, second) = begin(auth, request), begin(auth, request)
+    assert first is not second
+    assert first.headers.raw == second.headers.raw
+    assert (first.content, second.content) == (request.content, request.content)
+    with pytest.raises(RemoteProtocolError):
+        redirected.end(library.Response(302, headers={"location": "/"}, request=first))
+    failed.fail()
+    assert request.headers.raw == [*before, (b"X-Request-ID", first.headers["X-Request-ID"].encode())]
+    for sent in (request, first):
+        assert "trace" not in sent.extensions
+        again, third = begin(auth, sent)
+        assert third.headers.raw == second.headers.raw
+        again.end(library.Response(200, request=third))
 
 
 def test_a_request_that_is_sent_again_after_an_answer_may_be_what_was_sent(
@@ -261,6 +316,27 @@ def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: I
     assert len({request.headers["Signature"] for request in sent}) == 10
 
 
+@pytest.mark.parametrize("name", ["adorsys", "wso2"])
+@pytest.mark.parametrize("given", ["Thu, 01 Jan 2026 00:00:01 GMT", None], ids=["given", "added"])
+def test_what_was_sent_is_sealed_anew_with_the_callers_date_or_a_new_one(
+    given: str | None, name: str, library: Any, begin: Any, dialects: Mapping[str, Dialect]
+) -> None:
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]
+    one, other = (
+        SealAuth(dialects[name].identity, origin="https://bank.example", now=lambda: clock[0]) for _ in range(2)
+    )
+    headers = {"Date": given} if given else {}
+    request = library.Request("POST", "https://bank.example/x", json={}, headers=headers)
+    for auth in (one, other, one):
+        flow, request = begin(auth, request)
+        flow.end(library.Response(200, request=request))
+        covers = "date" in dialects[name].profile.covered
+        dates = [given or format_http_date(clock[0])] if given or covers else []
+        assert request.headers.get_list("Date") == dates
+        assert len(request.headers.get_list("Digest")) == 1
+        clock[0] += timedelta(minutes=10)
+
+
 def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity: Identity) -> None:
     httpx = HTTP_DRIVERS["httpx sync"].library
     request = next(
@@ -270,6 +346,18 @@ def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity: Id
     with pytest.raises(LocalProtocolError) as caught:
         next(SealAuth(identity, origin="https://bank.example").sync_auth_flow(request))
     assert caught.value.code == "seal.header-present"
+
+
+def test_the_same_id_and_body_have_the_same_signed_bytes(
+    driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
+    auth = SealAuth(identity, origin=server.url)
+
+    def post(client: Any) -> Any:
+        return client.post(server.url, content=b"{}", headers={"X-Request-ID": ID}, auth=auth)
+
+    driver.run(identity, post, post)
+    assert seals(server, 0) == seals(server, 1)
 
 
 @pytest.mark.parametrize(
@@ -320,6 +408,20 @@ def test_a_request_whose_host_header_names_another_is_not_sealed(
         driver.run(identity, lambda client: client.get("https://bank.example/", headers={"Host": host}, auth=auth))
     assert caught.value.code == "seal.origin"
     assert caught.value.message == f'the seal is for "https://bank.example", not for "https://{host}"'
+
+
+def test_a_host_header_may_write_the_origin_in_another_way(identity: Identity) -> None:
+    httpx, auth = HTTP_DRIVERS["httpx sync"].library, SealAuth(identity, origin="https://bank.example")
+    for host in ("BANK.example", "bank.example:443"):
+        request = httpx.Request("GET", "https://bank.example", headers={"Host": host})
+        assert "Signature" in next(auth.sync_auth_flow(request)).headers
+
+
+@pytest.mark.parametrize("url", ["https://bank.example", "https://BANK.example:443/x", "https://bank.example/a?b"])
+def test_one_origin_may_be_written_in_several_ways(url: str, identity: Identity) -> None:
+    httpx = HTTP_DRIVERS["httpx sync"].library
+    auth = SealAuth(identity, origin="https://bank.example")
+    assert "Signature" in next(auth.sync_auth_flow(httpx.Request("GET", url))).headers
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -422,6 +524,13 @@ def test_another_target_than_the_sealed_one_is_not_sent(
     assert (caught.value.code, server.requests) == ("client.target", [])
 
 
+def test_a_refusal_of_the_proxy_is_the_librarys_error(driver: HttpDriver, identity: Identity) -> None:
+    with egress_proxy() as (proxy, _):
+        gone = "https://127.0.0.1:1"
+        with pytest.raises(driver.library.TransportError):
+            driver.run(identity, lambda client: client.get(gone, auth=SealAuth(identity, origin=gone)), proxy=proxy)
+
+
 def test_a_signer_is_awaited_where_there_is_an_event_loop(
     driver: HttpDriver, awaited: Identity, server: RogueBank, require_seal: Any
 ) -> None:
@@ -471,6 +580,43 @@ def test_the_request_id_stands_where_the_dialect_has_it(driver: HttpDriver, bank
     auth = SealAuth(identity, origin=server.url, new_request_id=lambda: UUID(ID))
     driver.run(identity, lambda client: client.get(server.url, auth=auth))
     assert server.message().values("x-other-id") == (ID,)
+
+
+def test_an_identity_that_is_renewed_while_its_request_is_sealed_keeps_that_requests_id(
+    bank_pki: Pki, dialects: Mapping[str, Dialect]
+) -> None:
+    httpx = HTTP_DRIVERS["httpx sync"].library
+    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
+    other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
+    qwac, qseal = bank_pki.qwac, bank_pki.qseal
+    first, renewed = (
+        Identity(qwac.certificate, qwac.key, seal=Seal.for_key(qseal.certificate, qseal.key, profile=row))
+        for row in (PSD2_V1, other)
+    )
+
+    def new_id() -> UUID:
+        first.renew(renewed, at=bank_pki.not_before)
+        return UUID(ID)
+
+    auth = SealAuth(first, origin="https://bank.example", new_request_id=new_id)
+    request = next(auth.sync_auth_flow(httpx.Request("GET", "https://bank.example")))
+    assert request.headers["X-Request-ID"] == ID
+    another = SealAuth(dialects["open-finance"].identity, origin="https://bank.example")
+    assert next(another.sync_auth_flow(request)).headers["X-Request-ID"] == ID
+
+
+def test_a_trace_of_the_callers_still_gets_its_events(
+    driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
+    seen: list[str] = []
+
+    async def trace_async(event: str, info: Any) -> None:
+        seen.append(event)
+
+    trace = trace_async if driver.is_async else lambda event, info: seen.append(event)
+    auth = SealAuth(identity, origin=server.url)
+    driver.run(identity, lambda client: client.get(server.url, auth=auth, extensions={"trace": trace}))
+    assert "http11.send_request_headers.started" in seen
 
 
 def test_a_header_that_sealing_writes_is_not_overwritten(

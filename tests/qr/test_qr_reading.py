@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 from contextlib import suppress
@@ -70,6 +71,11 @@ def test_black_on_nothing_is_read():
     picture = Image.new("RGBA", light.size, (0, 0, 0, 0))
     picture.putalpha(light.point(lambda v: 255 - v))
     assert read_picture(saved(picture)) == PAYMENT
+
+
+def test_a_palette_with_transparent_light_is_read():
+    palette = opened().convert("P")
+    assert read_picture(saved(palette, transparency=bytes(range(255, -1, -1)))) == PAYMENT
 
 
 @pytest.mark.parametrize("turn", [90, 180, 270, 17])
@@ -244,15 +250,28 @@ def test_grey_of_16_bits_is_read_in_its_own_scale(dark, light):
     assert read_picture(sixteen_bits(dark, light)) == PAYMENT
 
 
+def test_grey_of_16_bits_with_a_transparent_light_is_read():
+    assert read_picture(sixteen_bits(0x2000, 0x4000, chunk(b"tRNS", b"\x40\x00"))) == PAYMENT
+
+
 @pytest.mark.parametrize("size", [(65_536, 1), (1, 65_536), (16_000_000, 1)])
 def test_a_picture_of_too_long_a_side_is_refused(size):
     assert "65535 a side" in assert_refused(saved(Image.new("1", size, 1)), "qr.picture-too-large").message
+
+
+def test_the_longest_side_is_searched():
+    assert_refused(saved(Image.new("1", (65_535, 1), 1)), "qr.no-code")
 
 
 def test_a_picture_of_very_many_chunks_is_refused_at_once():
     begun = process_time()
     assert_refused(png(8, 8, chunk(b"aaAa", b"") * 1_300_000, pixels=bytes(72)), "qr.picture-too-large")
     assert process_time() - begun < 4
+
+
+def test_a_picture_of_many_chunks_is_read():
+    inserted = PNG.index(b"IDAT") - 4
+    assert read_picture(PNG[:inserted] + chunk(b"aaAa", b"") * 9_000 + PNG[inserted:]) == PAYMENT
 
 
 @pytest.mark.parametrize(("width", "height"), [(4001, 4000), (10_000, 10_000), (2**31 - 1, 2**31 - 1), (1, 16_000_001)])
@@ -347,6 +366,10 @@ def test_a_jpeg_of_too_many_scans_is_refused():
     last = progressive[at:-2]
     assert read_texts(progressive) == ()
     assert_refused(progressive[:at] + last * 100 + progressive[-2:], "qr.picture-too-large")
+
+
+def test_a_film_behind_a_photograph_is_passed_over():
+    assert read_picture(JPEG + random.Random(1).randbytes(8_000_000)) == PAYMENT
 
 
 @pytest.mark.parametrize("size", [(0, 0), (0, 8)])

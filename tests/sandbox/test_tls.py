@@ -21,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import uvicorn
 from cryptography import x509
@@ -522,6 +523,12 @@ def test_strict_refuses_with_the_alert_and_one_log_line(
     assert strict.bank.scopes == []
 
 
+def test_httpx_shows_the_alert(pki: Pki, strict: Running) -> None:
+    refused = pytest.raises(httpx.HTTPError, match="TLSV13_ALERT_CERTIFICATE_REQUIRED")
+    with httpx.Client(verify=pki.client()) as client, refused:
+        client.get(f"https://127.0.0.1:{strict.port}/")
+
+
 def test_the_alert_survives_a_client_that_is_still_sending(pki: Pki, strict: Running) -> None:
     with strict.tls_connect(pki.client(version=ssl.TLSVersion.TLSv1_3)) as connection:
         for _ in range(20):
@@ -646,6 +653,27 @@ def test_answers_are_not_held_back_for_acknowledgements(pki: Pki, soft: Running)
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+def test_pipelined_requests_are_all_answered(pki: Pki, soft: Running) -> None:
+    answers = soft.ask(pki.client(), GET * 30 + LAST_GET)
+    assert answers.count(b"HTTP/1.1 200 OK") == 31
+    assert len(soft.bank.scopes) == 31
+
+
+def test_a_large_answer_arrives_whole(pki: Pki, soft: Running) -> None:
+    with httpx.Client(verify=pki.client("good")) as client:
+        for _ in range(2):
+            answer = client.get(f"https://127.0.0.1:{soft.port}/large")
+            assert answer.content == bytes(5_000_000)
+
+
+def test_a_large_upload_arrives_whole(pki: Pki, soft: Running) -> None:
+    body = random.Random(1).randbytes(2_000_000)
+    with httpx.Client(verify=pki.client("good")) as client:
+        for _ in range(2):
+            answer = client.post(f"https://127.0.0.1:{soft.port}/", content=body)
+            assert answer.text == hashlib.sha256(body).hexdigest()
+
+
 def test_bytes_that_trickle_in_one_by_one_are_put_together(pki: Pki, soft: Running) -> None:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = pki.client("good").wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
@@ -673,6 +701,14 @@ def test_both_ends_say_goodbye(pki: Pki, soft: Running) -> None:
     connection.sendall(LAST_GET)
     assert b"200 OK" in read_all(connection)  # an end without close_notify would raise
     connection.unwrap().close()
+
+
+def test_a_client_that_says_goodbye_is_let_go(pki: Pki, soft: Running) -> None:
+    connection = soft.tls_connect(pki.client())
+    connection.sendall(GET)
+    read_answer(connection)
+    connection.unwrap().close()
+    eventually(lambda: soft.live == 0)
 
 
 # --- hostile and unlucky peers ------------------------------------------------------------------------------
@@ -722,6 +758,17 @@ def test_a_slow_reader_gets_everything(pki: Pki, log: Any) -> None:
                 received += len(part)
                 time.sleep(0.005)
     assert received > 5_000_000
+    assert log() == []
+
+
+def test_a_client_that_read_everything_may_then_pause(pki: Pki, log: Any) -> None:
+    tls, context = pki.tls(handshake_timeout_s=1), pki.client()
+    with serving(tls, socket_buffer=65_536) as running, running.tls_connect(context) as connection:
+        connection.sendall(b"GET /large HTTP/1.1\r\nhost: sandbox\r\n\r\n")
+        assert len(read_answer(connection)) > 5_000_000
+        time.sleep(1.5)
+        connection.sendall(GET)
+        assert b"200 OK" in read_answer(connection)
     assert log() == []
 
 
@@ -814,6 +861,10 @@ def test_a_record_longer_than_allowed_ends_the_connection(soft: Running, log: An
         assert read_all(connection)[:1] == b"\x15"  # an alert
     eventually(lambda: soft.live == 0)
     assert len(log()) == 1
+
+
+def test_garbage_instead_of_http_is_answered_and_ends(pki: Pki, soft: Running) -> None:
+    assert b"400 Bad Request" in soft.ask(pki.client(), b"\x00\xff\r\n\r\n" * 50)
 
 
 def test_a_malformed_chunk_after_the_answer_began_leaves_no_traceback(pki: Pki, soft: Running) -> None:

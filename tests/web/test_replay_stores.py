@@ -74,6 +74,10 @@ def digest() -> bytes:
     return os.urandom(32)
 
 
+def test_a_new_id_is_first(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    assert store.claim(key, digest, bounds()).verdict is FIRST
+
+
 def test_the_same_request_waits_for_the_first_ones_answer(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)
@@ -107,6 +111,11 @@ def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store: ReplayStore
     assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(RUNNING)
 
 
+def test_a_claim_that_was_let_go_can_be_taken_at_once(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    store.settle(key, store.claim(key, digest, bounds()).attempt, None)
+    assert store.claim(key, digest, bounds(NOW + 1)).verdict is AGAIN
+
+
 def test_the_first_answer_stays(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     for answer in (b"first", b"second", None):
@@ -134,6 +143,11 @@ def test_an_attempt_of_an_earlier_window_does_not_answer_in_the_next(
     new = store.claim(key, digest, bounds(NOW + HOUR))
     store.settle(key, old.attempt, b"old")
     assert (new.verdict, store.claim(key, digest, bounds(NOW + HOUR))) == (FIRST, Claim(RUNNING))
+
+
+def test_an_answer_to_nothing_is_nothing(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    store.settle(key, NOW, b"answer")
+    assert store.claim(key, digest, bounds()).verdict is FIRST
 
 
 def test_of_many_threads_one_is_first(store: ReplayStore) -> None:
