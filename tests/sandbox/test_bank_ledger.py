@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
 
@@ -99,6 +100,19 @@ def test_a_payment_between_customers_is_one_booking_with_two_sides(db: Connectio
     )
     assert (paid.transaction_id, paid.amount_minor) == (one.id, -5_00)
     assert (received.transaction_id, received.amount_minor) == (one.id, 5_00)
+
+
+def test_a_transfer_takes_money_of_its_own_currency_only(db: Connection) -> None:
+    post(db, "in-gbp", NOW, Move(CLEARING, "a0", 20_00, "GBP"))
+    first, second = (replace(transfer(number, 15_00), currency="GBP") for number in (1, 2))
+    for one in (first, second):
+        ledger.start_transfer(db, one)
+    assert (ledger.book_transfer(db, first, at=NOW), ledger.book_transfer(db, second, at=NOW)) == (True, False)
+    assert ledger.balances(db, "a0") == {"EUR": 100_00, "GBP": 5_00}
+    days = date(2026, 1, 1), date(2026, 12, 31)
+    listed = [ledger.booked(db, "a0", *days, limit=9, currency=currency) for currency in ("EUR", "GBP")]
+    assert [[one.amount_minor for one in some] for some in listed] == [[100_00], [20_00, -15_00]]
+    assert ledger.check(db) == []
 
 
 def test_transfers_fall_due_in_the_order_of_their_time(db: Connection) -> None:

@@ -178,7 +178,7 @@ def test_an_account_has_a_thousand_transfers_on_their_way_at_most(
         first, second, third = (caller.new_payment() for _ in range(3))
         approve(server, first)
         with closing(sqlite3.connect(tmp_path / "bank" / "sandbox.sqlite")) as database, database:
-            row = "'t-' || n, source, 'o-' || n, account, amount, debtor_name, creditor_iban, creditor_name, remittance, instant"
+            row = "'t-' || n, source, 'o-' || n, account, amount, currency, debtor_name, creditor_iban, creditor_name, remittance, instant"
             database.execute(
                 f"WITH RECURSIVE numbers(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n < {MAX_PENDING})"
                 f" INSERT INTO transfers SELECT {row}, started_at, due_at, state FROM transfers, numbers"

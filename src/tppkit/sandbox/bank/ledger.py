@@ -1,7 +1,7 @@
 """The bank's ledger: double entry in minor units, balances, and transfers on their way.
 
 Each move has a debit and a credit account, so no booking can make or lose money. Balances are kept in the transaction of the booking.
-All currencies here have two decimals. Lists show the EUR that moved: a booking has at most one EUR move for each account.
+All currencies here have two decimals. A booking has at most one move of a currency for each account.
 
     start_transfer(db, transfer)
     book_transfer(db, transfer, at=transfer.due_at)     # False: there are no funds
@@ -56,12 +56,12 @@ _ADD_TO_BALANCE = Statement(
 )
 _HELD = select(BALANCES.c.currency, BALANCES.c.amount).where(BALANCES.c.account == bindparam("of_account"))
 _BALANCES_OF = Statement(_HELD)
-_FUNDS = _HELD.where(BALANCES.c.currency == EUR).with_for_update()
+_FUNDS = _HELD.where(BALANCES.c.currency == bindparam("of_currency")).with_for_update()
 _POSITION = (
     select(BOOKINGS.c.booked_at)
     .join(
         ENTRIES,
-        (ENTRIES.c.account == bindparam("of_account")) & (ENTRIES.c.currency == EUR)
+        (ENTRIES.c.account == bindparam("of_account")) & (ENTRIES.c.currency == bindparam("of_currency"))
         & (ENTRIES.c.booked_at == BOOKINGS.c.booked_at) & (ENTRIES.c.transaction_id == BOOKINGS.c.transaction_id),
     )
     .where(BOOKINGS.c.transaction_id == bindparam("of_transaction"))
@@ -73,7 +73,8 @@ _BOOKED = Statement(
     )
     .join(BOOKINGS, BOOKINGS.c.transaction_id == ENTRIES.c.transaction_id)
     .where(
-        ENTRIES.c.account == bindparam("of_account"), ENTRIES.c.currency == EUR, ENTRIES.c.booked_at >= bindparam("since"),
+        ENTRIES.c.account == bindparam("of_account"), ENTRIES.c.currency == bindparam("of_currency"),
+        ENTRIES.c.booked_at >= bindparam("since"),
         tuple_(ENTRIES.c.booked_at, ENTRIES.c.transaction_id) < tuple_(bindparam("before"), bindparam("before_id")),
     )
     .order_by(ENTRIES.c.booked_at.desc(), ENTRIES.c.transaction_id.desc())
@@ -127,7 +128,7 @@ _UNMATCHED = (
     .outerjoin(BOOKINGS, BOOKINGS.c.transaction_id == TRANSFERS.c.id)
     .outerjoin(
         ENTRIES,
-        (ENTRIES.c.account == TRANSFERS.c.account) & (ENTRIES.c.currency == EUR)
+        (ENTRIES.c.account == TRANSFERS.c.account) & (ENTRIES.c.currency == TRANSFERS.c.currency)
         & (ENTRIES.c.booked_at == BOOKINGS.c.booked_at) & (ENTRIES.c.transaction_id == TRANSFERS.c.id),
     )
     .where(
@@ -170,7 +171,7 @@ class Booking:
         debtor_name: who pays.
         creditor_name: who is paid.
         remittance: what for, or None.
-        moves: at most one EUR move for each account.
+        moves: at most one of a currency for each account.
     """
 
     transaction_id: str
@@ -188,10 +189,11 @@ class Booked:
     Attributes:
         transaction_id: opaque.
         booked_at: aware UTC.
-        amount_minor: EUR in minor units, below zero if the account pays.
+        amount_minor: in minor units, below zero if the account pays.
         debtor_name: who pays.
         creditor_name: who is paid.
         remittance: what for, or None.
+        currency: its code.
     """
 
     transaction_id: str
@@ -200,6 +202,7 @@ class Booked:
     debtor_name: str
     creditor_name: str
     remittance: str | None
+    currency: str = EUR
 
     @property
     def day(self) -> date:
@@ -209,7 +212,7 @@ class Booked:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A transfer in EUR that a customer has approved.
+    """A transfer that a customer has approved.
 
     Attributes:
         source: the interface that ordered it, for example `psd2`.
@@ -224,6 +227,7 @@ class Transfer:
         started_at: when it was approved, aware UTC.
         due_at: when it is carried out, aware UTC.
         state: `pending`, `booked` or `failed`.
+        currency: its code.
     """
 
     source: str
@@ -238,6 +242,7 @@ class Transfer:
     started_at: datetime
     due_at: datetime
     state: str = "pending"
+    currency: str = EUR
 
     @property
     def id(self) -> str:
@@ -280,9 +285,11 @@ def balances(db: Connection, account: str) -> dict[str, int]:
 
 
 def booked(
-    db: Connection, account: str, first_day: date, last_day: date, *, after: str | None = None, limit: int
-) -> tuple[Booked, ...]:
-    """The bookings of an account in a window of days, newest first. Newer bookings move no page that follows another.
+    db: Connection, account: str, first_day: date, last_day: date, *, after: str | None = None, limit: int, currency: str = EUR
+) -> tuple[Booked, ...]:  # fmt: skip
+    """The bookings of an account in a currency and a window of days, newest first.
+
+    Newer bookings move no page that follows another.
 
     Args:
         db: the transaction.
@@ -291,24 +298,30 @@ def booked(
         last_day: inclusive.
         after: transactionId of the last booking of the page before; None begins.
         limit: how many at most.
+        currency: of the entries.
 
     Raises:
         FormatError: `query.after`, the account has no such booking.
     """
     before, before_id = to_microseconds(day_end(last_day)), ""
+    held = {"of_account": account, "of_currency": currency}
     if after is not None:
-        position = db.execute(_POSITION, {"of_account": account, "of_transaction": after}).scalar_one_or_none()
+        position = db.execute(_POSITION, held | {"of_transaction": after}).scalar_one_or_none()
         if position is None:
             raise FormatError("query.after", "the account has no transaction where this page should begin")
         before, before_id = min((position, after), (before, before_id))
     window = {"since": to_microseconds(day_start(first_day)), "before": before, "before_id": before_id}
-    found = _BOOKED.all(db, {"of_account": account, **window, "most": limit})
-    return tuple([Booked(id_, from_microseconds(booked_at), *rest) for id_, booked_at, *rest in found])
+    found = _BOOKED.all(db, {**held, **window, "most": limit})
+    return tuple(
+        [Booked(id_, from_microseconds(booked_at), *rest, currency=currency) for id_, booked_at, *rest in found]
+    )
 
 
 def start_transfer(db: Connection, transfer: Transfer) -> None:
     """Begin a transfer, which is pending until it is booked or dropped. It reserves no money (assumption available-balance)."""
-    names = ("source", "order_id", "account", "debtor_name", "creditor_iban", "creditor_name", "remittance", "state")
+    names = (
+        "source", "order_id", "account", "currency", "debtor_name", "creditor_iban", "creditor_name", "remittance", "state",
+    )  # fmt: skip
     times = {"started_at": to_microseconds(transfer.started_at), "due_at": to_microseconds(transfer.due_at)}
     values = {name: getattr(transfer, name) for name in names} | times
     db.execute(
@@ -318,11 +331,13 @@ def start_transfer(db: Connection, transfer: Transfer) -> None:
 
 def book_transfer(db: Connection, transfer: Transfer, *, at: datetime) -> bool:
     """Carry out a pending transfer; False if the account has not enough money, then nothing is changed."""
-    funds = db.execute(_FUNDS, {"of_account": transfer.account}).one_or_none()
+    held = {"of_account": transfer.account, "of_currency": transfer.currency}
+    funds = db.execute(_FUNDS, held).one_or_none()
     if funds is None or funds.amount < transfer.amount_minor:
         return False
     creditor = find_account(db, transfer.creditor_iban)
-    move = Move(transfer.account, CLEARING if creditor is None else creditor.id, transfer.amount_minor)
+    paid = CLEARING if creditor is None else creditor.id
+    move = Move(transfer.account, paid, transfer.amount_minor, transfer.currency)
     names = transfer.debtor_name, transfer.creditor_name, transfer.remittance
     post(db, [Booking(transfer.id, at, *names, (move,))])
     db.execute(_SET_STATE, {"of_transfer": transfer.id, "to_state": "booked"})
@@ -351,7 +366,7 @@ def due_transfers(db: Connection, source: str, at: datetime) -> tuple[Transfer, 
 
 
 def pending(db: Connection, account: str) -> tuple[Transfer, ...]:
-    """The transfers of an account that are on their way, newest first."""
+    """The transfers of an account that are on their way, in every currency, newest first."""
     return _transfers(db.execute(_PENDING, {"of_account": account}))
 
 
@@ -369,7 +384,7 @@ def _transfers(rows: Iterable[Any]) -> tuple[Transfer, ...]:
     return tuple(
         Transfer(
             row.source, row.order_id, row.account, row.amount, row.debtor_name, row.creditor_iban, row.creditor_name,
-            row.remittance, row.instant, from_microseconds(row.started_at), from_microseconds(row.due_at), row.state,
+            row.remittance, row.instant, from_microseconds(row.started_at), from_microseconds(row.due_at), row.state, row.currency,
         )
         for row in rows
     )  # fmt: skip

@@ -36,6 +36,7 @@ TRANSFERS = Table(
     Column("order_id", String(64), nullable=False),
     Column("account", String(32), nullable=False),
     Column("amount", BigInteger, nullable=False),
+    Column("currency", String(3), nullable=False),
     Column("debtor_name", String(140), nullable=False),
     Column("creditor_iban", String(34), nullable=False),
     Column("creditor_name", String(140), nullable=False),

@@ -102,7 +102,7 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
         window = query.first_day, query.last_day
         entries = booked(call.db, grant.account.id, *window, after=query.after, limit=PAGE_SIZE + 1)
     if query.booking_status is not BookingStatus.BOOKED and not follows:
-        transfers = pending(call.db, grant.account.id)
+        transfers = tuple(one for one in pending(call.db, grant.account.id) if one.currency == EUR)
     links = None
     if len(entries) > PAGE_SIZE:
         entries = entries[:PAGE_SIZE]
