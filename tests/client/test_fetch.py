@@ -216,9 +216,10 @@ def test_the_address_that_was_judged_is_the_one_connected_to(serve):
     assert asked == ["crl.example.com"]
 
 
-def test_whatever_a_resolver_raises_is_told_at_once():
+@pytest.mark.parametrize("error", [socket.gaierror("not known"), RuntimeError("broken")])
+def test_whatever_a_resolver_raises_is_told_at_once(error):
     def resolve(host: str, port: int) -> list[str]:
-        raise RuntimeError("broken")
+        raise error
 
     assert refusal(make_fetch(resolve=resolve), "http://crl.example.com/").code == "fetch.failed"
 

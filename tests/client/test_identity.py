@@ -73,6 +73,11 @@ def test_an_identity_is_read_from_files(bank_pki_folder: Path, bank_pki: Pki) ->
     assert identity.seal.certificate == bank_pki.qseal.certificate
 
 
+def test_an_identity_may_have_no_seal(bank_pki_folder: Path) -> None:
+    given = {name: path for name, path in files(bank_pki_folder).items() if not name.startswith("qseal")}
+    assert Identity.from_files(**given).seal is None
+
+
 @pytest.mark.parametrize("missing", ["qseal", "qseal_key"])
 def test_a_seal_needs_certificate_and_key(missing: str, bank_pki_folder: Path) -> None:
     given = {name: path for name, path in files(bank_pki_folder).items() if name != missing}
@@ -212,6 +217,10 @@ def test_the_chain_is_sent_to_a_server_that_knows_only_the_root(
     assert bool(seen) == holds
 
 
+def test_nothing_is_said_of_certificates_that_hold_for_long(identity: Identity, bank_pki: Pki) -> None:
+    assert identity.check(at=bank_pki.qwac.certificate.not_before) == ()
+
+
 @pytest.mark.parametrize(
     ("days", "found"),
     [
@@ -228,6 +237,11 @@ def test_what_begins_or_ends_is_said(
     findings = identity.check(at=at)
     assert found <= {(finding.code, finding.values["certificate"]) for finding in findings}
     assert days is not None or {finding.values["days"] for finding in findings} == {"20"}
+
+
+def test_how_early_an_end_is_said_can_be_chosen(identity: Identity, bank_pki: Pki) -> None:
+    at = bank_pki.qwac.certificate.not_after - timedelta(days=20)
+    assert identity.check(at=at, warn_days=10) == ()
 
 
 def replace_files(pki: Pki, folder: Path, *, qwac: Issued, qseal: Issued) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
 from tppkit.client.identity_certificates import order_chain as order_chain_at
-from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
+from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
 
 
 def order_chain(certificate: EidasCertificate, others: Sequence[EidasCertificate]) -> tuple[EidasCertificate, ...]:
@@ -76,6 +77,34 @@ def test_a_file_may_hold_the_authorities_in_any_order(
     assert chain_on_the_wire(identity, bank_pki_folder) == wanted
 
 
+@pytest.fixture(params=[True, False], ids=["key identifiers", "names alone"])
+def long_chain(request: pytest.FixtureRequest) -> tuple[EidasCertificate, ...]:
+    """A certificate, three authorities and their root."""
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(5)]
+    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"TEST {number}")]) for number in range(5)]
+    made = []
+    for number, key in enumerate(keys):
+        above = min(number + 1, 4)
+        builder = x509.CertificateBuilder().subject_name(names[number]).issuer_name(names[above])
+        builder = builder.public_key(key.public_key()).serial_number(number + 1)
+        builder = builder.not_valid_before(utc_now()).not_valid_after(utc_now() + timedelta(days=1))
+        if request.param:
+            own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+            issuers = x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[above].public_key())
+            builder = builder.add_extension(own, critical=False).add_extension(issuers, critical=False)
+        signed = builder.sign(keys[above], hashes.SHA256())
+        made.append(EidasCertificate.from_der(signed.public_bytes(Encoding.DER)))
+    return tuple(made)
+
+
+def test_a_long_chain_is_put_in_order(long_chain: tuple[EidasCertificate, ...]) -> None:
+    leaf, *authorities, root = long_chain
+    for seed in range(6):
+        others = [*authorities, root, leaf]
+        random.Random(seed).shuffle(others)
+        assert order_chain(leaf, others) == tuple(authorities)
+
+
 def renewed(certificate: EidasCertificate, pki: Pki, *, begins: timedelta, ends: timedelta) -> EidasCertificate:
     """The same authority with the same key, and the days from now when it begins and ends."""
     present = certificate.x509
@@ -116,6 +145,14 @@ def test_without_identifiers_the_key_that_signed_tells_the_authority() -> None:
     assert order_chain(leaf, [signed, namesake])[0] == signed
 
 
+def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki: Pki) -> None:
+    other = make_pki(at=utc_now(), seed=99)
+    (issuer,), (namesake,) = bank_pki.qwac.chain, other.qwac.chain
+    assert issuer.subject == namesake.subject
+    for others in ((issuer, namesake), (namesake, issuer)):
+        assert order_chain(bank_pki.qwac.certificate, others) == (issuer,)
+
+
 def test_what_does_not_belong_is_left_out(bank_pki: Pki) -> None:
     others = (bank_pki.root.certificate, bank_pki.qseal.certificate, *bank_pki.qseal.chain)
     assert order_chain(bank_pki.qwac.certificate, others) == ()
@@ -154,3 +191,20 @@ def test_a_reload_sends_the_renewal_once_it_is_valid(tmp_path: Path) -> None:
     assert identity.reload(at=later)
     assert identity.check(at=later) == ()
     assert not identity.reload(at=later)
+
+
+def test_the_first_in_the_file_decides_which_of_two_roots_a_chain_leads_to() -> None:
+    old, new, between, issuer, leaf = (Authority(name) for name in ("old root", "new root", "between", "CA", "leaf"))
+    by_old = [between.certify(issuer, begins=-9, ends=1000), old.certify(between, begins=-9, ends=1000)]
+    by_new = [new.certify(issuer, begins=-9, ends=2000)]
+    certificate = issuer.certify(leaf, begins=-1, ends=600)
+    assert order_chain(certificate, by_old + by_new) == tuple(by_old)
+    assert order_chain(certificate, by_new + by_old) == tuple(by_new)
+
+
+def test_authorities_that_signed_for_each_other_stand_in_the_chain_once() -> None:
+    one, other, leaf = Authority("one"), Authority("other"), Authority("leaf")
+    above_one = [other.certify(one, begins=-9, ends=900) for _ in range(9)]
+    above_other = [one.certify(other, begins=-9, ends=900) for _ in range(9)]
+    certificate = one.certify(leaf, begins=-1, ends=600)
+    assert order_chain(certificate, above_one + above_other) == (above_one[0], above_other[0])

@@ -171,11 +171,22 @@ def test_a_function_that_gives_a_password_is_asked_once(bank_pki: Pki) -> None:
     assert asked == ["password"]
 
 
+def test_an_empty_variable_is_an_absent_one(bank_pki: Pki) -> None:
+    empty = {f"TPPKIT_{name}": "" for name in ("PASSWORD", "PASSWORD_FILE", "QSEAL_PASSWORD", "QSEAL", "QSEAL_FILE")}
+    found = {name: text for name, text in variables(in_pem(bank_pki)).items() if "QSEAL" not in name} | empty
+    assert Identity.from_environment(found).seal is None
+
+
 def test_a_password_may_stand_in_a_file_with_a_line_end(bank_pki: Pki, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(PASSWORD + b"\n")
     found = {**variables(in_pkcs12(bank_pki)), "TPPKIT_PASSWORD_FILE": str(tmp_path / "secret")}
     del found["TPPKIT_PASSWORD"]
     assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
+
+
+def test_the_names_of_variables_have_the_prefix_that_is_given(bank_pki: Pki) -> None:
+    found = {name.replace("TPPKIT_", "BANK_"): text for name, text in variables(in_pem(bank_pki)).items()}
+    assert Identity.from_environment(found, prefix="BANK_").seal is not None
 
 
 @pytest.mark.parametrize("with_key", [True, False])
@@ -185,6 +196,14 @@ def test_a_seal_may_have_a_signer_of_any_kind(with_key: bool, bank_pki: Pki, tmp
     identity = Identity.from_pkcs12(**paths, password=PASSWORD, signer=signer)
     assert identity.seal is not None
     assert identity.seal.signer is signer
+
+
+@pytest.mark.parametrize("make", [in_pem, in_pkcs12], ids=["PEM", "PKCS#12"])
+def test_how_to_seal_may_be_chosen(make: Callable[[Pki], dict[str, bytes]], bank_pki: Pki) -> None:
+    identity = Identity.from_memory(**make(bank_pki), profile=PROFILES["chebanca"], key_id="c-1", verify_own=True)
+    seal = identity.seal
+    assert seal is not None
+    assert (seal.profile, seal.key_id, seal.verify_own) == (PROFILES["chebanca"], "c-1", True)
 
 
 @pytest.fixture(scope="module", params=["p256", "rsa2048"])
@@ -271,6 +290,12 @@ def test_a_password_that_pkcs12_cannot_have_is_told(bank_pki: Pki) -> None:
     with pytest.raises(TppkitError) as caught:
         Identity.from_environment(variables(in_pkcs12(bank_pki)) | {"TPPKIT_PASSWORD": os.fsdecode(b"\xff")})
     assert caught.value.code == "pkcs12.unreadable"
+
+
+def test_bytes_beside_the_pem_of_a_variable_may_be_any(bank_pki: Pki) -> None:
+    found = variables(in_pem(bank_pki))
+    found["TPPKIT_QWAC"] = os.fsdecode("subject: M\xfcller\n".encode("latin-1")) + found["TPPKIT_QWAC"]
+    assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
 
 
 @pytest.mark.parametrize("name", ["TPPKIT_PASSWORD", "TPPKIT_QWAC"])

@@ -63,6 +63,14 @@ def test_an_answer_for_another_request_is_refused(echo: str, failure: Any) -> No
     assert (type(error), error.code) == (OutcomeUnknown, "answer.request-id")
 
 
+def test_an_echo_in_another_case_is_taken(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    def shouted(request: bytes) -> bytes:
+        return as_json(200, STATUS)(request.upper())
+
+    with rogue_bank(server_context(bank_pki_folder), shouted) as bank:
+        assert driver.run(bank.url, identity, cancel)
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -165,6 +173,20 @@ def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, iden
     with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(TransportError) as caught:
         driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, cancel, timeout_s=0.3)
     assert caught.value.code == "transport.timeout"
+
+
+def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver: Any, identity: Identity) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(TransportError) as caught:
+        driver.run(f"https://localhost:{port}", identity, cancel)
+    assert caught.value.code == "transport.failed"
+
+
+def test_a_name_that_does_not_exist_is_a_failed_connection(driver: Any, identity: Identity) -> None:
+    with pytest.raises(TransportError) as caught:
+        driver.run("https://bank.invalid", identity, cancel)
+    assert caught.value.code == "transport.failed"
 
 
 def test_a_server_of_an_unknown_authority_is_not_called(

@@ -68,6 +68,14 @@ def test_a_path_prefix_stands_before_the_target_and_is_sealed(
     assert verified.target == sent.target
 
 
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1"])
+def test_the_host_may_be_a_name_or_an_address(
+    host: str, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED), name=host) as bank:
+        assert driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT))
+
+
 def test_the_headers_of_the_interface_are_sent_once(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     further = {"request_id": ID, "psu_ip_address": "192.0.2.7", "redirect_uri": "https://tpp.example/back"}
     with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
@@ -83,6 +91,13 @@ def test_the_headers_of_the_interface_are_sent_once(driver: Any, identity: Ident
 
 
 SEAL = ("X-Request-ID", "Date", "Digest", "Signature", "TPP-Signature-Certificate")
+
+
+def test_a_payment_that_is_repeated_has_the_same_seal(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
+        driver.run(bank.url, identity, *[lambda client: client.initiate_payment(PAYMENT, request_id=ID)] * 2)
+    first, second = ([bank.message(number).values(name) for name in SEAL] for number in (0, 1))
+    assert first == second
 
 
 def test_another_payment_with_the_same_id_is_not_sent(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:

@@ -17,7 +17,7 @@ from rogue_bank import forwarder
 
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
 from tppkit.errors import LocalProtocolError, RequestRefused, TransportError
-from tppkit.protocol.psd2 import ALL_ACCOUNTS, Access, ConsentRequest, PaymentInitiation, PaymentProduct
+from tppkit.protocol.psd2 import ALL_ACCOUNTS, PSD2, Access, ConsentRequest, PaymentInitiation, PaymentProduct
 from tppkit.protocol.psd2.rules import PAGE_SIZE
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import Pki, make_pki, make_provider
@@ -116,6 +116,10 @@ def test_all_pages_together_have_each_entry_once(bank: SandboxServer, identity: 
     assert asyncio.run(read()) == ids
 
 
+def test_no_call_is_left_that_has_no_endpoint_row() -> None:
+    assert set(CALLS) == {row.name for row in PSD2.endpoints}
+
+
 def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     def shape(client: type) -> dict[str, list[str]]:
         methods = inspect.getmembers(client, inspect.isfunction)
@@ -126,6 +130,23 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     sync, asynchronous = shape(Psd2Client), shape(AsyncPsd2Client)
     assert sync.pop("close") == asynchronous.pop("aclose")
     assert sync == asynchronous
+
+
+def test_the_answer_to_an_initiation_has_id_state_and_links(
+    driver: Any, bank: SandboxServer, identity: Identity
+) -> None:
+    (initiated,) = driver.run(bank.addresses.psd2_url, identity, initiate)
+    assert initiated.transaction_status == "RCVD"
+    assert initiated.links.sca_redirect.href.startswith(bank.addresses.approval_url)
+    assert initiated.payment_id in initiated.links.self_.href
+
+
+def test_details_give_back_what_was_submitted(
+    driver: Any, bank: SandboxServer, identity: Identity, payment_id: str
+) -> None:
+    (details,) = driver.run(bank.addresses.psd2_url, identity, lambda client: client.payment_details(payment_id))
+    assert PaymentInitiation.model_validate_json(details.to_wire()).instructed_amount == PAYMENT.instructed_amount
+    assert (details.payment_id, details.creditor_name) == (payment_id, "Example Shop")
 
 
 def test_an_instant_payment_is_asked_for_under_its_product(
@@ -182,6 +203,13 @@ def test_the_way_back_and_the_payers_address_are_sent(driver: Any, bank: Sandbox
     )
     decide(initiated.links.sca_redirect.href, "approve")
     assert "https://tpp.example/back?x=1" in httpx.get(initiated.links.sca_redirect.href, trust_env=False).text
+
+
+def test_a_client_goes_on_after_a_refusal(bank: SandboxServer, identity: Identity, payment_id: str) -> None:
+    with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
+        with pytest.raises(RequestRefused):
+            client.payment_status("unknown")
+        assert client.payment_status(payment_id).transaction_status == "RCVD"
 
 
 def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(

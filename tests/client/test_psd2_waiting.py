@@ -115,4 +115,5 @@ def test_a_state_that_is_not_final_is_polled_again(
 @pytest.mark.parametrize("state", ["ACSC", "RJCT", "CANC"])
 def test_every_final_state_ends_the_waiting(state: str, driver: Any, identity: Identity, bank_pki_folder: Any) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": state})) as bank:
-        assert wait(driver, bank.url, identity, "any", Time()) == state
+        assert wait(driver, bank.url, identity, "any", time := Time()) == state
+    assert time.waits == []

@@ -107,6 +107,14 @@ def test_the_second_asynchronous_connection_is_resumed(
     assert server.resumed == [False, True, True]
 
 
+def test_a_server_still_knows_who_we_are_when_resumed(context: ssl.SSLContext, bank_pki: Pki) -> None:
+    identity = identity_of(bank_pki)
+    with serving(context) as server:
+        for _ in range(2):
+            call(identity.tls_context, server.port)
+    assert server.shown == [bank_pki.qwac.certificate.der] * 2
+
+
 def test_another_identity_does_not_resume_the_session(context: ssl.SSLContext, bank_pki: Pki) -> None:
     with serving(context) as server:
         for identity in (identity_of(bank_pki), identity_of(bank_pki)):
@@ -195,6 +203,14 @@ def test_a_server_that_reads_nothing_is_left_at_the_deadline(identity: Identity,
         pytest.raises(TimeoutError),
     ):
         write_for_ever(connection)
+
+
+def test_a_connection_has_its_own_timeout_again_afterwards(identity: Identity, bank_pki_folder: Path) -> None:
+    with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
+        with deadline(30):
+            connection.recv(1)
+        assert connection.gettimeout() == _OWN_S
+        assert connection.recv(1) == b"."
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(0.3, 60), (60, 0.3)])

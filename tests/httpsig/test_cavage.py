@@ -23,6 +23,12 @@ def fault(value: str) -> str:
     return caught.value.code
 
 
+def test_a_header_is_read() -> None:
+    assert parse_signature_header(GOOD) == SignatureParameters(
+        "SN=9FA1,CA=CN=A,C=DE", "rsa-sha256", ("digest", "x-request-id", "(request-target)"), b"\x00\x00\x00"
+    )
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -204,6 +210,11 @@ def test_signatures_of_the_older_drafts_cover_no_time(name: str, algorithm: str)
     assert fault(value) == "signature.time-not-allowed"
 
 
+def test_a_time_that_is_not_covered_goes_with_any_algorithm() -> None:
+    value = TIMED.replace("hs2019", "rsa-sha256").replace('"(created) (expires)"', '"digest"')
+    assert parse_signature_header(value).created == 1402170695
+
+
 @pytest.mark.parametrize(("reading", "covered"), [(DRAFT_10, ("date",)), (DRAFT_12, ("(created)",))])
 def test_what_an_absent_parameter_stands_for_is_said_by_the_draft(reading: Reading, covered: tuple[str, ...]) -> None:
     value = 'keyId="k",created=1,signature="AAAA"'
@@ -254,8 +265,21 @@ def signing_string(covered: tuple[str, ...], *headers: tuple[str, str], target: 
     return make_signing_string(covered, message_components(Message("POST", target, headers))[0])
 
 
+def test_the_signing_string_has_a_line_a_name_in_order_and_no_last_line_feed() -> None:
+    made = signing_string(("x-b", "(request-target)", "x-a"), ("X-A", "1"), ("x-B", "2"))
+    assert made == b"x-b: 2\n(request-target): post /a?b=%2F\nx-a: 1"
+
+
 def test_several_fields_of_one_name_are_joined_in_wire_order() -> None:
     assert signing_string(("x-a",), ("X-A", "2"), ("x-a", " 1"), ("X-a", "3\t ")) == b"x-a: 2, 1, 3"
+
+
+def test_an_empty_field_keeps_the_space_after_the_colon() -> None:
+    assert signing_string(("x-a",), ("X-A", "  ")) == b"x-a: "
+
+
+def test_inner_white_space_is_kept() -> None:
+    assert signing_string(("x-a",), ("X-A", " a \t b ")) == b"x-a: a \t b"
 
 
 def test_bytes_above_ascii_are_signed_as_they_stand_on_the_wire() -> None:

@@ -63,6 +63,10 @@ def test_the_query_is_as_on_the_wire_with_its_question_mark(target: str, expecte
     assert value(get(target), "@query") == expected
 
 
+def test_the_path_is_not_decoded() -> None:
+    assert value(get("/a%2Fb/../%c3%a4"), "@path") == "/a%2Fb/../%c3%a4"
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -121,6 +125,15 @@ def test_a_target_that_is_no_path_has_no_parts(name: str, target: str) -> None:
 def test_what_is_not_known_is_refused_by_name(name: str, parameters: dict[str, str | bool | int]) -> None:
     message = Message("GET", "/?a=1", (("Date", "x"),))
     assert fault(message, name, **parameters) == "signature.unsupported-component"
+
+
+def test_a_field_has_its_values_joined_in_wire_order() -> None:
+    message = Message("GET", "/", (("X-A", " one\t"), ("Y", "no"), ("x-a", ""), ("X-a", "two,  three")))
+    assert value(message, "x-a") == "one, , two,  three"
+
+
+def test_an_empty_field_has_an_empty_value() -> None:
+    assert value(Message("GET", "/", (("X-Empty-Header", "  "),)), "x-empty-header") == ""
 
 
 def test_a_field_can_be_covered_byte_for_byte() -> None:

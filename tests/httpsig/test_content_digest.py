@@ -23,6 +23,10 @@ def fault(value: str) -> str:
     return caught.value.code
 
 
+def test_a_digest_is_made_of_the_raw_body() -> None:
+    assert make_content_digest(HELLO) == f"sha-256=:{HELLO_256}:"
+
+
 @pytest.mark.parametrize("algorithm", ["SHA-256", "sha-1", "md5", ""])
 def test_an_algorithm_that_proves_nothing_is_not_written(algorithm: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
@@ -35,6 +39,14 @@ def test_a_digest_we_make_verifies_and_reads_back(body: bytes, algorithm: str) -
     value = make_content_digest(body, algorithm=algorithm)
     assert verify_content_digest(value, body) == (algorithm,)
     assert parse_content_digest(value) == {algorithm: hashlib.new(algorithm.replace("-", ""), body).digest()}
+
+
+@given(st.binary(), st.binary())
+def test_a_digest_fits_its_own_body_only(body: bytes, other: bytes) -> None:
+    if body != other:
+        with pytest.raises(SignatureRejected) as caught:
+            verify_content_digest(make_content_digest(body), other)
+        assert caught.value.code == "digest.mismatch"
 
 
 def test_all_known_algorithms_are_compared_and_unknown_ones_passed_over() -> None:

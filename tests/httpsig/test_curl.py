@@ -88,6 +88,13 @@ def test_a_line_end_without_a_backslash_ends_the_command(end: str) -> None:
     assert parse_curl(f"\n curl {URL}{end.replace(chr(92), '')}").body == b""
 
 
+def test_data_joins_by_ampersands_and_json_does_not() -> None:
+    assert parse_curl(f"curl {URL} -d a=1 --data-binary b=2 --data-urlencode 'c=ä+'").body == b"a=1&b=2&c=%C3%A4%2B"
+    message = parse_curl(f"""curl {URL} --json '{{"a":' --json '1}}'""")
+    assert message.body == b'{"a":1}'
+    assert header(message, "content-type") == "application/json"
+
+
 @pytest.mark.parametrize(
     ("option", "body"), [("-d", b'{ "a": 1}'), ("--data-binary", FILES["body.json"]), ("--json", FILES["body.json"])]
 )
@@ -106,6 +113,11 @@ def test_a_header_without_value_removes_curls_own_and_a_semicolon_sends_an_empty
     message = parse_curl(f"curl {URL} -H 'Accept:' -H 'X-Empty;'")
     assert message.values("accept") == ()
     assert message.values("x-empty") == ("",)
+
+
+def test_the_address_may_lack_its_scheme_and_have_a_fragment() -> None:
+    message = parse_curl("curl bank.example/a?b#c")
+    assert (header(message, "host"), message.target) == ("bank.example", "/a?b")
 
 
 def test_quotes_of_every_kind_are_read() -> None:
@@ -302,6 +314,10 @@ def test_a_length_that_is_not_the_body_s_is_read_only_as_found() -> None:
     assert parse_curl(command, as_found=True).body == b"abc"
 
 
+def test_an_ipv6_host_is_no_glob() -> None:
+    assert header(parse_curl("curl 'https://[::1]:8443/a'"), "host") == "[::1]:8443"
+
+
 CMD = (
     'curl ^"https://bank.example/a?b=1^&c=^%^2F^" ^\r\n  -X ^"PUT^" ^\r\n  -H ^"X-A: b ^\\^"c^\\^"^" ^\r\n'
     '  --data-raw ^"^{^\\^"a^\\^":^\\^"C:^\\^\\x^\\^",^\r\n\r\n^\\^"b^\\^":^\\^"50^% é^\\^"^}^"'
@@ -313,6 +329,12 @@ def test_the_form_of_browsers_for_windows_is_read() -> None:
     assert (message.method, message.target) == ("PUT", "/a?b=1&c=%2F")
     assert header(message, "x-a") == 'b "c"'
     assert message.body == '{"a":"C:\\\\x",\n"b":"50% é"}'.encode()
+
+
+def test_the_older_form_for_windows_is_read() -> None:
+    command = 'curl "https://bank.example/a" ^\n  -H "X-A: b^c" ^\n  --data-binary "{\\"a\\":\\"C:\\\\\\"}"'
+    message = parse_curl(command)
+    assert (header(message, "x-a"), message.body) == ("b^c", b'{"a":"C:\\"}')
 
 
 @pytest.mark.parametrize(
@@ -352,6 +374,10 @@ def test_many_options_are_looked_at_once() -> None:
 def test_a_caret_at_a_line_s_end_between_single_quotes_is_the_body_s(body: str) -> None:
     assert parse_curl(f"curl --data-raw '{body}' {URL}").body == body.encode()
     assert parse_curl(f"curl {URL} \\\n --data-raw '{body}'").body == body.encode()
+
+
+def test_a_single_quote_between_double_quotes_is_a_letter_for_cmd() -> None:
+    assert parse_curl('curl "https://a/it\'s" ^\n -H "A: b" -d "it\'s"').body == b"it's"
 
 
 @pytest.mark.parametrize(

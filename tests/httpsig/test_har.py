@@ -58,6 +58,10 @@ def test_a_signature_in_authorization_counts_as_signed() -> None:
     assert parse_har(har(changed(headers=[bearer]), changed(headers=[row], method="PUT"))).method == "PUT"
 
 
+def test_an_entry_is_taken_by_its_number() -> None:
+    assert parse_har(har(SIGNED, changed(method="PUT", headers=[])), entry=2).method == "PUT"
+
+
 @pytest.mark.parametrize("entry", [0, 2, -1, 10**9])
 def test_an_entry_that_is_not_there_is_refused(entry: int) -> None:
     assert code(har(SIGNED), entry) == "har.entry"
@@ -199,6 +203,11 @@ def test_a_body_that_is_not_in_the_file_is_refused(request_part: dict[str, Any],
 )  # fmt: skip
 def test_a_request_without_a_body_is_read_as_exporters_write_it(request_part: dict[str, Any]) -> None:
     assert parse_har(har(changed(**request_part))).body == b""
+
+
+def test_the_text_of_a_form_is_taken_beside_its_fields() -> None:
+    data = {"text": "a=1+2", "params": [{"name": "a", "value": "1 2"}], "encoding": ""}
+    assert parse_har(har(changed(postData=data))).body == b"a=1+2"
 
 
 def test_a_method_in_lower_case_is_kept_where_it_is_read_as_found() -> None:

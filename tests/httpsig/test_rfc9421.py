@@ -31,6 +31,7 @@ from tppkit.httpsig.rfc9421 import (
 )
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+NOW = int(AT.timestamp())
 ORIGIN = Origin("https", "bank.example")
 P256 = ec.generate_private_key(ec.SECP256R1())
 RSA = rsa.generate_private_key(65537, 2048)
@@ -88,6 +89,24 @@ def test_what_a_key_signs_verifies_with_it(name: str) -> None:
     assert verified.base.startswith(b'"@method": POST\n"@target-uri": https://bank.example/v1/payments?x=1\n')
 
 
+def test_the_last_line_holds_what_signature_input_says() -> None:
+    message = sign(expires=AT + timedelta(minutes=1), nonce='n"1', tag="t")
+    (value,) = message.values("signature-input")
+    assert verify(message).base.decode().split("\n")[-1] == f'"@signature-params": {value.removeprefix("sig1=")}'
+
+
+def test_parameters_are_read() -> None:
+    read = verify(sign(expires=AT + timedelta(minutes=1), nonce="n", tag="t")).parameters
+    assert (read.created, read.expires, read.nonce, read.algorithm, read.key_id, read.tag) == (
+        NOW, NOW + 60, "n", "ecdsa-p256-sha256", "k", "t",
+    )  # fmt: skip
+
+
+def test_spaces_that_structured_fields_allow_change_nothing() -> None:
+    message = replaced(sign(), "Signature-Input", '" "', '"   "')
+    assert verify(replaced(message, "Signature-Input", ";keyid", ";  keyid")).base == verify(sign()).base
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -128,6 +147,10 @@ def test_a_field_that_was_changed_removed_or_doubled_is_seen() -> None:
 def test_parameters_and_coverage_that_were_changed_are_seen(old: str, new: str) -> None:
     message = replaced(sign(), "Signature-Input", old, new)
     assert code_of(message, at=AT + timedelta(days=36500)) == "signature.invalid"
+
+
+def test_a_field_that_nobody_signed_may_change() -> None:
+    assert verify(sign().with_headers(("X-Other", "1")))
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -204,6 +227,14 @@ def two() -> Message:
 def test_one_of_several_signatures_is_chosen_by_its_label() -> None:
     assert verify(two(), label="a").parameters.components == COVERED
     assert verify(two(), label="b", name="rsa-pss-sha512").parameters.components == COVERED[:1]
+
+
+def test_several_field_lines_are_one_field() -> None:
+    (inputs,), (signatures,) = two().values("signature-input"), two().values("signature")
+    lines = [("Signature-Input", part) for part in inputs.split(", b=")]
+    lines[1] = ("Signature-Input", "b=" + lines[1][1])
+    message = REQUEST.with_headers(*lines, ("Signature", signatures))
+    assert verify(message, label="a")
 
 
 def test_which_of_several_signatures_is_meant_must_be_said() -> None:

@@ -80,6 +80,8 @@ def test_parameters_of_the_content_type_do_not_matter(content_type: str, fresh_b
         (b'{"seconds": 1000000000}', "clock.backwards"),
         (b'{"seconds": 10000000000}', "model.invalid"),
         (b'{"seconds": ' + b"9" * 390 + b"}", "model.invalid"),
+        (b'{"seconds": 1e999}', "json.malformed"),
+        (b'{"seconds": -1e999}', "json.malformed"),
         (b" " * 5000, "message.too-large"),
     ],
 )

@@ -132,6 +132,10 @@ def test_a_refusal_says_why_and_names_no_other_provider(
     assert "certificate.expired" in text
 
 
+def test_strict_mode_serves_a_good_certificate(strict_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+    assert connect(strict_bank).initiate().status_code == 201
+
+
 def test_strict_mode_refuses_no_certificate_in_the_handshake(strict_bank: SandboxServer, bank_pki_folder: Path) -> None:
     context = ssl.create_default_context(cafile=bank_pki_folder / "root.pem")
     with (
@@ -139,6 +143,13 @@ def test_strict_mode_refuses_no_certificate_in_the_handshake(strict_bank: Sandbo
         pytest.raises(httpx.TransportError, match="CERTIFICATE_REQUIRED"),
     ):
         http.get(strict_bank.addresses.psd2_url + TARGET)
+
+
+def test_strict_mode_refuses_an_expired_certificate_in_the_handshake(
+    strict_bank: SandboxServer, connect: Callable[..., RawProvider], expired_qwac: Issued
+) -> None:
+    with pytest.raises(httpx.TransportError, match="CERTIFICATE_EXPIRED"):
+        connect(strict_bank, qwac=expired_qwac).request("GET", TARGET)
 
 
 def test_strict_mode_refuses_an_unknown_authority_in_the_handshake(

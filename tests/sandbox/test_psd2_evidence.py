@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from raw_provider import INSTANT, PAYMENT, RawProvider, advance, altered, assert_refused, checked_sandbox
+from raw_provider import INSTANT, PAYMENT, RawProvider, advance, altered, assert_refused, checked_sandbox, decide
 
 from tppkit._clock import utc_now
 from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive, read_lines
@@ -175,6 +175,16 @@ def test_requests_of_several_providers_pass_the_audit(
     assert [row.organization_identifier for row in rows] == names
 
 
+def test_the_time_of_receipt_is_real_time(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    before = utc_now()
+    advance(fresh_bank, 410 * 86_400)
+    caller.new_payment()
+    (record,) = kept(fresh_bank)
+    assert before <= record.received_at <= utc_now()
+    assert record.clock_source == "system"
+    assert audit(fresh_bank).exit_code == 0
+
+
 def test_a_restart_on_the_same_folder_keeps_payments_and_goes_on_with_the_archive(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
@@ -235,3 +245,10 @@ def test_while_the_archive_fails_no_sealed_request_is_handled_and_nothing_is_los
         assert payment["paymentId"] in {record.payment_ref for record in kept(server)}
         assert connect(server).initiate().status_code == 201
         assert audit(server).exit_code == 0
+
+
+def test_a_decision_of_the_payer_leaves_the_archive_as_it_is(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    before = kept(fresh_bank)
+    decide(payment, "approve")
+    assert kept(fresh_bank) == before

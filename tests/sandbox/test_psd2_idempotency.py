@@ -14,7 +14,7 @@ from raw_provider import INSTANT, PAYMENT, RawProvider, advance, assert_refused,
 from sqlalchemy import create_engine, text
 
 from tppkit.sandbox import SandboxServer
-from tppkit.testpki import Pki
+from tppkit.testpki import Issued, Pki
 
 OTHER = {**PAYMENT, "creditorName": "Another Shop"}
 
@@ -40,11 +40,21 @@ def test_the_same_request_again_gets_the_same_answer(caller: RawProvider, fresh_
     assert payments_in(fresh_bank) == 1
 
 
+def test_the_very_same_bytes_again_get_the_same_answer(tpp: RawProvider) -> None:
+    sealed = tpp.sealed(tpp.message())
+    assert tpp.send(sealed).content == tpp.send(sealed).content
+
+
 def test_a_replay_gives_the_first_answer_whatever_happened_since(tpp: RawProvider) -> None:
     request_id = str(uuid4())
     payment = tpp.new_payment(request_id=request_id)
     decide(payment, "decline")
     assert tpp.new_payment(request_id=request_id) == payment
+
+
+def test_the_case_of_the_id_does_not_count(tpp: RawProvider) -> None:
+    request_id = str(uuid4())
+    assert tpp.new_payment(request_id=request_id) == tpp.new_payment(request_id=request_id.upper())
 
 
 def test_another_body_under_the_same_id_is_refused(caller: RawProvider, fresh_bank: SandboxServer) -> None:
@@ -53,6 +63,13 @@ def test_another_body_under_the_same_id_is_refused(caller: RawProvider, fresh_ba
     assert_refused(caller.initiate(OTHER, request_id=request_id), 409, "REQUEST_ID_REUSE")
     assert caller.new_payment(request_id=request_id) == payment
     assert payments_in(fresh_bank) == 1
+
+
+def test_a_space_more_is_another_body(tpp: RawProvider) -> None:
+    request_id = str(uuid4())
+    body = tpp.message().body
+    assert tpp.initiate(body, request_id=request_id).status_code == 201
+    assert_refused(tpp.initiate(body + b" ", request_id=request_id), 409, "REQUEST_ID_REUSE")
 
 
 def test_another_product_under_the_same_id_is_refused(tpp: RawProvider) -> None:
@@ -65,6 +82,15 @@ def test_a_request_that_was_refused_does_not_use_up_its_id(tpp: RawProvider) -> 
     request_id = str(uuid4())
     assert_refused(tpp.initiate(b"{}", request_id=request_id), 400, "FORMAT_ERROR")
     assert tpp.initiate(request_id=request_id).status_code == 201
+
+
+def test_the_hour_ends_at_its_end(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    request_id = str(uuid4())
+    payment = caller.new_payment(request_id=request_id)
+    advance(fresh_bank, 3590)
+    assert caller.new_payment(request_id=request_id) == payment
+    advance(fresh_bank, 10)
+    assert caller.new_payment(request_id=request_id)["paymentId"] != payment["paymentId"]
 
 
 def test_a_replay_does_not_make_the_hour_longer(caller: RawProvider, fresh_bank: SandboxServer) -> None:
@@ -82,6 +108,16 @@ def test_after_the_hour_the_id_belongs_to_the_new_request(caller: RawProvider, f
     advance(fresh_bank, 3600)
     caller.new_payment(body=OTHER, request_id=request_id)
     assert_refused(caller.initiate(request_id=request_id), 409, "REQUEST_ID_REUSE")
+
+
+def test_two_providers_may_use_the_same_id(
+    bank: SandboxServer, tpp: RawProvider, connect: Callable[..., RawProvider], second_provider: tuple[Issued, Issued]
+) -> None:
+    request_id = str(uuid4())
+    other = connect(bank, qwac=second_provider[0], qseal=second_provider[1])
+    first = tpp.new_payment(request_id=request_id)
+    second = other.new_payment(body=OTHER, request_id=request_id)
+    assert first["paymentId"] != second["paymentId"]
 
 
 def test_many_equal_requests_at_once_make_one_payment(fresh_bank: SandboxServer, bank_pki: Pki) -> None:

@@ -162,6 +162,12 @@ def test_another_method_than_the_rows_is_refused(method: str, name: str, tpp: Ra
     assert_refused(tpp.request(method, target), 405, "SERVICE_INVALID")
 
 
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_head_is_refused(name: str, tpp: RawProvider) -> None:
+    response = tpp.request("HEAD", ROWS[name].target(**PLACE))
+    assert (response.status_code, response.content) == (405, b"")
+
+
 def test_a_method_that_is_refused_names_those_that_are_taken(tpp: RawProvider) -> None:
     assert set(tpp.request("PUT", f"{PAYMENTS}/any").headers["allow"].split(", ")) == {"GET", "DELETE"}
     assert tpp.request("HEAD", f"{PAYMENTS}/any/status").headers["allow"] == "GET"

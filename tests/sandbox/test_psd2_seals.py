@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from raw_provider import RawProvider, altered, assert_refused
+from raw_provider import PAYMENT, RawProvider, altered, assert_refused
 from sealing import seal_by_hand
 
 from tppkit.httpsig import make_digest
@@ -38,6 +40,11 @@ def test_a_sealed_payment_is_taken(tpp: RawProvider) -> None:
 
 def test_a_payment_without_a_seal_is_refused(tpp: RawProvider) -> None:
     assert_refused(tpp.send(tpp.message()), 401, "SIGNATURE_MISSING")
+
+
+@pytest.mark.parametrize("header", ["Digest", "Signature", "TPP-Signature-Certificate"])
+def test_a_payment_without_one_part_of_the_seal_is_refused(header: str, tpp: RawProvider) -> None:
+    assert_refused(tpp.send(without(header)(tpp.sealed(tpp.message()))), 401, "SIGNATURE_MISSING")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +101,18 @@ def test_a_seal_of_an_unknown_authority_is_refused(
     assert_refused(connect(bank, qseal=foreign).initiate(), 401, "CERTIFICATE_INVALID")
 
 
+def test_an_expired_seal_is_refused(bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]) -> None:
+    before = replace(bank_pki, not_before=bank_pki.not_before - timedelta(days=31), days=10)
+    expired = before.issue_qseal(bank_pki.provider, label="expired-qseal")
+    assert_refused(connect(bank, qseal=expired).initiate(), 401, "CERTIFICATE_EXPIRED")
+
+
+def test_the_signature_of_one_request_does_not_fit_another(tpp: RawProvider) -> None:
+    first, second = (tpp.sealed(tpp.message()) for _ in range(2))
+    stolen = with_value("signature", lambda _: first.values("signature")[0])(second)
+    assert_refused(tpp.send(stolen), 401, "SIGNATURE_INVALID")
+
+
 @pytest.mark.parametrize(("algorithm", "status"), [("SHA-512", 401), ("SHA-512,SHA-256", 201), ("sha-256", 201)])
 def test_the_digest_must_be_by_sha_256_whatever_stands_beside_it(
     algorithm: str, status: int, tpp: RawProvider, bank_pki: Pki
@@ -112,3 +131,9 @@ def test_white_space_before_the_equals_sign_hides_no_algorithm(space: str, tpp: 
     message = tpp.message()
     digest = f"SHA-256{space}=x,{make_digest(message.body, algorithm='SHA-512')}"
     assert_refused(tpp.send(seal_by_hand(message, bank_pki.qseal, digest=digest)), 401, "SIGNATURE_INVALID")
+
+
+def test_header_names_in_any_case_are_taken(tpp: RawProvider) -> None:
+    sealed = tpp.sealed(tpp.message(PAYMENT))
+    shouted = altered(sealed, headers=tuple((name.upper(), value) for name, value in sealed.headers))
+    assert tpp.send(shouted).status_code == 201

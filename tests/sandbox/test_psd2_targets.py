@@ -75,6 +75,13 @@ def test_a_seal_over_another_target_does_not(parties, sent: str) -> None:
     assert send(identity, port, sealed._replace(target=sent)) == (401, "SIGNATURE_INVALID")
 
 
+@pytest.mark.parametrize("sent", [PATH + "#f", "https://localhost" + PATH, "https://evil.example" + PATH])
+def test_a_target_that_is_no_path_is_refused_however_it_is_sealed(parties, sent: str) -> None:
+    identity, port = parties
+    assert identity.seal is not None
+    assert send(identity, port, sign_request(request(sent), seal=identity.seal))[0] == 400
+
+
 def test_an_initiation_that_is_not_json_by_its_content_type_is_refused(parties) -> None:
     identity, port = parties
     assert identity.seal is not None

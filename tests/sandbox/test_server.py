@@ -137,6 +137,13 @@ def test_the_ready_file_says_where_everything_is_and_is_for_its_owner(bank: Sand
     assert [entry.name for entry in tmp_path.iterdir()] == ["ready.json"]
 
 
+def test_an_older_ready_file_is_replaced(bank: SandboxServer, tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    path.write_text("old")
+    bank.addresses.write(path)
+    assert json.loads(path.read_bytes())["pki"] == bank.addresses.pki
+
+
 @pytest.mark.parametrize("name", ["nowhere/ready.json", "."])
 def test_a_ready_file_that_cannot_be_written_is_said(name: str, bank: SandboxServer, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:

@@ -15,6 +15,11 @@ from tppkit.web import ProxyForm, QwacPolicy, SealGate, TrustedProxy, WsgiSealMi
 app = Flask(__name__)
 
 
+@app.delete("/internal/ledger")
+def wipe() -> str:
+    return "wiped"
+
+
 @app.delete("/psd2/v1/payments/<product>/<payment_id>")
 def cancel(product: str, payment_id: str) -> str:
     return f"cancelled {product} {payment_id}"

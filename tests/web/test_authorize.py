@@ -95,6 +95,11 @@ def test_another_method_is_rejected(pki: Pki, method: str, row: Endpoint[Any, An
     assert rejected(pki.qwac.certificate, method, path_of(row)) == "endpoint.method"
 
 
+def test_a_parameter_may_be_percent_encoded(pki: Pki) -> None:
+    route = authorize(pki.qwac.certificate, PSD2, "POST", PAYMENTS.replace("sepa", "sep%61"))
+    assert route.parameters == {"product": "sepa-credit-transfers"}
+
+
 def test_a_role_of_an_unknown_identifier_is_no_role_whatever_its_name(pki: Pki) -> None:
     # The last arc of PSP_PI's identifier, 0.4.0.19495.1.2, becomes 9.
     good = pki.qwac.certificate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
@@ -85,6 +86,11 @@ def gate(store: Any = None, *, receiver: CallbackReceiver = RECEIVER, **settings
     return CallbackGate(Inbox(receiver, store or MemoryStore()), **given), refusals
 
 
+def test_a_good_callback_is_acknowledged_with_an_empty_body():
+    answer = gate()[0].receive(callback(), LOCAL)
+    assert answer == (200, (("content-length", "0"), ("cache-control", "no-store")), b"")
+
+
 def test_without_a_handler_it_waits_for_a_worker():
     inbox = Inbox(RECEIVER, MemoryStore())
     CallbackGate(inbox, now=lambda: AT).receive(callback(), LOCAL)
@@ -100,6 +106,13 @@ def test_the_handler_gets_the_event_and_the_stores_connection(tmp_path):
     )
     store.close()
     assert seen == [("abcdefghijklmnopqrstuvwxyz", Connection)]
+
+
+def test_a_repetition_is_acknowledged_and_not_handled_again():
+    seen: list[object] = []
+    one, _ = gate(handler=lambda *given: seen.append(given))
+    assert [one.receive(callback(), LOCAL).status for _ in range(3)] == [200] * 3
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize(
@@ -271,6 +284,18 @@ def test_an_on_refusal_that_raises_changes_no_answer_and_is_logged(caplog):
     (message,) = caplog.messages
     assert message.startswith("on_refusal failed for a callback that was answered 400: the signature ")
     assert "ValueError: the disk is full" in caplog.text
+
+
+def test_the_log_tells_refusals_and_failures_apart(caplog, tmp_path):
+    with caplog.at_level(logging.INFO, "tppkit.web"):
+        CallbackGate(Inbox(RECEIVER, MemoryStore())).receive(callback()._replace(body=b"{}"), LOCAL)
+        CallbackGate(Inbox(RECEIVER, InboxStore(f"sqlite:///{tmp_path}/without-tables.sqlite"))).receive(
+            callback(), LOCAL
+        )
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
+    assert caplog.messages[0].startswith("callback from 127.0.0.1: 400: the signature ")
+    codes = ("[callback.signature]", "[inbox.unavailable]")
+    assert [message.count(code) for message, code in zip(caplog.messages, codes, strict=True)] == [1, 1]
 
 
 def test_the_log_names_the_kind_of_what_a_handler_raised(caplog):

@@ -72,6 +72,15 @@ def run(given: dict[str, Any], client: Client, **settings: Any) -> tuple[list[st
     return application.scopes, refusals
 
 
+def test_a_callback_in_pieces_is_taken():
+    client = Client(ACCESS[:10], b"", ACCESS[10:])
+    assert run(scope(), client) == ([], [])
+    assert client.sent == [
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0"), (b"cache-control", b"no-store")]},
+        {"type": "http.response.body", "body": b""},
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -98,6 +107,13 @@ def test_a_body_is_read_no_further_than_its_limit():
     client = Client(*[b"x" * 40_000] * 5)
     run(scope(), client)
     assert (client.status, client.asked) == (413, 2)
+
+
+@pytest.mark.parametrize("length", [b"-1", b"1_0", b"", "\u0661".encode(), b"9" * 5000])
+def test_a_length_that_is_no_number_is_refused(length):
+    client = Client(ACCESS)
+    run(scope(headers=[(b"content-length", length)]), client)
+    assert (client.status, client.asked) == (400, 0)
 
 
 def test_a_body_that_comes_too_slowly_is_refused():
@@ -259,6 +275,15 @@ def test_a_setting_by_which_nothing_can_be_received_is_refused(name, value):
     with pytest.raises(ConfigurationError) as refused:
         CallbackMiddleware(Application(), gate=gate, **{name: value})
     assert refused.value.code == "web.setting"
+
+
+def test_a_handler_that_ends_as_cancelled_ends_no_request():
+    def handler(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    client = Client(ACCESS)
+    _, refusals = run(scope(), client, handler=handler)
+    assert (client.status, refusals.code) == (503, "callback.function")
 
 
 def test_an_awaited_handler_that_ends_as_cancelled_is_told_from_a_request_that_is():

@@ -52,6 +52,16 @@ def run(given: dict[str, Any]) -> tuple[str, bytes, Refusals]:
     return started[0], body, refusals
 
 
+def test_a_body_with_a_length_is_taken():
+    body = Input(ACCESS + b"the next request")
+    assert run(environ(body, CONTENT_LENGTH=str(len(ACCESS)))) == ("200 OK", b"", [])
+
+
+def test_a_body_that_the_server_ends_is_taken():
+    given = environ(Input(ACCESS), **{"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"})
+    assert run(given)[0] == "200 OK"
+
+
 def test_a_chunked_body_that_nobody_ends_is_refused_unread():
     body = Input(ACCESS)
     status, _, refusals = run(environ(body, HTTP_TRANSFER_ENCODING="chunked"))

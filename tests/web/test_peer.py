@@ -18,7 +18,7 @@ from sealing import ORGANIZATIONS, issue_for
 
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.errors import CertificateRejected, FormatError, TppkitError
-from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider, profiles
+from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider, profiles
 from tppkit.trust import PathVerifier, make_anchors
 from tppkit.web import AsgiSource, PeerCertificate, QwacPolicy, peer_certificate
 from tppkit.web.peer import MAX_CHAIN
@@ -79,6 +79,12 @@ def test_a_connection_without_a_certificate_has_no_peer(without: dict[str, Any])
     assert caught.value.code == "certificate.missing"
 
 
+def test_the_peer_is_what_the_server_put_into_the_scope(pki: Pki) -> None:
+    chain = (pem(pki.qwac.certificate), pem(pki.qwac_ca.certificate))
+    found = peer_certificate(AsgiSource(scope(client_cert_chain=chain, client_cert_error="certificate has expired")))
+    assert found == PeerCertificate(chain, "certificate has expired", "asgi-tls")
+
+
 def test_a_long_chain_is_cut(pki: Pki) -> None:
     found = peer_certificate(AsgiSource(scope(client_cert_chain=[pem(pki.qwac.certificate)] * 100)))
     assert len(found.chain_pem) == MAX_CHAIN
@@ -125,12 +131,39 @@ def test_a_seal_certificate_is_no_qwac(qwacs: QwacPolicy, pki: Pki) -> None:
     assert caught.value.code == "qcstatements.not-web"
 
 
+def test_a_qwac_without_client_authentication_is_refused(
+    qwacs: QwacPolicy, issue: Callable[..., EidasCertificate]
+) -> None:
+    def server_only(value: x509.ExtensionType) -> x509.ExtensionType:
+        server = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
+        return server if isinstance(value, x509.ExtendedKeyUsage) else value
+
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(issue(server_only)), at=AT)
+    assert caught.value.code == "certificate.no-client-auth"
+
+
+def test_a_qwac_without_an_extended_key_usage_is_refused(
+    qwacs: QwacPolicy, issue: Callable[..., EidasCertificate]
+) -> None:
+    without = issue(lambda value: None if isinstance(value, x509.ExtendedKeyUsage) else value)
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(without), at=AT)
+    assert caught.value.code == "certificate.no-client-auth"
+
+
 def test_a_qwac_for_another_key_usage_is_refused(qwacs: QwacPolicy, issue: Callable[..., EidasCertificate]) -> None:
     encipherment, _ = profiles.key_usage("key_encipherment")
     changed = issue(lambda value: encipherment if isinstance(value, x509.KeyUsage) else value)
     with pytest.raises(CertificateRejected) as caught:
         qwacs.verify(peer(changed), at=AT)
     assert caught.value.code == "certificate.key-usage"
+
+
+def test_an_ordinary_website_certificate_is_no_qwac(qwacs: QwacPolicy, pki: Pki) -> None:
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(pki.server.certificate), at=AT)
+    assert caught.value.code == "qcstatements.no-compliance"
 
 
 @pytest.mark.parametrize(
@@ -166,6 +199,14 @@ def test_what_is_remembered_is_bounded(pki: Pki, paths: PathVerifier) -> None:
     for number in range(1500):  # the same certificate, never the same text
         policy.verify(PeerCertificate((text + "\n" * number,), None, "asgi-tls"), at=AT)
     assert len(policy._believed) <= 512
+
+
+def test_another_provider_of_the_same_authority_is_believed_as_itself(qwacs: QwacPolicy, pki: Pki) -> None:
+    other: Issued = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT).chain[0] == pki.qwac.certificate
+    verified = qwacs.verify(peer(other.certificate), at=AT).chain[0]
+    assert verified.organization_identifier is not None
+    assert verified.organization_identifier.text == "PSDDE-BAFIN-999999"
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)

@@ -154,6 +154,12 @@ def test_an_address_in_any_writing_is_the_proxys(address: str, forwarded: Forwar
     assert peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX)).source == "nginx"
 
 
+def test_without_trusted_proxies_no_header_counts(forwarded: Forwarded) -> None:
+    for headers in forwarded.values():
+        with pytest.raises(CertificateRejected):
+            peer_certificate(scope(*headers))
+
+
 def test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported(forwarded: Forwarded, pki: Pki) -> None:
     tls = {"tls": {"client_cert_chain": (pem(pki.server.certificate),), "client_cert_error": None}}
     source = scope(*forwarded[ProxyForm.RFC9440], address=STRANGER, extensions=tls)
@@ -201,6 +207,22 @@ def test_an_address_that_may_come_from_a_header_is_believed_only_where_the_serve
     assert believed.source == "nginx"
 
 
+def test_a_connection_without_address_is_no_unix_socket(forwarded: Forwarded) -> None:
+    headers = forwarded[ProxyForm.NGINX]
+    named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
+    with socket.socket(socket.AF_INET) as tcp:
+        vanished = (
+            scope(*headers, address=None),
+            scope(*headers, address=None, server=None),
+            scope(*headers, address=None, server=("127.0.0.1", 8000)),
+            environ(*headers, address=""),
+            environ(*headers, address="", **{"gunicorn.socket": tcp}),
+        )
+        for source in vanished:
+            with pytest.raises(CertificateRejected):
+                peer_certificate(source, trusted_proxies=named)
+
+
 def test_an_address_that_reads_unix_is_a_strangers_word(forwarded: Forwarded) -> None:
     # waitress writes what stood in X-Forwarded-For into REMOTE_ADDR, and an ASGI server may do likewise.
     headers = forwarded[ProxyForm.NGINX]
@@ -239,12 +261,30 @@ def test_a_header_that_stands_twice_is_refused(form: ProxyForm, forwarded: Forwa
     assert caught.value.code == "certificate.malformed"
 
 
+@pytest.mark.parametrize("form", ProxyForm)
+def test_an_empty_header_is_no_certificate(form: ProxyForm) -> None:
+    name = proxy(form)[0].header
+    for value in ("", "  "):
+        with pytest.raises(CertificateRejected) as caught:
+            peer_certificate(scope((name, value)), trusted_proxies=proxy(form))
+        assert caught.value.code == "certificate.missing"
+
+
 def test_a_header_of_another_name_is_read_where_it_was_configured(forwarded: Forwarded) -> None:
     ((_, value),) = forwarded[ProxyForm.HAPROXY]
     configured = proxy(ProxyForm.HAPROXY, header="X-TPP-Cert")
     assert peer_certificate(scope(("x-tpp-cert", value)), trusted_proxies=configured).source == "haproxy"
     with pytest.raises(CertificateRejected):
         peer_certificate(scope(("X-SSL-Client-Cert", value)), trusted_proxies=configured)
+
+
+@pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
+def test_a_header_of_another_name_is_reported_from_elsewhere(make: Callable[..., Any], forwarded: Forwarded) -> None:
+    configured = proxy(ProxyForm.HAPROXY, header="X-TPP-Cert")
+    ((_, value),) = forwarded[ProxyForm.HAPROXY]
+    with pytest.raises(CertificateRejected) as caught:
+        peer_certificate(make(("X-TPP-Cert", value), address=STRANGER), trusted_proxies=configured)
+    assert f"ignored: x-tpp-cert from {STRANGER}" in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -285,6 +325,14 @@ def test_a_header_beyond_its_bound_is_refused() -> None:
     with pytest.raises(FormatError) as caught:
         peer_certificate(scope(("X-SSL-Client-Cert", "A" * 70_000)), trusted_proxies=proxy(ProxyForm.HAPROXY))
     assert caught.value.code == "certificate.too-large"
+
+
+@pytest.mark.parametrize("network", ["::ffff:10.0.0.0/120", "::ffff:10.0.0.5"])
+def test_a_network_of_ipv4_addresses_within_ipv6_is_theirs(network: str, forwarded: Forwarded) -> None:
+    named = [TrustedProxy(network, form=ProxyForm.NGINX)]
+    for address in ("10.0.0.5", "::ffff:10.0.0.5"):
+        source = scope(*forwarded[ProxyForm.NGINX], address=address)
+        assert peer_certificate(source, trusted_proxies=named).source == "nginx"
 
 
 @pytest.mark.parametrize(

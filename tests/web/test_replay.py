@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi import AT, BODY, EVERY_PATH, REQUEST_ID, TARGET, Recorder, call, scope_of, sealed
+from asgi import AT, BODY, EVERY_PATH, REQUEST_ID, TARGET, Recorder, call, request, scope_of, sealed
 
 from tppkit.errors import ConfigurationError
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, verify_request
 from tppkit.testpki import Issued, Pki, make_provider
 from tppkit.trust import PathVerifier
@@ -132,6 +133,14 @@ def test_a_request_that_does_not_verify_uses_no_id(ask: Ask, app: Recorder, seal
     assert ask(good).status == 201
 
 
+def test_an_unsealed_request_uses_no_id(paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki) -> None:
+    guard = ReplayGuard(MemoryReplayStore())
+    gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=guard)
+    poll = request(method="GET", target="/psd2/v1/payments/sepa-credit-transfers/1/status")
+    for body in (b"1", b"2"):
+        assert call(SealMiddleware(app, gate=gate), scope_of(poll, pki.qwac), [body]).status == 201
+
+
 async def crashing(scope: Any, receive: Any, send: Any) -> None:
     raise RuntimeError("the handler fell over")
 
@@ -166,6 +175,14 @@ def test_a_refusal_by_the_handler_is_answered_again(ask: Ask, app: Recorder, sea
     ask(sealed(seal), before=answering(400, b"no"))
     told = ask(sealed(seal))
     assert (told.status, told.headers, told.body, app.scopes) == (400, {"content-type": "text/plain"}, b"no", [])
+
+
+def test_a_streamed_answer_is_kept_whole(ask: Ask, app: Recorder, seal: Seal) -> None:
+    whole = bytes(range(256)) * 256
+    assert len(whole) == MAX_ANSWER_BYTES
+    ask(sealed(seal), before=answering(200, whole))
+    assert ask(sealed(seal)).body == whole
+    assert app.scopes == []
 
 
 def test_a_request_whose_answer_was_too_long_to_keep_is_not_handled_again(ask: Ask, app: Recorder, seal: Seal) -> None:

@@ -73,6 +73,13 @@ def test_a_sealed_request_reaches_its_handler_with_what_was_proven(
     assert (caller.qwac_chain[0], caller.peer.source, caller.repeated) == (pki.qwac.certificate, "asgi-tls", False)
 
 
+def test_the_servers_own_scope_is_left_alone(door: Door, good: Message, pki: Pki) -> None:
+    scope = scope_of(good, pki.qwac)
+    before = dict(scope)
+    call(door(), scope, [good.body])
+    assert scope == before
+
+
 @given(cuts=st.lists(st.integers(0, len(BODY)), max_size=6))
 def test_a_body_in_any_pieces_is_the_same_body(cuts: list[int], pki: Pki, seal: Seal, paths: PathVerifier) -> None:
     app, good = Recorder(), sealed(seal)
@@ -115,6 +122,11 @@ def test_another_target_is_refused_without_reading_the_body(
 ) -> None:
     told = call(door(), scope_of(good._replace(target=target), pki.qwac), [good.body])
     assert (told.status, told.code, told.reads, app.scopes) == (401, "SIGNATURE_INVALID", 0, [])
+
+
+def test_another_method_is_refused(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
+    told = call(door(), scope_of(good._replace(method="PUT"), pki.qwac), [good.body])
+    assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
 
 
 @pytest.mark.parametrize("raw_path", [None, b""])
@@ -176,6 +188,12 @@ def test_a_length_of_more_digits_than_python_reads_is_too_long(door: Door, good:
     assert call(door(), scope_of(message, pki.qwac), [good.body]).status == 413
 
 
+def test_a_body_of_exactly_the_limit_is_taken(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
+    message = sealed(seal, body=b"x" * 600).with_headers(("Content-Length", "600"))
+    assert call(door(max_body_bytes=600), scope_of(message, pki.qwac), [message.body]).status == 201
+    assert app.bodies == [b"x" * 600]
+
+
 def test_empty_pieces_of_a_body_are_not_held(paths: PathVerifier, policy: SealPolicy, good: Message, pki: Pki) -> None:
     gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT)
     _, pending = gate.enter(AsgiSource(scope_of(good, pki.qwac)))
@@ -186,6 +204,15 @@ def test_empty_pieces_of_a_body_are_not_held(paths: PathVerifier, policy: SealPo
     tracemalloc.stop()
     pending.update(BODY)
     assert (pending.finish()[1], held < 100_000) == (BODY, True)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_client_that_stops_sending_gets_no_handler(
+    before: int, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    told = call(door(), scope_of(good, pki.qwac), [*[BODY[:5]] * before, None])
+    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
+    assert "transport.disconnected" in told.text
 
 
 @pytest.mark.parametrize("chunk", [b"other", None])
@@ -234,6 +261,11 @@ def test_a_request_without_an_id_is_refused_though_it_needs_no_seal(door: Door, 
     told = call(door(interface=PSD2), scope_of(POLL._replace(headers=()), pki.qwac), [b""])
     assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
     assert "request-id.missing" in told.text
+
+
+def test_of_two_ids_none_is_echoed(door: Door, good: Message, pki: Pki) -> None:
+    told = call(door(), scope_of(good.with_headers(("X-Request-ID", REQUEST_ID)), pki.qwac), [good.body])
+    assert (told.status, "x-request-id" in told.headers) == (400, False)
 
 
 def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: Door, app: Recorder, pki: Pki) -> None:

@@ -145,6 +145,11 @@ def test_a_header_that_the_server_joined_is_refused(
     assert (status in (400, 401), app.environs) == (True, [])
 
 
+def test_a_body_without_length_is_read_to_its_end_where_the_server_marks_it(door: Door, good: Message) -> None:
+    marked = environ_of(good, CONTENT_LENGTH="", **{"wsgi.input_terminated": True})  # HTTP/2 has no Transfer-Encoding
+    assert call(door(), marked)[0] == 201
+
+
 def test_a_body_shorter_than_its_length_is_refused(door: Door, app: Recorder, good: Message) -> None:
     assert call(door(), environ_of(good, CONTENT_LENGTH=str(len(BODY) + 1)))[0] == 400
     assert app.environs == []
@@ -158,6 +163,13 @@ def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, good: M
     chunked = environ_of(good, CONTENT_LENGTH="", **{"wsgi.input_terminated": True, "wsgi.input": endless})
     assert call(door(max_body_bytes=10), chunked)[0] == 413
     assert endless.reads == 1
+
+
+def test_the_same_request_is_answered_as_before(door: Door, app: Recorder, good: Message) -> None:
+    guard = ReplayGuard(MemoryReplayStore())
+    first = call(door(replay=guard), environ_of(good))
+    assert call(door(replay=guard), environ_of(good)) == first == (201, {"ASPSP-Number": "1"}, b"done")
+    assert (len(app.environs), app.closed) == (1, 1)
 
 
 def test_a_handler_that_crashed_is_asked_again(door: Door, app: Recorder, good: Message) -> None:

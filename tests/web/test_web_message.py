@@ -43,6 +43,10 @@ def test_a_body_in_chunks_is_read_whole(chunks: list[bytes]) -> None:
     assert read(in_chunks(*chunks)).body == b"".join(chunks)
 
 
+def test_an_event_without_a_body_ends_it() -> None:
+    assert read(receiving({"type": "http.request"})).body == b""
+
+
 @pytest.mark.parametrize("chunks", [[LIMIT], [LIMIT - 1, 1], [1] * LIMIT])
 def test_a_body_of_exactly_the_limit_is_read(chunks: list[int]) -> None:
     assert len(read(in_chunks(*(b"x" * size for size in chunks))).body) == LIMIT
@@ -97,6 +101,15 @@ def test_a_target_that_is_no_path_is_refused(raw_path: bytes) -> None:
     assert caught.value.code == "message.malformed"
 
 
+def test_a_scope_without_a_query_has_none() -> None:
+    scope = {"method": "GET", "raw_path": b"/x", "headers": []}
+    assert asyncio.run(read_message(scope, in_chunks(b""), max_body_bytes=0)).target == "/x"
+
+
 def test_headers_keep_their_order_duplicates_and_bytes() -> None:
     headers = [(b"digest", b"a"), (b"x-name", b"\xe9\xff"), (b"digest", b" b ")]
     assert read(in_chunks(b""), headers=headers).headers == (("digest", "a"), ("x-name", "\xe9\xff"), ("digest", " b "))
+
+
+def test_the_method_is_taken_over() -> None:
+    assert read(in_chunks(b""), method="DELETE").method == "DELETE"

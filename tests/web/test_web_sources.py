@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tppkit.web import WsgiSource
+from tppkit.web import AsgiSource, WsgiSource
 from tppkit.web.sources import Source, source_of
 
 ENVIRON = {
@@ -34,3 +34,13 @@ def test_variables_of_the_machine_in_an_environ_make_no_scope_of_it() -> None:
     tls = {"client_cert_chain": ("-----BEGIN CERTIFICATE-----",)}
     source = source_of({**ENVIRON, "type": "http", "headers": "x", "client": "y", "extensions": {"tls": tls}})
     assert (type(source), source.address(), dict(source.extensions)) == (WsgiSource, "192.0.2.1", {})
+
+
+def test_a_scope_without_headers_or_extensions_has_none() -> None:
+    source = source_of({"type": "http", "method": "GET", "raw_path": b"/", "extensions": None})
+    assert isinstance(source, AsgiSource)
+    assert (source.header_names(), source.header_values("x"), dict(source.extensions)) == (frozenset(), (), {})
+
+
+def test_an_empty_content_length_is_none() -> None:
+    assert WsgiSource({**ENVIRON, "CONTENT_LENGTH": ""}).header_values("content-length") == ()
