@@ -69,7 +69,7 @@ _POSITION = (
 _BOOKED = Statement(
     select(
         BOOKINGS.c.transaction_id, BOOKINGS.c.booked_at, ENTRIES.c.amount, BOOKINGS.c.debtor_name, BOOKINGS.c.creditor_name,
-        BOOKINGS.c.remittance,
+        BOOKINGS.c.remittance, ENTRIES.c.currency,
     )
     .join(BOOKINGS, BOOKINGS.c.transaction_id == ENTRIES.c.transaction_id)
     .where(
@@ -312,9 +312,7 @@ def booked(
         before, before_id = min((position, after), (before, before_id))
     window = {"since": to_microseconds(day_start(first_day)), "before": before, "before_id": before_id}
     found = _BOOKED.all(db, {**held, **window, "most": limit})
-    return tuple(
-        [Booked(id_, from_microseconds(booked_at), *rest, currency=currency) for id_, booked_at, *rest in found]
-    )
+    return tuple([Booked(id_, from_microseconds(at), *rest) for id_, at, *rest in found])
 
 
 def start_transfer(db: Connection, transfer: Transfer) -> None:
