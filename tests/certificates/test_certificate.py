@@ -65,6 +65,10 @@ def test_an_authority_is_one_and_states_no_roles(pki):
     assert certificate.roles == ()
 
 
+def test_the_serial_number_is_written_without_leading_zeros(issue):
+    assert (issue(Use.QWAC).serial, issue(Use.QWAC).serial_hex) == (0x9FA1, "9FA1")
+
+
 def test_both_ends_of_the_validity_are_valid(pki):
     certificate, second = pki.qwac.certificate, timedelta(seconds=1)
     assert certificate.not_before == datetime(2026, 6, 1, tzinfo=UTC)
