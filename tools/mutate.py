@@ -41,7 +41,7 @@ ROOMS = (
     ),
     ("seals/verified.py", "test_verify_in_halves test_verify_refusals test_verify", "seals/test_*.py"),
     ("web/gate.py", "test_authorize test_seal test_routing test_seal_wsgi test_proxies test_seal_profiles", "web/test_[prw]*[!s].py"),
-    ("web/peer.py", "test_peer test_proxies test_seal test_seal_profiles", "web/test_[prw]*[!s].py"),
+    ("web/caller.py", "test_caller test_proxies test_seal test_seal_profiles", "web/test_[prw]*[!s].py"),
     ("callbacks/verify.py", "test_callback_refusals test_callback_verify", "callbacks/test_callback_*.py"),
     ("callbacks/message.py", "test_callback_message test_callback_refusals", "callbacks/test_callback_*.py"),
     ("trust/path/name_constraints.py", "test_name_constraints test_second_opinion_constraints", "trust/test_*.py"),
