@@ -12,9 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from tppkit._clock import as_utc
-from tppkit._text import printable
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
-from tppkit.certificates.oids import ORGANIZATION
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.seals import VerifiedRequest
@@ -83,8 +81,8 @@ class Caller(NamedTuple):
     @property
     def name(self) -> str | None:
         """The organisation's name in its QWAC, or None."""
-        names = self.qwac_chain[0].subject.values(ORGANIZATION) if self.qwac_path is not None else ()
-        return printable(names[0])[:_MAX_NAME] if names else None
+        name = None if self.qwac_path is None else self.qwac_path.chain[0].organization_name
+        return name and name[:_MAX_NAME]
 
 
 class Pending(Protocol):
