@@ -131,8 +131,8 @@ def _grant(call: HostCall[None]) -> _Grant:
 
     Source: section 5 rule 6; assumptions consent-codes, account-unknown.
     """
-    attended = parse_psu_ip_address(call.header("psu-ip-address")) is not None
-    consent = consent_of_caller(call, parse_consent_id(call.header("consent-id")), call.settings.rules)
+    attended = parse_psu_ip_address(call.message.single("psu-ip-address")) is not None
+    consent = consent_of_caller(call, parse_consent_id(call.message.single("consent-id")), call.settings.rules)
     require_valid(consent.progress.status)
     account = find_account(call.db, consent.iban or "")
     if account is None or call.parameters.get("resource_id", consent.resource_id) != consent.resource_id:

@@ -34,10 +34,10 @@ from tppkit.sandbox.psd2.tables import is_id
 
 def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
     """POST /consents."""
-    parse_psu_ip_address(call.header("psu-ip-address"))  # assumption psu-ip-address
+    parse_psu_ip_address(call.message.single("psu-ip-address"))  # assumption psu-ip-address
     last_day = cap_valid_until(call.body.valid_until, bank_day(call.at))
     progress = ConsentProgress(CONSENT.initial, call.at, last_day)
-    consent = _add_consent(call, progress, parse_redirect_uri(call.header("tpp-redirect-uri")))
+    consent = _add_consent(call, progress, parse_redirect_uri(call.message.single("tpp-redirect-uri")))
     links = ApprovalLinks(
         sca_redirect=Href(href=call.settings.approval_link(consent.link_token)),
         status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),

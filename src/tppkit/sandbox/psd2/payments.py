@@ -94,8 +94,8 @@ class Psd2Settings:
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    parse_psu_ip_address(call.header("psu-ip-address"))  # assumption psu-ip-address
-    address = parse_redirect_uri(call.header("tpp-redirect-uri"))
+    parse_psu_ip_address(call.message.single("psu-ip-address"))  # assumption psu-ip-address
+    address = parse_redirect_uri(call.message.single("tpp-redirect-uri"))
     if product is PaymentProduct.INSTANT:
         unreachable = _unreachable(call.db, call.body.creditor_account.iban[:2], settings.rules)
         require_product(call.body, product, cap=settings.rules.instant_cap, unreachable=unreachable)
