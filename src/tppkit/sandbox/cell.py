@@ -12,7 +12,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from tppkit._clock import Clock
-from tppkit.errors import FormatError
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.sandbox.control import Control
@@ -70,14 +69,6 @@ class HostCall(Generic[Q]):
     new_id: Callable[[], str]
     caller_name: str | None = None
 
-    def header(self, name: str) -> str | None:
-        """The value of a header, None where it is absent.
-
-        Raises:
-            FormatError: `header.duplicate`.
-        """
-        return single_header(self.message, name)
-
 
 @dataclass(frozen=True, slots=True)
 class Handler(Generic[Q, A]):
@@ -128,18 +119,6 @@ class Services:
     now: Clock
     new_id: Callable[[], str]
     events: Events
-
-
-def single_header(message: Message, name: str) -> str | None:
-    """The value of a header, None where it is absent.
-
-    Raises:
-        FormatError: `header.duplicate`.
-    """
-    values = message.values(name)
-    if len(values) > 1:
-        raise FormatError("header.duplicate", f"the {name} header appears more than once")
-    return values[0] if values else None
 
 
 class Section(NamedTuple):

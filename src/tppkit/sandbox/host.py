@@ -30,7 +30,7 @@ from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Auth, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import is_streamed, require_media_type
-from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler, single_header
+from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler
 from tppkit.sandbox.request_log import without_tokens
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
@@ -192,7 +192,7 @@ class Host:
     def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:
         route, message = request.route, request.message
         if route.row.request.media_type is not None:
-            require_media_type(single_header(message, "content-type"), route.row.request.media_type)
+            require_media_type(message.single("content-type"), route.row.request.media_type)
         body = route.row.request.read(message.body, tolerant=False)
         return HostCall(
             request.caller.id,

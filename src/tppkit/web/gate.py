@@ -27,8 +27,7 @@ from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Nothing
 from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
-from tppkit.web.caller import Caller
-from tppkit.web.peer import QwacPolicy, peer_certificate
+from tppkit.web.caller import Caller, QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.replay import ReplayGuard
 from tppkit.web.sources import Answer, Source, too_large

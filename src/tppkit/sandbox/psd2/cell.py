@@ -18,7 +18,7 @@ from tppkit.sandbox.psd2.pages import ApprovalPages
 from tppkit.sandbox.psd2.payments import Psd2Settings, execute_payments, next_execution
 from tppkit.seals import SealPolicy
 from tppkit.web import SealGate
-from tppkit.web.peer import QwacPolicy
+from tppkit.web.caller import QwacPolicy
 
 _HANDLERS: tuple[Handler[Any, Any], ...] = (*payments.HANDLERS, *consents.HANDLERS, *accounts.HANDLERS)
 

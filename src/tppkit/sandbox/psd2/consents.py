@@ -16,6 +16,7 @@ from tppkit.protocol.psd2 import endpoints as rows
 from tppkit.protocol.psd2.accounts import ConsentLinks
 from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
+from tppkit.protocol.psd2.rules import parse_psu_ip_address, parse_redirect_uri
 from tppkit.sandbox.bank.customers import Account, Customer, fitting
 from tppkit.sandbox.bank.zone import bank_day
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -27,17 +28,16 @@ from tppkit.sandbox.psd2.consent_tables import (
     lock_consent,
     set_consent,
 )
-from tppkit.sandbox.psd2.headers import psu_ip_address, redirect_uri
 from tppkit.sandbox.psd2.payments import PaymentRules
 from tppkit.sandbox.psd2.tables import is_id
 
 
 def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
     """POST /consents."""
-    psu_ip_address(call)  # assumption psu-ip-address
+    parse_psu_ip_address(call.message.single("psu-ip-address"))  # assumption psu-ip-address
     last_day = cap_valid_until(call.body.valid_until, bank_day(call.at))
     progress = ConsentProgress(CONSENT.initial, call.at, last_day)
-    consent = _add_consent(call, progress, redirect_uri(call))
+    consent = _add_consent(call, progress, parse_redirect_uri(call.message.single("tpp-redirect-uri")))
     links = ApprovalLinks(
         sca_redirect=Href(href=call.settings.approval_link(consent.link_token)),
         status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),

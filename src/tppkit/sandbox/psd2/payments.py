@@ -24,7 +24,7 @@ from tppkit.protocol.psd2 import (
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
-from tppkit.protocol.psd2.rules import instant_obstacle, require_product
+from tppkit.protocol.psd2.rules import instant_obstacle, parse_psu_ip_address, parse_redirect_uri, require_product
 from tppkit.sandbox.bank.customers import Account, Customer, fitting
 from tppkit.sandbox.bank.instant import is_reachable
 from tppkit.sandbox.bank.ledger import (
@@ -39,7 +39,6 @@ from tppkit.sandbox.bank.ledger import (
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.headers import psu_ip_address, redirect_uri
 from tppkit.sandbox.psd2.tables import (
     SOURCE,
     StoredPayment,
@@ -95,8 +94,8 @@ class Psd2Settings:
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    psu_ip_address(call)  # assumption psu-ip-address
-    address = redirect_uri(call)
+    parse_psu_ip_address(call.message.single("psu-ip-address"))  # assumption psu-ip-address
+    address = parse_redirect_uri(call.message.single("tpp-redirect-uri"))
     if product is PaymentProduct.INSTANT:
         unreachable = _unreachable(call.db, call.body.creditor_account.iban[:2], settings.rules)
         require_product(call.body, product, cap=settings.rules.instant_cap, unreachable=unreachable)
