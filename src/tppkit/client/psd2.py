@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TypeVar, cast
 from uuid import UUID, uuid4
 
 import httpx
 
 from tppkit._clock import utc_now
+from tppkit._encoding import shown
 from tppkit.client.calls import Call, Calls, PagedCall, Polling, split_base_url
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import SealCredentials
@@ -76,8 +77,7 @@ _REPEAT = (
 )
 _ASK_STATUS = "it may have been carried out: to find out, ask for the payment's status"
 _ASK_CONSENT = "it may have been carried out: to find out, ask for the consent's status"
-# The second is the Berlin Group's, for consents that several people approve.
-_UNDECIDED = (ConsentStatus.RECEIVED, "partiallyAuthorised")
+_DECIDED = frozenset(ConsentStatus) - {ConsentStatus.RECEIVED}
 
 _NO_HEADERS: Mapping[str, str | None] = MappingProxyType({})
 
@@ -160,6 +160,8 @@ class Psd2Calls(Calls):
     ) -> Call[TransactionStatus]:  # fmt: skip
         """Poll until the payment is final, and return its state. After a restart of the process, wait again with the same id.
 
+        A state that the document does not list is not final.
+
         Args:
             payment_id: the payment.
             product: its product.
@@ -171,7 +173,7 @@ class Psd2Calls(Calls):
         """
         return _polled(
             lambda: self.payment_status(payment_id, product=product), lambda answer: answer.transaction_status,
-            PAYMENT.final.__contains__, interval_s, wait_s, ("payment.not-final", f"payment {payment_id}"),
+            PAYMENT.final, interval_s, wait_s, ("payment.not-final", f"payment {payment_id}"),
         )  # fmt: skip
 
     def create_consent(
@@ -200,10 +202,10 @@ class Psd2Calls(Calls):
 
     def wait_for_consent(
         self, consent_id: str, *, interval_s: float = POLL_INTERVAL_S, wait_s: float = WAIT_S
-    ) -> Call[str]:
-        """Poll until the customer has decided, and return the status, equal to a `ConsentStatus` if it is known.
+    ) -> Call[ConsentStatus]:
+        """Poll until the customer has decided, and return the status. After a restart of the process, wait again with the same id.
 
-        After a restart of the process, wait again with the same id.
+        A status that the client does not know, such as `partiallyAuthorised`, is no decision.
 
         Args:
             consent_id: the consent.
@@ -214,7 +216,7 @@ class Psd2Calls(Calls):
             TransportError: `consent.not-decided` after `wait_s`; otherwise as `initiate_payment`.
         """
         return _polled(
-            lambda: self.consent_status(consent_id), lambda answer: answer.status, lambda status: status not in _UNDECIDED,
+            lambda: self.consent_status(consent_id), lambda answer: answer.status, _DECIDED,
             interval_s, wait_s, ("consent.not-decided", f"consent {consent_id}"),
         )  # fmt: skip
 
@@ -318,19 +320,20 @@ def _entries(report: TransactionReport) -> Iterable[Transaction]:
 
 
 def _polled(
-    ask: Callable[[], Call[A]], state: Callable[[A], S], until: Callable[[S], bool], interval_s: float, wait_s: float,
+    ask: Callable[[], Call[A]], state: Callable[[A], S | str], final: Collection[S], interval_s: float, wait_s: float,
     late: tuple[str, str],
 ) -> Call[S]:  # fmt: skip
-    """Asks for a state until it is final; `late` is the code and the subject of the error if it never is."""
+    """A call that is repeated until its state is final; `late` is the code and the subject of the error if it never is."""
 
     def poll() -> Call[S]:
         call = ask()
-        return Call(call.row, call.message, lambda raw: state(call.result(raw)), call.request_id)
+        return Call(call.row, call.message, lambda raw: cast("S", state(call.result(raw))), call.request_id)
 
     def not_final(last: S) -> TransportError:
-        return TransportError(late[0], f"{late[1]} is still {last} after {wait_s:g} seconds")
+        return TransportError(late[0], f"{late[1]} is still {shown(str(last))} after {wait_s:g} seconds")
 
-    return replace(poll(), polling=Polling(until, poll, max(MIN_POLL_INTERVAL_S, interval_s), wait_s, not_final))
+    polling = Polling(final.__contains__, poll, max(MIN_POLL_INTERVAL_S, interval_s), wait_s, not_final)
+    return replace(poll(), polling=polling)
 
 
 class _Methods:
