@@ -153,7 +153,7 @@ def test_an_unknown_path_is_not_found(target: str, tpp: RawProvider) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "FOO"])
 def test_another_method_than_the_rows_is_refused(method: str, name: str, tpp: RawProvider) -> None:
     path = ROWS[name].path
     if method in {row.method for row in PSD2.endpoints if row.path == path}:
