@@ -21,7 +21,7 @@ _LOGGER = logging.getLogger("tppkit.sandbox.events")
 T = TypeVar("T")
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """Something with events of its own, for example a cell."""
 
     @property
@@ -29,8 +29,8 @@ class Source(Protocol):
         """Finds when its next event is due."""
 
     @property
-    def settle(self) -> Callable[[Connection, datetime], None]:
-        """Lets everything happen that is due at a time, at the time it was due."""
+    def run_due(self) -> Callable[[Connection, datetime], None]:
+        """Runs everything that is due at a time, as of the time it was due."""
 
 
 class Events:
@@ -42,11 +42,11 @@ class Events:
         sources: have the events.
 
     Example:
-        await events.settle()                     # before anything is read or decided
+        await events.catch_up()                   # before anything is read or decided
         await events.write(lambda db: approve_payment(db, payment, ...))
     """
 
-    def __init__(self, database: Database, now: Clock, sources: Sequence[Source]) -> None:
+    def __init__(self, database: Database, now: Clock, sources: Sequence[EventSource]) -> None:
         self._database = database
         self._now = now
         self._sources = sources
@@ -58,7 +58,7 @@ class Events:
         if at is not None and (self._next is None or at < self._next):
             self._next = at
 
-    async def settle(self) -> None:
+    async def catch_up(self) -> None:
         """Return when everything that is due has happened.
 
         Raises:
@@ -81,7 +81,7 @@ class Events:
         Raises:
             TransportError: `database.unavailable`; and what the job raises.
         """
-        await self.settle()
+        await self.catch_up()
         result, _ = await self._database.write(
             lambda db: (job(db), self._next_time(db)), then=lambda done: self.schedule(done[1])
         )
@@ -92,7 +92,7 @@ class Events:
         while True:
             await asyncio.sleep(_TICK_S)
             try:
-                await self.settle()
+                await self.catch_up()
             except Exception as e:  # which each request reports by itself; the next turn tries again
                 _LOGGER.warning("events wait: %s", e, exc_info=not isinstance(e, TransportError))
 
@@ -105,12 +105,12 @@ class Events:
             at, source = self._earliest(db)
             if at is None or source is None or at > self._now():
                 return at
-            source.settle(db, at)
+            source.run_due(db, at)
         return self._next_time(db)
 
     def _next_time(self, db: Connection) -> datetime | None:
         return self._earliest(db)[0]
 
-    def _earliest(self, db: Connection) -> tuple[datetime | None, Source | None]:
+    def _earliest(self, db: Connection) -> tuple[datetime | None, EventSource | None]:
         times = [(at, source) for source in self._sources if (at := source.next_event(db)) is not None]
         return min(times, key=lambda one: one[0]) if times else (None, None)

@@ -136,7 +136,7 @@ class Host:
         caller, body = await _receive(pending, receive)  # 4
         request = _Request(route, caller, head._replace(body=body), self._id(source))
         self.services.evidence.require_working(caller)
-        await self.services.events.settle()
+        await self.services.events.catch_up()
         try:
             return await self._run(request)  # 5
         except TppkitError as e:
