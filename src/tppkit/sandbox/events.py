@@ -1,4 +1,4 @@
-"""What happens at a time by itself and is written, such as the execution of a payment: done when it is due, in order."""
+"""Events: changes that fall due at a time, such as the execution of a payment. They run in the order of their time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class EventSource(Protocol):
-    """Something with events of its own, for example a cell."""
+    """Where events come from, for example a cell."""
 
     @property
     def next_event(self) -> Callable[[Connection], datetime | None]:
@@ -34,12 +34,12 @@ class EventSource(Protocol):
 
 
 class Events:
-    """Knows when the next event is due, so that asking costs nothing until then.
+    """Runs events when they are due. The time of the next one is kept in memory, so that a check before it costs nothing.
 
     Args:
-        database: keeps the events.
+        database: stores the events.
         now: the virtual clock.
-        sources: have the events.
+        sources: where the events come from.
 
     Example:
         await events.catch_up()                   # before anything is read or decided
@@ -54,12 +54,12 @@ class Events:
         self._next = database.run_at_start(self._next_time)
 
     def schedule(self, at: datetime | None) -> None:
-        """There is an event at a time, committed already; too early a time does no harm."""
+        """Record the time of a committed event. A time that is too early is harmless."""
         if at is not None and (self._next is None or at < self._next):
             self._next = at
 
     async def catch_up(self) -> None:
-        """Return when everything that is due has happened.
+        """Run everything that is due, and return when it is committed.
 
         Raises:
             TransportError: `database.unavailable`.
@@ -70,13 +70,13 @@ class Events:
             while self._is_due():
                 due = self._next
                 try:
-                    await self._database.write(self._happen, then=self.schedule)
+                    await self._database.write(self._run_batch, then=self.schedule)
                 except BaseException:
                     self.schedule(due)
                     raise
 
     async def write(self, job: Callable[[Connection], T]) -> T:
-        """Let what is due happen, then run a job that may make events.
+        """Run what is due, then a job that may add events.
 
         Raises:
             TransportError: `database.unavailable`; and what the job raises.
@@ -88,19 +88,19 @@ class Events:
         return result
 
     async def watch(self) -> None:
-        """Let events happen while nobody asks, until cancelled."""
+        """Run events that fall due between requests, until cancelled."""
         while True:
             await asyncio.sleep(_TICK_S)
             try:
                 await self.catch_up()
-            except Exception as e:  # which each request reports by itself; the next turn tries again
-                _LOGGER.warning("events wait: %s", e, exc_info=not isinstance(e, TransportError))
+            except Exception as e:  # each request reports it too, and the next turn tries again
+                _LOGGER.warning("events are delayed: %s", e, exc_info=not isinstance(e, TransportError))
 
     def _is_due(self) -> bool:
         return self._next is not None and self._next <= self._now()
 
-    def _happen(self, db: Connection) -> datetime | None:
-        self._next = None  # what is scheduled from here on may not be seen by this job
+    def _run_batch(self, db: Connection) -> datetime | None:
+        self._next = None  # this job may not see what is scheduled from here on
         for _ in range(_BATCH):
             at, source = self._earliest(db)
             if at is None or source is None or at > self._now():
