@@ -75,6 +75,10 @@ class Statement:
         """
         return self._execute(db, values, fetch=_ONE)
 
+    def run_one(self, db: Connection, values: Mapping[str, Any]) -> None:
+        """Execute a statement that returns no rows with the driver's cursor. Arguments and errors are those of `first`."""
+        self._execute(db, values, fetch=_ONE)
+
     def all(self, db: Connection, values: Mapping[str, Any]) -> Sequence[Any]:
         """Execute a query with the driver's cursor, and return its rows: tuples, as of `first`.
 

@@ -197,7 +197,7 @@ def test_a_body_that_is_no_object_of_the_interface_is_refused(raw: bytes, code: 
 
 
 @pytest.mark.parametrize("status", ["XXXX", "rcvd", "", None, 1])
-def test_a_status_that_the_document_does_not_list_is_refused(status: object) -> None:
+def test_a_status_that_the_document_does_not_list_is_not_written(status: object) -> None:
     assert fault(wire({"transactionStatus": status}), PaymentStatus).code == "model.invalid"
 
 

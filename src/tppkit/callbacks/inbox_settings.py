@@ -91,7 +91,7 @@ class TimeWindow:
             told, cause = None, e
         except TppkitError:
             raise
-        except Exception as e:
+        except Exception as e:  # the application's function raises any class
             raise InboxError("inbox.time", f"the window's time_of raised {type(e).__name__}") from e
         if told is None:
             raise CallbackRejected(

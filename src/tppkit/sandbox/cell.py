@@ -148,7 +148,7 @@ class Cell:
         sections: reads what the index page shows of the interface.
         control: makes the routes of the control host.
         next_event: finds when the interface's next event is due, for example the execution of a payment.
-        settle: lets happen what is due at a time, in order, each at the time it was due.
+        run_due: runs what is due at a time, in order, each at the time it was due.
         check: finds what does not agree in the interface's tables and the ledger.
         subjects: the ids of what accepted seals made, which evidence names.
     """
@@ -161,6 +161,6 @@ class Cell:
     sections: Callable[[Connection, datetime], Sequence[Section]] = lambda db, at: ()
     control: Callable[[Services], Sequence[Control]] = lambda services: ()
     next_event: Callable[[Connection], datetime | None] = lambda db: None
-    settle: Callable[[Connection, datetime], None] = lambda db, at: None
+    run_due: Callable[[Connection, datetime], None] = lambda db, at: None
     check: Callable[[Connection], Sequence[str]] = lambda db: ()
     subjects: Callable[[Connection], Iterable[str]] = lambda db: ()

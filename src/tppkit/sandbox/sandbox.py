@@ -37,7 +37,7 @@ from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.index import index_page
 from tppkit.sandbox.psd2.cell import psd2_cell
-from tppkit.sandbox.psd2.payments import PaymentRules, Psd2Settings
+from tppkit.sandbox.psd2.settings import BankRules, Psd2Settings
 from tppkit.sandbox.public_address import parse_server_name, server_identity
 from tppkit.sandbox.request_log import LatestRequests
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
@@ -49,7 +49,7 @@ from tppkit.web.replay_stores.table import RequestTable
 
 ARCHIVE = "archive"
 DATABASE = "sandbox.sqlite"
-_SETTLE_S = 5.0  # how long a stop waits for the archive; the rest is archived at the next start
+_FLUSH_S = 5.0  # how long a stop waits for the archive; the rest is archived at the next start
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class SandboxSettings:
     strict: bool = False
     database: str | None = None
     seed: int | None = None
-    rules: PaymentRules = field(default_factory=PaymentRules)
+    rules: BankRules = field(default_factory=BankRules)
     profile: SealProfile = PSD2_V1
     public_url: str | None = None
     dns: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class SandboxHosts:
             self.pages = Starlette(routes=[index_page(services, tuple(cells.values()), self.requests), *pages])
             self.pages.router.redirect_slashes = False  # a redirect would lead to whatever the Host names
             consistency = Consistency(services, tuple(cells.values()), settings.directory / ARCHIVE)
-            shared_routes = *self.clock.control(self.events.settle), *bank_control(self.database, self.events)
+            shared_routes = *self.clock.control(self.events.catch_up), *bank_control(self.database, self.events)
             routes = [row for cell in cells.values() for row in cell.control(services)]
             self.control = control_host([*shared_routes, *consistency.control, *self.requests.control, *routes])
             self._opened = opened.pop_all()
@@ -186,8 +186,8 @@ class SandboxHosts:
         finally:
             watching.cancel()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_SETTLE_S):
-                    await self.evidence.settle()
+                async with asyncio.timeout(_FLUSH_S):
+                    await self.evidence.flush()
             draining.cancel()
             await asyncio.gather(draining, watching, return_exceptions=True)
             await self.database.close()
