@@ -167,8 +167,8 @@ TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=2
 IDENTIFIERS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)
 INTEGERS = st.integers(0, 2**63 - 1)
 TRANSACTIONS = st.builds(
-    Transaction, id=IDENTIFIERS, ver=INTEGERS, time_stamp=INTEGERS, tlc=IDENTIFIERS, acc=IDENTIFIERS,
-    amounts=st.lists(AMOUNTS, min_size=1, max_size=3).map(tuple), fees=st.lists(AMOUNTS, max_size=2).map(tuple),
+    Transaction, id=IDENTIFIERS, ver=INTEGERS, timeStamp=INTEGERS, tlc=IDENTIFIERS, acc=IDENTIFIERS,
+    amount=st.lists(AMOUNTS, min_size=1, max_size=3).map(tuple), fee=st.lists(AMOUNTS, max_size=2).map(tuple),
     **dict.fromkeys(("name", "street", "city", "country", "msg", "time", "tcc"), TEXTS),
 )  # fmt: skip
 LOGINS = st.builds(

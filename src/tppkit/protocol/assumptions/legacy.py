@@ -229,7 +229,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "scan-page", "legacy", "what a scan link answers", "a page for the customer; approved money moves, and no callback is owed",
-        "section 4 of part B: it creates no outstanding request, and the callback-URI format is not shown", "protocol.legacy.endpoints.SCAN",
+        "section 4 of part B: it creates no outstanding request, and the callback-URI format is not shown",
+        "protocol.legacy.endpoints.SCAN",
     ),
 )
 # fmt: on
