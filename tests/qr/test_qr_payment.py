@@ -25,7 +25,7 @@ ACCOUNTS = st.one_of(
 )
 AMOUNTS = st.decimals("0.01", "999999999.99", places=2) | st.integers(1, 999_999_999).map(Decimal)
 PAYMENTS = st.builds(
-    Payment, account=ACCOUNTS, name=TEXTS, currency=st.sampled_from(["EUR", "GBP", "JPY"]), amount=AMOUNTS, type=TEXTS,
+    Payment, account=ACCOUNTS, name=TEXTS, currency=st.sampled_from(["EUR", "GBP", "BHD", "XAU"]), amount=AMOUNTS, type=TEXTS,
     message=TEXTS,
 )  # fmt: skip
 
