@@ -1915,7 +1915,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "send a UUID with every request, in the header that the message names",
         ),
         "request-id.reuse": Code(
-            "the request's id was used for another request within the hour",
+            "the request's id was used for another request, within the hour or, as uuid of the earlier interface, ever",
             "make a new one for a new request",
         ),
         "request.refused": Code(
