@@ -8,13 +8,17 @@ from wrong_signer import PAIRS, SINGLE, Case, seal_wrongly
 from tppkit.seals.diagnose import Outcome, diagnose_request
 from tppkit.testpki import Pki
 
-# What is found hardly depends on the key, so that each mistake is made with one kind, by turns.
-SINGLES = [(case, case.keys[number % len(case.keys)]) for number, case in enumerate(SINGLE)]
-BOTH = [(case, case.keys[number % len(case.keys)]) for number, case in enumerate(PAIRS)]
+SINGLES = [(case, kind) for case in SINGLE for kind in case.keys]
+BOTH = [(case, kind) for case in PAIRS for kind in case.keys]
 
 
 def ids(row: object) -> str:
     return row.name if isinstance(row, Case) else str(row)
+
+
+def test_there_are_enough_of_each() -> None:
+    assert len({case.name for case in SINGLE}) >= 40
+    assert len({case.name for case in PAIRS}) >= 25
 
 
 @pytest.mark.parametrize("kind", ["ec", "rsa"])

@@ -30,8 +30,9 @@ def test_the_key_of_the_qwac_is_named(pkis: dict[str, Pki], kind: str) -> None:
     assert names(diagnose_request(message, certificates=[own.qwac.certificate])) == ["key-of-qwac"]
 
 
-def test_without_that_certificate_it_is_not_explained(pki: Pki) -> None:
-    diagnosis = diagnose_request(seal_wrongly(pki.qseal, key=pki.qwac.key))
+@KINDS
+def test_without_that_certificate_it_is_not_explained(pkis: dict[str, Pki], kind: str) -> None:
+    diagnosis = diagnose_request(seal_wrongly(pkis[kind].qseal, key=pkis[kind].qwac.key))
     assert diagnosis.outcome is Outcome.UNEXPLAINED
     assert "sealed with the QWAC's key" in diagnosis.advice[0]
     assert "--qwac" in diagnosis.advice[0]
@@ -62,8 +63,9 @@ def test_a_wrong_day_of_the_week_in_date_is_named(pki: Pki) -> None:
     assert "wrong day of the week: 01 Jun 2026 is a Mon" in diagnosis.causes[0].sentence
 
 
-def test_the_key_of_the_qwac_together_with_a_mistake_in_the_string(pki: Pki) -> None:
-    own = pki
+@KINDS
+def test_the_key_of_the_qwac_together_with_a_mistake_in_the_string(pkis: dict[str, Pki], kind: str) -> None:
+    own = pkis[kind]
     message = seal_wrongly(own.qseal, key=own.qwac.key, signed_target=lambda value: value.partition("?")[0])
     diagnosis = diagnose_request(message, certificates=[own.qwac.certificate])
     assert names(diagnosis) == ["key-of-qwac", "target-without-query"]
@@ -133,9 +135,10 @@ def test_a_covered_header_that_did_not_arrive_is_named(pki: Pki) -> None:
     assert names(diagnose_request(lost)) == ["covered-absent"]
 
 
-def test_a_covered_header_that_did_not_arrive_and_was_signed_as_empty_is_named(pki: Pki) -> None:
+@KINDS
+def test_a_covered_header_that_did_not_arrive_and_was_signed_as_empty_is_named(pkis: dict[str, Pki], kind: str) -> None:
     message = seal_wrongly(
-        pki.qseal, lines=lambda lines: [(name, "" if name == "x-words" else value) for name, value in lines]
+        pkis[kind].qseal, lines=lambda lines: [(name, "" if name == "x-words" else value) for name, value in lines]
     )
     lost = message._replace(headers=tuple(header for header in message.headers if header[0] != "X-Words"))
     assert names(diagnose_request(lost)) == ["covered-absent", "absent-as-empty"]

@@ -279,7 +279,10 @@ TARGET_CASES = (
         {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/").partition("?")[0]},
     ),
     Case("target-base-path-stripped", {"signed_target": lambda value: value.replace(" /psd2/v1", " ")}),
-    Case("target-base-path-removed", {"target": f"/xs2a{TARGET}", "finish": lambda one: one._replace(target=TARGET)}),
+    *(
+        Case("target-base-path-removed", {"target": prefix + TARGET, "finish": lambda one: one._replace(target=TARGET)})
+        for prefix in ("/xs2a", "/bank", "/gateway/berlingroup/v1", "/api/v2")
+    ),
     Case("target-slash", {"signed_target": lambda value: value.replace("?", "/?")}),
     Case("target-query-order", {"signed_target": lambda value: value.replace("x=%2Fa&b=2", "b=2&x=%2Fa")}),
     Case("method-upper-case", {"signed_target": upper_method}),
@@ -383,13 +386,20 @@ FORM_CASES = (
 SINGLE = (*BODY_CASES, *DIGEST_CASES, *TARGET_CASES, *LINE_CASES, *STRING_CASES, *SIGNATURE_CASES, *FORM_CASES)
 BY_NAME = {case.name: case for case in SINGLE}
 
-# Two mistakes at once, each in another part: steps of two cases that do not replace the same thing.
+# Two mistakes at once: steps of two cases that do not replace the same thing.
 _PAIRS = (
-    ("json-compact", "target-without-query"), ("target-decoded", "string-crlf"), ("method-upper-case", "names-not-lower-case"),
-    ("target-slash", "header-missing"), ("order", "colon-no-space"), ("value-time-near", "target-without-query"),
-    ("value-joined", "string-crlf-after"), ("colon-no-space", "hashed-first-as-hex"), ("string-newline-after", "signature-in-lines"),
-    ("body-bom-added", "digest-leading-zero"), ("parameter-unquoted", "order"), ("key-id-other", "method-upper-case"),
-    ("string-newline-after", "pss-for-pkcs1"), ("target-decoded", "raw-for-der"),
+    ("json-compact", "target-without-query"), ("body-lf-to-crlf", "string-crlf"), ("body-newline-added", "string-newline-after"),
+    ("target-without-query", "string-newline-after"), ("target-full-url", "order"), ("target-decoded", "string-crlf"),
+    ("target-base-path-stripped", "value-lower-case"), ("method-upper-case", "names-not-lower-case"),
+    ("method-upper-case", "hashed-first"), ("target-slash", "header-missing"), ("order", "colon-no-space"),
+    ("header-missing", "string-crlf"), ("value-time-near", "target-without-query"), ("value-uuid-form", "string-newline-after"),
+    ("value-first", "method-upper-case"), ("value-spaces", "target-escape-case"), ("value-joined", "string-crlf-after"),
+    ("names-not-lower-case", "string-crlf"), ("colon-no-space", "hashed-first-as-hex"), ("target-without-query", "signature-hex"),
+    ("string-newline-after", "signature-in-lines"), ("json-escaped", "digest-hex"), ("body-bom-added", "digest-leading-zero"),
+    ("json-sorted", "digest-unpadded"), ("digest-name", "order"), ("json-pretty", "parameter-twice"),
+    ("headers-case", "target-without-query"), ("parameter-unquoted", "order"), ("key-id-other", "method-upper-case"),
+    ("target-without-query", "signature-hash"), ("string-newline-after", "pss-for-pkcs1"), ("target-decoded", "raw-for-der"),
+    ("hashed-first", "signature-reversed"), ("algorithm-name", "string-crlf"), ("digest-label", "header-missing"),
 )  # fmt: skip
 
 
