@@ -153,6 +153,7 @@ COMPONENT_CASES = [
     (URI, "component-scheme", replaced('scheme": https', 'scheme": http')),
     (URI, "component-method", replaced('method": POST', 'method": post')),
     (URI, "component-parameters", replaced('signature-params": ', 'signature-params": x-amzn-psd2=')),
+    (TARGET, "component-target-of-draft", replaced('"@method": POST\n"@request-target": ', "(request-target): post ")),
     (URI, "component-names-unquoted", lambda text: "\n".join(line.replace('"', "", 2) for line in text.split("\n"))),
     (URI, "value-time-near", replaced(";created=1780315200", ";created=1780315201")),
     (URI, "header-missing", lambda text: text.rpartition("\n")[0]),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,6 +100,7 @@ CASES: list[tuple[list[str], dict[str, Any]]] = [
     (["jws-header-serialised-again", "jws-header-not-encoded"], {"serialise_signed": spaced, "encode_signed": lambda raw: raw.decode()}),
     (["jws-time", "target-without-query"],
      {"header": with_values(sigT=1780315200), "lines": lambda text: text.replace("?x=%2F1&b=2", "")}),
+    (["der-for-raw"], {"written": lambda raw: encode_base64url(encode_dss_signature(int.from_bytes(raw[:32]), int.from_bytes(raw[32:])))}),
     (["jws-base64", "signature-hex"], {"encode": padded, "written": bytes.hex}),
 ]  # fmt: skip
 

@@ -59,7 +59,7 @@ def test_the_salt_comes_back_out_of_a_pss_signature(rsa_key: rsa.RSAPrivateKey, 
 
 
 def test_another_hash_in_the_mask_of_pss_is_seen(rsa_key: rsa.RSAPrivateKey) -> None:
-    oracles = make_oracles(rsa_key.public_key(), pss(32, hashes.SHA1())(rsa_key, DATA))
+    oracles = make_oracles(rsa_key.public_key(), pss(32, mgf=hashes.SHA1())(rsa_key, DATA))
     (oracle,) = [oracle for oracle in oracles if oracle.made.certain]
     assert (oracle.made.hash, oracle.made.mgf_hash) == ("SHA-256", "SHA-1")
 
