@@ -162,17 +162,6 @@ def x5c(*certificates: EidasCertificate) -> dict[str, Any]:
     return {"header": with_values(x5c=[b64encode(one.der).decode() for one in certificates])}
 
 
-@pytest.mark.parametrize("given_too", [False, True], ids=["sent", "given too"])
-def test_a_chain_in_the_wrong_order_in_x5c_is_told_as_that(pki: Pki, given_too: bool) -> None:
-    message = seal_jws(pki, **x5c(pki.qseal_ca.certificate, pki.qseal.certificate))
-    known = [pki.qseal.certificate] if given_too else []
-    diagnosis = diagnose_request(message, profile=JWS, certificates=known)
-    assert explained(diagnosis) == ["certificate-order"]
-    assert diagnosis.causes[0].evidence == ("the seal's is number 2 of 2 in x5c",)
-    right = seal_jws(pki, **x5c(pki.qseal.certificate, pki.qseal_ca.certificate))
-    assert diagnose_request(right, profile=JWS).outcome is Outcome.VERIFIES
-
-
 def test_of_several_certificates_the_one_that_the_signature_names_is_taken(pki: Pki, other_qseal: Issued) -> None:
     own, other = pki.qseal.certificate, other_qseal.certificate
     in_x5c = diagnose_request(seal_jws(pki, **x5c(other, own)), profile=JWS)
