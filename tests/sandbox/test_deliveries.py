@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -58,9 +60,9 @@ class Receivers:
 class Outbox:
     """Deliveries on a clock that stands until it is moved."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, receivers: Receivers) -> None:
         self.at = AT
-        self.receivers, self.faults = Receivers(), Faults()
+        self.receivers, self.faults = receivers, Faults()
         self.database = Database(f"sqlite:///{path}", TABLES)
         self.deliveries = Deliveries(self.database, lambda: self.at, {"shop": self.receivers}, self.faults)
 
@@ -97,7 +99,7 @@ class Outbox:
 def run(tmp_path: Path) -> Callable[[Callable[[Outbox], Awaitable[Any]]], Any]:
     def running(main: Callable[[Outbox], Awaitable[Any]]) -> Any:
         async def whole() -> Any:
-            outbox = Outbox(tmp_path / "d")
+            outbox = Outbox(tmp_path / "d", Receivers())
             try:
                 return await main(outbox)
             finally:
@@ -185,6 +187,7 @@ def test_a_slow_receiver_holds_up_no_other(run: Any) -> None:
             assert not due.done()
             slow.set()
             await due
+        assert outbox.receivers.sent[-1][0] == "https://slow.example/"
         assert len(outbox.receivers.sent) == len(set(outbox.receivers.sent)) == 140
         assert AT_ONCE_TO_ONE < outbox.receivers.under_way[1] <= AT_ONCE
 
@@ -215,20 +218,34 @@ def test_a_sender_that_raises_is_a_failed_attempt(run: Any) -> None:
     run(main)
 
 
-def test_an_attempt_without_a_written_result_is_made_again(run: Any, tmp_path: Path) -> None:
-    async def stopped(outbox: Outbox) -> None:
-        outbox.receivers.stuck["shop.example"] = asyncio.Event()
-        await outbox.add(1, 2)
-        with outbox.watched():
-            while not outbox.receivers.sent:
-                await asyncio.sleep(0.001)
-        await asyncio.sleep(0.01)
+def test_an_attempt_during_which_the_process_is_killed_is_made_again(run: Any, tmp_path: Path) -> None:
+    program = f"import test_deliveries; test_deliveries.send_for_ever({str(tmp_path / 'd')!r})"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=Path(__file__).parent, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"sent 1\n"
+        process.kill()
 
-    async def again(outbox: Outbox) -> None:
+    async def main(outbox: Outbox) -> None:
         assert await outbox.run() == [1, 2]
+        assert [len(one.attempts) for one in await outbox.log()] == [1, 1]
 
-    run(stopped)
-    run(again)
+    run(main)
+
+
+def send_for_ever(path: str) -> None:
+    class Slow(Receivers):
+        async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
+            print("sent", delivery.ver, flush=True)
+            return await asyncio.Future()
+
+    async def main() -> None:
+        outbox = Outbox(Path(path), Slow())
+        await outbox.add(1, 2)
+        await outbox.run()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(
