@@ -60,10 +60,10 @@ class Receivers:
 class Outbox:
     """Deliveries on a clock that stands until it is moved."""
 
-    def __init__(self, path: Path, receivers: Receivers) -> None:
+    def __init__(self, url: str, receivers: Receivers) -> None:
         self.at = AT
         self.receivers, self.faults = receivers, Faults()
-        self.database = Database(f"sqlite:///{path}", TABLES)
+        self.database = Database(url, TABLES)
         self.deliveries = Deliveries(self.database, lambda: self.at, {"shop": self.receivers}, self.faults)
 
     async def add(self, *vers: int, address: str = SHOP, stream: str | None = "payment") -> None:
@@ -99,7 +99,7 @@ class Outbox:
 def run(tmp_path: Path) -> Callable[[Callable[[Outbox], Awaitable[Any]]], Any]:
     def running(main: Callable[[Outbox], Awaitable[Any]]) -> Any:
         async def whole() -> Any:
-            outbox = Outbox(tmp_path / "d", Receivers())
+            outbox = Outbox(f"sqlite:///{tmp_path / 'd'}", Receivers())
             try:
                 return await main(outbox)
             finally:
@@ -241,7 +241,7 @@ def send_for_ever(path: str) -> None:
             return await asyncio.Future()
 
     async def main() -> None:
-        outbox = Outbox(Path(path), Slow())
+        outbox = Outbox(f"sqlite:///{path}", Slow())
         await outbox.add(1, 2)
         await outbox.run()
 
