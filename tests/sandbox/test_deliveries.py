@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
+from tppkit.errors import TransportError
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import AT_ONCE, AT_ONCE_TO_ONE, Deliveries, Schedule
 from tppkit.sandbox.delivery_tables import TABLES, Attempt, Delivery, Logged, latest_deliveries
@@ -214,6 +216,22 @@ def test_a_sender_that_raises_is_a_failed_attempt(run: Any) -> None:
         assert await outbox.run(10) == [1]
         (one,) = await outbox.log()
         assert one.attempts[0].text == "the sender fails: RuntimeError"
+
+    run(main)
+
+
+def test_a_result_that_cannot_be_written_is_not_sent_again(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tppkit.sandbox.deliveries._RETRY_S", 0.01)
+    full = text("CREATE TRIGGER full BEFORE INSERT ON delivery_attempts BEGIN SELECT RAISE(ABORT, 'full'); END")
+
+    async def main(outbox: Outbox) -> None:
+        await outbox.add(1)
+        await outbox.database.write(lambda db: db.execute(full))
+        with pytest.raises(TransportError):
+            await outbox.run()
+        await outbox.database.write(lambda db: db.execute(text("DROP TRIGGER full")))
+        assert await outbox.run() == []
+        assert [one.row[3:] for one in await outbox.log()] == [("acknowledged", "status 200")]
 
     run(main)
 

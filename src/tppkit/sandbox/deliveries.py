@@ -62,7 +62,7 @@ class Schedule(NamedTuple):
 
     def next_at(self, attempts: int, *, first_at: datetime, at: datetime) -> datetime | None:
         """When to attempt again after so many attempts, the last of which failed at a time; None gives up."""
-        if attempts > len(self.gaps_s) and self.last_s is None:
+        if attempts > len(self.gaps_s) and (self.last_s is None or not self.gaps_s):
             return None
         due = shift(at, timedelta(seconds=self.gaps_s[min(attempts, len(self.gaps_s)) - 1]))
         return None if self.last_s is not None and due - first_at > timedelta(seconds=self.last_s) else due
@@ -103,7 +103,7 @@ class Deliveries:
         # Held from the look for what is due until it runs, and while one ends, so that what was read as due has not ended meanwhile.
         self._changed = asyncio.Condition()
         self._awake = asyncio.Event()
-        self._failure: TransportError | None = None
+        self._failure: Exception | None = None
 
     def add(
         self, db: Connection, *, sender: str, address: str, body: bytes, at: datetime, stream: str | None = None, ver: int = 0
@@ -130,7 +130,7 @@ class Deliveries:
         """Return when everything that is due at the present virtual time has been attempted once.
 
         Raises:
-            TransportError: `database.unavailable`.
+            TransportError: `database.unavailable`; also if a result cannot be written, which is tried on.
         """
         until = self._now()
         async with self._changed:
@@ -195,7 +195,7 @@ class Deliveries:
                     await self._database.write(job)
                     self._failure = None
                     return
-                except TransportError as e:  # sending again would be worse than waiting
+                except Exception as e:  # noqa: BLE001  # sending again would be worse than waiting
                     _LOGGER.warning("the result of a delivery waits: %s", e)
                     self._failure = e
                     async with self._changed:

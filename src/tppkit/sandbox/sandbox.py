@@ -146,10 +146,10 @@ class SandboxHosts:
         )
         judged = PathVerifier(trusted, revocation=revocations.checker)
         qwacs = CurrentQwacs(judged, revocations, settings.organizations)
+        faults = Faults()
         cells = {
             "psd2": psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
         }
-        faults = Faults()
         shared = MetaData()
         windows = {row.once.window for cell in cells.values() for row in cell.interface.endpoints if row.once}
         requests = {window: RequestTable(shared, window=window, name=_table_of(window)) for window in windows}
