@@ -170,7 +170,7 @@ def test_an_effect_in_the_transaction_of_the_caller_is_committed_and_undone_with
         with opened() as db:
             assert store.handle_within(entry("a", number=1), handler, at=AT, within=db) is expected
     with opened() as db:
-        assert store.once(entry("b", number=1), at=AT, within=db) is Outcome.STALE
+        assert store.handle_within(entry("b", number=1), None, at=AT, within=db) is Outcome.STALE
     with pytest.raises(LookupError), opened() as db:
         store.handle_within(entry("c"), lambda *_: {}["x"], at=AT, within=db)
     assert store.handle(entry("c"), apply, at=AT) is Outcome.APPLIED
@@ -183,7 +183,7 @@ def test_a_connection_that_commits_each_statement_is_rejected(store: InboxStore)
     with engine.connect() as db:
         for within in (db, db.connection.driver_connection, None, object(), 5):
             with pytest.raises(ConfigurationError) as caught:
-                store.once(entry("a"), at=AT, within=within)
+                store.handle_within(entry("a"), None, at=AT, within=within)
             assert caught.value.code == "inbox.no-transaction"
     own = InboxStore(engine, prefix=store._sql.entries.name.removesuffix("entries"))
     with pytest.raises(LookupError):  # its own transactions are transactions nevertheless

@@ -141,7 +141,7 @@ class Inbox:
             return Receipt(Outcome.LOGIN, callback)
         if fault is not None:
             raise fault
-        return _receipt(self._store.once(entry, at=callback.received_at, within=within), admitted)
+        return _receipt(self._store.handle_within(entry, None, at=callback.received_at, within=within), admitted)
 
     def handle_within(
         self, received: ReceivedCallback, handler: Handler, *, at: datetime, within: Transaction
@@ -174,13 +174,13 @@ class Inbox:
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored callbacks that are due, oldest first, each in a transaction of its own.
 
-        A handler that raises leaves no writes, and its callback is tried again later (`Retries`). If a worker dies, its callbacks are
-        due again when its lease ends; one that ends its process each time is failed as `lease-ended`.
+        A handler that raises leaves no writes, and its callback is tried again later (`Retries`). If a worker dies, the callback that
+        it had is due again when the lease ends; one that ends its process each time is failed as `lease-ended`.
 
         Args:
             handler: called with the callback and SQLAlchemy's connection.
             at: now, aware.
-            limit: how many at most, up to 1,000. They should be done within the lease.
+            limit: how many at most, up to 1,000.
 
         Raises:
             InboxError: `inbox.unavailable`, before anything was done.
@@ -239,7 +239,7 @@ class Inbox:
             return Receipt(Outcome.LOGIN, callback)
         if fault is None:
             return None
-        outcome = self._store.accept_failed(entry, _UNREADABLE)
+        outcome = self._store.accept(entry, fault=_UNREADABLE)
         if outcome is Outcome.FAILED:
             return Receipt(Outcome.UNREADABLE, callback, fault)
         return _receipt(outcome, admitted)

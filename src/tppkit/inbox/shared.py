@@ -10,14 +10,16 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 from sqlalchemy.util import await_only
 
+from tppkit._statement import Statement
 from tppkit.errors import InboxError
 from tppkit.inbox.database import Database, EffectFailed, unavailable
 
-_SAVEPOINT, _RELEASE = "SAVEPOINT tppkit_turn", "RELEASE SAVEPOINT tppkit_turn"
-_ROLLBACK_TO = "ROLLBACK TO SAVEPOINT tppkit_turn"
+_SAVEPOINT, _ROLLBACK_TO, _RELEASE = (
+    Statement(text(f"{verb} tppkit_turn")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
+)
 
 
 class _Group:
@@ -95,19 +97,18 @@ class SharedDatabase(Database):
     def _savepoint(self, db: Connection, group: _Group) -> Iterator[None]:
         if group.is_lost:
             raise _lost()
-        quick = self.quick(db)
-        quick.exec_driver_sql(_SAVEPOINT)
+        _SAVEPOINT.first(db, {})
         try:
             yield
-            quick.exec_driver_sql(_RELEASE)
+            _RELEASE.first(db, {})
         except BaseException:
             try:
-                quick.exec_driver_sql(_ROLLBACK_TO)
-                quick.exec_driver_sql(_RELEASE)
+                _ROLLBACK_TO.first(db, {})
+                _RELEASE.first(db, {})
             except Exception:  # noqa: BLE001  # whatever the reason, the transaction is not what it was
                 group.is_lost = True
             raise
 
 
 def _lost() -> InboxError:
-    return InboxError("inbox.unavailable", "the transaction, which other callbacks shared, could not be committed")
+    return InboxError("inbox.unavailable", "the transaction, which other entries shared, could not be committed")
