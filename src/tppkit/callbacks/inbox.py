@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tppkit.callbacks.entries import Admitted, CallbackEntries
@@ -24,7 +25,8 @@ from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
-from tppkit.inbox import Entry, Failure, Outcome, Worked
+from tppkit.inbox import Entry, Failure
+from tppkit.inbox import Outcome as Stored
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
@@ -33,6 +35,44 @@ if TYPE_CHECKING:
 Handler = Callable[[VerifiedCallback, Any], object]
 Transaction = Callable[[], AbstractContextManager[Any]]
 _UNREADABLE = "CallbackRejected [callback.unreadable]"
+
+
+class Outcome(StrEnum):
+    """The result of receiving or working a callback.
+
+    Attributes:
+        STORED: it is new and waits for a worker.
+        APPLIED: it took effect now.
+        REPEATED: it was stored or handled before.
+        STALE: the same or a newer version was applied before; it is done without effect.
+        VERSION_CONFLICT: the same version was applied before with other content; it is done without effect.
+        BUSY: another worker or delivery has it; the service should repeat it.
+        FAILED: its handler failed; only `work` returns this, deliveries raise what the handler raised.
+        LOGIN: a login GET: no handler gets it and it is not stored. Answer it with a `LoginRequest`.
+        UNREADABLE: its signature is valid, but its content cannot be read. Kept as failed until it is released or discarded.
+    """
+
+    STORED = Stored.STORED.value
+    APPLIED = Stored.APPLIED.value
+    REPEATED = Stored.REPEATED.value
+    STALE = Stored.STALE.value
+    VERSION_CONFLICT = Stored.VERSION_CONFLICT.value
+    BUSY = Stored.BUSY.value
+    FAILED = Stored.FAILED.value
+    LOGIN = "login"
+    UNREADABLE = "unreadable"
+
+
+class Worked(NamedTuple):
+    """A stored callback that a worker has taken.
+
+    Attributes:
+        entry: the entry; its `name` is the requestid.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY if another worker or delivery has it or its record.
+    """
+
+    entry: Entry
+    outcome: Outcome
 
 
 class Receipt(NamedTuple):
@@ -186,10 +226,11 @@ class Inbox:
             InboxError: `inbox.unavailable`, before anything was done.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
-        return self._store.work(
+        worked = self._store.work(
             self._entries.source, self.worker(handler), at=at, limit=limit, lease=self._settings.lease,
             retries=self._settings.retries, version_of=self._entries.version_of,
         )  # fmt: skip
+        return [Worked(entry, Outcome(outcome)) for entry, outcome in worked]
 
     def worker(self, handler: Handler) -> EntryHandler:
         """Return a handler of entries, for `tppkit inbox work --handler`, from a handler of callbacks."""
@@ -240,7 +281,7 @@ class Inbox:
         if fault is None:
             return None
         outcome = self._store.accept(entry, fault=_UNREADABLE)
-        if outcome is Outcome.FAILED:
+        if outcome is Stored.FAILED:
             return Receipt(Outcome.UNREADABLE, callback, fault)
         return _receipt(outcome, admitted)
 
@@ -262,15 +303,15 @@ class EntryHandler:
         require_over(self._handler(self._entries.restore(entry), connection))
 
 
-def _receipt(outcome: Outcome, admitted: Admitted) -> Receipt:
+def _receipt(outcome: Stored, admitted: Admitted) -> Receipt:
     """Return the receipt.
 
     Raises:
         CallbackRejected: `callback.request-id-reused`.
     """
-    if outcome is Outcome.CONFLICT:
+    if outcome is Stored.CONFLICT:
         raise CallbackRejected(
             "callback.request-id-reused",
             f"the requestid {admitted.entry.name} came before to the same address with other signed bytes",
         )
-    return Receipt(outcome, admitted.callback, admitted.fault)
+    return Receipt(Outcome(outcome), admitted.callback, admitted.fault)
