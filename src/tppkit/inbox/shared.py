@@ -45,19 +45,24 @@ class SharedDatabase(Database):
     _loop: asyncio.AbstractEventLoop | None = None
     _turn: asyncio.Lock
     _group: _Group | None
+    _owner: asyncio.Task[object] | None = None
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A turn: undone if the body raises, else committed with others when this returns.
 
         Raises:
-            InboxError: `inbox.unavailable`, also if another turn ended the transaction.
+            InboxError: `inbox.unavailable`, also if another turn ended the transaction, or this task has the turn.
             EffectFailed: the commit violates a deferred constraint, and no other turn can be the reason.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._turn, self._group = loop, asyncio.Lock(), None
+            self._loop, self._turn, self._group, self._owner = loop, asyncio.Lock(), None, None
+        task = asyncio.current_task()
+        if self._owner is task:
+            raise InboxError("inbox.unavailable", "a handler uses the inbox that called it, and would wait for itself")
         await_only(self._turn.acquire())
+        self._owner = task
         try:
             group = self._group or self._begin()
             opened = group.opened
@@ -66,6 +71,7 @@ class SharedDatabase(Database):
                 yield db
             group.turns += 1
         finally:
+            self._owner = None
             self._turn.release()
         await_only(asyncio.shield(group.committed))  # a task that is cancelled cancels no other's commit
 
