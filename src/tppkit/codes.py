@@ -685,6 +685,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "an optional dependency is not installed",
             "install the extra that the message names",
         ),
+        "fault.unknown": Code(
+            "the sandbox has no fault of this name",
+            "take a name of the list in the message",
+        ),
         "fetch.failed": Code(
             "trust material could not be fetched from its address",
             "check the network and the address; try later",
