@@ -94,7 +94,7 @@ def handle(callback: VerifiedCallback, _: Any) -> None:
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:
     """Tell a customer who scanned our login code who asks, and for what."""
-    return LoginRequest("Bookshop", (LoginPermission.NAME, LoginPermission.EMAIL))
+    return LoginRequest(name="Bookshop", perm=(LoginPermission.NAME, LoginPermission.EMAIL))
 
 
 def effects(request: HttpRequest) -> JsonResponse:

@@ -54,7 +54,7 @@ def handle(callback: VerifiedCallback, connection: Connection) -> None:
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:
     """Tell a customer who scanned our login code who asks, and for what."""
-    return LoginRequest("Bookshop", (LoginPermission.NAME, LoginPermission.EMAIL))
+    return LoginRequest(name="Bookshop", perm=(LoginPermission.NAME, LoginPermission.EMAIL))
 
 
 app = FastAPI()

@@ -58,7 +58,7 @@ def handle(callback: VerifiedCallback, connection: Connection) -> None:
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:
     """Tell a customer who scanned our login code who asks, and for what."""
-    return LoginRequest("Bookshop", (LoginPermission.NAME, LoginPermission.EMAIL))
+    return LoginRequest(name="Bookshop", perm=(LoginPermission.NAME, LoginPermission.EMAIL))
 
 
 inbox = Inbox(receiver, store)

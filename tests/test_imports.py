@@ -9,7 +9,7 @@ import pytest
 
 from tppkit.qr import Login, make_picture
 
-TOOLKIT = ("certificates", "qr", "trust", "httpsig", "seals", "callbacks", "testpki", "evidence")
+TOOLKIT = ("certificates", "qr", "trust", "httpsig", "seals", "testpki", "evidence")
 STANDARD = set(sys.stdlib_module_names) | {
     "tppkit",
     "cryptography",

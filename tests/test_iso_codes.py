@@ -1,15 +1,11 @@
-"""The lists of ISO codes, compared with three packages that carry them (they come with the linter)."""
+"""The lists of ISO codes, compared with two packages that carry them (they come with the linter)."""
 
 from __future__ import annotations
 
 import iso639
 from iso3166 import countries_by_alpha2
-from iso4217 import Currency
 
-from tppkit._iso_codes import COUNTRIES, CURRENCIES, LANGUAGES
-
-ENDED = {"ANG", "BGN", "CUC", "EEK", "HRK", "LTL", "LVL", "SLL", "VEF", "ZWL"}
-NO_CURRENCY = {"XTS", "XXX"}
+from tppkit._iso_codes import COUNTRIES, LANGUAGES
 
 
 def test_countries_are_those_of_iso_3166_and_kosovo():
@@ -18,9 +14,3 @@ def test_countries_are_those_of_iso_3166_and_kosovo():
 
 def test_languages_are_those_of_iso_639_1():
     assert {language.part1 for language in iso639.ALL_LANGUAGES if language.part1} == LANGUAGES
-
-
-def test_currencies_are_those_of_iso_4217_and_some_that_have_ended():
-    current = {currency.code for currency in Currency} - NO_CURRENCY
-    assert current <= CURRENCIES
-    assert CURRENCIES - current <= ENDED

@@ -20,8 +20,13 @@ from tppkit.cli.main import main as root_command
 from tppkit.codes import CODES
 from tppkit.protocol.assumptions import ASSUMPTIONS, Assumption
 from tppkit.protocol.endpoint import Auth
+from tppkit.protocol.legacy import CALLBACKS, CATEGORIES, LEGACY
+from tppkit.protocol.legacy.endpoints import SCAN
+from tppkit.protocol.legacy.money import BalanceBody
 from tppkit.protocol.machine import Machine
 from tppkit.protocol.psd2 import CONSENT, PAYMENT, PSD2
+from tppkit.protocol.refusals import Refusals
+from tppkit.protocol.wire import Json, JsonArray
 from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order
 from tppkit.seals.diagnose import ALL_MISTAKES
 
@@ -66,9 +71,40 @@ def psd2() -> Iterator[str]:
         yield f"| `{row.name}` | {row.method} | `{row.path}` | {signed} | {row.role or '-'} | {row.success} |"
     yield from _machine("Payment", PAYMENT)
     yield from _machine("Consent", CONSENT)
+    yield from _refusals(PSD2.refusals, "tppMessages code")
+
+
+def legacy() -> Iterator[str]:
+    """The earlier interface."""
+    yield "# Earlier interface\n\n## Endpoints\n"
+    yield "| name | method | path | proof | body | answer |\n|---|---|---|---|---|---|"
+    for row in (*LEGACY.endpoints, SCAN):
+        body, answer = _body(row.request), "page" if row is SCAN else _body(row.answer)
+        yield f"| `{row.name}` | {row.method} | `{row.path}` | {row.auth} | {body} | {answer} |"
+    yield "\nThe host has the rows but the last, which is a page for the customer's browser.\n"
+    yield "## Callbacks\n\nWhat the service sends, signed.\n"
+    yield "| kind | method | to | body | answer |\n|---|---|---|---|---|"
+    for sent in CALLBACKS:
+        body, answer = (f"`{model.__name__}`" if model else "-" for model in (sent.body, sent.answer))
+        yield f"| {sent.kind} | {sent.method} | {sent.address} | {body} | {answer} |"
+    yield "\n## Categories\n\n| tcc | means |\n|---|---|"
+    for code, text in CATEGORIES.items():
+        yield f"| {code} | {text} |"
+    yield "\nAny other code is a general transfer.\n"
+    yield from _refusals(LEGACY.refusals, "error code")
+
+
+def _body(body: Any) -> str:
+    if isinstance(body, BalanceBody):
+        return "object of currency codes and numbers"
+    array = "array of " if isinstance(body, JsonArray) else ""
+    return f"{array}`{body.model.__name__}`" if isinstance(body, Json | JsonArray) else "-"
+
+
+def _refusals(table: Refusals, title: str) -> Iterator[str]:
     yield "## Refusals\n\nA code that ends with a dot stands for every code that begins so; the longest fit counts.\n"
-    yield "| code | HTTP | tppMessages code |\n|---|---|---|"
-    for code, status, peer_code in PSD2.refusals.rows:
+    yield f"| code | HTTP | {title} |\n|---|---|---|"
+    for code, status, peer_code in table.rows:
         yield f"| `{code}` | {status} | {peer_code} |"
 
 
@@ -167,6 +203,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "assumptions.md": assumptions,
     "dialect-assumptions.md": dialect_assumptions,
     "psd2.md": psd2,
+    "legacy.md": legacy,
     "rules.md": rules,
     "diagnose.md": diagnose,
     "profiles.md": profiles,

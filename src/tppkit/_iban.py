@@ -1,4 +1,4 @@
-"""International Bank Account Numbers: form and check digits."""
+"""What names an account: International Bank Account Numbers with their check digits, and phone numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 # Check digits are 02 to 98 (ISO 7064 MOD 97-10): with 00, 01 or 99 one account would have two texts.
 _IBAN = re.compile(r"[A-Z]{2}(?!0[01]|99)[0-9]{2}[A-Z0-9]{11,30}")
+_PHONE = re.compile(r"\+?[0-9]{7,15}")  # E.164 has at most 15 digits
 
 
 def is_iban(text: str) -> bool:
@@ -14,3 +15,8 @@ def is_iban(text: str) -> bool:
     Which countries have IBANs, and of which length, is not looked at.
     """
     return bool(_IBAN.fullmatch(text)) and int("".join(str(int(c, 36)) for c in text[4:] + text[:4])) % 97 == 1
+
+
+def is_phone(text: str) -> bool:
+    """Whether `text` is a phone number: 7 to 15 digits, with or without a plus sign before them."""
+    return bool(_PHONE.fullmatch(text))

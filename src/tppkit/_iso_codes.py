@@ -1,7 +1,7 @@
-"""ISO codes that certificates and payments use: countries, languages, currencies.
+"""ISO codes that certificates use: countries and languages.
 
-Sources: ISO 3166-1 alpha-2, ISO 639-1 (with the withdrawn `in`, `iw`, `ji` left out) and ISO 4217, as of 2026; compared with
-the Python packages iso3166, python-iso639 and iso4217.
+Sources: ISO 3166-1 alpha-2 and ISO 639-1 (with the withdrawn `in`, `iw`, `ji` left out), as of 2026; compared with the Python
+packages iso3166 and python-iso639.
 """
 
 from __future__ import annotations
@@ -31,18 +31,5 @@ LANGUAGES = _codes(
     kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny
     oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti
     tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
-    """
-)
-
-# Without XTS and XXX, which are for tests and for no currency; BGN, HRK and the like stand in certificates of their time.
-CURRENCIES = _codes(
-    """
-    AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF CHE CHF
-    CHW CLF CLP CNY COP COU CRC CUP CVE CZK DJF DKK DOP DZD EEK EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD
-    HNL HRK HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LTL LVL LYD
-    MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR
-    RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX
-    USD USN UYI UYU UYW UZS VED VES VND VUV WST XAD XAF XAG XAU XBA XBB XBC XBD XCD XCG XDR XOF XPD XPF XPT XSU XUA YER ZAR
-    ZMW ZWG
     """
 )

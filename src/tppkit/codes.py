@@ -26,8 +26,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "choose an account that GET /customers of the control host lists for the customer; advance the clock",
         ),
         "account.unknown": Code(
-            "the consent has no account of this resourceId",
-            "take the resourceId from the accounts of the same consent",
+            "the consent has no account of this resourceId, or the earlier interface knows no account of this acc",
+            "take the resourceId from the accounts of the same consent; check phone number or IBAN",
         ),
         "answer.after-lost": Code(
             "the request was refused after an earlier attempt of it got no answer, or a 503 without a code, as gateways send it",
@@ -62,6 +62,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "answer.too-large": Code(
             "the answer is longer than is read",
             "report it to the bank",
+        ),
+        "api-key.missing": Code(
+            "the request has no Authorization header",
+            "send the API key in it, without a scheme",
+        ),
+        "api-key.unknown": Code(
+            "the host knows no such API key; test and live keys differ",
+            "send the key of this host, without a scheme",
         ),
         "archive.damaged": Code(
             "the archive's last record cannot be read, so nothing can be chained to it",
@@ -1077,6 +1085,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the OCSP response, or its responder's certificate, is signed with a weak algorithm or key",
             "report it to the authority; use the CRL",
         ),
+        "order.currency": Code(
+            "an account of the payment does not hold its currency",
+            "pay in a currency that the account holds",
+        ),
+        "order.receiver": Code(
+            "name, street, city or country is absent, and the receiver is no customer of the bank",
+            "give all four",
+        ),
+        "order.reuse": Code(
+            "the uuid was used for another payment request",
+            "make a new uuid for each payment; repeat one with the same body only",
+        ),
         "organization-identifier.authority-mismatch": Code(
             "the organizationIdentifier and the PSD2 statement name different authorities",
             "ask the issuer for a certificate where both are the same NCAId",
@@ -1619,8 +1639,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "leave the part up to @ out; it is used to feign another host",
         ),
         "qr.amount": Code(
-            "the amount of a payment code has another form than 12.50, or is zero or too large",
-            "write it in the major unit with a point and at most two decimals, from 0.01 to 999999999.99",
+            "the amount of a payment code has another form than 12.50, is zero or too large, or has decimals that its currency lacks",
+            "write it in the major unit below 1000000000, with a point and at most the decimals of the currency (EUR 2, JPY 0)",
         ),
         "qr.character": Code(
             "a code's text holds a character that cannot be seen or changes what is seen",
@@ -2157,6 +2177,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "tls.private-key": Code(
             "the server's private key is unusable",
             "check that it belongs to the server certificate",
+        ),
+        "token.malformed": Code(
+            "an access token or uuid is not 20 to 40 letters and digits",
+            "make it of 32 hexadecimal digits without hyphens",
+        ),
+        "token.refused": Code(
+            "the access token gives no access: it is unknown, not granted, ended, of another API key or for another service",
+            "request access, and wait for the callback",
+        ),
+        "token.reuse": Code(
+            "the access token was used to request access to another account",
+            "make a new token for each request",
         ),
         "transport.busy": Code(
             "as many calls are under way as may be",

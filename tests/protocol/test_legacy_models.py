@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -37,7 +38,10 @@ def refusal(model, fields: dict) -> FormatError:
 
 def test_an_access_has_a_token_and_an_end_in_utc():
     access = AccessGranted.from_wire(wire(ACCESS))
-    assert (access.token, access.expires_at) == (TOKEN, datetime(2026, 12, 1, 12, tzinfo=UTC))
+    assert (access.token, access.exp) == (TOKEN, "2026-12-01 12:00:00")
+    assert access.expires_at() == datetime(2026, 12, 1, 12, tzinfo=UTC)
+    assert access.expires_at(ZoneInfo("Europe/Vilnius")) == datetime(2026, 12, 1, 10, tzinfo=UTC)
+    assert AccessGranted.until(TOKEN, access.expires_at()) == access
 
 
 def test_a_transaction_has_its_fields_by_their_names():
@@ -69,7 +73,7 @@ def test_a_login_has_its_fields_by_their_names():
         getattr(login, name) == name
         for name in ("token", "name", "phone", "email", "address", "city", "country", "code")
     )
-    assert LoginConfirmed.from_wire(b'{"id":0}') == LoginConfirmed(0)
+    assert LoginConfirmed.from_wire(b'{"id":0}') == LoginConfirmed(id=0)
 
 
 def test_time_stamps_count_from_the_year_2000():
@@ -163,14 +167,18 @@ TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=2
 IDENTIFIERS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)
 INTEGERS = st.integers(0, 2**63 - 1)
 TRANSACTIONS = st.builds(
-    Transaction, IDENTIFIERS, INTEGERS, INTEGERS, IDENTIFIERS, IDENTIFIERS, st.lists(AMOUNTS, min_size=1, max_size=3).map(tuple),
-    st.lists(AMOUNTS, max_size=2).map(tuple), *[TEXTS] * 7,
+    Transaction, id=IDENTIFIERS, ver=INTEGERS, time_stamp=INTEGERS, tlc=IDENTIFIERS, acc=IDENTIFIERS,
+    amounts=st.lists(AMOUNTS, min_size=1, max_size=3).map(tuple), fees=st.lists(AMOUNTS, max_size=2).map(tuple),
+    **dict.fromkeys(("name", "street", "city", "country", "msg", "time", "tcc"), TEXTS),
 )  # fmt: skip
-LOGINS = st.builds(LoginConfirmed, INTEGERS, *[TEXTS] * 8)
+LOGINS = st.builds(
+    LoginConfirmed, id=INTEGERS,
+    **dict.fromkeys(("token", "name", "phone", "email", "address", "city", "country", "code"), TEXTS),
+)  # fmt: skip
 ACCESSES = st.builds(
-    AccessGranted,
+    AccessGranted.until,
     st.from_regex(r"[0-9A-Za-z]{20,40}", fullmatch=True),
-    st.datetimes(datetime(1000, 1, 1), timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)),
+    st.datetimes(datetime(1000, 1, 1), timezones=st.just(UTC)),
 )
 
 
@@ -193,9 +201,9 @@ def test_only_format_error_escapes(model, raw):
 
 
 def test_a_login_says_who_asks_and_for_what():
-    asked = LoginRequest("Knygynas „Ž“", (LoginPermission.NAME, LoginPermission.ID), code="4711")
+    asked = LoginRequest(name="Knygynas „Ž“", perm=(LoginPermission.NAME, LoginPermission.ID), code="4711")
     assert asked.to_wire() == '{"name":"Knygynas „Ž“","perm":["NAME","ID"],"code":"4711"}'.encode()
-    assert LoginRequest("Shop").to_wire() == b'{"name":"Shop","perm":[]}'
+    assert LoginRequest(name="Shop").to_wire() == b'{"name":"Shop","perm":[]}'
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def test_a_login_get_is_answered_also_when_it_is_repeated_and_reaches_no_handler
     store, kept = MemoryStore(), list[Receipt]()
     one, _ = gate(
         store, receiver=SCANNED, handler=(lambda *given: seen.append(given)) if handled else None, keep=kept.append,
-        login=lambda verified: LoginRequest("Shop ž", (LoginPermission.ID,), verified.token[:4]),
+        login=lambda verified: LoginRequest(name="Shop ž", perm=(LoginPermission.ID,), code=verified.token[:4]),
     )  # fmt: skip
     scanned = callback(path=f"/login/{UUID}", method="GET", body=b"")
     for _ in range(2):
@@ -272,7 +272,7 @@ def test_an_unreadable_callback_is_acknowledged_kept_and_logged(caplog):
 
 
 def test_a_post_is_never_answered_as_a_login():
-    own = gate(login=lambda _: LoginRequest("Shop"))[0]
+    own = gate(login=lambda _: LoginRequest(name="Shop"))[0]
     assert own.receive(callback(), LOCAL).body == b""
 
 
@@ -488,7 +488,7 @@ def test_the_awaited_gate_does_the_same():
             seen.append(receipt.outcome.value)
 
         async def login(_: object) -> LoginRequest:
-            return LoginRequest("Shop")
+            return LoginRequest(name="Shop")
 
         receiver = CallbackReceiver(
             [*RECEIVER.book.addresses, *SCANNED.book.addresses],

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._encoding import parse_json
 from tppkit.errors import FormatError
-from tppkit.protocol.legacy.models import MAX_BODY_BYTES
+from tppkit.protocol.wire import MAX_BODY_BYTES
 
 
 class Cause(NamedTuple):

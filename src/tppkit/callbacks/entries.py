@@ -121,7 +121,7 @@ def _version(callback: VerifiedCallback) -> Version | None:
         return Version(_digest("transaction", event.id), event.ver, _content(event))
     if isinstance(event, AccessGranted):
         # Repeated under another requestid it is the same grant. A login is not: a customer can log in twice.
-        return Version(_digest("access", event.token, format_time(event.expires_at)), 0)
+        return Version(_digest("access", event.token, format_time(event.expires_at())), 0)
     return None
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from tppkit.callbacks.addresses import CallbackKind
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
-from tppkit.protocol.legacy.models import read_object
+from tppkit.protocol.wire import WireModel
 
 CallbackEvent = AccessGranted | Transaction | LoginConfirmed
 
@@ -37,6 +37,6 @@ def parse_event(body: bytes, *, kind: CallbackKind) -> CallbackEvent | None:
     """
     read = _READERS.get(kind)
     if read is None:
-        read_object(body, what="callback")
+        WireModel.from_wire(body)
         return None
     return read(body)

@@ -20,7 +20,7 @@ from tppkit.callbacks.events import CallbackEvent, parse_event
 from tppkit.callbacks.keys import CallbackKey
 from tppkit.callbacks.message import CLAUSE, ReceivedCallback, RequestIds, require_body
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
-from tppkit.protocol.legacy.models import MAX_BODY_BYTES
+from tppkit.protocol.wire import MAX_BODY_BYTES
 
 MAX_HEADERS = 100
 MAX_KEYS = 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -19,7 +18,7 @@ from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, print_json, say
 from tppkit.errors import TransportError
 from tppkit.protocol.legacy import AccessGranted
 
-_ACCESS = AccessGranted("0123456789abcdefABCDEF", datetime(2030, 1, 1, tzinfo=UTC)).to_wire()
+_ACCESS = AccessGranted(token="0123456789abcdefABCDEF", exp="2030-01-01 00:00:00").to_wire()
 
 
 class Result(NamedTuple):

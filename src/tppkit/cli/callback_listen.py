@@ -35,7 +35,7 @@ from tppkit.cli.callback_sending import Place, Reply, readdress, send_message
 from tppkit.cli.output import say, say_error
 from tppkit.errors import ConfigurationError, Finding, FormatError, TppkitError, TransportError
 from tppkit.httpsig.wire import parse_request
-from tppkit.protocol.legacy.models import MAX_BODY_BYTES
+from tppkit.protocol.wire import MAX_BODY_BYTES
 
 _STEP_S = 10.0  # what one read or write may take
 _REQUEST_S = 30.0  # what a whole request may take: one at a time is answered

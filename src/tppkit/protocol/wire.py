@@ -78,6 +78,22 @@ class WireModel(BaseModel):
         except ValidationError as e:
             raise _invalid(cls, e) from None
 
+    @classmethod
+    def from_object(cls, value: Any, *, tolerant: bool = False) -> Self:
+        """Read the object from parsed JSON, for models without fields that JSON has no form of.
+
+        Args:
+            value: what `parse_json` returned.
+            tolerant: skip the rules of `written`.
+
+        Raises:
+            FormatError: `model.invalid`.
+        """
+        try:
+            return cls.model_validate(value, by_alias=True, by_name=False, context=_TOLERANT if tolerant else None)
+        except ValidationError as e:
+            raise _invalid(cls, e) from None
+
     def to_wire(self) -> bytes:
         """Compact JSON in UTF-8, without absent fields."""
         return self.model_dump_json(by_alias=True).encode()

@@ -7,16 +7,15 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
+from tppkit._currency import is_currency, minor_units
 from tppkit._encoding import shown
-from tppkit._iban import is_iban
-from tppkit._iso_codes import CURRENCIES
+from tppkit._iban import is_iban, is_phone
 from tppkit.errors import FormatError
 from tppkit.qr.characters import check_text
 
 PAYMENT_PREFIX = "TX:"
 _FIELDS = 6
-_PHONE = re.compile(r"\+?[0-9]{7,15}")
-_AMOUNT = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,2})?")
+_AMOUNT = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,4})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,8 @@ class Payment:
         account: <ACC>, the receiver's IBAN in electronic form or phone number (assumption qr-account).
         name: <NAME>, the receiver; may be empty. Like <TYPE> and <MSG> it is not blank, and no mark joins the colon before it.
         currency: <CCC>, ISO 4217.
-        amount: <AMT> in the major unit, above zero, at most two decimals, which are kept as they are (assumption qr-amount).
+        amount: <AMT> in the major unit, above zero, with at most as many decimals as the currency has, which are kept
+            as they are (assumption qr-amount).
         type: <TYPE>, as it came; may be empty (assumption qr-type).
         message: <MSG>; may be empty.
 
@@ -53,12 +53,15 @@ class Payment:
                 raise FormatError("qr.colon", f"the {name} holds a colon, which separates fields and cannot be escaped")
             _check_seen(getattr(self, name), name)
         _check_account(self.account)
-        if self.currency not in CURRENCIES:
+        if not is_currency(self.currency):
             raise FormatError("qr.currency", f"{shown(self.currency, limit=12)} is no currency code of ISO 4217")
         amount: object = self.amount  # a float is not what it looks like
         if not isinstance(amount, Decimal):
             raise FormatError("qr.amount", f"the amount is of type {type(amount).__name__}, not Decimal")
         parse_amount(str(amount))
+        decimals = minor_units(self.currency)
+        if -int(amount.as_tuple().exponent) > (2 if decimals is None else decimals):
+            raise FormatError("qr.amount", f"the amount {amount} has more decimals than {self.currency} has")
 
     @property
     def text(self) -> str:
@@ -93,7 +96,8 @@ def parse_amount(text: str) -> Decimal:
     """
     if not _AMOUNT.fullmatch(text) or not text.strip("0."):
         raise FormatError(
-            "qr.amount", f"the amount is {shown(text, limit=20)}, not 0.01 to 999999999.99 with at most two decimals"
+            "qr.amount",
+            f"the amount is {shown(text, limit=20)}, not above zero with at most nine digits and four decimals",
         )
     return Decimal(text)
 
@@ -113,5 +117,5 @@ def _check_account(account: str) -> None:
     if account[:2].isalpha():
         if not is_iban(account):
             raise FormatError("qr.account", "the account is no IBAN in electronic form with right check digits")
-    elif not _PHONE.fullmatch(account):
+    elif not is_phone(account):
         raise FormatError("qr.account", "the account is neither an IBAN nor a phone number of 7 to 15 digits")

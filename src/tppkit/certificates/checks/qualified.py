@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from tppkit._currency import is_currency
 from tppkit._encoding import shown
-from tppkit._iso_codes import COUNTRIES, CURRENCIES, LANGUAGES
+from tppkit._iso_codes import COUNTRIES, LANGUAGES
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.rule import Check, Fault
@@ -151,7 +152,7 @@ def limit_value(certificate: EidasCertificate, at: datetime) -> Fault | None:
     limit = certificate.qc.limit_value
     if limit is None:
         return None
-    if limit.amount >= 0 and (limit.currency in CURRENCIES or _CURRENCY_NUMBER.fullmatch(limit.currency)):
+    if limit.amount >= 0 and (is_currency(limit.currency) or _CURRENCY_NUMBER.fullmatch(limit.currency)):
         return None
     stated = f"{limit.amount} x 10^{limit.exponent} {limit.currency}"
     return f"the limit {shown(stated)} is negative or in no currency of ISO 4217", {"limit_value": stated}

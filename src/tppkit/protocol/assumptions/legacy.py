@@ -14,8 +14,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "qr-amount", "legacy", "the form of <AMT> in payment codes",
-        "the major unit, 1 to 9 digits without leading zeros, a point and one or two decimals if any, above zero, in any currency;"
-        " <CCC> is a code of ISO 4217",
+        "the major unit, 1 to 9 digits without leading zeros, a point and decimals if any, at most those of the currency (two where it has"
+        " no minor unit), above zero; <CCC> is a code of ISO 4217",
         "section 2 of part B has currency codes and decimal amounts; the range is that of payment-amount", "qr.payment",
     ),
     Assumption(
@@ -129,8 +129,8 @@ LEGACY: tuple[Assumption, ...] = (
         "callbacks.CallbackAddress",
     ),
     Assumption(
-        "access-expiry", "legacy", "the time zone of exp", "UTC", "every other time of the interface is in UTC",
-        "protocol.legacy.AccessGranted",
+        "access-expiry", "legacy", "the time zone of exp", "UTC, unless another zone is set; the text is kept",
+        "every other time of the interface is in UTC", "protocol.legacy.AccessGranted.expires_at(zone)",
     ),
     Assumption(
         "amount-data", "legacy", "the exact form of amount data",
@@ -148,7 +148,88 @@ LEGACY: tuple[Assumption, ...] = (
         "an outcome must not be lost because of a description", "protocol.legacy.Transaction",
     ),
     Assumption(
-        "tlc-values", "legacy", "the values of tlc", "any printable text", "section 3 of part B: not shown", "protocol.legacy.Transaction",
+        "tlc-values", "legacy", "the values of tlc",
+        "any printable text is read; the sandbox writes posted (ver 1, at approval), executed (ver 2, by the normal rail), declined"
+        " (ver 1, one callback) and failed (ver 2, no funds at execution)",
+        "section 3 of part B: not shown, but posted first and executed later", "protocol.legacy.LifeCycle",
+    ),
+    Assumption(
+        "access-token", "legacy", "who makes <access_token>",
+        "the provider; the callback echoes it as token, and the same token is used for BALANCE, LIST and TX",
+        "the path of the request names it before the service could", "protocol.legacy.endpoints",
+    ),
+    Assumption(
+        "access-life", "legacy", "for how long access lasts, and what a declined request brings",
+        "90 days from the customer's consent; a declined request brings no callback, and its token stays unusable",
+        "the usual time of access to accounts; section 6 of part B has no callback for it", "protocol.legacy.rules.ACCESS_LIFETIME",
+    ),
+    Assumption(
+        "access-refused", "legacy", "the answer to a token that is unknown, not granted yet, declined, expired, revoked, of another API key"
+        " or for the other service (AIS, PIS)",
+        "401 for each, without a difference", "section 4 of part B: unauthorized; a difference would say what others hold",
+        "protocol.legacy.errors, token.refused",
+    ),
+    Assumption(
+        "access-repeated", "legacy", "the same token requested again",
+        "with the same acc 200 and no second request; with another acc 409", "a lost answer must be safe to repeat",
+        "protocol.legacy.errors, token.reuse",
+    ),
+    Assumption(
+        "account-form", "legacy", "the form of acc in requests, and the answer to an unknown one",
+        "an IBAN in electronic form with right check digits, or a phone number of 7 to 15 digits with or without +; 400 for an unknown"
+        " customer's account, before and after consent, and for an unknown phone number of a receiver; any right IBAN can be paid",
+        "section 4 of part B: phone number or IBAN, and 400 for account not found", "protocol.legacy.models.Account",
+    ),
+    Assumption(
+        "post-answers", "legacy", "the body of the 200 answers to POST", "none; what an answer has is ignored",
+        "section 4 of part B shows the status only", "protocol.legacy.endpoints",
+    ),
+    Assumption(
+        "api-key-form", "legacy", "the scheme of the Authorization header", "the bare key, without a scheme",
+        "section 5 of part B: the key goes in the header", "client.credentials",
+    ),
+    Assumption(
+        "amount-doubles", "legacy", "how exactly amounts as doubles are read and written",
+        "read from the JSON text as decimals of at most 15 digits before the point and 40 characters; rounded to the currency's minor"
+        " unit where they differ from it by less than 1e-9; written without exponent and tail; names are three upper-case letters",
+        "0.30000000000000004 means 0.30; a balance of another precision is kept as it came", "protocol.legacy.money",
+    ),
+    Assumption(
+        "tx-amounts", "legacy", "what amts may hold",
+        "exactly one currency that has minor units, an amount above zero with at most their decimals; several currencies: 400; a currency"
+        " that the payer's account lacks, or the account of a receiver at the bank: 400",
+        "one payment has one main amount; how several would be paid is not shown", "protocol.legacy.PaymentOrder",
+    ),
+    Assumption(
+        "tx-texts", "legacy", "the lengths and characters of what describes a payment",
+        "printable characters; name and street at most 70, city and tcc 35, msg 140; country three upper-case letters; time as"
+        " yyyy-MM-dd HH:mm:ss, local, kept as it came", "the lengths of a SEPA transfer", "protocol.legacy.PaymentOrder",
+    ),
+    Assumption(
+        "tx-receiver", "legacy", "the answer where name, street, city or country is absent for a receiver at another bank", "400",
+        "section 4 of part B: they are not needed for an own customer only", "protocol.legacy.errors, order.receiver",
+    ),
+    Assumption(
+        "tx-repeats", "legacy", "the same uuid again", "with the same body 200 and no second payment; with another body 409",
+        "a lost answer must be safe to repeat", "protocol.legacy.errors, order.reuse",
+    ),
+    Assumption(
+        "list-form", "legacy", "order, window and pages of LIST",
+        "all booked and pending transactions, the newest first, at most the latest 1000, no pages",
+        "section 4 of part B: an array", "protocol.legacy.rules.LIST_LENGTH",
+    ),
+    Assumption(
+        "category-texts", "legacy", "what the category codes mean", "the words of the table; an unknown code is kept and shown as a general"
+        " transfer", "section 2 of part B has the codes only", "protocol.legacy.CATEGORIES",
+    ),
+    Assumption(
+        "legacy-errors", "legacy", "the body of errors, and the codes beside 400 and 401",
+        '{"error": {"code", "message"}}; 404 and 405 for unknown paths and methods, 409 for reuse, 411 and 413 for bodies, 503',
+        "section 7 of part B names 401 and 400 only", "protocol.legacy.errors",
+    ),
+    Assumption(
+        "scan-page", "legacy", "what a scan link answers", "a page for the customer; approved money moves, and no callback is owed",
+        "section 4 of part B: it creates no outstanding request, and the callback-URI format is not shown", "protocol.legacy.endpoints.SCAN",
     ),
 )
 # fmt: on

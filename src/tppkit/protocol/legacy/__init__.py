@@ -1,12 +1,20 @@
-"""The earlier third-party-provider interface: what its callbacks carry. Source: PSD2 document, part B."""
+"""The earlier third-party-provider interface. Source: PSD2 document, part B."""
 
+from tppkit.protocol.legacy.endpoints import CALLBACKS, Callback
+from tppkit.protocol.legacy.interface import LEGACY
 from tppkit.protocol.legacy.models import (
     AccessGranted,
-    Amount,
+    AccessRequest,
     LoginConfirmed,
     LoginPermission,
     LoginRequest,
+    PaymentOrder,
     Transaction,
 )
+from tppkit.protocol.legacy.money import Amount
+from tppkit.protocol.legacy.rules import CATEGORIES, LifeCycle, category
 
-__all__ = ["AccessGranted", "Amount", "LoginConfirmed", "LoginPermission", "LoginRequest", "Transaction"]
+__all__ = [
+    "CALLBACKS", "CATEGORIES", "LEGACY", "AccessGranted", "AccessRequest", "Amount", "Callback", "LifeCycle", "LoginConfirmed",
+    "LoginPermission", "LoginRequest", "PaymentOrder", "Transaction", "category",
+]  # fmt: skip

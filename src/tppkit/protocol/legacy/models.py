@@ -1,193 +1,244 @@
-"""What callbacks carry. Source: PSD2 document, part B sections 2, 4 and 6.
+"""Bodies of requests, answers and callbacks. Source: PSD2 document, part B sections 2, 4 and 6.
 
-What a receiver decides by (ids, versions, amounts, times) is read strictly. What only describes is kept as it came, and so are
-unknown fields: a payment's outcome must not be lost because a name has a strange character. Tokens and personal data are not
-shown by `repr`, so that they do not end in logs.
-
-Plain dataclasses: `tppkit.callbacks` reads them, and receivers of callbacks need no pydantic.
+What a receiver of callbacks decides by (ids, versions, amounts, times) is read strictly. What only describes is kept as it came,
+and so are unknown fields: a payment's outcome must not be lost because a name has a strange character. Tokens, personal data and
+unknown fields are not shown by `repr`, so that they do not end in logs.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, Self
 
-from tppkit._encoding import parse_json, shown
-from tppkit._named_tuple import new_tuple
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    field_serializer,
+    model_validator,
+)
+
+from tppkit._currency import minor_units
+from tppkit._encoding import parse_json
+from tppkit._iban import is_iban, is_phone
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.protocol.legacy.rules import is_token
+from tppkit.protocol.legacy.money import Amount, check_amounts, read_number, write_amounts
+from tppkit.protocol.legacy.rules import category, is_token, read_local_time, read_time_stamp, write_local_time
+from tppkit.protocol.wire import MAX_BODY_BYTES, WireModel, written
 
-MAX_BODY_BYTES = 64 * 1024
-_LARGEST_INTEGER = 2**63 - 1  # what a database column holds
-# Assumption amount-data.
-_AMOUNT = re.compile(r"([A-Z]{3}) ?([+-]?[0-9]{1,15}(?:\.[0-9]{1,6})?)")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}")
-_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-
-# Attribute, name on the wire, and reader of the JSON value (None when absent), which raises ValueError without repeating the value.
-_Row = tuple[str, str, Callable[[Any], object]]
+_COUNTRY = re.compile(r"[A-Z]{3}")
 
 
-def read_object(raw: bytes, *, what: str) -> dict[str, Any]:
-    """Read a body that is a JSON object.
+class LegacyModel(WireModel):
+    """A JSON object of the interface."""
 
-    Raises:
-        FormatError: `json.*`; `model.invalid` when it is not an object.
-    """
-    value = parse_json(raw, what=f"the {what} body", max_bytes=MAX_BODY_BYTES)
-    if type(value) is not dict:
-        raise FormatError("model.invalid", f"{what}: body: not a JSON object")
-    return value
+    model_config = ConfigDict(populate_by_name=True)
 
+    @property
+    def unknown(self) -> Mapping[str, Any]:
+        """Fields that the document does not name, as they came."""
+        return self.model_extra or {}
 
-def _compact(fields: Mapping[str, Any], *, unknown: Mapping[str, Any]) -> bytes:
-    present = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps({**unknown, **present}, ensure_ascii=False, separators=(",", ":")).encode()
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(name, getattr(self, name)) for name, field in type(self).model_fields.items() if field.repr]
 
 
-class Amount(NamedTuple):
-    """Amount data: a currency code and a signed amount.
-
-    Attributes:
-        currency: three upper-case letters.
-        value: in the major unit; negative for a payment.
-    """
-
-    currency: str
-    value: Decimal
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read `EUR-12.50`.
-
-        Raises:
-            FormatError: `model.invalid`.
-        """
-        match = _AMOUNT.fullmatch(text)
-        if match is None:
-            raise FormatError("model.invalid", f"{shown(text)} is not a currency code and a signed decimal amount")
-        currency, value = match.groups()
-        return new_tuple(cls, (currency, Decimal(value)))
-
-    def __str__(self) -> str:
-        return f"{self.currency}{self.value:f}"
-
-
-def _identifier(value: Any) -> str:
-    if type(value) is not str or not value or not value.isprintable():
+def _check_identifier(value: str) -> str:
+    if not value or not value.isprintable():
         raise ValueError("not a printable text")
     return value
 
 
-def _token(value: Any) -> str:
-    if type(value) is not str or not is_token(value):
+def _check_token(value: str) -> str:
+    if not is_token(value):
         raise ValueError("not 20 to 40 letters and digits")
     return value
 
 
-def _integer(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= _LARGEST_INTEGER:
-        raise ValueError("not an integer from 0 to 2^63-1")
+def _check_time(value: str) -> str:
+    read_local_time(value)
     return value
 
 
-def _description(value: Any) -> str | None:
-    if value is not None and type(value) is not str:
-        raise ValueError("not a text")
-    return value
-
-
-def _time(value: Any) -> datetime:
+def _read_amounts(value: Any) -> tuple[Amount, ...]:
     try:
-        if type(value) is str and _TIME.fullmatch(value):
-            return datetime.fromisoformat(value).replace(tzinfo=UTC)
-    except ValueError:  # its message repeats the value
-        pass
-    raise ValueError("not a time as yyyy-MM-dd HH:mm:ss")
-
-
-def _amounts(value: Any) -> tuple[Amount, ...]:
-    try:
-        if type(value) is list and value:
-            return tuple([Amount.parse(text) for text in value])
-    except (FormatError, TypeError):  # TypeError: not a text
+        if isinstance(value, list | tuple) and value:
+            return tuple([Amount.parse(one if isinstance(one, str) else str(Amount._make(one))) for one in value])
+    except (FormatError, TypeError, ValueError):
         pass
     raise ValueError("not an array of currency codes with signed decimal amounts")
 
 
-def _fees(value: Any) -> tuple[Amount, ...]:
-    return () if value is None or value == [] else _amounts(value)
+def _read_fees(value: Any) -> tuple[Amount, ...]:
+    return _read_amounts(value) if value else ()
 
 
-def _written(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return ([str(one) for one in value] or None) if isinstance(value, tuple) else value
+def _write_amounts(value: tuple[Amount, ...]) -> list[str] | None:
+    return [str(one) for one in value] or None
 
 
-@dataclass(frozen=True)
-class _Event:
-    _ROWS: ClassVar[tuple[_Row, ...]]
-    unknown: Mapping[str, Any] = field(
-        default_factory=lambda: MappingProxyType({}), kw_only=True, repr=False, hash=False
-    )
+def _check_account(value: str) -> str:  # assumption account-form
+    if not is_iban(value) and not is_phone(value):
+        raise ValueError(
+            "neither an IBAN in electronic form with right check digits nor a phone number of 7 to 15 digits"
+        )
+    return value
+
+
+def _check_order_amounts(value: Any) -> dict[str, Decimal]:  # assumptions tx-amounts, amount-doubles
+    amounts = check_amounts(value)
+    if len(amounts) != 1:
+        raise ValueError("not exactly one currency")
+    ((code, amount),) = amounts.items()
+    decimals = minor_units(code)
+    if decimals is None:
+        raise ValueError("not a currency of ISO 4217 with minor units")
+    if amount <= 0 or -int(amount.as_tuple().exponent) > decimals:
+        raise ValueError(f"not above zero with at most {decimals} decimals")
+    return amounts
+
+
+def _check_text(limit: int) -> Any:
+    def check(value: str) -> str:  # assumption tx-texts
+        if not 1 <= len(value) <= limit or not value.isprintable() or value.isspace():
+            raise ValueError(f"not 1 to {limit} printable characters, or blank")
+        return value
+
+    return written(check)
+
+
+def _check_country(value: str) -> str:
+    if not _COUNTRY.fullmatch(value):
+        raise ValueError("not three upper-case letters")
+    return value
+
+
+Identifier = Annotated[str, AfterValidator(_check_identifier)]
+Token = Annotated[str, AfterValidator(_check_token)]
+Integer = Annotated[int, Field(ge=0, le=2**63 - 1)]  # what a database column holds
+Amounts = Annotated[tuple[Amount, ...], PlainValidator(_read_amounts), PlainSerializer(_write_amounts)]
+Fees = Annotated[tuple[Amount, ...], PlainValidator(_read_fees), PlainSerializer(_write_amounts)]
+Account = Annotated[str, written(_check_account)]
+Private = Annotated[str | None, Field(repr=False)]
+
+
+class AccessRequest(LegacyModel):
+    """The body of a request for access to account information or payments.
+
+    Attributes:
+        acc: the customer's account, IBAN or phone number.
+    """
+
+    acc: Annotated[Account, Field(repr=False)]
+
+
+class PaymentOrder(LegacyModel):
+    """The body of a payment request.
+
+    Attributes:
+        acc: the receiver's account, IBAN or phone number.
+        amts: the amount in the major unit, by currency code; exactly one (assumption tx-amounts). A double's tail is left out.
+        name: the receiver's name; it and the three that follow are needed unless the receiver is a customer of the bank.
+        street: the receiver's street.
+        city: the receiver's city.
+        country: the receiver's country, ISO 3166 alpha-3.
+        msg: a message for the receiver.
+        time: local time of a proximity payment, `yyyy-MM-dd HH:mm:ss`.
+        tcc: category code, of `CATEGORIES` or another.
+
+    Example:
+        PaymentOrder(acc="+37060000000", amts={"EUR": Decimal("12.50")}, msg="Order 4711").to_wire()
+    """
+
+    acc: Annotated[Account, Field(repr=False)]
+    amts: Annotated[Mapping[str, Decimal], PlainValidator(_check_order_amounts)]
+    name: Annotated[str, _check_text(70)] | None = Field(default=None, repr=False)
+    street: Annotated[str, _check_text(70)] | None = Field(default=None, repr=False)
+    city: Annotated[str, _check_text(35)] | None = Field(default=None, repr=False)
+    country: Annotated[str, written(_check_country)] | None = None
+    msg: Annotated[str, _check_text(140)] | None = Field(default=None, repr=False)
+    time: Annotated[str, written(_check_time)] | None = None
+    tcc: Annotated[str, _check_text(35)] | None = None
+
+    @property
+    def amount(self) -> Amount:
+        """The amount to pay, above zero."""
+        return Amount._make(*self.amts.items())
+
+    @property
+    def has_receiver(self) -> bool:
+        """Whether it has all that is needed of a receiver who is no customer of the bank."""
+        return None not in (self.name, self.street, self.city, self.country)
 
     @classmethod
-    def from_wire(cls, raw: bytes) -> Self:
-        """Read the body.
+    def from_wire(cls, raw: bytes, *, tolerant: bool = False, max_bytes: int = MAX_BODY_BYTES) -> Self:
+        """Read the order; amounts from the text of the JSON numbers.
 
         Raises:
-            FormatError: `json.*`, or `model.invalid` with the name of the field that does not fit, never its value.
+            FormatError: as `WireModel.from_wire`.
         """
-        left = read_object(raw, what=cls.__name__)
-        event = object.__new__(cls)
-        values = event.__dict__  # the constructor of a frozen dataclass would take a quarter of the time
-        for attribute, name, read in cls._ROWS:
-            try:
-                values[attribute] = read(left.pop(name, None))
-            except ValueError as e:
-                raise FormatError("model.invalid", f"{cls.__name__}: {name}: {e}") from None
-        values["unknown"] = MappingProxyType(left)
-        return event
+        what = f"the {cls.__name__} body"
+        fields = parse_json(raw, what=what, max_bytes=max_bytes)
+        exact = parse_json(raw, what=what, max_bytes=max_bytes, number=read_number)
+        if type(fields) is dict and "amts" in fields:
+            fields["amts"] = exact["amts"]
+        return cls.from_object(fields, tolerant=tolerant)
 
     def to_wire(self) -> bytes:
-        """The body, compact, absent fields left out."""
-        fields = {name: _written(getattr(self, attribute)) for attribute, name, _ in self._ROWS}
-        return _compact(fields, unknown=self.unknown)
+        """Compact JSON in UTF-8, without absent fields; the amount without exponent or binary tail."""
+        return b'{"amts":' + write_amounts(self.amts) + b"," + super().to_wire()[1:]
+
+    @field_serializer("amts")
+    def _leave_out_amounts(self, amts: Mapping[str, Decimal]) -> None:
+        """`to_wire` writes them: JSON numbers of this library are doubles."""
 
 
-@dataclass(frozen=True)
-class AccessGranted(_Event):
+class AccessGranted(LegacyModel):
     """The customer consented: access to account information or payments. Sent to the provider's callback address.
 
     Attributes:
         token: the access token, 20 to 40 letters and digits.
-        expires_at: `exp`, aware UTC (assumption access-expiry).
-        unknown: fields that the document does not name.
+        exp: when the access ends, `yyyy-MM-dd HH:mm:ss`, as it came.
     """
 
-    token: str = field(repr=False)
-    expires_at: datetime
+    token: Annotated[Token, Field(repr=False)]
+    exp: Annotated[str, AfterValidator(_check_time)]
 
-    _ROWS = (("token", "token", _token), ("expires_at", "exp", _time))
+    @classmethod
+    def until(cls, token: str, expires_at: datetime, *, zone: tzinfo = UTC) -> Self:
+        """The grant of a token until a time, aware."""
+        return cls(token=token, exp=write_local_time(expires_at, zone))
+
+    def expires_at(self, zone: tzinfo = UTC) -> datetime:
+        """`exp` as a time, aware UTC.
+
+        Args:
+            zone: whose clocks it is in (assumption access-expiry).
+
+        Raises:
+            FormatError: `model.invalid`, it is beyond the calendar.
+        """
+        try:
+            return read_local_time(self.exp, zone)
+        except ValueError as e:
+            raise FormatError("model.invalid", f"AccessGranted: exp: {e}") from None
 
 
-@dataclass(frozen=True)
-class Transaction(_Event):
-    """A transaction record, <TRAN>: the outcome of a payment request, once or several times.
+class Transaction(LegacyModel):
+    """A transaction record, <TRAN>: the outcome of a payment request, once or several times; a row of a transaction list.
 
     Attributes:
         id: unique id of the record.
         ver: version of the record; one that is not above the last seen is stale.
         time_stamp: of the operation, in seconds since 2000-01-01 00:00:00 UTC (assumption tran-time-stamp).
-        tlc: where in its life cycle the operation is; the values are not documented.
+        tlc: where in its life cycle the operation is; any text (assumption tlc-values).
         acc: the account that the transaction was made to.
         amounts: the main amount first, then further balance operations on the sender's account.
         fees: empty when absent.
@@ -197,38 +248,33 @@ class Transaction(_Event):
         country: the counterparty's country, ISO 3166 alpha-3.
         msg: the message attached.
         time: local time of a proximity payment, `yyyy-MM-dd HH:mm:ss`, as it came.
-        tcc: category code; an unknown one is a general transfer.
-        unknown: fields that the document does not name.
+        tcc: category code, as it came; see `category`.
     """
 
-    id: str
-    ver: int
-    time_stamp: int
-    tlc: str
-    acc: str = field(repr=False)
-    amounts: tuple[Amount, ...]
-    fees: tuple[Amount, ...] = ()
-    name: str | None = field(default=None, repr=False)
-    street: str | None = field(default=None, repr=False)
-    city: str | None = field(default=None, repr=False)
+    id: Identifier
+    ver: Integer
+    time_stamp: Annotated[Integer, Field(alias="timeStamp")]
+    tlc: Identifier
+    acc: Annotated[Identifier, Field(repr=False)]
+    amounts: Annotated[Amounts, Field(alias="amount")]
+    fees: Annotated[Fees, Field(alias="fee")] = ()
+    name: Private = None
+    street: Private = None
+    city: Private = None
     country: str | None = None
-    msg: str | None = field(default=None, repr=False)
+    msg: Private = None
     time: str | None = None
     tcc: str | None = None
-
-    _ROWS = (
-        ("id", "id", _identifier), ("ver", "ver", _integer), ("time_stamp", "timeStamp", _integer), ("tlc", "tlc", _identifier),
-        ("acc", "acc", _identifier), ("amounts", "amount", _amounts), ("fees", "fee", _fees),
-        *((name, name, _description) for name in ("name", "street", "city", "country", "msg", "time", "tcc")),
-    )  # fmt: skip
 
     @property
     def operated_at(self) -> datetime:
         """`time_stamp` as a time, aware UTC; the last moment of the calendar where it lies beyond."""
-        try:
-            return _EPOCH + timedelta(seconds=self.time_stamp)
-        except OverflowError:
-            return datetime.max.replace(tzinfo=UTC)
+        return read_time_stamp(self.time_stamp)
+
+    @property
+    def category(self) -> str:
+        """What `tcc` means; a general transfer for an unknown or absent code."""
+        return category(self.tcc)
 
 
 class LoginPermission(StrEnum):
@@ -241,8 +287,7 @@ class LoginPermission(StrEnum):
     ID = "ID"
 
 
-@dataclass(frozen=True, slots=True)
-class LoginRequest:
+class LoginRequest(LegacyModel):
     """What a receiver answers to the signed GET of a scanned login code: who asks, and for what.
 
     Attributes:
@@ -253,6 +298,9 @@ class LoginRequest:
     Raises:
         ConfigurationError: `login.setting`.
 
+    Example:
+        LoginRequest(name="Bookshop", perm=(LoginPermission.NAME,))
+
     Source: PSD2 document, part B section 4.
     """
 
@@ -260,20 +308,18 @@ class LoginRequest:
     perm: tuple[LoginPermission, ...] = ()
     code: str | None = None
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_shown(self, info: ValidationInfo) -> Self:
         texts = [self.name] if self.code is None else [self.name, self.code]
-        if not all(text and text.isprintable() for text in texts) or len(set(self.perm)) != len(self.perm):
-            raise ConfigurationError(
-                "login.setting", "a login has a printable name and code, and asks for each thing once"
-            )
-
-    def to_wire(self) -> bytes:
-        """The JSON object `{"name": …, "perm": […], "code": …}`, compact; an absent code is left out."""
-        return _compact({"name": self.name, "perm": self.perm, "code": self.code}, unknown={})
+        if all(text and text.isprintable() for text in texts) and len(set(self.perm)) == len(self.perm):
+            return self
+        reason = "a login has a printable name and code, and asks for each thing once"
+        if info.mode == "json":
+            raise ValueError(reason)
+        raise ConfigurationError("login.setting", reason)
 
 
-@dataclass(frozen=True)
-class LoginConfirmed(_Event):
+class LoginConfirmed(LegacyModel):
     """The customer confirmed a login. Sent to the address of the login code.
 
     Attributes:
@@ -286,20 +332,14 @@ class LoginConfirmed(_Event):
         city: city.
         country: three letters.
         code: the customer's person code.
-        unknown: fields that the document does not name.
     """
 
-    id: int
-    token: str | None = field(default=None, repr=False)
-    name: str | None = field(default=None, repr=False)
-    phone: str | None = field(default=None, repr=False)
-    email: str | None = field(default=None, repr=False)
-    address: str | None = field(default=None, repr=False)
-    city: str | None = field(default=None, repr=False)
+    id: Integer
+    token: Private = None
+    name: Private = None
+    phone: Private = None
+    email: Private = None
+    address: Private = None
+    city: Private = None
     country: str | None = None
-    code: str | None = field(default=None, repr=False)
-
-    _ROWS = (
-        ("id", "id", _integer),
-        *((name, name, _description) for name in ("token", "name", "phone", "email", "address", "city", "country", "code")),
-    )  # fmt: skip
+    code: Private = None

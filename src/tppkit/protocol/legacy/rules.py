@@ -1,6 +1,53 @@
-"""Rules of the earlier interface that both sides use."""
+"""Rules of the earlier interface that both sides use. Source: PSD2 document, part B."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import StrEnum
+from types import MappingProxyType
+
+from tppkit.errors import FormatError
+
+ACCESS_LIFETIME = timedelta(days=90)  # assumption access-life
+LIST_LENGTH = 1000  # records of a transaction list; assumption list-form
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # section 2, type [T]
+GENERAL_TRANSFER = "general transfer"
+
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}")
+
+# Section 2, category codes; the document has no texts (assumption category-texts).
+CATEGORIES: Mapping[str, str] = MappingProxyType(
+    {
+        "GRCR": "groceries",
+        "SHOP": "shopping",
+        "REST": "restaurants",
+        "TRAN": "transport",
+        "TRAV": "travel",
+        "ENTT": "entertainment",
+        "HLTH": "health",
+        "SRVC": "services",
+        "OTHR": "other",
+        "UTIL": "utilities",
+        "TRSF": GENERAL_TRANSFER,
+        "CASH": "cash",
+        "INSR": "insurance",
+        "TXFN": "taxes and fines",
+        "FEES": "fees",
+        "TOPA": "top-up",
+        "GMBL": "gambling",
+    }
+)
+
+
+class LifeCycle(StrEnum):
+    """The values of `tlc` that our sandbox writes (assumption tlc-values); a receiver takes any."""
+
+    POSTED = "posted"
+    EXECUTED = "executed"
+    DECLINED = "declined"
+    FAILED = "failed"
 
 
 def is_token(text: str) -> bool:
@@ -9,3 +56,57 @@ def is_token(text: str) -> bool:
     Source: PSD2 document, part B sections 4 and 8.
     """
     return 20 <= len(text) <= 40 and text.isascii() and text.isalnum()
+
+
+def require_token(text: str, what: str) -> str:
+    """The text, when it has the form of access tokens and uuids.
+
+    Args:
+        text: the token or uuid.
+        what: what it is, named in the error, such as `access token`; the text itself is not shown.
+
+    Raises:
+        FormatError: `token.malformed`.
+    """
+    if not is_token(text):
+        raise FormatError("token.malformed", f"the {what} is not 20 to 40 letters and digits")
+    return text
+
+
+def category(code: str | None) -> str:
+    """What a category code means; a general transfer for an unknown or absent one."""
+    return CATEGORIES.get(code or "", GENERAL_TRANSFER)
+
+
+def read_local_time(text: str, zone: tzinfo = UTC) -> datetime:
+    """A time as `yyyy-MM-dd HH:mm:ss` on the clocks of a zone, aware UTC.
+
+    A time that comes twice, when clocks are set back, is the first of the two.
+
+    Raises:
+        ValueError: the text is no such time, or beyond the calendar.
+    """
+    if not _TIME.fullmatch(text):
+        raise ValueError("not a time as yyyy-MM-dd HH:mm:ss")
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=zone).astimezone(UTC)
+    except (ValueError, OverflowError):  # their messages repeat the value
+        raise ValueError("not a time as yyyy-MM-dd HH:mm:ss") from None
+
+
+def write_local_time(at: datetime, zone: tzinfo = UTC) -> str:
+    """An aware time as `yyyy-MM-dd HH:mm:ss` on the clocks of a zone."""
+    return at.astimezone(zone).isoformat(" ", "seconds")[:19]
+
+
+def read_time_stamp(seconds: int) -> datetime:
+    """A `timeStamp` as a time, aware UTC; the last moment of the calendar where it lies beyond."""
+    try:
+        return EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def write_time_stamp(at: datetime) -> int:
+    """An aware time as whole seconds since 2000-01-01 00:00:00 UTC."""
+    return (at - EPOCH) // timedelta(seconds=1)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationInfo, model_validator
 
-from tppkit._iso_codes import CURRENCIES
+from tppkit._currency import is_currency
 from tppkit.protocol.psd2.consent import ConsentStatus
 from tppkit.protocol.psd2.models import AccountReference, ApprovalLinks, Href, Psd2Model
 from tppkit.protocol.wire import written
@@ -57,7 +57,7 @@ def _check_all_accounts(value: str) -> str:  # assumption consent-form
 
 
 def _check_currency(value: str) -> str:
-    if value not in CURRENCIES and value != SEVERAL_CURRENCIES:
+    if not is_currency(value) and value != SEVERAL_CURRENCIES:
         raise ValueError("not a currency of ISO 4217")
     return value
 
