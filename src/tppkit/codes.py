@@ -1166,6 +1166,26 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the evidence outbox is used in a way that could archive a record whose payment is not committed, or archive it twice",
             "see the message; drain on a connection of its own, in the process that opened the archive",
         ),
+        "outgoing.certificate": Code(
+            "the certificate of a receiver that the sandbox calls does not verify",
+            "give the receiver a valid certificate, for example one of the PKI's root for its name (tppkit pki issue server)",
+        ),
+        "outgoing.failed": Code(
+            "a receiver that the sandbox calls cannot be reached, or does not speak HTTP over TLS",
+            "look at the receiver's address, its listener and its log",
+        ),
+        "outgoing.refused": Code(
+            "the sandbox does not call this address: it is not https, or its host is not on the public network",
+            "give an https address; allow further networks with --allow-address, loopback while the sandbox listens on loopback",
+        ),
+        "outgoing.timeout": Code(
+            "a receiver that the sandbox calls did not answer in time",
+            "acknowledge first, and do the work afterwards",
+        ),
+        "outgoing.too-large": Code(
+            "a receiver that the sandbox calls answers with more than is read",
+            "shorten the answer",
+        ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
             "nothing to mend at banks that compare the NCAId; have the next certificates issued with one name",

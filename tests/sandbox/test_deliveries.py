@@ -71,7 +71,7 @@ class Outbox:
                     db, sender="shop", address=address, body=b"{}", at=self.at, stream=stream, ver=ver
                 )  # fmt: skip
 
-        await self.database.write(job, then=self.deliveries.wake)
+        await self.database.write(job, then=lambda _: self.deliveries.wake())
 
     async def run(self, after_s: float = 0) -> list[int]:
         """The versions that are sent when time has moved on."""

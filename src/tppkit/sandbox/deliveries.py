@@ -120,7 +120,7 @@ class Deliveries:
         """
         add_delivery(db, sender=sender, address=address, body=body, at=at, stream=stream, ver=ver)
 
-    def wake(self, _: object = None) -> None:
+    def wake(self) -> None:
         """After a commit in which something may have been added: do not wait for the next look."""
         self._awake.set()
 

@@ -40,21 +40,26 @@ class Events:
         database: keeps the events.
         now: the virtual clock.
         sources: have the events.
+        then: called after each commit, in which something to deliver may have been added.
 
     Example:
         await events.settle()                     # before anything is read or decided
         await events.write(lambda db: approve_payment(db, payment, ...))
     """
 
-    def __init__(self, database: Database, now: Clock, sources: Sequence[Source]) -> None:
+    def __init__(
+        self, database: Database, now: Clock, sources: Sequence[Source], *, then: Callable[[], object] = lambda: None
+    ) -> None:
         self._database = database
         self._now = now
         self._sources = sources
+        self._then = then
         self._running = asyncio.Lock()
         self._next = database.run_at_start(self._next_time)
 
     def schedule(self, at: datetime | None) -> None:
         """There is an event at a time, committed already; too early a time does no harm."""
+        self._then()
         if at is not None and (self._next is None or at < self._next):
             self._next = at
 
