@@ -24,7 +24,9 @@ _DECIMALS = {
     4: "CLF UYW",
 }
 # fmt: on
-_WITHOUT = frozenset(["XAG", "XAU", "XBA", "XBB", "XBC", "XBD", "XDR", "XPD", "XPT", "XSU", "XUA"])  # metals and units of account
+_WITHOUT = frozenset(
+    ["XAG", "XAU", "XBA", "XBB", "XBC", "XBD", "XDR", "XPD", "XPT", "XSU", "XUA"]
+)  # metals and units of account
 
 MINOR_UNITS: Mapping[str, int] = MappingProxyType(
     {code: decimals for decimals, codes in _DECIMALS.items() for code in codes.split()}

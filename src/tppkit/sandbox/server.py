@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from typing import NamedTuple, Self
 
 from starlette.types import ASGIApp
 
@@ -16,7 +16,16 @@ from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
-from tppkit.sandbox.public_address import APPROVAL, CONTROL, LEGACY, LEGACY_LIVE, PSD2, PublicAddress, local_address, parse_public_url
+from tppkit.sandbox.public_address import (
+    APPROVAL,
+    CONTROL,
+    LEGACY,
+    LEGACY_LIVE,
+    PSD2,
+    PublicAddress,
+    local_address,
+    parse_public_url,
+)
 from tppkit.sandbox.request_log import Logged, RequestLog
 from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
 from tppkit.sandbox.thread import in_thread

@@ -67,9 +67,7 @@ class LegacyControl:
     ) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
             fields = _fields(body, "customer", "iban", "host")
-            result = await self._services.events.write(lambda db: action(db, parameters, fields))
-            self._services.deliveries.wake()
-            return result
+            return await self._services.events.write(lambda db: action(db, parameters, fields))
 
         return answer
 
@@ -98,7 +96,6 @@ class LegacyControl:
             return confirm_login(db, found, customer, granted, at=services.now())
 
         decided = await services.events.write(decide)
-        services.deliveries.wake()
         asked = {} if login.request is None else login.request.to_object()
         return {"state": decided.state.value, "host": login.host, "asked": asked}
 
@@ -113,7 +110,9 @@ class LegacyControl:
         return _access(approve_access(db, access, fields.get("customer"), fields.get("iban"), at=at))
 
     def _decline_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        return _access(decline_access(db, _find(look_at_access, db, fields, parameters["token"], AccessState.REQUESTED)))
+        return _access(
+            decline_access(db, _find(look_at_access, db, fields, parameters["token"], AccessState.REQUESTED))
+        )
 
     def _approve_payment(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
         payment = _find(look_at_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
@@ -141,7 +140,13 @@ def _find(
 
 def _access(access: StoredAccess) -> Any:
     ends = None if access.expires_at is None else format_time(access.expires_at)
-    return {"token": access.token, "host": access.host, "state": access.state.value, "iban": access.iban, "expires_at": ends}
+    return {
+        "token": access.token,
+        "host": access.host,
+        "state": access.state.value,
+        "iban": access.iban,
+        "expires_at": ends,
+    }
 
 
 def _payment(payment: StoredPayment) -> Any:

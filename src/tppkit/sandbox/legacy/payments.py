@@ -65,7 +65,7 @@ def pay(call: HostCall[PaymentOrder]) -> Answer[None]:
     token = call.parameters["access_token"]
     payment = _new_payment(call.settings.name, uuid, token, order, payer, receiver, at=call.at)
     if not add_payment(call.db, payment):
-        raise LocalProtocolError("order.reuse", "the uuid was used for another payment request")
+        raise LocalProtocolError("request-id.reuse", "the uuid was used for another payment request")
     return Answer(None)
 
 

@@ -57,7 +57,9 @@ def account_records(db: Connection, account: Account) -> tuple[Transaction, ...]
     for currency in account.currencies:
         for one in booked(db, account.id, date.min, date.max, limit=LIST_LENGTH, currency=currency):
             amount, names = _amount(currency, one.amount_minor), (one.debtor_name, one.creditor_name)
-            entries.append(_Entry(one.transaction_id, one.booked_at, amount, *names, one.remittance, LifeCycle.EXECUTED))
+            entries.append(
+                _Entry(one.transaction_id, one.booked_at, amount, *names, one.remittance, LifeCycle.EXECUTED)
+            )
     entries.sort(key=lambda entry: (entry.at, entry.id), reverse=True)
     found = [tuple(of_one) for _, of_one in groupby(entries, attrgetter("id"))][:LIST_LENGTH]
     ids = [of_one[0].id for of_one in found]

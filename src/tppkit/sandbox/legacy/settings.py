@@ -56,7 +56,9 @@ class LegacyHost:
         _make(api_key, lambda: secrets.token_hex(16).encode(), mode=PRIVATE)
         key = _read_key(private)
         _make(public, lambda: public_pem(key), mode=PUBLIC)
-        return cls(name, key, read_bounded(api_key, max_bytes=_MAX_BYTES).decode("ascii").strip(), public.resolve(), pages_url)
+        return cls(
+            name, key, read_bounded(api_key, max_bytes=_MAX_BYTES).decode("ascii").strip(), public.resolve(), pages_url
+        )
 
 
 def open_hosts(folder: Path, pages_url: str) -> Mapping[str, LegacyHost]:

@@ -85,10 +85,7 @@ _SET_CALLBACK_URL = Statement(
     }
 )
 _ADD_ACCESS = Statement(
-    {
-        name: dialect.insert(_ACCESS).on_conflict_do_nothing().returning(_ACCESS.c.token)
-        for name, dialect in _ENGINES
-    }
+    {name: dialect.insert(_ACCESS).on_conflict_do_nothing().returning(_ACCESS.c.token) for name, dialect in _ENGINES}
 )
 _ONE_ACCESS = select(_ACCESS).where(_ACCESS.c.host == bindparam("of_host"), _ACCESS.c.token == bindparam("of_token"))
 _FIND_ACCESS, _LOCK_ACCESS = Statement(_ONE_ACCESS), _ONE_ACCESS.with_for_update()
@@ -100,10 +97,7 @@ _SET_ACCESS = (
 _LATEST_ACCESS = select(_ACCESS).order_by(_ACCESS.c.requested_at.desc(), _ACCESS.c.token).limit(bindparam("most"))
 
 _ADD_PAYMENT = Statement(
-    {
-        name: dialect.insert(_PAYMENTS).on_conflict_do_nothing().returning(_PAYMENTS.c.uuid)
-        for name, dialect in _ENGINES
-    }
+    {name: dialect.insert(_PAYMENTS).on_conflict_do_nothing().returning(_PAYMENTS.c.uuid) for name, dialect in _ENGINES}
 )
 _LOCK_PAYMENT = (
     select(_PAYMENTS)
