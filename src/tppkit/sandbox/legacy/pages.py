@@ -234,7 +234,9 @@ def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
         accounts = [account for _, account in access_choices(db, access, customer.id, None)]
         if access.state is AccessState.REQUESTED and accounts:
             title = ACCESS[access.kind]
-            found.append({"kind": "access", "host": access.host, "id": access.token, "title": title, "accounts": accounts})
+            found.append(
+                {"kind": "access", "host": access.host, "id": access.token, "title": title, "accounts": accounts}
+            )
     own = [account.iban for account in accounts_of(db, customer.id)]
     for payment in latest_payments(db, _SHOWN):
         if payment.state is PaymentState.REQUESTED and payment.iban in own:
