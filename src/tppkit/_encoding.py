@@ -108,7 +108,7 @@ def parse_json(
     try:
         value = _decode_json(raw.decode(), _DECODER if number is None else _decoder(number, number))
         if b"\\" in raw:  # an escape may have made half a character, which nothing could encode again
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
+            json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # str: what `number` made
         return value
     except FormatError:
         raise

@@ -941,13 +941,13 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the key is too small",
             "use RSA of at least 2048 bits",
         ),
-        "legacy.key": Code(
-            "a key in the sandbox's folder is no private key on secp256r1",
-            "remove the file; a new one is made at the next start",
-        ),
         "legacy.callback-url": Code(
             "the provider's callback address has a query",
             "give an https address with a path or without one",
+        ),
+        "legacy.key": Code(
+            "a key in the sandbox's folder is no private key on secp256r1",
+            "remove the file; a new one is made at the next start",
         ),
         "listen.port": Code(
             "the port to listen on cannot be had",
@@ -981,17 +981,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a record was received before an earlier record of its stream",
             "up to five minutes is a notice (overlapping requests, a corrected clock); ask the keeper about a larger step",
         ),
-        "login.decided": Code(
-            "the customer has decided about this login, or its code is dead",
-            "scan the code again",
+        "login.answer": Code(
+            "the receiver of a login code does not answer 200",
+            "answer the signed GET with name, perm and code as JSON",
         ),
         "login.dead": Code(
             "the receiver of a login code does not answer its GET as it must",
             "read the reason; answer with name, perm and code as JSON within four seconds",
         ),
-        "login.answer": Code(
-            "the receiver of a login code does not answer 200",
-            "answer the signed GET with name, perm and code as JSON",
+        "login.decided": Code(
+            "the customer has decided about this login, or its code is dead",
+            "scan the code again",
         ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",
@@ -1959,7 +1959,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "send a UUID with every request, in the header that the message names",
         ),
         "request-id.reuse": Code(
-            "the request's id, or the uuid of a payment of the earlier interface, was used for another request",
+            "the request's id was used for another request, within the hour or, as uuid of the earlier interface, ever",
             "make a new one for a new request",
         ),
         "request.refused": Code(

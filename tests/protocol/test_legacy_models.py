@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.protocol.legacy import AccessGranted, Amount, LoginConfirmed, LoginPermission, LoginRequest, Transaction
+from tppkit.protocol.legacy import (
+    AccessGranted,
+    AccessRequest,
+    Amount,
+    LoginConfirmed,
+    LoginPermission,
+    LoginRequest,
+    PaymentOrder,
+    Transaction,
+)
 
 MODELS = (AccessGranted, Transaction, LoginConfirmed)
 TOKEN = "abcdefghijABCDEFGHIJ0123"
@@ -132,6 +141,80 @@ def test_what_decides_is_read_strictly(model, base, changed):
     assert next(iter(changed)) in error.message
 
 
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["time_stamp", "amounts", "unknown", "model_extra", "é", "-"]), JSON))
+def test_unknown_fields_have_the_values_of_a_plain_json_reader(fields):
+    # The inbox compares records by them, also with those that it stored earlier.
+    raw = wire({**TRANSACTION, **fields})
+    event = Transaction.from_wire(raw)
+    assert repr(dict(event.unknown)) == repr({name: value for name, value in json.loads(raw).items() if name in fields})
+    assert event.ver == TRANSACTION["ver"]
+    assert not fields or repr(event) == repr(Transaction.from_wire(wire(TRANSACTION)))
+
+
+def test_a_record_has_the_text_of_its_category():
+    def named(tcc):
+        return Transaction.from_wire(wire({**TRANSACTION, "tcc": tcc}))
+
+    assert [named(tcc).category for tcc in ("SHOP", "ZZZZ", None)] == [
+        "shopping",
+        "general transfer",
+        "general transfer",
+    ]
+    assert named("ZZZZ").tcc == "ZZZZ"
+
+
+ORDER = {
+    "acc": "DE89370400440532013000", "amts": {"EUR": 12.5}, "name": "Ada", "street": "Gedimino 1", "city": "Vilnius", "country": "LTU",
+    "msg": "Order 4711", "time": "2026-06-01 12:00:00", "tcc": "ZZZZ", "new": 1,
+}  # fmt: skip
+
+
+def test_an_order_has_its_amount_and_its_receiver():
+    order = PaymentOrder.from_wire(wire(ORDER))
+    assert (order.amount, order.has_receiver) == (Amount("EUR", Decimal("12.50")), True)
+    assert json.loads(order.to_wire()) == ORDER
+    assert not any(secret in repr(order) for secret in ("DE89", "Ada", "Gedimino", "Vilnius", "4711"))
+    assert not PaymentOrder(acc="+37060000000", amts={"JPY": Decimal(1500)}).has_receiver
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"acc": acc} for acc in ("", "DE88370400440532013000", "123456", None)),
+        *({"amts": amts} for amts in (
+            {}, {"EUR": 1, "USD": 1}, {"EUR": 0}, {"EUR": -1}, {"EUR": 0.001}, {"JPY": 1.5}, {"BHD": 0.0001}, {"XAU": 1}, {"ABC": 1},
+            {"EUR": "1"}, {"EUR": True}, [], None, 1,
+        )),
+        *({"name": name} for name in ("", " ", "a" * 71, "a\nb", 1)), {"country": "LT"}, {"country": "ltu"}, {"msg": "a" * 141},
+        {"time": "2026-06-01T12:00:00"}, {"tcc": ""},
+    ],
+)  # fmt: skip
+def test_an_order_is_strict(changed):
+    error = refusal(PaymentOrder, {**ORDER, **changed})
+    assert (error.code, next(iter(changed)) in error.message) == ("model.invalid", True)
+
+
+@pytest.mark.parametrize("acc", ["+37060000000", "LT121000011101001000"])
+def test_access_is_asked_for_a_phone_number_or_an_iban(acc):
+    assert AccessRequest.from_wire(AccessRequest(acc=acc).to_wire()).acc == acc
+    assert acc not in repr(AccessRequest(acc=acc))
+    assert refusal(AccessRequest, {"acc": f"{acc} "}).code == "model.invalid"
+
+
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("raw", [b"[]", b"1", b"null", b'"{}"'])
 def test_a_body_is_an_object(model, raw):
@@ -167,8 +250,8 @@ TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=2
 IDENTIFIERS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)
 INTEGERS = st.integers(0, 2**63 - 1)
 TRANSACTIONS = st.builds(
-    Transaction, id=IDENTIFIERS, ver=INTEGERS, time_stamp=INTEGERS, tlc=IDENTIFIERS, acc=IDENTIFIERS,
-    amounts=st.lists(AMOUNTS, min_size=1, max_size=3).map(tuple), fees=st.lists(AMOUNTS, max_size=2).map(tuple),
+    Transaction, id=IDENTIFIERS, ver=INTEGERS, timeStamp=INTEGERS, tlc=IDENTIFIERS, acc=IDENTIFIERS,
+    amount=st.lists(AMOUNTS, min_size=1, max_size=3).map(tuple), fee=st.lists(AMOUNTS, max_size=2).map(tuple),
     **dict.fromkeys(("name", "street", "city", "country", "msg", "time", "tcc"), TEXTS),
 )  # fmt: skip
 LOGINS = st.builds(
@@ -187,11 +270,11 @@ def test_round_trip(event):
     assert type(event).from_wire(event.to_wire()) == event
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, AccessRequest, PaymentOrder, LoginRequest])
 @given(
     st.binary()
     | st.dictionaries(
-        st.sampled_from([*TRANSACTION, *ACCESS, *LOGIN]),
+        st.sampled_from([*TRANSACTION, *ACCESS, *LOGIN, *ORDER, "perm"]),
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text() | st.integers()),
     ).map(wire)
 )
@@ -204,6 +287,21 @@ def test_a_login_says_who_asks_and_for_what():
     asked = LoginRequest(name="Knygynas „Ž“", perm=(LoginPermission.NAME, LoginPermission.ID), code="4711")
     assert asked.to_wire() == '{"name":"Knygynas „Ž“","perm":["NAME","ID"],"code":"4711"}'.encode()
     assert LoginRequest(name="Shop").to_wire() == b'{"name":"Shop","perm":[]}'
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"name": ""},
+        {"perm": []},
+        {"name": "Shop", "perm": ["SHOE"]},
+        {"name": "Shop", "perm": "NAME"},
+        {"name": "a\nb"},
+        [],
+    ],
+)
+def test_an_answer_that_asks_wrongly_is_refused(answer):
+    assert refusal(LoginRequest, answer).code == "model.invalid"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ AT_A_DESK = frozenset(
 )  # fmt: skip
 # Doors of their own, at which no request of the PSD2 interface arrives: they answer with bare statuses.
 CALLBACK_DOORS = frozenset(SOURCE.glob("web/callback*.py"))
+OTHER_INTERFACES = frozenset(SOURCE.glob("protocol/legacy/*.py"))
 KEYS = SOURCE / "web/keys.py"  # no endpoint of this interface authenticates by key
 # Codes of these modules that no request can cause, and why; they are ours and stay 500.
 OURS: Mapping[str, str] = MappingProxyType(
@@ -39,7 +40,6 @@ OURS: Mapping[str, str] = MappingProxyType(
         "authority.unknown": "a notice: no request fails for it",
         "database.unavailable": "the request was right, and our database failed: 503",
         "rules.edition": "who calls the check names the edition; no request does",
-        "login.setting": "a mistake in our settings",
         "machine.no-such-move": "handlers ask the table before they move",
         "name.malformed": "only keyId holds a name as text, and its reader says key-id.malformed",
         "pkcs12.too-costly": "files of our own only",
@@ -82,7 +82,7 @@ def codes_at_the_door() -> Iterator[str]:
     for place in AT_THE_DOOR:
         path = SOURCE / place
         files = [path] if path.is_file() else sorted(path.rglob("*.py"))
-        for file in [file for file in files if file not in AT_A_DESK | CALLBACK_DOORS | {KEYS}]:
+        for file in [file for file in files if file not in AT_A_DESK | CALLBACK_DOORS | OTHER_INTERFACES | {KEYS}]:
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and node.value in CODES:
                     yield node.value

@@ -18,7 +18,7 @@ from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, print_json, say
 from tppkit.errors import TransportError
 from tppkit.protocol.legacy import AccessGranted
 
-_ACCESS = AccessGranted(token="0123456789abcdefABCDEF", exp="2030-01-01 00:00:00").to_wire()
+_ACCESS = AccessGranted(token="0123456789abcdefABCDEF", exp="2030-01-01 00:00:00").to_wire()  # noqa: S106
 
 
 class Result(NamedTuple):

@@ -211,7 +211,7 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "tx-repeats", "legacy", "the same uuid again", "with the same body 200 and no second payment; with another body 409",
-        "a lost answer must be safe to repeat", "protocol.legacy.errors, order.reuse",
+        "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; order.reuse",
     ),
     Assumption(
         "list-form", "legacy", "order, window and pages of LIST",
@@ -229,7 +229,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "scan-page", "legacy", "what a scan link answers", "a page for the customer; approved money moves, and no callback is owed",
-        "section 4 of part B: it creates no outstanding request, and the callback-URI format is not shown", "protocol.legacy.endpoints.SCAN",
+        "section 4 of part B: it creates no outstanding request, and the callback-URI format is not shown",
+        "protocol.legacy.endpoints.SCAN",
     ),
 )
 # fmt: on

@@ -31,9 +31,9 @@ _ROWS = (
     ("account.unknown", 400, "ACCOUNT_NOT_FOUND"),
     ("order.currency", 400, "CURRENCY_INVALID"),
     ("order.receiver", 400, "RECEIVER_INCOMPLETE"),
-    ("order.self", 400, "FORMAT_ERROR"),
+    ("order.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "UUID_REUSE"),
-    ("request-id.in-progress", 409, "UUID_REUSE"),
+    ("request-id.in-progress", 409, "UUID_IN_PROGRESS"),
     ("header.", 400, "FORMAT_ERROR"),
     ("body.unexpected", 400, "FORMAT_ERROR"),
     ("query.", 400, "FORMAT_ERROR"),
@@ -45,6 +45,7 @@ _ROWS = (
     ("model.", 400, "FORMAT_ERROR"),
     ("endpoint.unknown", 404, "NOT_FOUND"),
     ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
+    ("replay.unavailable", 503, "SERVICE_UNAVAILABLE"),
     ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )
 

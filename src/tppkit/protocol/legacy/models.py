@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -44,7 +45,7 @@ class LegacyModel(WireModel):
     @property
     def unknown(self) -> Mapping[str, Any]:
         """Fields that the document does not name, as they came."""
-        return self.model_extra or {}
+        return MappingProxyType(self.model_extra or {})
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return [(name, getattr(self, name)) for name, field in type(self).model_fields.items() if field.repr]
