@@ -67,7 +67,7 @@ def test_the_reference_lists_every_row():
     ("code", "status", "told"),
     [
         ("credentials.unknown", 401, "UNAUTHORIZED"), ("token.refused", 401, "UNAUTHORIZED"), ("account.unknown", 400, "ACCOUNT_NOT_FOUND"),
-        ("model.invalid", 400, "FORMAT_ERROR"), ("request-id.reuse", 409, "UUID_REUSE"), ("request-id.reuse", 409, "UUID_REUSE"),
+        ("model.invalid", 400, "FORMAT_ERROR"), ("request-id.reuse", 409, "UUID_REUSE"),
         ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
     ],
 )  # fmt: skip
