@@ -1,4 +1,4 @@
-"""What the index page shows of the earlier interface. Tokens are cut: with the API key, they give access."""
+"""What the index page shows of the earlier interface."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from tppkit.sandbox.legacy.tables import (
 )
 
 _SHOWN = 50
-_CUT = 8
 
 
 def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
@@ -30,7 +29,7 @@ def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
         Section(
             "Legacy access", ("Token", "Host", "For", "State", "Asked for", "Account", "Ends"),
             [
-                (f"{one.token[:_CUT]}…", one.host, one.kind, _state(one, at), one.acc, grouped(one.iban or ""), _time(one.expires_at))
+                (one.token, one.host, one.kind, _state(one, at), one.acc, grouped(one.iban or ""), _time(one.expires_at))
                 for one in latest_access(db, _SHOWN)
             ],
         ),
