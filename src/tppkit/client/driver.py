@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, ExitStack, aclosing, closing
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar, cast
@@ -21,19 +21,19 @@ import httpx
 
 from tppkit.client.answers import (
     AnswerBody,
-    as_chunks,
     certificate_error,
-    failure_text,
+    opened_answer,
+    opened_answer_async,
     read_next,
     read_next_async,
-    require_end,
+    transport_errors,
 )
 from tppkit.client.calls import Attempts, Call, Calls, PagedCall, ServerAnswer, StreamCall
-from tppkit.client.connections import DEFAULT_TIMEOUT_S, FAILURES, TIMEOUTS, client_options
+from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_sessions import deadline
-from tppkit.errors import LocalProtocolError, OutcomeUnknown, TransportError
+from tppkit.errors import LocalProtocolError, TransportError
 from tppkit.httpsig.message import Message
 from tppkit.protocol.wire import RowReader
 
@@ -205,9 +205,11 @@ class SyncClient(_Client[C]):
 
     def _batches(self, call: Call[Any], request: httpx.Request, reader: _Rows = None) -> Generator[Any, None, None]:
         """Yield the answer once its first rows have arrived, then its rows."""
-        with _transport_errors(), ExitStack() as opened:
+        with transport_errors(), ExitStack() as opened:
             with deadline(self._timeout_s):
-                answer, chunks = opened.enter_context(self._answer(call, request))
+                answer, chunks = opened.enter_context(
+                    opened_answer(self.calls, call, self._http.send(request, **_PLAIN))
+                )
                 body = AnswerBody(reader if answer.status == call.row.success else None)
                 rows = read_next(chunks, body)
             if not rows:
@@ -217,22 +219,6 @@ class SyncClient(_Client[C]):
                 yield rows
                 with deadline(self._timeout_s):
                     rows = read_next(chunks, body)
-
-    @contextmanager
-    def _answer(self, call: Call[Any], request: httpx.Request) -> Iterator[tuple[ServerAnswer, Iterator[bytes]]]:
-        response = self._http.send(request, **_PLAIN)
-        try:
-            answer = ServerAnswer(response.status_code, response.headers)
-            self.calls.check_answer(call, answer)
-            require_end(call, response)
-            # A hook or transport of the caller's may have read the answer.
-            yield answer, iter([response.content]) if response.is_stream_consumed else response.iter_raw()
-        except OutcomeUnknown:
-            if stream := response.extensions.get("network_stream"):
-                stream.close()  # the body may have been read, so that the connection would serve the next request
-            raise
-        finally:
-            response.close()
 
 
 class AsyncClient(_Client[C]):
@@ -304,10 +290,12 @@ class AsyncClient(_Client[C]):
     async def _batches(
         self, call: Call[Any], request: httpx.Request, reader: _Rows = None
     ) -> AsyncGenerator[Any, None]:
-        with _transport_errors():
+        with transport_errors():
             async with AsyncExitStack() as opened:
                 async with asyncio.timeout(self._timeout_s):
-                    answer, chunks = await opened.enter_async_context(self._answer(call, request))
+                    answer, chunks = await opened.enter_async_context(
+                        opened_answer_async(self.calls, call, await self._http.send(request, **_PLAIN))
+                    )
                     body = AnswerBody(reader if answer.status == call.row.success else None)
                     rows = await read_next_async(chunks, body)
                 if not rows:
@@ -317,30 +305,3 @@ class AsyncClient(_Client[C]):
                     yield rows
                     async with asyncio.timeout(self._timeout_s):
                         rows = await read_next_async(chunks, body)
-
-    @asynccontextmanager
-    async def _answer(
-        self, call: Call[Any], request: httpx.Request
-    ) -> AsyncIterator[tuple[ServerAnswer, AsyncIterator[bytes]]]:
-        response = await self._http.send(request, **_PLAIN)
-        try:
-            answer = ServerAnswer(response.status_code, response.headers)
-            self.calls.check_answer(call, answer)
-            require_end(call, response)
-            yield answer, as_chunks(response.content) if response.is_stream_consumed else response.aiter_raw()
-        except OutcomeUnknown:
-            if stream := response.extensions.get("network_stream"):
-                await stream.aclose()
-            raise
-        finally:
-            await response.aclose()
-
-
-@contextmanager
-def _transport_errors() -> Iterator[None]:
-    try:
-        yield
-    except TIMEOUTS as e:
-        raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
-    except FAILURES as e:
-        raise TransportError("transport.failed", f"the connection failed: {failure_text(e)}") from e
