@@ -24,9 +24,8 @@ from tppkit._clock import utc_now
 from tppkit.client.calls import Call, Calls, PagedCall, Polling, split_base_url
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import SealCredentials
-from tppkit.client.driver import AsyncClient, SyncClient
+from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.identity import Identity
-from tppkit.client.methods import Method, StreamMethod
 from tppkit.errors import TransportError
 from tppkit.httpsig.components import parse_origin
 from tppkit.protocol.endpoint import Endpoint
