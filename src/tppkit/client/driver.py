@@ -33,7 +33,7 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_sessions import deadline
-from tppkit.errors import LocalProtocolError, TransportError
+from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TransportError
 from tppkit.httpsig.message import Message
 from tppkit.protocol.wire import RowReader
 
@@ -97,10 +97,14 @@ class _Client(Generic[C]):
                 is_passing = e.code == "transport.failed" and certificate_error(e) is None
                 pause_s = attempts.pause_s(None, left_s=end - self._clock()) if is_passing else None
                 if pause_s is None:
-                    raise TransportError(
-                        e.code, "; ".join(filter(None, (e.message, call.to_find_out)))
-                    ) from e.__cause__
+                    advised = "; ".join(filter(None, (e.message, call.to_find_out)))
+                    raise TransportError(e.code, advised, request_id=call.request_id) from e.__cause__
                 may_be_done = not call.row.safe
+            except RemoteProtocolError as e:
+                if call.row.safe or isinstance(e, OutcomeUnknown):
+                    raise
+                advised = "; ".join(filter(None, (e.message, call.to_find_out)))
+                raise OutcomeUnknown(e.code, advised, status=None, request_id=call.request_id or "") from e
             else:
                 pause_s = attempts.pause_s(answer, left_s=end - self._clock())
                 if pause_s is None:
@@ -189,7 +193,7 @@ class SyncClient(_Client[C]):
             while True:
                 try:
                     outcome = step()
-                except TransportError as e:
+                except (TransportError, RemoteProtocolError) as e:
                     step = steps.throw(e)
                 else:
                     step = steps.send(outcome)
@@ -273,7 +277,7 @@ class AsyncClient(_Client[C]):
             while True:
                 try:
                     outcome = await step()
-                except TransportError as e:
+                except (TransportError, RemoteProtocolError) as e:
                     step = steps.throw(e)
                 else:
                     step = steps.send(outcome)
