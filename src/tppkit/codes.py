@@ -41,6 +41,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a streamed answer has neither a Content-Length nor chunks, so a lost connection would look like its end",
             "report it to the service, or look for a proxy that speaks HTTP/1.0",
         ),
+        "answer.no-outcome": Code(
+            "the answer to a request that changes something is neither its success nor a refusal, as gateways and proxies send it",
+            "find out by the callback or the transaction list whether it was carried out, or send the same request with the same uuid or"
+            " access token",
+        ),
         "answer.pages": Code(
             "a page links to a page before it, or the pages do not end",
             "report it to the bank; ask for a shorter window",
