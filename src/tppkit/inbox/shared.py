@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.util import await_only
 
 from tppkit._statement import Statement
@@ -40,11 +40,20 @@ class _Group:
 
 
 class SharedDatabase(Database):
-    """A SQLite database whose transactions are turns; for one event loop at a time, through SQLAlchemy's `greenlet_spawn`."""
+    """A SQLite database whose transactions are turns; for one event loop at a time, through SQLAlchemy's `greenlet_spawn`.
+
+    Args:
+        engine: the engine.
+        wait_s: how long to wait for a turn, in seconds.
+    """
 
     _loop: asyncio.AbstractEventLoop | None = None
     _turn: asyncio.Lock
     _group: _Group | None
+
+    def __init__(self, engine: Engine, *, wait_s: float) -> None:
+        super().__init__(engine, forks=False)
+        self._wait_s = wait_s
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -57,7 +66,9 @@ class SharedDatabase(Database):
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._turn, self._group = loop, asyncio.Lock(), None
-        await_only(self._turn.acquire())
+        turn = self._turn.acquire()
+        with unavailable():  # a handler may hang, or wait here for itself
+            await_only(asyncio.wait_for(turn, self._wait_s) if self._turn.locked() else turn)
         try:
             group = self._group or self._begin()
             opened = group.opened

@@ -56,7 +56,7 @@ class InboxStore:
         database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine, also one for
             asyncio: then call the methods through `run_sync`.
         prefix: of the tables' names; lower-case letters, digits and `_`, at most 30.
-        wait_s: for an address: how long to wait for other threads and processes, in seconds.
+        wait_s: for an address, and for tasks: how long to wait for other threads, tasks and processes, in seconds.
 
     Attributes:
         engine: the engine.
@@ -71,7 +71,7 @@ class InboxStore:
     """
 
     def __init__(self, database: Any, *, prefix: str = "tppkit_inbox_", wait_s: float = WAIT_S) -> None:
-        self._sql = Statements(prefix)
+        self._sql, self._wait_s = Statements(prefix), wait_s
         engine = make_engine(database, wait_s) if isinstance(database, str) else database
         engine = getattr(engine, "sync_engine", engine)
         if not hasattr(engine, "dialect"):
@@ -95,7 +95,7 @@ class InboxStore:
         from tppkit.inbox.shared import SharedDatabase  # needs greenlet
 
         store = copy(self)
-        store._database = SharedDatabase(self.engine, forks=False)
+        store._database = SharedDatabase(self.engine, wait_s=self._wait_s)
         return store
 
     def close(self) -> None:
