@@ -10,14 +10,16 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.util import await_only
 
+from tppkit._statement import Statement
 from tppkit.errors import InboxError
 from tppkit.inbox.database import Database, EffectFailed, unavailable
 
-_SAVEPOINT, _RELEASE = "SAVEPOINT tppkit_turn", "RELEASE SAVEPOINT tppkit_turn"
-_ROLLBACK_TO = "ROLLBACK TO SAVEPOINT tppkit_turn"
+_SAVEPOINT, _ROLLBACK_TO, _RELEASE = (
+    Statement(text(f"{verb} tppkit_turn")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
+)
 
 
 class _Group:
@@ -38,11 +40,20 @@ class _Group:
 
 
 class SharedDatabase(Database):
-    """A SQLite database whose transactions are turns; for one event loop at a time, through SQLAlchemy's `greenlet_spawn`."""
+    """A SQLite database whose transactions are turns; for one event loop at a time, through SQLAlchemy's `greenlet_spawn`.
+
+    Args:
+        engine: the engine.
+        wait_s: how long to wait for a turn, in seconds.
+    """
 
     _loop: asyncio.AbstractEventLoop | None = None
     _turn: asyncio.Lock
     _group: _Group | None
+
+    def __init__(self, engine: Engine, *, wait_s: float) -> None:
+        super().__init__(engine, forks=False)
+        self._wait_s = wait_s
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -55,7 +66,9 @@ class SharedDatabase(Database):
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._turn, self._group = loop, asyncio.Lock(), None
-        await_only(self._turn.acquire())
+        turn = self._turn.acquire()
+        with unavailable():  # a handler may hang, or wait here for itself
+            await_only(asyncio.wait_for(turn, self._wait_s) if self._turn.locked() else turn)
         try:
             group = self._group or self._begin()
             opened = group.opened
@@ -95,19 +108,18 @@ class SharedDatabase(Database):
     def _savepoint(self, db: Connection, group: _Group) -> Iterator[None]:
         if group.is_lost:
             raise _lost()
-        quick = self.quick(db)
-        quick.exec_driver_sql(_SAVEPOINT)
+        _SAVEPOINT.first(db, {})
         try:
             yield
-            quick.exec_driver_sql(_RELEASE)
+            _RELEASE.first(db, {})
         except BaseException:
             try:
-                quick.exec_driver_sql(_ROLLBACK_TO)
-                quick.exec_driver_sql(_RELEASE)
+                _ROLLBACK_TO.first(db, {})
+                _RELEASE.first(db, {})
             except Exception:  # noqa: BLE001  # whatever the reason, the transaction is not what it was
                 group.is_lost = True
             raise
 
 
 def _lost() -> InboxError:
-    return InboxError("inbox.unavailable", "the transaction, which other callbacks shared, could not be committed")
+    return InboxError("inbox.unavailable", "the transaction, which other entries shared, could not be committed")
