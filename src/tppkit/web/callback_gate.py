@@ -29,7 +29,7 @@ from tppkit.callbacks import (
     handler_by_kind,
 )
 from tppkit.callbacks.handlers import EventHandler, own_cancellation, require_over
-from tppkit.callbacks.inbox import Handler
+from tppkit.callbacks.inbox import Count, Handler
 from tppkit.callbacks.inbox import Transaction as OpenTransaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
 from tppkit.errors import CallbackRejected, ConfigurationError
@@ -38,7 +38,6 @@ from tppkit.web.callback_refusals import (
     ACKNOWLEDGED,
     AGAIN,
     LOG,
-    Count,
     OnRefusal,
     RequestGate,
     log_refused_callback,

@@ -12,12 +12,12 @@ from typing import Any
 from tppkit._clock import Clock, utc_now
 from tppkit.callbacks import CallbackReceiver, ReceivedCallback
 from tppkit.callbacks.handlers import require_over
+from tppkit.callbacks.inbox import Count
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError, TransportError, code_of
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_head
 from tppkit.web.sources import Answer, Source
 
 LOG = logging.getLogger("tppkit.web")
-Count = Callable[[str, str], object]
 
 
 def make_answer(status: int, body: bytes = b"") -> Answer:
