@@ -56,6 +56,13 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("tppkit callback replay 1 --to http://localhost:8000", "tppkit callback replay callback.http --to http://localhost:8000"),
             "0 answered with 2xx, 1 answered otherwise, 2 wrong usage, 3 input cannot be read or there is no answer.",
         ),
+        "callback send": (
+            (
+                "tppkit callback send --url http://localhost:8000/back/ --key certs/callback-test.key --kind access",
+                "tppkit callback send --url https://localhost:8443/back/ --key certs/callback-test.key --kind access --ca certs/root.pem",
+            ),
+            "0 answered with 2xx, 1 answered otherwise, 2 wrong usage, 3 input cannot be read or there is no answer.",
+        ),
         "callback sign": (
             ("tppkit callback sign --key certs/callback-test.key --url https://tpp.example/back/ --body payment.json",), _MAKES,
         ),
