@@ -244,6 +244,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "this is no network or address",
             "write it as 203.0.113.0/28 or 203.0.113.7",
         ),
+        "callback.no-handler": Code(
+            "the receiver has an address of a kind that has no handler",
+            "pass on_access=, on_payment= or on_login= for the kind, handler= for all other kinds, or remove the address",
+        ),
         "callback.no-login": Code(
             "the gate has a LOGIN address and no function that answers a login GET",
             "pass login= to the gate, or remove the address",

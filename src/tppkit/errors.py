@@ -77,6 +77,11 @@ def _restore_finding(
     return Finding(code, severity, message, clause, MappingProxyType(values), offset)
 
 
+def code_of(error: BaseException) -> str:
+    """The code of an error of tppkit, or the name of any other class; for logs and counters, as messages may hold personal data."""
+    return error.code if isinstance(error, TppkitError) else type(error).__qualname__[:100]
+
+
 class TppkitError(Exception):
     """Base of every exception that tppkit raises on purpose.
 

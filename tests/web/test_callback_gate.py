@@ -108,6 +108,48 @@ def test_the_handler_gets_the_event_and_the_stores_connection(tmp_path):
     assert seen == [("abcdefghijklmnopqrstuvwxyz", Connection)]
 
 
+@pytest.mark.parametrize("given", [{"on_access": print}, {"on_access": print, "on_login": print}])
+def test_a_gate_with_handlers_by_kind_has_one_for_each_address(given):
+    with pytest.raises(ConfigurationError, match=r"cb/\{token\}") as refused:
+        gate(**given)
+    assert refused.value.code == "callback.no-handler"
+
+
+def test_handlers_by_kind_are_called_by_the_gate():
+    seen = []
+    one, _ = gate(on_access=lambda event, callback, db: seen.append(event.token), handler=lambda callback, db: None)
+    assert one.receive(callback(), LOCAL).status == 200
+    assert seen == ["abcdefghijklmnopqrstuvwxyz"]
+
+
+def test_outcomes_and_codes_are_counted_once_a_request_without_anything_of_the_request():
+    counted = []
+
+    def handler(verified: Any, connection: Any) -> None:
+        if verified.request_id == "r-2":
+            raise LookupError("a phone number")
+
+    one, _ = gate(handler=handler, count=lambda *given: counted.append(given))
+    for received in (
+        callback(),
+        callback(),
+        callback("r-2", body=ACCESS.replace(b"2026", b"2027")),
+        callback(body=b"{}"),
+    ):
+        one.receive(received, LOCAL)
+    one.receive(callback("r-3", path="/cb/" + UUID, body=b"{}"), LOCAL)
+    one.receive(callback()._replace(headers=()), LOCAL)
+    assert counted == [
+        ("applied", ""), ("repeated", ""), ("failed", "LookupError"), ("refused", "callback.request-id-reused"),
+        ("unreadable", "callback.unreadable"), ("refused", "callback.header-missing"),
+    ]  # fmt: skip
+
+
+def test_a_counter_that_fails_changes_no_answer(caplog):
+    assert gate(count=lambda *_: 1 / 0)[0].receive(callback(), LOCAL).status == 200
+    assert "count failed for stored" in caplog.text
+
+
 def test_a_repetition_is_acknowledged_and_not_handled_again():
     seen: list[object] = []
     one, _ = gate(handler=lambda *given: seen.append(given))
