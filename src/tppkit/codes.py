@@ -244,6 +244,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "requestid or signature is not there",
             "check that no proxy removes the headers",
         ),
+        "callback.login-code": Code(
+            "the login GET is for a code that is unknown, has expired, or had its login",
+            "show the customer a new code",
+        ),
         "callback.method": Code(
             "the method is not one that the address takes",
             "refuse it; callbacks are POST, the login request is GET",
@@ -981,6 +985,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "log.time-back": Code(
             "a record was received before an earlier record of its stream",
             "up to five minutes is a notice (overlapping requests, a corrected clock); ask the keeper about a larger step",
+        ),
+        "login.address": Code(
+            "there is not exactly one address that login codes can be made for",
+            "give the receiver one address of kind login that ends with {token}, or name it with address=",
+        ),
+        "login.session": Code(
+            "the session id is too short to be hidden by its digest",
+            "take the random id of the browser's session, of at least 16 characters",
         ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",
