@@ -236,6 +236,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "requestid or signature is not there",
             "check that no proxy removes the headers",
         ),
+        "callback.login-code": Code(
+            "the login GET is for a code that is unknown, has expired, or had its login",
+            "show the customer a new code",
+        ),
         "callback.method": Code(
             "the method is not one that the address takes",
             "refuse it; callbacks are POST, the login request is GET",
@@ -990,6 +994,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a record was received before an earlier record of its stream",
             "up to five minutes is a notice (overlapping requests, a corrected clock); ask the keeper about a larger step",
         ),
+        "login.address": Code(
+            "there is not exactly one address that login codes can be made for",
+            "give the receiver one address of kind login that ends with {token}, or name it with address=",
+        ),
         "login.answer": Code(
             "the receiver of a login code does not answer 200",
             "answer the signed GET with name, perm and code as JSON",
@@ -1001,6 +1009,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "login.decided": Code(
             "the customer has decided about this login, or its code is dead",
             "scan the code again",
+        ),
+        "login.session": Code(
+            "the session id is too short to be hidden by its digest",
+            "take the random id of the browser's session, of at least 16 characters",
         ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",
