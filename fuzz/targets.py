@@ -68,7 +68,7 @@ from tppkit.httpsig.jws_header import make_jws_header
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
-from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, PaymentOrder, Transaction
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
 from tppkit.seals import PROFILES, PSD2_V1, CertificateForm, KeyIdForm, Message, Seal, SealProfile, sign_request
 from tppkit.seals.certificate_header import read_certificate as read_sent_certificate
@@ -409,8 +409,8 @@ def read_callback(data: bytes) -> None:
 
 
 def read_signed_body(data: bytes) -> None:
-    """A body that the service did sign: the events."""
-    for model in (AccessGranted, Transaction, LoginConfirmed):
+    """Bodies of the earlier interface: events, orders, and what a login is answered."""
+    for model in (AccessGranted, Transaction, LoginConfirmed, PaymentOrder, LoginRequest):
         with suppress(FormatError):
             event = model.from_wire(data)
             model.from_wire(event.to_wire())

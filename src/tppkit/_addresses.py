@@ -1,12 +1,14 @@
 """https addresses that two programs read alike (assumption qr-address): of codes, and of the receiver's own configuration.
 
+And which IP addresses are on the public network.
+
 Errors name the host at most: paths hold what nobody else should know, such as the session that a login code is for.
 """
 
 from __future__ import annotations
 
 import re
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -27,6 +29,10 @@ _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 # form; the rest some clients encode and some do not.
 _NEVER_DECODED = frozenset('%{}#\\ "<>')
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+# What a NAT64 gateway translates to IPv4 (RFC 6052 section 2.1), and all that IANA gives to hosts of the public network. Outside
+# of it lie local translation (RFC 8215), IPv4-compatible, IPv4-translated and site-local addresses.
+_TRANSLATED = IPv6Network("64:ff9b::/96")
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
 
 
 class Address(NamedTuple):
@@ -100,6 +106,21 @@ def parse_signed_address(url: str, *, what: str, beyond_ascii: bool = False) -> 
         never = " ".join(sorted(_NEVER_DECODED - {" "}))
         raise FormatError("qr.address-malformed", f"{what}, decoded, holds a space or one of {never}")
     return address
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is of a host on the public network, also behind what an IPv6 address is translated to."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, IPv6Address):
+        found = (
+            IPv4Address(found.packed[-4:]) if found in _TRANSLATED else found.ipv4_mapped or found.sixtofour or found
+        )
+    if isinstance(found, IPv6Address) and found not in _GLOBAL_UNICAST:
+        return False
+    return found.is_global and not found.is_multicast
 
 
 def _is_host(host: str) -> bool:

@@ -118,12 +118,15 @@ class Statement:
         if not db.in_transaction():
             db.begin()  # as SQLAlchemy does before its own statements
         try:
-            with closing(db.connection.cursor()) as cursor:
+            cursor = db.connection.cursor()
+            try:
                 if fetch is None:
                     cursor.executemany(compiled.text, [compiled.parameters(values) for values in rows])
                     return None
                 cursor.execute(compiled.text, compiled.parameters(rows[0]))
                 return fetch(cursor) if cursor.description else None
+            finally:
+                cursor.close()
         except dialect.loaded_dbapi.Error as e:
             raise DBAPIError.instance(
                 compiled.text, None, e, dialect.loaded_dbapi.Error, hide_parameters=True, dialect=dialect

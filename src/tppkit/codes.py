@@ -697,6 +697,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "an optional dependency is not installed",
             "install the extra that the message names",
         ),
+        "fault.unknown": Code(
+            "the sandbox has no fault of this name",
+            "take a name of the list in the message",
+        ),
         "fetch.failed": Code(
             "trust material could not be fetched from its address",
             "check the network and the address; try later",
@@ -1165,6 +1169,26 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "outbox.misused": Code(
             "the evidence outbox is used in a way that could archive a record whose payment is not committed, or archive it twice",
             "see the message; drain on a connection of its own, in the process that opened the archive",
+        ),
+        "outgoing.certificate": Code(
+            "the certificate of a receiver that the sandbox calls does not verify",
+            "give the receiver a valid certificate, for example one of the PKI's root for its name (tppkit pki issue server)",
+        ),
+        "outgoing.failed": Code(
+            "a receiver that the sandbox calls cannot be reached, or does not speak HTTP over TLS",
+            "look at the receiver's address, its listener and its log",
+        ),
+        "outgoing.refused": Code(
+            "the sandbox does not call this address: it is not https, or its host is not on the public network",
+            "give an https address; allow further networks with --allow-address, loopback while the sandbox listens on loopback",
+        ),
+        "outgoing.timeout": Code(
+            "a receiver that the sandbox calls did not answer in time",
+            "acknowledge first, and do the work afterwards",
+        ),
+        "outgoing.too-large": Code(
+            "a receiver that the sandbox calls answers with more than is read",
+            "shorten the answer",
         ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
@@ -1919,7 +1943,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "send a UUID with every request, in the header that the message names",
         ),
         "request-id.reuse": Code(
-            "the request's id was used for another request within the hour",
+            "the request's id was used for another request, within the hour or, as uuid of the earlier interface, ever",
             "make a new one for a new request",
         ),
         "request.refused": Code(

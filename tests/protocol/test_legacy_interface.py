@@ -67,7 +67,8 @@ def test_the_reference_lists_every_row():
     ("code", "status", "told"),
     [
         ("api-key.unknown", 401, "UNAUTHORIZED"), ("token.refused", 401, "UNAUTHORIZED"), ("account.unknown", 400, "ACCOUNT_NOT_FOUND"),
-        ("model.invalid", 400, "FORMAT_ERROR"), ("order.reuse", 409, "UUID_REUSE"), ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
+        ("model.invalid", 400, "FORMAT_ERROR"), ("order.reuse", 409, "UUID_REUSE"), ("request-id.reuse", 409, "UUID_REUSE"),
+        ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
     ],
 )  # fmt: skip
 def test_failures_are_told_and_read_again(code, status, told):

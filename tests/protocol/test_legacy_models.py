@@ -270,11 +270,11 @@ def test_round_trip(event):
     assert type(event).from_wire(event.to_wire()) == event
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, AccessRequest, PaymentOrder, LoginRequest])
 @given(
     st.binary()
     | st.dictionaries(
-        st.sampled_from([*TRANSACTION, *ACCESS, *LOGIN]),
+        st.sampled_from([*TRANSACTION, *ACCESS, *LOGIN, *ORDER, "perm"]),
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text() | st.integers()),
     ).map(wire)
 )

@@ -130,6 +130,14 @@ def test_an_amount_that_cannot_be_written_makes_no_payment(amount):
     assert refused.value.code == "qr.amount"
 
 
+@pytest.mark.parametrize(
+    ("currency", "most", "more"), [("EUR", "1.23", "1.234"), ("JPY", "1", "1.0"), ("BHD", "1.234", "1.2345")]
+)
+def test_an_amount_has_at_most_the_decimals_of_its_currency(currency, most, more):
+    assert str(parse_payment(text_with(ccc=currency, amt=most)).amount) == most
+    assert_refused(text_with(ccc=currency, amt=more), "qr.amount")
+
+
 @pytest.mark.parametrize("amount", [12.5, 12, "12.50", None])
 def test_an_amount_that_is_no_decimal_makes_no_payment(amount):
     with pytest.raises(FormatError) as refused:

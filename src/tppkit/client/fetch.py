@@ -7,7 +7,6 @@ address inside the own network unless asked for.
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import ssl
 import threading
@@ -18,6 +17,7 @@ from urllib.parse import urljoin
 
 import httpcore
 
+from tppkit._addresses import is_public
 from tppkit.errors import TransportError
 from tppkit.trust.fetching import Fetch, is_web_address
 
@@ -152,7 +152,7 @@ class _Network(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         """Connect to the first address of the host that may be asked and answers."""
         addresses = self._find(host, port)
-        allowed = [address for address in addresses if self._allow_private or _is_public(address)][:MAX_ADDRESSES]
+        allowed = [address for address in addresses if self._allow_private or is_public(address)][:MAX_ADDRESSES]
         if not allowed:
             raise TransportError("fetch.refused", f"the host {host[:100]} is not on the public network")
         refusal: httpcore.NetworkError | httpcore.TimeoutException
@@ -205,24 +205,3 @@ class _Stream(httpcore.NetworkStream):
 
     def get_extra_info(self, info: str) -> object:
         return self._stream.get_extra_info(info)
-
-
-# What a NAT64 gateway translates to IPv4 (RFC 6052 section 2.1), and all that IANA gives to hosts of the public network. Outside
-# of it lie local translation (RFC 8215), IPv4-compatible, IPv4-translated and site-local addresses.
-_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
-
-
-def _is_public(address: str) -> bool:
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if found in _TRANSLATED:
-            found = ipaddress.IPv4Address(found.packed[-4:])
-        else:
-            found = found.ipv4_mapped or found.sixtofour or found
-    if isinstance(found, ipaddress.IPv6Address) and found not in _GLOBAL_UNICAST:
-        return False
-    return found.is_global and not found.is_multicast

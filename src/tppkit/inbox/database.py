@@ -14,7 +14,7 @@ try:
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
     from tppkit.inbox.engine import close_at_fork, require_dialect
-    from tppkit.inbox.statements import LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
+    from tppkit.inbox.statements import BEGIN, LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
@@ -125,7 +125,7 @@ class Database:
             db.begin()
             if self.is_sqlite and not _driver_of(db).in_transaction:
                 # Python's driver begins no transaction before a savepoint; one that begins by reading could fail where it writes.
-                db.exec_driver_sql("BEGIN IMMEDIATE")
+                BEGIN.first(db, {})
             yield db
             try:
                 db.commit()
@@ -158,8 +158,7 @@ class Database:
             db: the connection, in a transaction of the inbox.
             wait: the limit, as PostgreSQL writes it. SQLite has one lock, and its limit is the connection's.
         """
-        # By SQLAlchemy: it closes the pool's other connections too if this one is lost.
-        is_limited = not self.is_sqlite and LIMIT_WAIT.run(db, {"wait": wait}).fetchall()
+        is_limited = not self.is_sqlite and LIMIT_WAIT.first(db, {"wait": wait})
         yield
         if is_limited:
             UNLIMIT_WAIT.first(db, {})

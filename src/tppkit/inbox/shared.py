@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, text
 from sqlalchemy.util import await_only
 
 from tppkit._statement import Statement
@@ -40,35 +40,29 @@ class _Group:
 
 
 class SharedDatabase(Database):
-    """A SQLite database whose transactions are turns; for one event loop at a time, through SQLAlchemy's `greenlet_spawn`.
-
-    Args:
-        engine: the engine.
-        wait_s: how long to wait for a turn, in seconds.
-    """
+    """A SQLite database whose transactions are turns; for one event loop at a time, through SQLAlchemy's `greenlet_spawn`."""
 
     _loop: asyncio.AbstractEventLoop | None = None
     _turn: asyncio.Lock
     _group: _Group | None
-
-    def __init__(self, engine: Engine, *, wait_s: float) -> None:
-        super().__init__(engine, forks=False)
-        self._wait_s = wait_s
+    _owner: asyncio.Task[object] | None = None
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A turn: undone if the body raises, else committed with others when this returns.
 
         Raises:
-            InboxError: `inbox.unavailable`, also if another turn ended the transaction.
+            InboxError: `inbox.unavailable`, also if another turn ended the transaction, or this task has the turn.
             EffectFailed: the commit violates a deferred constraint, and no other turn can be the reason.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._turn, self._group = loop, asyncio.Lock(), None
-        turn = self._turn.acquire()
-        with unavailable():  # a handler may hang, or wait here for itself
-            await_only(asyncio.wait_for(turn, self._wait_s) if self._turn.locked() else turn)
+            self._loop, self._turn, self._group, self._owner = loop, asyncio.Lock(), None, None
+        task = asyncio.current_task()
+        if self._owner is task:
+            raise InboxError("inbox.unavailable", "a handler uses the inbox that called it, and would wait for itself")
+        await_only(self._turn.acquire())
+        self._owner = task
         try:
             group = self._group or self._begin()
             opened = group.opened
@@ -77,6 +71,7 @@ class SharedDatabase(Database):
                 yield db
             group.turns += 1
         finally:
+            self._owner = None
             self._turn.release()
         await_only(asyncio.shield(group.committed))  # a task that is cancelled cancels no other's commit
 

@@ -41,6 +41,7 @@ _DIALECTS = (("sqlite", sqlite), ("postgresql", postgresql))
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", "record", "version", "version_digest")
 _PARAMETERS = tuple(f"of_{name}" for name in _ENTRY)
 
+BEGIN = Statement(text("BEGIN IMMEDIATE"))  # of SQLite
 SAVEPOINT, ROLLBACK_TO, RELEASE = (
     Statement(text(f"{verb} tppkit_inbox")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
 )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import ConfigurationError, InboxError
@@ -34,18 +34,6 @@ _WAIT, _WORKERS_WAIT = "1s", "200ms"
 _BEFORE_ALL = (-(2**63), "")
 
 
-class _Taken(NamedTuple):
-    """A claimed entry.
-
-    Attributes:
-        entry: the entry.
-        attempt: the number of the attempt, from 1; a later claim has another number.
-    """
-
-    entry: Entry
-    attempt: int
-
-
 class InboxStore:
     """The entries of any number of sources, for threads and processes.
 
@@ -56,7 +44,7 @@ class InboxStore:
         database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine, also one for
             asyncio: then call the methods through `run_sync`.
         prefix: of the tables' names; lower-case letters, digits and `_`, at most 30.
-        wait_s: for an address, and for tasks: how long to wait for other threads, tasks and processes, in seconds.
+        wait_s: for an address: how long to wait for other threads and processes, in seconds.
 
     Attributes:
         engine: the engine.
@@ -71,7 +59,7 @@ class InboxStore:
     """
 
     def __init__(self, database: Any, *, prefix: str = "tppkit_inbox_", wait_s: float = WAIT_S) -> None:
-        self._sql, self._wait_s = Statements(prefix), wait_s
+        self._sql = Statements(prefix)
         engine = make_engine(database, wait_s) if isinstance(database, str) else database
         engine = getattr(engine, "sync_engine", engine)
         if not hasattr(engine, "dialect"):
@@ -95,7 +83,7 @@ class InboxStore:
         from tppkit.inbox.shared import SharedDatabase  # needs greenlet
 
         store = copy(self)
-        store._database = SharedDatabase(self.engine, wait_s=self._wait_s)
+        store._database = SharedDatabase(self.engine, forks=False)
         return store
 
     def close(self) -> None:
@@ -200,12 +188,13 @@ class InboxStore:
         until = shift(at, lease)
         try:
             for _ in range(require_limit(limit)):
-                taken = self._take(source, at, until, retries)
-                if taken is None:
+                if (taken := self._take(source, at, until, retries)) is None:
                     break
-                worked.append(
-                    taken if isinstance(taken, Worked) else self._work_one(taken, handler, at, retries, version_of)
-                )
+                entry, attempt = taken
+                if attempt is None:
+                    worked.append(Worked(entry, Outcome.FAILED, "lease-ended"))
+                else:
+                    worked.append(self._work_one(entry, attempt, handler, at, retries, version_of))
                 until = shift(at, lease + timedelta(seconds=time.monotonic() - began))
         except InboxError:
             if not worked:  # else return what is done; a failure that lasts meets the next call
@@ -213,19 +202,18 @@ class InboxStore:
         return worked
 
     def _work_one(
-        self, taken: _Taken, handler: Handler, at: datetime, retries: Retries, version_of: VersionOf | None
+        self, entry: Entry, attempt: int, handler: Handler, at: datetime, retries: Retries, version_of: VersionOf | None
     ) -> Worked:
-        entry, attempt = taken
         if entry.version is None and version_of is not None:
             entry = entry._replace(version=version_of(entry))
-        claim = {**values_of(entry), "was": State.CLAIMED, "attempt": attempt}
+        claim = {**values_of(entry), "was": State.CLAIMED, "attempt": attempt, "at": to_microseconds(at)}
         outcome = Outcome.BUSY
         try:
             with self._database.transaction() as db:
                 with self._database.hurried(db, _WORKERS_WAIT):
-                    if not self._sql.finish.first(db, {**claim, "at": to_microseconds(at)}):
+                    if not self._sql.finish.first(db, claim):
                         return Worked(entry, outcome)  # the lease ended and another worker has it
-                    outcome = self._advance(db, entry, at)
+                    outcome = self._advance(db, entry, claim)
                 if outcome is Outcome.APPLIED:
                     have_effect(db, lambda: handler(entry, db))
             return Worked(entry, outcome)
@@ -303,9 +291,10 @@ class InboxStore:
             return statement.all(db, values)  # type: ignore[no-any-return]
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
-        if not self._sql.once.first(db, {**values_of(entry), "at": to_microseconds(at)}):
+        values = {**values_of(entry), "at": to_microseconds(at)}
+        if not self._sql.once.first(db, values):
             return self._known(db, entry)[1]
-        return self._advance(db, entry, at)
+        return self._advance(db, entry, values)
 
     def _known(self, db: Any, entry: Entry) -> tuple[str, Outcome]:
         row = self._sql.known.first(db, values_of(entry))
@@ -316,9 +305,8 @@ class InboxStore:
             return state, Outcome.CONFLICT
         return state, Outcome.BUSY if state == State.CLAIMED else Outcome.REPEATED
 
-    def _advance(self, db: Any, entry: Entry, at: datetime) -> Outcome:
+    def _advance(self, db: Any, entry: Entry, values: dict[str, Any]) -> Outcome:
         """Set the version: APPLIED if it is new, else STALE or VERSION_CONFLICT."""
-        values = {**values_of(entry), "at": to_microseconds(at)}
         if entry.version is None or self._sql.advance.first(db, values):
             return Outcome.APPLIED
         last, said = self._sql.version.first(db, values) or (None, None)
@@ -333,8 +321,11 @@ class InboxStore:
             due_at = _due_at(retries, known[2] + 1 if known else 1, at)
             self._sql.keep_failed.first(db, {**values, "of_due_at": due_at, "at": to_microseconds(at)})
 
-    def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> _Taken | Worked | None:
-        """Claim an entry that is due; fail it if the lease of its worker has ended and it has had its attempts."""
+    def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> tuple[Entry, int | None] | None:
+        """Claim an entry that is due, and return it with the number of this attempt.
+
+        If the lease of its worker has ended and it has had its attempts, it is failed, and the number is None.
+        """
         with self._brief() as db:
             row = self._sql.due.first(db, {"of_source": source, "at": to_microseconds(at)})
             if row is None:
@@ -344,10 +335,10 @@ class InboxStore:
             if state == State.CLAIMED and retries.due_at(attempts, at=at) is None:
                 fails = {"of_state": State.FAILED, "of_due_at": None, "of_reason": "lease-ended"}
                 self._sql.move.first(db, {**values, **fails})
-                return Worked(entry, Outcome.FAILED, "lease-ended")
+                return entry, None
             claims = {"of_state": State.CLAIMED, "of_attempts": attempts + 1, "of_due_at": to_microseconds(until)}
             self._sql.move.first(db, {**values, **claims, "of_reason": None})
-            return _Taken(entry, attempts + 1)
+            return entry, attempts + 1
 
 
 def _due_at(retries: Retries, attempt: int, at: datetime) -> int | None:

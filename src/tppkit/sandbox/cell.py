@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -16,6 +16,7 @@ from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
+from tppkit.sandbox.deliveries import Deliveries, Sender
 from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.web.replay_stores.table import RequestTable
@@ -111,6 +112,7 @@ class Services:
         now: the virtual clock.
         new_id: makes unguessable ids.
         events: happen before a request is answered or a customer acts.
+        deliveries: sends what the interfaces report by themselves.
     """
 
     database: Database
@@ -119,6 +121,7 @@ class Services:
     now: Clock
     new_id: Callable[[], str]
     events: Events
+    deliveries: Deliveries
 
 
 class Section(NamedTuple):
@@ -151,6 +154,7 @@ class Cell:
         run_due: runs what is due at a time, in order, each at the time it was due.
         check: finds what does not agree in the interface's tables and the ledger.
         subjects: the ids of what accepted seals made, which evidence names.
+        senders: of its deliveries, by names that no other interface has.
     """
 
     interface: Interface
@@ -164,3 +168,4 @@ class Cell:
     run_due: Callable[[Connection, datetime], None] = lambda db, at: None
     check: Callable[[Connection], Sequence[str]] = lambda db: ()
     subjects: Callable[[Connection], Iterable[str]] = lambda db: ()
+    senders: Mapping[str, Sender] = field(default_factory=dict)

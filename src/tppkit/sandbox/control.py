@@ -27,7 +27,7 @@ class Control(NamedTuple):
     """One route of the control host.
 
     Attributes:
-        method: GET or POST.
+        method: GET, POST or DELETE.
         path: with parameters in braces, for example `/consents/{id}/approve`.
         answer: gets the parameters of the path and, for a POST, the JSON of the body, None if it has none; returns JSON.
     """

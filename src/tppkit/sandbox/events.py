@@ -40,21 +40,26 @@ class Events:
         database: stores the events.
         now: the virtual clock.
         sources: where the events come from.
+        then: called after each commit, which may have added something to deliver.
 
     Example:
         await events.catch_up()                   # before anything is read or decided
         await events.write(lambda db: approve_payment(db, payment, ...))
     """
 
-    def __init__(self, database: Database, now: Clock, sources: Sequence[EventSource]) -> None:
+    def __init__(
+        self, database: Database, now: Clock, sources: Sequence[EventSource], *, then: Callable[[], object] = lambda: None
+    ) -> None:  # fmt: skip
         self._database = database
         self._now = now
         self._sources = sources
+        self._then = then
         self._running = asyncio.Lock()
         self._next = database.run_at_start(self._next_time)
 
     def schedule(self, at: datetime | None) -> None:
         """Record the time of a committed event. A time that is too early is harmless."""
+        self._then()
         if at is not None and (self._next is None or at < self._next):
             self._next = at
 

@@ -32,9 +32,12 @@ from tppkit.sandbox.clock import SandboxClock
 from tppkit.sandbox.consistency import Consistency
 from tppkit.sandbox.control import control_host
 from tppkit.sandbox.database import Database
+from tppkit.sandbox.deliveries import Deliveries
+from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.index import index_page
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.settings import BankRules, Psd2Settings
@@ -143,6 +146,7 @@ class SandboxHosts:
         )
         judged = PathVerifier(trusted, revocation=revocations.checker)
         qwacs = CurrentQwacs(judged, revocations, settings.organizations)
+        faults = Faults()
         cells = {
             "psd2": psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
         }
@@ -156,14 +160,18 @@ class SandboxHosts:
             self.evidence = Evidence(self.archive, shared)
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
             bank = customers.TABLES, tables.TABLES, instant.TABLES
-            self.database = Database(url, shared, CLOCK_TABLES, *bank, *(cell.tables for cell in cells.values()))
+            self.database = Database(
+                url, shared, CLOCK_TABLES, DELIVERY_TABLES, *bank, *(cell.tables for cell in cells.values())
+            )
             self.database.run_at_start(self.evidence.require_own)
             latest = max(self.database.run_at_start(cell.latest_time) for cell in cells.values())
             self.clock = SandboxClock(self.database, latest=latest, base=base_clock)
             self.database.run_at_start(partial(seed_bank, seed=settings.seed or 0, at=self.clock.now()))
-            self.events = Events(self.database, self.clock.now, tuple(cells.values()))
+            senders = {name: sender for cell in cells.values() for name, sender in cell.senders.items()}
+            self.deliveries = Deliveries(self.database, self.clock.now, senders, faults)
+            self.events = Events(self.database, self.clock.now, tuple(cells.values()), then=self.deliveries.wake)
             services = Services(
-                self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events
+                self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events, self.deliveries
             )  # fmt: skip
             self.hosts = {name: cell.host(services) for name, cell in cells.items()}
             self.requests = LatestRequests(self.clock.now)
@@ -171,25 +179,35 @@ class SandboxHosts:
             self.pages = Starlette(routes=[index_page(services, tuple(cells.values()), self.requests), *pages])
             self.pages.router.redirect_slashes = False  # a redirect would lead to whatever the Host names
             consistency = Consistency(services, tuple(cells.values()), settings.directory / ARCHIVE)
-            shared_routes = *self.clock.control(self.events.catch_up), *bank_control(self.database, self.events)
+            shared_routes = (
+                *self.clock.control(self._catch_up),
+                *faults.control,
+                *bank_control(self.database, self.events),
+            )
             routes = [row for cell in cells.values() for row in cell.control(services)]
             self.control = control_host([*shared_routes, *consistency.control, *self.requests.control, *routes])
             self._opened = opened.pop_all()
 
+    async def _catch_up(self) -> None:
+        """Return when everything that is due has happened, and what it reports has been attempted once."""
+        await self.events.catch_up()
+        await self.deliveries.run_due()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Archive evidence and let events happen while the hosts serve; archive to the end when they stop."""
+        """Archive evidence, let events happen and make deliveries while the hosts serve; archive to the end when they stop."""
         draining = asyncio.create_task(self.evidence.drain(self.database))
-        watching = asyncio.create_task(self.events.watch())
+        watching = [asyncio.create_task(each.watch()) for each in (self.events, self.deliveries)]
         try:
             yield
         finally:
-            watching.cancel()
+            for task in watching:
+                task.cancel()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FLUSH_S):
                     await self.evidence.flush()
             draining.cancel()
-            await asyncio.gather(draining, watching, return_exceptions=True)
+            await asyncio.gather(draining, *watching, return_exceptions=True)
             await self.database.close()
 
     def __enter__(self) -> Self:

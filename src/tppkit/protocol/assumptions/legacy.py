@@ -211,7 +211,7 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "tx-repeats", "legacy", "the same uuid again", "with the same body 200 and no second payment; with another body 409",
-        "a lost answer must be safe to repeat", "protocol.legacy.errors, order.reuse",
+        "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; order.reuse",
     ),
     Assumption(
         "list-form", "legacy", "order, window and pages of LIST",

@@ -32,6 +32,9 @@ _ROWS = (
     ("order.currency", 400, "CURRENCY_INVALID"),
     ("order.receiver", 400, "RECEIVER_INCOMPLETE"),
     ("order.reuse", 409, "UUID_REUSE"),
+    ("order.", 400, "FORMAT_ERROR"),
+    ("request-id.reuse", 409, "UUID_REUSE"),
+    ("request-id.in-progress", 409, "UUID_IN_PROGRESS"),
     ("header.", 400, "FORMAT_ERROR"),
     ("body.unexpected", 400, "FORMAT_ERROR"),
     ("query.", 400, "FORMAT_ERROR"),
@@ -43,6 +46,7 @@ _ROWS = (
     ("model.", 400, "FORMAT_ERROR"),
     ("endpoint.unknown", 404, "NOT_FOUND"),
     ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
+    ("replay.unavailable", 503, "SERVICE_UNAVAILABLE"),
     ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )
 

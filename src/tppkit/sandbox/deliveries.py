@@ -1,0 +1,238 @@
+"""The outbox of what interfaces send by themselves, such as callbacks: written with what it reports, repeated until acknowledged.
+
+A delivery is added in the transaction of its cause. Each attempt is made outside of transactions, and its result is written in one of
+its own; if the process dies between them, the attempt is made again. Of a stream, a delivery waits until those of lower versions are
+acknowledged or given up; until then it has no due time. Times are those of the virtual clock, timeouts those of the machine's.
+
+    deliveries.add(db, sender="callbacks", address=url, body=body, at=at, stream=payment_id, ver=1)
+    deliveries.wake()                            # after the commit: the first attempt is made at once
+    await deliveries.run_due()                   # everything due has been attempted once
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from sqlalchemy import Connection
+
+from tppkit._clock import Clock, shift
+from tppkit.errors import TransportError
+from tppkit.sandbox.database import Database
+from tppkit.sandbox.delivery_tables import (
+    ACKNOWLEDGED,
+    GIVEN_UP,
+    HELD,
+    WAITING,
+    Attempt,
+    Delivery,
+    Result,
+    add_delivery,
+    due_deliveries,
+    next_due,
+    settle_delivery,
+)
+from tppkit.sandbox.faults import Faults
+
+AT_ONCE = 32  # attempts under way
+AT_ONCE_TO_ONE = 8  # of them to one receiver, so that a slow one leaves room
+_TICK_S = 1.0
+_RETRY_S = 1.0
+_HELD_S = 86_400.0  # how long a reordered delivery waits for the next one of its stream
+_LOGGER = logging.getLogger("tppkit.sandbox.deliveries")
+
+
+class Schedule(NamedTuple):
+    """When a delivery that fails is attempted again.
+
+    Attributes:
+        gaps_s: seconds from each failure to the next attempt; the number of attempts is one more, unless there is `last_s`.
+        timeout_s: how long an attempt may take, on the machine's clock.
+        last_s: the last gap is repeated, and no attempt is later than this after the first one; None ends with the gaps.
+    """
+
+    gaps_s: tuple[float, ...]
+    timeout_s: float
+    last_s: float | None = None
+
+    def next_at(self, attempts: int, *, first_at: datetime, at: datetime) -> datetime | None:
+        """When to attempt again after so many attempts, the last of which failed at a time; None gives up."""
+        if attempts > len(self.gaps_s) and (self.last_s is None or not self.gaps_s):
+            return None
+        due = shift(at, timedelta(seconds=self.gaps_s[min(attempts, len(self.gaps_s)) - 1]))
+        return None if self.last_s is not None and due - first_at > timedelta(seconds=self.last_s) else due
+
+
+class Sender(Protocol):
+    """What an interface sends with."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """When its deliveries are attempted."""
+
+    async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
+        """Sign and send a delivery once; called again for each attempt, and cancelled when the sandbox stops."""
+
+
+class Deliveries:
+    """The outbox of all interfaces.
+
+    Args:
+        database: keeps it, with `TABLES`.
+        now: the virtual clock.
+        senders: by their names.
+        faults: are used up by attempts.
+
+    Example:
+        deliveries = Deliveries(database, clock.now, {"callbacks": sender}, Faults())
+    """
+
+    def __init__(self, database: Database, now: Clock, senders: Mapping[str, Sender], faults: Faults) -> None:
+        self._database = database
+        self._now = now
+        self._senders = senders
+        self._faults = faults
+        self._running: dict[int, tuple[str, asyncio.Task[None]]] = {}
+        self._page: list[Delivery] = []  # due, and not under way because its receivers are busy
+        self._look = True  # there may be more that is due, for receivers that are not busy
+        # Held from the look for what is due until it runs, and while one ends, so that what was read as due has not ended meanwhile.
+        self._changed = asyncio.Condition()
+        self._awake = asyncio.Event()
+        self._failure: Exception | None = None
+
+    def add(
+        self, db: Connection, *, sender: str, address: str, body: bytes, at: datetime, stream: str | None = None, ver: int = 0
+    ) -> None:  # fmt: skip
+        """Add a delivery in the transaction of its cause.
+
+        Args:
+            db: the transaction.
+            sender: who sends it.
+            address: where it goes.
+            body: what is sent.
+            at: the present, or when the cause was due; aware UTC.
+            stream: keeps the order among deliveries of the same text.
+            ver: its place in the stream; not below those that were added before.
+        """
+        add_delivery(db, sender=sender, address=address, body=body, at=at, stream=stream, ver=ver)
+
+    def wake(self) -> None:
+        """After a commit in which something may have been added: do not wait for the next look."""
+        self._look = True
+        self._awake.set()
+
+    async def run_due(self) -> None:
+        """Return when everything that is due at the present virtual time has been attempted once.
+
+        Raises:
+            TransportError: `database.unavailable`; also if a result cannot be written, which is tried on.
+        """
+        until = self._now()
+        async with self._changed:
+            self._look = True
+            while await self._start(until):
+                await self._changed.wait()
+                if self._failure is not None:
+                    raise self._failure
+
+    async def watch(self) -> None:
+        """Attempt what falls due, until cancelled; attempts that are under way then are made again at the next start."""
+        try:
+            while True:
+                try:
+                    await asyncio.wait_for(self._awake.wait(), _TICK_S)
+                except TimeoutError:
+                    self._look = True
+                self._awake.clear()
+                try:
+                    async with self._changed:
+                        await self._start(self._now())
+                except Exception as e:  # the next turn tries again
+                    _LOGGER.warning("deliveries wait: %s", e, exc_info=not isinstance(e, TransportError))
+        finally:
+            tasks = [task for _, task in self._running.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _start(self, until: datetime) -> bool:
+        """Start as many of the due attempts as there is room for; whether anything due at the time has not ended."""
+        self._look |= not self._running
+        while True:
+            under_way = Counter(receiver for receiver, _ in self._running.values())
+            waiting = []
+            for one in self._page:
+                if len(self._running) < AT_ONCE and under_way[one.receiver] < AT_ONCE_TO_ONE:
+                    under_way[one.receiver] += 1
+                    self._running[one.id] = one.receiver, asyncio.create_task(self._attempt(one))
+                else:
+                    waiting.append(one)
+            self._page = waiting
+            if len(self._running) == AT_ONCE or not self._look:
+                break
+            self._look = False
+            busy = [receiver for receiver, count in under_way.items() if count >= AT_ONCE_TO_ONE]
+            due = await self._database.read(partial(due_deliveries, until=until, busy=busy, limit=2 * AT_ONCE))
+            known = self._running.keys() | {one.id for one in waiting}
+            self._page += [one for one in due if one.id not in known]
+            self._look |= len(self._page) > len(waiting)
+        if any(one.due_at <= until for one in self._page if one.due_at):
+            return True
+        due_at = await self._database.read_soon(next_due)  # what is under way stays due until its result is written
+        return due_at is not None and due_at <= until
+
+    async def _attempt(self, delivery: Delivery) -> None:
+        try:
+            result = await self._carry_out(delivery)
+            job = partial(settle_delivery, delivery=delivery, result=result, at=self._now())
+            while True:
+                try:
+                    await self._database.write(job)
+                    self._failure = None
+                    return
+                except Exception as e:  # noqa: BLE001  # sending again would be worse than waiting
+                    _LOGGER.warning("the result of a delivery waits: %s", e)
+                    self._failure = e
+                    async with self._changed:
+                        self._changed.notify_all()
+                    await asyncio.sleep(_RETRY_S)
+        finally:
+            async with self._changed:
+                del self._running[delivery.id]
+                self._look |= all(one.receiver != delivery.receiver for one in self._page)
+                self._changed.notify_all()
+            self._awake.set()
+
+    async def _carry_out(self, delivery: Delivery) -> Result:
+        """The attempt, or what a fault makes of it."""
+        sender = self._senders.get(delivery.sender)
+        if sender is None:  # the database is of another version
+            return Result((Attempt(False, "there is no sender any more"),), GIVEN_UP, None)
+        if self._faults.take("drop"):
+            return Result((Attempt(False, "dropped by a fault"),), GIVEN_UP, None)
+        if delay := self._faults.take("delay"):
+            text = f"put off by {delay.delay_s:g} s by a fault"
+            return Result((Attempt(False, text),), WAITING, shift(self._now(), timedelta(seconds=delay.delay_s)))
+        if delivery.stream is not None and delivery.state == WAITING and self._faults.take("reorder"):
+            until = shift(self._now(), timedelta(seconds=_HELD_S))
+            return Result((Attempt(False, "held by a fault until the next one of its stream is sent"),), HELD, until)
+        attempt = await _send(sender, delivery)
+        if attempt.ok:
+            again = (await _send(sender, delivery),) if self._faults.take("duplicate") else ()
+            return Result((attempt, *again), ACKNOWLEDGED, None, 1 + len(again))
+        made, at = delivery.attempts + 1, self._now()
+        due = sender.schedule.next_at(made, first_at=delivery.first_at or at, at=at)
+        return Result((attempt,), GIVEN_UP if due is None else WAITING, due, 1)
+
+
+async def _send(sender: Sender, delivery: Delivery) -> Attempt:
+    try:
+        return await sender.send(delivery, sender.schedule.timeout_s)
+    except Exception as e:  # no delivery may stop those behind it
+        _LOGGER.exception("the sender %s fails", delivery.sender)
+        return Attempt(False, f"the sender fails: {type(e).__name__}")

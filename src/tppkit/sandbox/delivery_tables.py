@@ -1,0 +1,287 @@
+"""The tables of deliveries and of the log of their attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from tppkit._clock import format_time, from_microseconds, to_microseconds
+from tppkit._statement import Statement
+from tppkit._text import printable
+
+MAX_TEXT = 300
+COLUMNS = "Added", "Address", "Version", "State", "Last attempt"  # of `Logged.row`
+WAITING, HELD, ACKNOWLEDGED, GIVEN_UP = "waiting", "held", "acknowledged", "given up"
+
+TABLES = MetaData()
+_ID = BigInteger().with_variant(Integer, "sqlite")
+_DELIVERIES = Table(
+    "deliveries", TABLES,
+    Column("id", _ID, primary_key=True),
+    Column("sender", String(32), nullable=False),
+    Column("address", String(4096), nullable=False),
+    Column("receiver", String(300), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("stream", String(128)),
+    Column("ver", BigInteger, nullable=False),
+    Column("added_at", BigInteger, nullable=False),
+    Column("first_at", BigInteger),
+    Column("attempts", Integer, nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("due_at", BigInteger),
+)  # fmt: skip
+Index("deliveries_due", _DELIVERIES.c.due_at, _DELIVERIES.c.id, _DELIVERIES.c.receiver)
+Index("deliveries_of_stream", _DELIVERIES.c.stream, _DELIVERIES.c.state, _DELIVERIES.c.ver)
+_ATTEMPTS = Table(
+    "delivery_attempts", TABLES,
+    Column("id", _ID, primary_key=True),
+    Column("delivery", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("ok", Boolean, nullable=False),
+    Column("text", String(MAX_TEXT), nullable=False),
+)  # fmt: skip
+Index("attempts_of_delivery", _ATTEMPTS.c.delivery)
+
+# Its lock makes a commit that ends the earlier delivery wait, so that the later one is either due or released by it.
+_EARLIER = Statement(
+    select(_DELIVERIES.c.id)
+    .where(
+        _DELIVERIES.c.stream == bindparam("of_stream"),
+        _DELIVERIES.c.ver < bindparam("than_ver"),
+        _DELIVERIES.c.state == WAITING,
+    )
+    .limit(1)
+    .with_for_update()
+)
+_GIVEN = "sender", "address", "receiver", "body", "stream", "ver", "added_at", "due_at"
+_ADD = Statement(
+    insert(_DELIVERIES).values({name: bindparam(name) for name in _GIVEN} | {"attempts": 0, "state": WAITING}).inline()
+)
+_NEXT = Statement(select(func.min(_DELIVERIES.c.due_at)))
+_DUE = (
+    select(_DELIVERIES)
+    .where(_DELIVERIES.c.due_at <= bindparam("until"), _DELIVERIES.c.receiver.not_in(bindparam("busy", expanding=True)))
+    .order_by(_DELIVERIES.c.due_at, _DELIVERIES.c.id)
+    .limit(bindparam("most"))
+)
+_RESULT = "first_at", "attempts", "state", "due_at"
+_SETTLE = Statement(
+    update(_DELIVERIES)
+    .where(_DELIVERIES.c.id == bindparam("of_id"))
+    .values({name: bindparam(f"to_{name}") for name in _RESULT})
+)
+_ADD_ATTEMPT = Statement(
+    insert(_ATTEMPTS).values({name: bindparam(name) for name in ("delivery", "at", "ok", "text")}).inline()
+)
+
+
+def _open(deliveries: Any) -> tuple[Any, ...]:
+    return (
+        deliveries.c.stream == bindparam("of_stream"),
+        deliveries.c.id != bindparam("of_id"),
+        or_(deliveries.c.state == WAITING, deliveries.c.state == HELD),
+    )
+
+
+_OTHERS = _DELIVERIES.alias()
+# One that has a due time is not released again: its next attempt has been scheduled.
+_RELEASE = Statement(
+    update(_DELIVERIES)
+    .where(
+        *_open(_DELIVERIES),
+        _DELIVERIES.c.ver == select(func.min(_OTHERS.c.ver)).where(*_open(_OTHERS)).scalar_subquery(),
+        or_(_DELIVERIES.c.due_at.is_(None), _DELIVERIES.c.state == HELD),
+    )
+    .values(state=WAITING, due_at=_DELIVERIES.c.added_at)
+)
+_LATEST = (
+    select(_DELIVERIES)
+    .where(_DELIVERIES.c.sender.in_(bindparam("senders", expanding=True)))
+    .order_by(_DELIVERIES.c.id.desc())
+    .limit(bindparam("most"))
+)
+_ATTEMPTS_OF = (
+    select(_ATTEMPTS)
+    .where(_ATTEMPTS.c.delivery.in_(bindparam("deliveries", expanding=True)))
+    .order_by(_ATTEMPTS.c.delivery, _ATTEMPTS.c.id)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What is to be delivered.
+
+    Attributes:
+        id: a number that grows.
+        sender: the name of its sender.
+        address: where it goes.
+        receiver: host and port of the address.
+        body: the same with each attempt.
+        stream: what it reports on, within which the order is kept, or None.
+        ver: its place in the stream.
+        added_at: when it was added, aware UTC.
+        first_at: when the first attempt ended, aware UTC, or None.
+        attempts: how many have been made.
+        state: `waiting`, `held` (reordered by a fault), `acknowledged` or `given up`.
+        due_at: when it is attempted next, aware UTC; None if it is done, or waits for another one of its stream.
+    """
+
+    id: int
+    sender: str
+    address: str
+    receiver: str
+    body: bytes = field(repr=False)
+    stream: str | None
+    ver: int
+    added_at: datetime
+    first_at: datetime | None
+    attempts: int
+    state: str
+    due_at: datetime | None
+
+
+class Attempt(NamedTuple):
+    """How an attempt ended.
+
+    Attributes:
+        ok: whether the receiver acknowledged the delivery.
+        text: in plain words, for example `status 500`; at most `MAX_TEXT` characters are kept.
+    """
+
+    ok: bool
+    text: str
+
+
+class LoggedAttempt(NamedTuple):
+    """An attempt in the log, with the virtual time at which it ended (aware UTC)."""
+
+    at: datetime
+    ok: bool
+    text: str
+
+
+class Logged(NamedTuple):
+    """A delivery with its attempts, the first one first; what a fault did to it is among them."""
+
+    delivery: Delivery
+    attempts: tuple[LoggedAttempt, ...]
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The delivery for a table of the index page, with the columns `COLUMNS`."""
+        one = self.delivery
+        last = self.attempts[-1].text if self.attempts else ""
+        return format_time(one.added_at), one.address, str(one.ver), one.state, last
+
+    def as_object(self) -> dict[str, Any]:
+        """The same as JSON, without the body."""
+        one = self.delivery
+        return {
+            "id": one.id, "address": one.address, "stream": one.stream, "ver": one.ver, "state": one.state,
+            "added_at": format_time(one.added_at), "due_at": None if one.due_at is None else format_time(one.due_at),
+            "attempts": [{"at": format_time(at), "ok": ok, "text": text} for at, ok, text in self.attempts],
+        }  # fmt: skip
+
+
+class Result(NamedTuple):
+    """What became of a delivery that was due.
+
+    Attributes:
+        attempts: for the log.
+        state: from now on.
+        due_at: when it is attempted next, aware UTC, or None.
+        counted: how many of the attempts count for the schedule.
+    """
+
+    attempts: tuple[Attempt, ...]
+    state: str
+    due_at: datetime | None
+    counted: int = 0
+
+
+def add_delivery(
+    db: Connection, *, sender: str, address: str, body: bytes, at: datetime, stream: str | None, ver: int
+) -> None:
+    """Add one, which waits if there is an earlier one of its stream."""
+    waits = stream is not None and _EARLIER.first(db, {"of_stream": stream, "than_ver": ver}) is not None
+    added_at = to_microseconds(at)
+    given = sender, address, urlsplit(address).netloc.lower(), body, stream, ver, added_at, None if waits else added_at
+    _ADD.first(db, dict(zip(_GIVEN, given, strict=True)))
+
+
+def next_due(db: Connection) -> datetime | None:
+    """When the next attempt is due."""
+    (due_at,) = _NEXT.first(db, {})
+    return _time(due_at)
+
+
+def latest_deliveries(db: Connection, senders: Collection[str], limit: int) -> tuple[Logged, ...]:
+    """The latest deliveries of these senders, the latest first."""
+    found = _deliveries(db.execute(_LATEST, {"senders": list(senders), "most": limit}))
+    attempts = db.execute(_ATTEMPTS_OF, {"deliveries": [one.id for one in found]})
+    of = {
+        id_: tuple([LoggedAttempt(from_microseconds(row.at), row.ok, row.text) for row in rows])
+        for id_, rows in groupby(attempts, key=lambda row: int(row.delivery))
+    }
+    return tuple([Logged(one, of.get(one.id, ())) for one in found])
+
+
+def due_deliveries(db: Connection, *, until: datetime, busy: Collection[str], limit: int) -> list[Delivery]:
+    """What is due at a time for receivers that are not busy, the longest due first."""
+    return _deliveries(db.execute(_DUE, {"until": to_microseconds(until), "busy": list(busy), "most": limit}))
+
+
+def settle_delivery(db: Connection, *, delivery: Delivery, result: Result, at: datetime) -> None:
+    """Write the result of an attempt, and release what waits for it in the stream."""
+    values = {
+        "of_id": delivery.id, "to_state": result.state, "to_attempts": delivery.attempts + result.counted,
+        "to_first_at": _microseconds(delivery.first_at or (at if result.counted else None)),
+        "to_due_at": _microseconds(result.due_at),
+    }  # fmt: skip
+    _SETTLE.first(db, values)
+    for ok, text in result.attempts:
+        row = {"delivery": delivery.id, "at": to_microseconds(at), "ok": ok, "text": printable(text)[:MAX_TEXT]}
+        _ADD_ATTEMPT.first(db, row)
+    if delivery.stream is not None and result.state != WAITING:
+        _RELEASE.first(db, {"of_stream": delivery.stream, "of_id": delivery.id})
+
+
+def _deliveries(rows: Iterable[Any]) -> list[Delivery]:
+    return [
+        Delivery(
+            row.id, row.sender, row.address, row.receiver, row.body, row.stream, row.ver, from_microseconds(row.added_at),
+            _time(row.first_at), row.attempts, row.state, _time(row.due_at),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def _microseconds(at: datetime | None) -> int | None:
+    return None if at is None else to_microseconds(at)
+
+
+def _time(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_microseconds(microseconds)

@@ -1,0 +1,112 @@
+"""Named faults of deliveries: what a receiver must withstand, asked for by name and used up by so many deliveries.
+
+`deliveries.py` carries out those of the way, the signer of an interface those of bodies and signatures. They are kept in memory: a
+restart ends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tppkit._encoding import shown
+from tppkit.errors import FormatError
+from tppkit.sandbox.control import Control
+
+FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "duplicate": "sent a second time after it was acknowledged",
+        "drop": "never sent, and given up",
+        "delay": "put off by delay_s seconds of virtual time",
+        "reorder": "sent after the next one of its stream",
+        "stale-ver": "the body has a version that was sent before",
+        "wrong-key": "signed with a key that nobody knows",
+        "moved-boundary": "signed with the first character of the body counted to the address",
+        "other-der": "the signature is encoded in another way than DER",
+        "truncated-body": "the last byte of the signed body is missing",
+        "swapped-keys": "signed with the key of the other environment, test or live",
+    }
+)
+MAX_COUNT = 100_000
+MAX_DELAY_S = 10 * 366 * 86_400
+_DELAY_S = 60.0
+
+
+@dataclass(slots=True)
+class Fault:
+    """A fault that waits to be carried out.
+
+    Attributes:
+        name: a key of `FAULTS`.
+        count: how many attempts it still concerns.
+        delay_s: of `delay`, in seconds.
+    """
+
+    name: str
+    count: int = 1
+    delay_s: float = _DELAY_S
+
+    def as_object(self) -> dict[str, Any]:
+        """The fault as JSON."""
+        delay = {"delay_s": self.delay_s} if self.name == "delay" else {}
+        return {"name": self.name, "count": self.count, **delay}
+
+
+class Faults:
+    """The faults that are asked for, in the order in which they were.
+
+    Example:
+        faults.add(Fault("wrong-key", count=3))
+        if faults.take("wrong-key"):
+            key = unknown_key
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[Fault] = []
+
+    def add(self, fault: Fault) -> None:
+        """Ask for a fault; one of the same name comes after those that wait."""
+        self._waiting.append(fault)
+
+    def take(self, name: str) -> Fault | None:
+        """Use a fault once; None if it is not asked for."""
+        fault = next((one for one in self._waiting if one.name == name), None)
+        if fault is not None:
+            fault.count -= 1
+            if not fault.count:
+                self._waiting.remove(fault)
+        return fault
+
+    @property
+    def control(self) -> tuple[Control, ...]:
+        """`POST /faults` with `{"name": "delay", "count": 2, "delay_s": 30}`, and `DELETE /faults`; both answer what waits."""
+
+        async def add(parameters: Mapping[str, str], body: Any) -> Any:
+            self.add(_read(body))
+            return [fault.as_object() for fault in self._waiting]
+
+        async def clear(parameters: Mapping[str, str], body: Any) -> Any:
+            self._waiting.clear()
+            return []
+
+        return Control("POST", "/faults", add), Control("DELETE", "/faults", clear)
+
+
+def _read(body: Any) -> Fault:
+    fields = dict(body) if isinstance(body, dict) else {}
+    name, count, delay_s = fields.pop("name", None), fields.pop("count", 1), fields.pop("delay_s", _DELAY_S)
+    if not isinstance(name, str) or fields:
+        raise FormatError("model.invalid", 'the body is not {"name": text, "count": number, "delay_s": number}')
+    if name not in FAULTS:
+        raise FormatError("fault.unknown", f"there is no fault {shown(name)}; there are {', '.join(FAULTS)}")
+    if not _is_number(count, int) or not 1 <= count <= MAX_COUNT:
+        raise FormatError("model.invalid", f"count is not a whole number from 1 to {MAX_COUNT}")
+    if not _is_number(delay_s, int | float) or not 0 <= delay_s <= MAX_DELAY_S:
+        raise FormatError("model.invalid", "delay_s is not a number of seconds")
+    return Fault(name, count, float(delay_s))
+
+
+def _is_number(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -1,0 +1,215 @@
+"""What the sandbox calls: HTTPS requests to addresses that strangers may have chosen, such as those of login codes.
+
+Only public addresses are called, and what the developer has allowed. The addresses of a host are judged after its resolution, and the
+connection goes to the one that was judged, so that a name cannot lead elsewhere the second time (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import NamedTuple
+
+import httptools
+
+from tppkit._addresses import Address, is_public, parse_address
+from tppkit._encoding import shown
+from tppkit.errors import TransportError
+
+MAX_ANSWER_BYTES = 64 * 1024
+MAX_ADDRESSES = 4  # of a host, that are tried in turn
+_READ_BYTES = 16 * 1024
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+Network = IPv4Network | IPv6Network
+
+
+class Received(NamedTuple):
+    """An answer; a redirect is one like the others.
+
+    Attributes:
+        status: its HTTP status.
+        content_type: its media type in lower case, without parameters; empty if it names none.
+        body: as it came.
+    """
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+def receivers_tls(*roots: bytes) -> ssl.SSLContext:
+    """How receivers are verified: by the system's authorities and by these (PEM), with TLS 1.2 or later."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    for root in roots:
+        context.load_verify_locations(cadata=root.decode("ascii"))
+    return context
+
+
+async def look_up(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host, by the system's resolver."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(one[4][0]) for one in found]
+
+
+class OutgoingHttp:
+    """Sends requests over HTTPS, each on a connection of its own; no proxies, no redirects, no cookies.
+
+    Args:
+        tls: how receivers are verified.
+        allow: further networks that may be called.
+        loopback: whether this machine may be called: while the sandbox itself is reached from there only.
+        resolve: gives the addresses of a host and port.
+
+    Example:
+        http = OutgoingHttp(receivers_tls(root_pem), loopback=True)
+        received = await http.request("POST", "https://tpp.example/cb/", headers=signed, body=body, timeout_s=4)
+    """
+
+    def __init__(
+        self, tls: ssl.SSLContext, *, allow: Sequence[Network] = (), loopback: bool = False, resolve: Resolve = look_up
+    ) -> None:
+        self._tls = tls
+        self._allow = tuple(allow)
+        self._loopback = loopback
+        self._resolve = resolve
+
+    async def request(
+        self, method: str, url: str, *, headers: Sequence[tuple[str, str]] = (), body: bytes = b"", timeout_s: float,
+        max_bytes: int = MAX_ANSWER_BYTES,
+    ) -> Received:  # fmt: skip
+        """Send a request, with the path and query as they are written, and read the answer.
+
+        Args:
+            method: of the request.
+            url: absolute, https, without user name and fragment.
+            headers: further headers in ASCII, without line breaks.
+            body: its body.
+            timeout_s: for resolution, connection, TLS and the whole answer, on the machine's clock.
+            max_bytes: the longest answer that is read, its head included.
+
+        Raises:
+            FormatError: `qr.address-*`, `qr.character`: the address is not of this form.
+            TransportError: `outgoing.refused`, `outgoing.certificate`, `outgoing.failed`, `outgoing.timeout`, `outgoing.too-large`.
+        """
+        address = parse_address(url, what="the address")
+        try:
+            async with asyncio.timeout(timeout_s):
+                reader, writer = await self._connect(address, timeout_s)
+                try:
+                    writer.write(_head(method, address, headers, body) + body)
+                    await writer.drain()
+                    return await _read_answer(reader, max_bytes)
+                finally:
+                    writer.transport.abort()  # closing it politely could wait for the receiver
+        except TimeoutError as e:
+            raise TransportError("outgoing.timeout", f"no whole answer within {timeout_s:g} s") from e
+        except ssl.SSLCertVerificationError as e:
+            raise TransportError("outgoing.certificate", f"its certificate does not verify: {e.verify_message}") from e
+        except ssl.SSLError as e:
+            raise TransportError("outgoing.failed", f"the TLS connection fails: {e.reason}") from e
+        except OSError as e:
+            raise TransportError("outgoing.failed", f"the connection fails: {e.strerror or type(e).__name__}") from e
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as e:
+            raise TransportError("outgoing.failed", "the answer is not HTTP/1.1") from e
+
+    async def _connect(self, address: Address, timeout_s: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host = address.host.strip("[]")
+        try:
+            found = await self._resolve(host, address.port)
+        except OSError as e:
+            raise TransportError("outgoing.failed", f"the host {shown(host)} is not found") from e
+        allowed = [one for one in dict.fromkeys(found) if self._is_allowed(one)][:MAX_ADDRESSES]
+        if not allowed:
+            addresses = ", ".join(map(shown, dict.fromkeys(found))) or "nothing"
+            message = f"{shown(host)} leads to {addresses}, which is neither on the public network nor allowed"
+            raise TransportError("outgoing.refused", message[:300])
+        for one in allowed[:-1]:
+            with suppress(OSError):
+                async with asyncio.timeout(timeout_s / len(allowed)):
+                    return await self._open(one, address.port, host)
+        return await self._open(allowed[-1], address.port, host)
+
+    async def _open(self, address: str, port: int, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(address, port, ssl=self._tls, server_hostname=host, limit=_READ_BYTES)
+
+    def _is_allowed(self, address: str) -> bool:
+        try:
+            found = _plain(ip_address(address))
+        except ValueError:
+            return False
+        is_own = self._loopback and found.is_loopback
+        return is_own or is_public(str(found)) or any(found in network for network in self._allow)
+
+
+def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """An IPv4 address that is written as an IPv6 address leads to the same machine."""
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def _head(method: str, address: Address, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:
+    host = address.origin.removeprefix("https://")
+    path = address.path if address.path.startswith("/") else f"/{address.path}"
+    length = (("Content-Length", str(len(body))),) if body or method not in ("GET", "HEAD") else ()
+    fields = ("Host", host), ("Connection", "close"), ("Accept-Encoding", "identity"), *length, *headers
+    if any(not f"{name}{value}".isprintable() for name, value in fields):
+        raise ValueError("a header has a line break")
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *(f"{n}: {v}" for n, v in fields), "", ""]).encode("ascii")
+
+
+async def _read_answer(reader: asyncio.StreamReader, max_bytes: int) -> Received:
+    answer = _Answer()
+    parser = answer.parser
+    size = 0
+    while not answer.is_whole:
+        data = await reader.read(_READ_BYTES)
+        size += len(data)
+        if size > max_bytes:
+            raise TransportError("outgoing.too-large", f"the answer is longer than {max_bytes} bytes")
+        if data:
+            parser.feed_data(data)
+        elif answer.ends_with_connection:
+            break
+        else:
+            raise TransportError("outgoing.failed", "the connection ended before the answer did")
+    return Received(answer.status, answer.content_type, b"".join(answer.pieces))
+
+
+class _Answer:
+    """What httptools finds, without interim answers (1xx)."""
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
+        self.status = 0
+        self.content_type = ""
+        self.pieces: list[bytes] = []
+        self.is_whole = False
+        self._has_length = False
+
+    @property
+    def ends_with_connection(self) -> bool:
+        """Whether the body has no other end."""
+        return self.status > 0 and not self._has_length
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() in (b"content-length", b"transfer-encoding"):
+            self._has_length = True
+        elif name.lower() == b"content-type":
+            self.content_type = value.decode("latin-1").partition(";")[0].strip().lower()
+
+    def on_headers_complete(self) -> None:
+        status = self.parser.get_status_code()
+        if status >= 200 and not self.is_whole:
+            self.status = status
+
+    def on_body(self, body: bytes) -> None:
+        if not self.is_whole:
+            self.pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        self.is_whole = self.status > 0

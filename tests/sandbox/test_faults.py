@@ -1,0 +1,70 @@
+"""Faults of deliveries: asked for by name at the control host, and used up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tppkit.sandbox import SandboxServer
+from tppkit.sandbox.control import control_host
+from tppkit.sandbox.faults import FAULTS, Fault, Faults
+
+
+@pytest.fixture
+def faults() -> Faults:
+    return Faults()
+
+
+def ask(faults: Faults, method: str, body: Any = None) -> Any:
+    async def main() -> httpx.Response:
+        transport = httpx.ASGITransport(control_host(faults.control))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return await http.request(method, "/faults", json=body)
+
+    response = asyncio.run(main())
+    return response.status_code, response.json()
+
+
+def test_a_fault_is_used_as_often_as_it_was_asked_for(faults: Faults) -> None:
+    assert ask(faults, "POST", {"name": "drop"}) == (200, [{"name": "drop", "count": 1}])
+    assert ask(faults, "POST", {"name": "drop", "count": 2})[0] == 200
+    assert faults.take("duplicate") is None
+    assert [faults.take("drop") is not None for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_delay_has_its_time(faults: Faults) -> None:
+    ask(faults, "POST", {"name": "delay", "delay_s": 90})
+    assert faults.take("delay") == Fault("delay", count=0, delay_s=90)
+
+
+def test_they_can_be_cleared(faults: Faults) -> None:
+    ask(faults, "POST", {"name": "drop", "count": 5})
+    assert ask(faults, "DELETE") == (200, [])
+    assert faults.take("drop") is None
+
+
+def test_an_unknown_name_is_refused_with_the_list(faults: Faults) -> None:
+    status, answer = ask(faults, "POST", {"name": "explode"})
+    assert (status, answer["error"]["code"]) == (400, "fault.unknown")
+    assert all(name in answer["error"]["message"] for name in FAULTS)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None, [], {}, {"name": 1}, {"name": "drop", "count": 0}, {"name": "drop", "count": True}, {"name": "drop", "other": 1},
+        {"name": "delay", "delay_s": -1}, {"name": "delay", "delay_s": "1"}, {"name": "drop", "count": 1.5},
+    ],
+)  # fmt: skip
+def test_a_body_that_asks_for_nothing_is_refused(body: Any, faults: Faults) -> None:
+    assert ask(faults, "POST", body)[0] == 400
+
+
+def test_a_running_sandbox_takes_them_and_waits_for_its_deliveries(bank: SandboxServer) -> None:
+    with httpx.Client(base_url=bank.addresses.control_url, trust_env=False) as control:
+        assert control.post("/faults", json={"name": "reorder"}).json() == [{"name": "reorder", "count": 1}]
+        assert control.delete("/faults").json() == []
+        assert control.post("/clock/advance", json={"seconds": 0}).status_code == 200

@@ -1,0 +1,276 @@
+"""What the sandbox calls: the addresses that it refuses, and what receivers over TLS may not do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tppkit.errors import FormatError, TransportError
+from tppkit.sandbox.outgoing import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
+from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
+from tppkit.testpki.profiles import authority_name
+
+HOST = "receiver.example"
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+PRIVATE = [
+    "127.0.0.1", "127.8.9.10", "::1", "0.0.0.0", "::", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
+    "224.0.0.1", "240.0.0.1", "255.255.255.255", "fe80::1", "fe80::1%eth0", "fc00::1", "fec0::1", "ff02::1", "2001:db8::1",
+    "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "64:ff9b:1::a00:1",
+    "2002:7f00:1::", "2002:a00:1::", "not an address",
+]  # fmt: skip
+
+
+ANYWHERE = receivers_tls()  # reading the system's authorities takes a while
+
+
+def resolving(*addresses: str) -> Callable[[str, int], Awaitable[Sequence[str]]]:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return addresses
+
+    return resolve
+
+
+def told(status: str, *headers: str, body: bytes = b"") -> Answer:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write("\r\n".join([f"HTTP/1.1 {status}", *headers, "", ""]).encode() + body)
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def receiver(bank_pki: Pki) -> Issued:
+    return bank_pki.issue_server(HOST, label="receiver")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+class Receiver:
+    """A server over TLS, which keeps the requests that it got."""
+
+    def __init__(self, folder: Path, pki: Pki, identity: Issued, answer: Answer) -> None:
+        chain, key = folder / "chain.pem", folder / "key.pem"
+        chain.write_bytes(b"".join(map(certificate_pem, (identity.certificate, *identity.chain))))
+        key.write_bytes(key_pem(identity.key))
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.load_cert_chain(chain, key)
+        self.context.set_servername_callback(lambda socket, name, context: self.names.append(name))
+        self.trusted = receivers_tls(certificate_pem(pki.root.certificate))
+        self.names: list[str | None] = []
+        self.requests: list[bytes] = []
+        self._answer = answer
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = [line for line in head.lower().splitlines() if line.startswith(b"content-length:")]
+            self.requests.append(head + (await reader.readexactly(int(length[0].split(b":")[1])) if length else b""))
+            await self._answer(reader, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[int]:
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=self.context)
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()
+
+    def call(
+        self, path: str = "/cb/x", *, body: bytes = b"", addresses: Sequence[str] = ("127.0.0.1",), timeout_s: float = 4,
+        host: str = HOST, headers: Sequence[tuple[str, str]] = (), **rules: Any,
+    ) -> Received:  # fmt: skip
+        async def main() -> Received:
+            async with self.running() as port:
+                http = OutgoingHttp(self.trusted, **({"loopback": True} | rules), resolve=resolving(*addresses))
+                method = "POST" if body else "GET"
+                return await http.request(
+                    method, f"https://{host}:{port}{path}", headers=headers, body=body, timeout_s=timeout_s
+                )
+
+        return asyncio.run(main())
+
+
+@pytest.fixture
+def serving(folder: Path, bank_pki: Pki, receiver: Issued) -> Callable[..., Receiver]:
+    def make(answer: Answer, identity: Issued = receiver) -> Receiver:
+        return Receiver(folder, bank_pki, identity, answer)
+
+    return make
+
+
+def refused(call: Callable[[], Any]) -> TransportError:
+    with pytest.raises(TransportError) as caught:
+        call()
+    return caught.value
+
+
+def test_a_request_arrives_as_it_is_written(serving: Any) -> None:
+    server = serving(told("200 OK", "Content-Type: Application/JSON; charset=utf-8", "Content-Length: 2", body=b"{}"))
+    received = server.call("/cb/a%2Fb?c=%41", body=b'{"a":1}', headers=[("requestid", "r-1")])
+    assert received == Received(200, "application/json", b"{}")
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    assert lines[0] == "POST /cb/a%2Fb?c=%41 HTTP/1.1"
+    assert lines[1].startswith(f"Host: {HOST}:")
+    assert lines[-1] == "requestid: r-1"
+    assert (body, server.names) == (b'{"a":1}', [HOST])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (told("204 No Content"), Received(204, "", b"")),
+        (told("200 OK", body=b"to the end"), Received(200, "", b"to the end")),
+        (told("200 OK", "Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\n\r\n"), Received(200, "", b"{}")),
+        (told("103 Early Hints", "", "HTTP/1.1 200 OK", "Content-Length: 1", body=b"x"), Received(200, "", b"x")),
+        (told("302 Found", "Location: https://127.0.0.1/", "Content-Length: 0"), Received(302, "", b"")),
+    ],
+)  # fmt: skip
+def test_answers_end_as_http_has_it_and_redirects_are_not_followed(
+    answer: Answer, expected: Received, serving: Any
+) -> None:
+    server = serving(answer)
+    assert server.call() == expected
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (told("200 OK", "Content-Length: 9", body=b"short"), "outgoing.failed"),
+        (told("200 OK", f"Content-Length: {MAX_ANSWER_BYTES}", body=bytes(MAX_ANSWER_BYTES)), "outgoing.too-large"),
+        (told("200 OK", "X: " + MAX_ANSWER_BYTES * "x"), "outgoing.too-large"),
+        (told("nothing"), "outgoing.failed"),
+        (told("101 Switching Protocols", "Upgrade: x", "Connection: upgrade"), "outgoing.failed"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_cut_off_too_long_or_none_is_refused(answer: Answer, code: str, serving: Any) -> None:
+    assert refused(serving(answer).call).code == code
+
+
+@pytest.mark.parametrize("piece", [b"", b"x"], ids=["silent", "endless"])
+def test_the_time_is_for_everything(piece: bytes, serving: Any) -> None:
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(100):
+            writer.write(piece)
+            await asyncio.sleep(0.05)
+
+    error = refused(lambda: serving(slow).call(timeout_s=0.3))
+    assert (error.code, error.message) == ("outgoing.timeout", "no whole answer within 0.3 s")
+
+
+def test_a_receiver_that_never_shakes_hands_ends_with_the_time(bank_pki: Pki) -> None:
+    async def main() -> None:
+        left = asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with suppress(OSError):
+                await reader.read()
+            writer.close()
+            left.set()
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        http = OutgoingHttp(ANYWHERE, loopback=True)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(TransportError) as caught:
+            await http.request("GET", f"https://localhost:{port}/", timeout_s=0.3)
+        await left.wait()
+        server.close()
+        assert caught.value.code == "outgoing.timeout"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("self-signed", "self-signed certificate"), ("expired", "certificate has expired"), ("name", "Hostname mismatch")],
+)
+def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str, serving: Any, bank_pki: Pki) -> None:
+    long_ago = make_pki(at=datetime(2020, 1, 1, tzinfo=UTC), seed=11)
+    identity = {
+        "self-signed": bank_pki.issue(None, "self", "server", authority_name(HOST), ()),
+        "expired": long_ago.issue_server(HOST, label="expired"),
+        "name": bank_pki.issue_server("other.example", label="other"),
+    }[fault]
+    server = serving(told("200 OK"), identity)
+    if fault == "expired":
+        server.trusted = receivers_tls(certificate_pem(long_ago.root.certificate))
+    error = refused(lambda: server.call(body=b"{}"))
+    assert error.code == "outgoing.certificate"
+    assert reason in error.message
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_an_address_that_is_not_public_is_refused(address: str, serving: Any) -> None:
+    server = serving(told("200 OK"))
+    assert refused(lambda: server.call(addresses=[address], loopback=False)).code == "outgoing.refused"
+    assert server.names == []
+
+
+@pytest.mark.parametrize(
+    "address", [one for one in PRIVATE if one not in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1")]
+)
+def test_loopback_allows_nothing_else(address: str) -> None:
+    http = OutgoingHttp(ANYWHERE, loopback=True, resolve=resolving(address))
+    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
+    assert error.code == "outgoing.refused"
+
+
+def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving: Any) -> None:
+    server = serving(told("204 No Content"))
+    rules = {"loopback": False, "allow": [ip_network("127.0.0.1/32")]}
+    assert server.call(addresses=["10.0.0.1", "::ffff:127.0.0.1", "127.0.0.1"], **rules).status == 204
+    assert refused(lambda: server.call(addresses=["127.0.0.2"], **rules)).code == "outgoing.refused"
+
+
+def test_the_next_address_is_tried(serving: Any) -> None:
+    server = serving(told("204 No Content"))
+    assert server.call(addresses=["127.0.0.3", "127.0.0.1"]).status == 204
+
+
+def test_a_name_is_resolved_once(serving: Any) -> None:
+    asked: list[str] = []
+
+    async def rebinding(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
+
+    server = serving(told("204 No Content"))
+
+    async def main() -> int:
+        async with server.running() as port:
+            http = OutgoingHttp(server.trusted, loopback=True, resolve=rebinding)
+            return (await http.request("GET", f"https://{HOST}:{port}", timeout_s=4)).status
+
+    assert (asyncio.run(main()), asked) == (204, [HOST])
+    assert server.requests[0].startswith(b"GET / HTTP/1.1\r\n")
+
+
+def test_a_host_that_is_not_found_and_a_closed_port_are_failures() -> None:
+    http = OutgoingHttp(ANYWHERE, loopback=True)
+    for url in ("https://nowhere.invalid/", "https://localhost:9/"):
+        assert refused(lambda url=url: asyncio.run(http.request("GET", url, timeout_s=4))).code == "outgoing.failed"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a.example/", "https://u:p@a.example/", "https://a.example/#f", "https://2130706433/"]
+)
+def test_another_form_of_address_is_refused(url: str) -> None:
+    with pytest.raises(FormatError):
+        asyncio.run(OutgoingHttp(ANYWHERE, loopback=True).request("GET", url, timeout_s=1))
