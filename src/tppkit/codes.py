@@ -262,7 +262,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "callback.place": Code(
             "the place to send callbacks to is not HTTP on this machine",
-            "give http://127.0.0.1:PORT, with a path if all of them go there; `callback replay` goes elsewhere with --remote",
+            "give http://127.0.0.1:PORT, with a path if all of them go there; `callback replay` goes elsewhere with --remote,"
+            " `callback send` with https://",
         ),
         "callback.request-id": Code(
             "the requestid has other characters than are taken, or is too long",
