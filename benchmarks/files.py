@@ -78,7 +78,7 @@ def bank(settings: SandboxSettings, entered: Entered, requests: Iterator[tuple[d
             for scope, body in requests:
                 entered.on, entered.files = True, {}
                 await sandbox.hosts["psd2"](scope, receiving(body), send)
-                await sandbox.evidence.settle()
+                await sandbox.evidence.flush()
                 entered.on = False
 
     threading.setprofile(entered)

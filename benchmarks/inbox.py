@@ -72,7 +72,7 @@ def receiving_once() -> Iterator[Line]:
                 "of_version_digest": digest,
             }
             with theirs.engine.begin() as db:
-                db.execute(once, {**values, "received": 1, "at": 1})
+                db.execute(once, {**values, "of_received_at": 1, "at": 1})
                 db.execute(advance, {**version, "at": 1})
                 apply(callback, db)
 

@@ -17,6 +17,7 @@ from time import perf_counter_ns
 from accounts import paging, staying
 from callbacks import receiving
 from certificates import judging, reading
+from deliveries import draining, remembering_deliveries
 from diagnose import diagnosing, diagnosing_pairs
 from files import entering
 from harness import Line, against
@@ -46,9 +47,17 @@ def run(command: list[str]) -> None:
 
 BENCH = (
     sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, paging,
-    entering, opening, starting,
+    entering, opening, draining, starting,
 )  # fmt: skip
-SOAK = (paying, staying, asking, diagnosing_pairs, partial(serving, turns=25, longer=10), remembering)
+SOAK = (
+    paying,
+    staying,
+    asking,
+    diagnosing_pairs,
+    partial(serving, turns=25, longer=10),
+    remembering,
+    remembering_deliveries,
+)
 
 
 def main() -> None:

@@ -35,12 +35,10 @@ SLOW = frozenset(
         "inbox/test_inbox_transactions.py", "qr/test_qr_reading.py", "sandbox/test_dialects.py", "sandbox/test_exhaustion.py",
         "sandbox/test_kills.py", "sandbox/test_pages_browser.py", "sandbox/test_pki_server.py", "sandbox/test_postgresql.py",
         "sandbox/test_psd2_evidence.py", "sandbox/test_psd2_hostile.py", "sandbox/test_psd2_walk.py", "sandbox/test_tls.py",
-        "seals/diagnose/test_diagnose_bounds.py", "seals/diagnose/test_diagnose_jws.py", "seals/diagnose/test_diagnose_keys.py",
-        "seals/diagnose/test_diagnose_pairs.py", "seals/diagnose/test_diagnose_proof.py", "seals/diagnose/test_diagnose_vectors.py",
         "test_fuzz_targets.py", "test_mutate.py", "testpki/test_fault_catalogue.py", "testpki/test_pki_folder.py",
-        "testpki/test_pki_guide.py", "testpki/test_pki_profiles.py", "web/test_callback_examples.py", "web/test_callback_targets.py",
-        "web/test_examples.py", "web/test_proxy_servers.py", "web/test_replay_stores.py", "web/test_routing_servers.py",
-        "web/test_seal_servers.py", "web/test_trailers.py",
+        "testpki/test_pki_guide.py", "testpki/test_pki_profiles.py", "web/test_callback_examples.py", "web/test_callback_origins.py",
+        "web/test_callback_targets.py", "web/test_examples.py", "web/test_proxy_servers.py", "web/test_replay_stores.py",
+        "web/test_routing_servers.py", "web/test_seal_servers.py", "web/test_trailers.py",
     }
 )  # fmt: skip
 
@@ -49,7 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs more than this project and a few seconds."""
     tests = Path(__file__).parent
     for item in items:
-        if "postgresql_url" in getattr(item, "fixturenames", ()) or item.path.relative_to(tests).as_posix() in SLOW:
+        database = "postgresql_url" in getattr(item, "fixturenames", ()) or "postgresql" in item.name.partition("[")[2]
+        if database or item.path.relative_to(tests).as_posix() in SLOW:
             item.add_marker("slow")
 
 

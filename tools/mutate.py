@@ -35,11 +35,13 @@ _CHECK = re.compile(r"_?(require|check|verify)(_\w+)?")
 
 # The mutated files by pattern | the tests that usually notice, in their order | the other fast tests of the room.
 ROOMS = (
-    ("seals/verify.py", "test_verify_refusals test_verify test_verify_certificates test_verify_memory", "seals/test_*.py"),
+    (
+        "seals/verify.py", "test_verify_refusals test_verify test_verify_certificates test_verify_memory test_verify_signatures",
+        "seals/test_*.py",
+    ),
     ("seals/verified.py", "test_verify_in_halves test_verify_refusals test_verify", "seals/test_*.py"),
-    ("seals/read.py", "test_verify_signatures test_verify_refusals test_profiles", "seals/test_*.py"),
     ("web/gate.py", "test_authorize test_seal test_routing test_seal_wsgi test_proxies test_seal_profiles", "web/test_[prw]*[!s].py"),
-    ("web/peer.py", "test_peer test_proxies test_seal test_seal_profiles", "web/test_[prw]*[!s].py"),
+    ("web/caller.py", "test_caller test_proxies test_seal test_seal_profiles", "web/test_[prw]*[!s].py"),
     ("callbacks/verify.py", "test_callback_refusals test_callback_verify", "callbacks/test_callback_*.py"),
     ("callbacks/message.py", "test_callback_message test_callback_refusals", "callbacks/test_callback_*.py"),
     ("trust/path/name_constraints.py", "test_name_constraints test_second_opinion_constraints", "trust/test_*.py"),

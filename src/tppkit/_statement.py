@@ -7,25 +7,32 @@ from contextlib import closing
 from operator import methodcaller
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, CursorResult, Dialect, Select
+from sqlalchemy import Connection, CursorResult, Dialect, Select, TextClause
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
 
-Compilable = UpdateBase | Select[Any]
+Compilable = UpdateBase | Select[Any] | TextClause
 
 _ONE, _ALL = methodcaller("fetchone"), methodcaller("fetchall")  # of the driver's cursor and of SQLAlchemy's result
 
 
 class _Compiled(NamedTuple):
     text: str
-    names: tuple[str, ...] | None  # of the parameters in their order; None if the driver takes them by name
+    names: tuple[str, ...]  # of the parameters, in their order
+    is_positional: bool
     constants: Mapping[str, Any]
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
         """The values as the driver takes them."""
         if self.constants:
             values = {**self.constants, **values}
-        return values if self.names is None else tuple([values[name] for name in self.names])
+        if self.is_positional:
+            return tuple([values[name] for name in self.names])
+        return {name: values[name] for name in self.names}
+
+    def variables(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values as SQLAlchemy takes them."""
+        return {name: values[name] for name in self.names if name not in self.constants}
 
 
 class Statement:
@@ -50,14 +57,14 @@ class Statement:
 
         Args:
             db: the connection.
-            values: one for each parameter.
+            values: one for each parameter, or more.
 
         Raises:
             SQLAlchemyError: the database fails.
         """
-        if db.get_execution_options().get("schema_translate_map"):
-            return db.execute(self._of(db.dialect), values)
         compiled = self._compiled_for(db.dialect)
+        if db.get_execution_options().get("schema_translate_map"):
+            return db.execute(self._of(db.dialect), compiled.variables(values))
         return db.exec_driver_sql(compiled.text, compiled.parameters(values))
 
     def first(self, db: Connection, values: Mapping[str, Any]) -> Any:
@@ -68,19 +75,23 @@ class Statement:
 
         Args:
             db: the connection.
-            values: one for each parameter.
+            values: one for each parameter, or more.
 
         Raises:
             SQLAlchemyError: the database fails.
         """
         return self._execute(db, values, fetch=_ONE)
 
+    def run_one(self, db: Connection, values: Mapping[str, Any]) -> None:
+        """Execute a statement that returns no rows with the driver's cursor. Arguments and errors are those of `first`."""
+        self._execute(db, values, fetch=_ONE)
+
     def all(self, db: Connection, values: Mapping[str, Any]) -> Sequence[Any]:
         """Execute a query with the driver's cursor, and return its rows: tuples, as of `first`.
 
         Args:
             db: the connection.
-            values: one for each parameter.
+            values: one for each parameter, or more.
 
         Raises:
             SQLAlchemyError: the database fails.
@@ -99,25 +110,27 @@ class Statement:
     def _execute(self, db: Connection, *rows: Mapping[str, Any], fetch: Callable[[Any], Any] | None = None) -> Any:
         """What is fetched for one row of values, or nothing for any number of them."""
         dialect = db.dialect
-        if db.get_execution_options().get("schema_translate_map"):
-            with closing(db.execute(self._of(dialect), rows[0] if fetch else rows)) as result:
-                return fetch(result) if fetch and result.returns_rows else None
         compiled = self._compiled_for(dialect)
+        if db.get_execution_options().get("schema_translate_map"):
+            named = [compiled.variables(values) for values in rows]
+            with closing(db.execute(self._of(dialect), named[0] if fetch else named)) as result:
+                return fetch(result) if fetch and result.returns_rows else None
         if not db.in_transaction():
             db.begin()  # as SQLAlchemy does before its own statements
-        cursor = db.connection.cursor()
         try:
-            if fetch is None:
-                cursor.executemany(compiled.text, [compiled.parameters(values) for values in rows])
-                return None
-            cursor.execute(compiled.text, compiled.parameters(rows[0]))
-            return fetch(cursor) if cursor.description else None
+            cursor = db.connection.cursor()
+            try:
+                if fetch is None:
+                    cursor.executemany(compiled.text, [compiled.parameters(values) for values in rows])
+                    return None
+                cursor.execute(compiled.text, compiled.parameters(rows[0]))
+                return fetch(cursor) if cursor.description else None
+            finally:
+                cursor.close()
         except dialect.loaded_dbapi.Error as e:
             raise DBAPIError.instance(
                 compiled.text, None, e, dialect.loaded_dbapi.Error, hide_parameters=True, dialect=dialect
             ) from e
-        finally:
-            cursor.close()
 
     def _compiled_for(self, dialect: Dialect) -> _Compiled:
         return self._compiled.get((dialect.name, dialect.paramstyle)) or self._compile(dialect)
@@ -125,8 +138,9 @@ class Statement:
     def _compile(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self._of(dialect).compile(dialect=dialect)
         constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
-        names = tuple(compiled.positiontup) if compiled.positional else None
-        made = self._compiled[dialect.name, dialect.paramstyle] = _Compiled(compiled.string, names, constants)
+        names = tuple((compiled.positiontup or ()) if compiled.positional else compiled.binds)
+        made = _Compiled(compiled.string, names, compiled.positional, constants)
+        self._compiled[dialect.name, dialect.paramstyle] = made
         return made
 
     def _of(self, dialect: Dialect) -> Compilable:

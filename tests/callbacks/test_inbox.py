@@ -358,14 +358,14 @@ def test_workers_take_the_oldest_first_and_no_more_than_asked(inbox: Inbox, case
     assert case.effects() == ["t0 1", "t1 1", "t2 1", "t3 1"]
 
 
-def test_what_a_dead_worker_had_is_taken_in_the_order_it_came(inbox: Inbox, case: Case):
+def test_what_a_dead_worker_had_holds_up_no_other(inbox: Inbox, case: Case):
     for n in range(6):
         inbox.accept(outcome(f"r{n}", ver=n), at=AT + n * SECOND)
     with pytest.raises(Killed):
         inbox.work(dies, at=AT + MINUTE)
-    for n in range(3):
-        inbox.work(case.handler, at=AT + (3 + n) * MINUTE, limit=2)
-    assert case.effects() == [f"t1 {n}" for n in range(6)]
+    assert outcomes(inbox.work(case.handler, at=AT + MINUTE)) == [Outcome.APPLIED] * 5
+    assert outcomes(inbox.work(case.handler, at=AT + 2 * MINUTE)) == [Outcome.STALE]
+    assert case.effects() == [f"t1 {n}" for n in range(1, 6)]
 
 
 def test_what_is_done_is_forgotten_after_its_retention_and_what_waits_never(inbox: Inbox, case: Case):

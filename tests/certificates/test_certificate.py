@@ -65,6 +65,10 @@ def test_an_authority_is_one_and_states_no_roles(pki):
     assert certificate.roles == ()
 
 
+def test_the_serial_number_is_written_without_leading_zeros(issue):
+    assert (issue(Use.QWAC).serial, issue(Use.QWAC).serial_hex) == (0x9FA1, "9FA1")
+
+
 def test_both_ends_of_the_validity_are_valid(pki):
     certificate, second = pki.qwac.certificate, timedelta(seconds=1)
     assert certificate.not_before == datetime(2026, 6, 1, tzinfo=UTC)
@@ -145,9 +149,16 @@ def test_an_identifier_of_an_unknown_form_is_kept_and_named(issue, pki):
     assert [finding.code for finding in certificate.findings] == ["organization-identifier.malformed"]
 
 
+def test_the_organization_is_named_without_characters_that_hide_others(issue):
+    attributes = [x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, name) for name in ("Pay\u202eers", "Second")]
+    certificate = issue(Use.QWAC, subject=x509.Name(attributes))
+    assert certificate.organization_name == "Pay\\u202eers"
+
+
 def test_a_name_may_be_empty(issue):
     certificate = issue(Use.QWAC, subject=x509.Name([]))
     assert (str(certificate.subject), certificate.organization_identifier) == ("", None)
+    assert certificate.organization_name is None
 
 
 def test_certificates_of_the_same_bytes_are_equal_and_one_in_a_set(issue):

@@ -42,6 +42,11 @@ def test_every_set_of_key_usages_is_read_in_bit_order(numbers):
     assert (facts.key_usage, facts.findings) == (tuple(KEY_USAGES[number] for number in sorted(numbers)), ())
 
 
+def test_usages_are_named_where_they_are_known():
+    facts = read(extension(EKU, seq(CLIENT_AUTH, der.write_oid("2.999.1"))))
+    assert facts.extended_key_usage == ("clientAuth", "2.999.1")
+
+
 def test_policies_are_read_with_and_without_qualifiers():
     facts = read(extension(POLICIES, seq(seq(der.write_oid("2.999.1"), seq()), seq(der.write_oid("2.999.2")))))
     assert facts.policies == ("2.999.1", "2.999.2")
@@ -59,6 +64,11 @@ def test_a_name_or_address_of_other_than_visible_characters_is_malformed(name):
     access = seq(seq(der.write_oid("1.3.6.1.5.5.7.48.1"), der.write_element(0x86, name)))
     facts = read(extension("1.3.6.1.5.5.7.1.1", access))
     assert (facts.ocsp_urls, [f.code for f in facts.findings]) == ((), ["certificate.extension-malformed"])
+
+
+def test_addresses_among_the_subject_names_are_read():
+    facts = read(extension(NAMES, seq(b"\x87\x04\x7f\x00\x00\x01", b"\x82\x01a", b"\x87\x10" + bytes(15) + b"\x01")))
+    assert (facts.ip_addresses, facts.dns_names, facts.findings) == (("127.0.0.1", "::1"), ("a",), ())
 
 
 def test_key_identifiers_are_read():
@@ -111,6 +121,10 @@ def test_basic_constraints_say_who_is_an_authority(value, is_ca):
 def test_critical_extensions_are_listed_whether_known_or_not():
     facts = read(extension(*CLIENT, TRUE), extension(KEY_USAGE, bits(0)), extension("2.999.1", b"\x05\x00", TRUE))
     assert facts.critical == (EKU, "2.999.1")
+
+
+def test_without_extensions_nothing_is_said():
+    assert read_extensions(b"", None) == ExtensionFacts() == read()
 
 
 # The extension that is malformed, and what is still read of it.

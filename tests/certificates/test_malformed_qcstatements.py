@@ -199,6 +199,12 @@ def test_of_a_statement_that_stands_twice_the_first_is_read():
     assert "names PSP_PI" in read.findings[0].message
 
 
+def test_an_unknown_statement_that_stands_twice_is_named_as_well():
+    read = read_qc_statements(seq(seq(der.write_oid("2.999.1")), seq(der.write_oid("2.999.1"), NCA_ID)))
+    assert read.unknown == (("2.999.1", b""),)
+    assert [finding.code for finding in read.findings] == ["qcstatements.duplicate"]
+
+
 def test_the_byte_inside_a_statement_is_named_where_it_is_known():
     value = seq(COMPLIANCE, seq(der.write_oid(oids.QC_TYPE), seq(NCA_ID)))
     (finding,) = read_qc_statements(value).findings
@@ -241,3 +247,9 @@ def test_an_extension_full_of_statements_is_read_to_its_end():
     read = read_qc_statements(seq(*filler, GOOD_PSD2))
     assert (len(read.unknown), read.findings) == (6000, ())
     assert read.psd2 is not None
+
+
+def test_of_two_semantics_the_first_counts():
+    other = der.write_oid(oids.SEMANTICS_EIDAS_LEGAL)
+    statement = seq(der.write_oid(oids.QCS_SYNTAX_V2), seq(SEMANTICS, other))
+    assert read_qc_statements(seq(statement)).semantics == oids.SEMANTICS_LEGAL

@@ -63,6 +63,10 @@ def test_one_placeholder_in_both_proves_no_organisation(identifier: str) -> None
     assert "pair.no-organisation" in [finding.code for finding in findings]
 
 
+def test_the_order_of_roles_does_not_matter() -> None:
+    assert check_pair(QWAC.make(roles=(AI, PI)), QSEALC.make(roles=(PI, AI))) == ()
+
+
 def test_a_pair_the_other_way_round_is_told_so() -> None:
     (finding,) = check_pair(QSEALC.make(), QWAC.make())
     assert (finding.code, finding.severity) == ("pair.swapped", ERROR)
@@ -76,6 +80,13 @@ def test_two_qwacs_are_no_pair() -> None:
 def test_one_certificate_twice_is_no_pair() -> None:
     qwac = QWAC.make()
     assert [finding.code for finding in check_pair(qwac, qwac)] == ["pair.same-certificate", "pair.kind"]
+
+
+def test_the_message_about_roles_says_which_certificate_lacks_what() -> None:
+    (finding,) = check_pair(QWAC.make(roles=(PI,)), QSEALC.make(roles=(AI,)))
+    assert "PSP_PI only in the QWAC" in finding.message
+    assert "PSP_AI only in the seal" in finding.message
+    assert finding.values == {"qwac": "PSP_PI", "qseal": "PSP_AI"}
 
 
 def test_a_thousand_roles_are_not_all_told() -> None:

@@ -97,11 +97,20 @@ def test_statements_that_are_cut_off_anywhere_are_refused():
             parse_qc_statements(GOOD[:end])
 
 
+def test_an_empty_extension_states_nothing():
+    assert read_qc_statements(statements()) == QcStatements()
+
+
 def test_an_unknown_statement_is_kept_as_it_came():
     value = statements(statement("1.2.3"), statement("2.999.1", b"\x02\x01\x07"))
     read = read_qc_statements(value)
     assert read.unknown == (("1.2.3", b""), ("2.999.1", b"\x02\x01\x07"))
     assert read.findings == ()
+
+
+def test_an_unknown_type_is_kept_as_its_identifier():
+    info = der.write_element(der.SEQUENCE, der.write_oid("0.4.0.1862.1.6.4"), der.write_oid("0.4.0.1862.1.6.2"))
+    assert read_qc_statements(statements(statement(oids.QC_TYPE, info))).types == ("0.4.0.1862.1.6.4", "eseal")
 
 
 def test_retention_and_legislation_are_read():

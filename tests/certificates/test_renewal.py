@@ -154,6 +154,12 @@ def test_old_and_new_interchanged_is_suspected() -> None:
     assert "interchanged" in message
 
 
+def test_the_thumbprints_stand_in_the_message() -> None:
+    old, new = QWAC.make(), QWAC.make(**USUAL)
+    message = by_code(check_renewal(old, new))["renewal.thumbprint"].message
+    assert f"from {old.sha256} to {new.sha256}" in message
+
+
 def test_a_key_that_is_kept_is_told() -> None:
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"key": KEYS[11]})))
     assert findings.keys() == NOTICES - {"renewal.public-key"} | {"renewal.public-key-kept"}
@@ -181,6 +187,12 @@ def test_a_key_usage_of_no_type_is_told_so() -> None:
     new = QSEALC.make(**USUAL | {"usage": ("content_commitment", "crl_sign")})
     message = by_code(check_renewal(QSEALC.make(), new))["renewal.key-usage"].message
     assert "nonRepudiation, cRLSign (no type of EN 319 412-2)" in message
+
+
+def test_the_types_of_key_usage_are_named() -> None:
+    new = QSEALC.make(**USUAL | {"usage": ("content_commitment", "digital_signature")})
+    message = by_code(check_renewal(QSEALC.make(), new))["renewal.key-usage"].message
+    assert all(named in message for named in ("type A", "type B"))
 
 
 def test_only_a_seal_has_a_key_id_to_change() -> None:

@@ -37,8 +37,8 @@ def entry(key: str, *, source: str = "callback:live", content: bytes = b"good") 
 
 def test_failed_entries_are_listed_released_and_worked(tppkit, store):
     assert tppkit("inbox", "failed", *DATABASE).exit_code == 0
-    store.accept_failed(entry("a"), "CallbackRejected [callback.unreadable]")
-    store.accept_failed(entry("b", source="webhook"), "LookupError")
+    store.accept(entry("a"), fault="CallbackRejected [callback.unreadable]")
+    store.accept(entry("b", source="webhook"), fault="LookupError")
     listed = tppkit("inbox", "failed", *DATABASE)
     assert listed.exit_code == 1
     assert listed.stdout.splitlines() == [
@@ -60,7 +60,7 @@ def test_failed_entries_are_listed_released_and_worked(tppkit, store):
 
 
 def test_a_discarded_entry_is_done_and_purged_later(tppkit, store):
-    store.accept_failed(entry("a"), "LookupError")
+    store.accept(entry("a"), fault="LookupError")
     assert tppkit("inbox", "discard", *DATABASE, "a", "--json").json == {"discarded": ["a"], "not_failed": []}
     refused = tppkit("inbox", "discard", *DATABASE, "a")
     assert (refused.exit_code, refused.stderr) == (1, "error: no failed entry has the key a\n")

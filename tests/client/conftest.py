@@ -83,7 +83,7 @@ def identity(bank_pki: Pki) -> Identity:
 @pytest.fixture(scope="session")
 def dialects(bank_pki: Pki) -> Mapping[str, Dialect]:
     """Every row of the table."""
-    return make_dialects(bank_pki, make_pki(at=utc_now(), seed=22, key="rsa2048"))
+    return make_dialects(bank_pki, make_pki(at=utc_now(), key="rsa2048"))
 
 
 @pytest.fixture

@@ -44,6 +44,15 @@ def test_fields_that_are_not_known_are_kept(driver: Any, identity: Identity, ban
     assert result.to_object() == STATUS | {"fundsAvailable": True}
 
 
+@pytest.mark.parametrize("status", ["PATC", "rcvd", ""])
+def test_a_status_that_the_document_does_not_list_is_kept(
+    status: str, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": status})) as bank:
+        (result,) = driver.run(bank.url, identity, cancel)
+    assert result.transaction_status == status
+
+
 @pytest.mark.parametrize("code", [301, 302, 303, 304, 307, 308])
 def test_a_redirect_is_refused_and_not_followed(code: int, failure: Any) -> None:
     error = failure(http(code, location="https://localhost:1/elsewhere"))
@@ -80,7 +89,7 @@ def test_an_echo_in_another_case_is_taken(driver: Any, identity: Identity, bank_
         (b"[" * 1000, "json.too-deep"),
         (b"{}", "model.invalid"),
         (b"[]", "model.invalid"),
-        (b'{"transactionStatus":"DONE"}', "model.invalid"),
+        (b'{"transactionStatus":7}', "model.invalid"),
         (b'{"transactionStatus":null}', "model.invalid"),
         (b'{"transactionStatus":"RCVD"}'.ljust(70_000), "json.too-large"),
     ],

@@ -101,7 +101,7 @@ def test_a_refusal_ends_the_waiting(driver: Any, bank: SandboxServer, identity: 
         wait(driver, bank.addresses.psd2_url, identity, "unknown", Time())
 
 
-@pytest.mark.parametrize("state", ["RCVD", "ACTC", "ACSP"])
+@pytest.mark.parametrize("state", ["RCVD", "ACTC", "ACSP", "PATC"])
 def test_a_state_that_is_not_final_is_polled_again(
     state: str, driver: Any, identity: Identity, bank_pki_folder: Any
 ) -> None:

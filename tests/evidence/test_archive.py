@@ -15,7 +15,7 @@ import pytest
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, load_certificate, make_record, read_lines
 from tppkit.seals import VerifiedRequest
-from tppkit.testpki import Issued
+from tppkit.testpki import Issued, Pki
 
 STREAM = "5a" * 16
 OTHER_STREAM = "c3" * 16
@@ -200,6 +200,19 @@ def test_a_stream_id_of_another_form_is_refused_before_anything_is_kept(
     with EvidenceArchive(tmp_path, stream_id="5a5a5a5a-5a5a") as archive, pytest.raises(FormatError):
         archive.append(make_record(make_verified(0)))
     assert records(tmp_path) == []
+
+
+def test_every_certificate_is_kept_once(filled: Path, pki: Pki) -> None:
+    named = {pki.qseal.certificate, pki.qseal_ca.certificate, pki.root.certificate, pki.qwac.certificate}
+    kept = {path.name: path.read_bytes() for path in (filled / "certs").iterdir()}
+    assert kept == {f"{certificate.sha256}.der": certificate.der for certificate in named}
+
+
+def test_a_certificate_that_was_kept_before_is_not_written_again(filled: Path, append: Callable[..., None]) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()}
+    with EvidenceArchive(filled, stream_id=STREAM) as archive:
+        append(archive, 3)
+    assert {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()} == before
 
 
 def test_the_rest_of_a_crash_does_not_stop_a_certificate(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from sealing import REQUEST, issue_for, seal_by_hand
@@ -66,6 +67,12 @@ def test_every_record_of_an_archive_in_order_passes(filled: Path, paths: PathVer
     assert [(row.line, row.seq, row.verdict, row.code, row.stream_code) for row in rows] == [
         (seq + 1, seq, Verdict.PASSED, None, None) for seq in range(3)
     ]
+
+
+def test_a_row_says_whose_seal_it_is_and_when_it_was_judged(filled: Path, paths: PathVerifier, pki: Pki) -> None:
+    rows = list(audit_archive(filled, paths=paths))
+    assert {row.organization_identifier for row in rows} == {pki.provider.organization_identifier.text}
+    assert [row.at for row in rows] == [RECEIVED + timedelta(seconds=number) for number in range(3)]
 
 
 def test_an_empty_archive_proves_nothing(tmp_path: Path, paths: PathVerifier) -> None:
@@ -161,6 +168,10 @@ def test_a_record_under_authorities_that_are_not_believed_is_indeterminate(judge
     assert (row.verdict, row.code) == (Verdict.INDETERMINATE, "trust.no-path")
 
 
+def test_a_further_column_of_a_later_version_does_not_matter(judge: Callable[..., RecordVerdict]) -> None:
+    assert judge({"extra": MappingProxyType({"trust_snapshot": "00"})}).verdict is Verdict.PASSED
+
+
 def test_a_seal_of_another_organisation_is_disproved(
     judge: Callable[..., RecordVerdict], pki: Pki, tmp_path: Path
 ) -> None:
@@ -230,6 +241,10 @@ def with_chains(
         record = make_record(verified, qwac_chain=authorities)
         archive.append(record, *verified.chain, pki.qwac.certificate, *authorities)
     return tmp_path / "chains"
+
+
+def test_authorities_that_were_kept_lead_to_the_root(with_chains: Path, root_only: PathVerifier) -> None:
+    assert summary(with_chains, root_only).exit_code == 0
 
 
 def test_authorities_that_were_lost_leave_a_record_unproved(

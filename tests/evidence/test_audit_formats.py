@@ -57,6 +57,10 @@ def test_a_kept_seal_holds_again(kept: Kept, verified: VerifiedRequest) -> None:
     assert kept(make_record(verified)) == (Verdict.PASSED, None)
 
 
+def test_the_kind_says_which_format(verified: VerifiedRequest) -> None:
+    assert make_record(verified).kind == KINDS[verified.profile.name]
+
+
 def test_what_nobody_signed_is_not_kept(verified: VerifiedRequest) -> None:
     assert b"X-Other" not in make_record(verified).header_block
 

@@ -122,6 +122,12 @@ def test_a_chain_that_does_not_begin_at_the_beginning_is_seen(kept: Kept) -> Non
     assert kept.stream_codes(begun.to_line()) == ["log.chain-broken"]
 
 
+def test_a_line_that_nobody_can_read_hides_no_gap(kept: Kept) -> None:
+    assert kept.stream_codes(kept.lines[0], b"{}\n", kept.lines[2]) == [None, None, None]
+    assert kept.stream_codes(b"{}\n", kept.lines[2]) == [None, "log.gap"]
+    assert kept.audit(kept.lines[0], b"{}\n", kept.lines[2]).exit_code == 5
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -71,6 +71,13 @@ def test_the_record_read_back_has_the_same_leaf(record: EvidenceRecord) -> None:
     assert read.leaf == read.kept_leaf == record.leaf
 
 
+@given(RECORDS)
+def test_a_record_is_one_line(record: EvidenceRecord) -> None:
+    line = record.to_line()
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+
+
 @given(record=RECORDS)
 def test_only_format_error_escapes_when_the_message_is_made(record: EvidenceRecord, pki: Pki) -> None:
     with suppress(FormatError):

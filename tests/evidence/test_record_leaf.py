@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -42,6 +43,14 @@ def another(value: Any) -> Any:
 @pytest.mark.parametrize("column", [name for name in COVERED if name != "received_at"])
 def test_every_covered_column_changes_the_leaf(column: str, record: EvidenceRecord) -> None:
     assert replace(record, **{column: another(getattr(record, column))}).leaf != record.leaf
+
+
+def test_a_microsecond_changes_the_leaf(record: EvidenceRecord) -> None:
+    assert replace(record, received_at=record.received_at + timedelta(microseconds=1)).leaf != record.leaf
+
+
+def test_an_absent_value_has_another_leaf_than_an_empty_one(record: EvidenceRecord) -> None:
+    assert replace(record, session_id=None).leaf != replace(record, session_id="").leaf
 
 
 def test_a_further_column_changes_the_leaf(record: EvidenceRecord) -> None:

@@ -340,8 +340,8 @@ def test_the_older_form_for_windows_is_read() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "curl " + "a" * 200_000, "curl " + "'a'" * 100_000, "curl $'" + "\\x41" * 50_000 + "'", "curl http://" + "@" * 200_000,
-        "curl -" + "s" * 200_000 + f" {URL}", 'curl ^"' + 'a"b"' * 50_000 + '"', 'curl "http://h/" ^\n -d "' + '""a' * 100_000 + '"',
+        "curl " + "a" * 400_000, "curl " + "'a'" * 200_000, "curl $'" + "\\x41" * 200_000 + "'", "curl http://" + "@" * 400_000,
+        "curl -" + "s" * 800_000 + f" {URL}", 'curl ^"' + 'a"b"' * 100_000 + '"', 'curl "http://h/" ^\n -d "' + '""a' * 800_000 + '"',
     ],
     ids=["address", "quoted", "escaped", "at-signs", "letters", "cmd-address", "cmd-data"],
 )  # fmt: skip
@@ -349,7 +349,7 @@ def test_a_long_word_takes_time_by_its_length_and_not_by_the_square_of_it(comman
     started = time.process_time()
     with suppress(FormatError):
         parse_curl(command)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 10
 
 
 def test_letters_behind_one_hyphen_are_options_each_and_never_one_of_two_hyphens() -> None:

@@ -41,8 +41,8 @@ def test_a_connection_whose_rows_are_dictionaries_can_be_used(
         address = store.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         connection = psycopg.connect(address, row_factory=dict_row)
     with closing(connection):
-        outcomes = [store.once(entry("a", number=1), at=AT, within=connection) for _ in range(2)]
-        outcomes.append(store.once(entry("b", number=1), at=AT, within=connection))
+        outcomes = [store.handle_within(entry("a", number=1), None, at=AT, within=connection) for _ in range(2)]
+        outcomes.append(store.handle_within(entry("b", number=1), None, at=AT, within=connection))
         connection.commit()
     assert outcomes == [Outcome.APPLIED, Outcome.REPEATED, Outcome.STALE]
 
@@ -51,7 +51,7 @@ def test_a_closed_connection_is_unavailable(sqlite_store: InboxStore, tmp_path: 
     connection = sqlite3.connect(tmp_path / "inbox.sqlite")
     connection.close()
     with pytest.raises(InboxError, match="closed database"):
-        sqlite_store.once(entry("a"), at=AT, within=connection)
+        sqlite_store.handle_within(entry("a"), None, at=AT, within=connection)
 
 
 @pytest.mark.parametrize(("end", "expected"), [("commit", Outcome.REPEATED), ("rollback", Outcome.APPLIED)])
@@ -59,7 +59,7 @@ def test_a_second_delivery_waits_for_the_first_callers_transaction(
     end: str, expected: Outcome, postgresql_store: InboxStore
 ) -> None:
     with postgresql_store.engine.connect() as first:
-        assert postgresql_store.once(entry("a"), at=AT, within=first) is Outcome.APPLIED
+        assert postgresql_store.handle_within(entry("a"), None, at=AT, within=first) is Outcome.APPLIED
         timer = threading.Timer(0.2, getattr(first, end))
         timer.start()
         assert postgresql_store.handle(entry("a"), apply, at=AT) is expected

@@ -142,3 +142,17 @@ def test_a_file_that_another_program_locks_does_not_block_the_event_loop(
         assert turns > 20
         other.execute("ROLLBACK")
     assert asyncio.run(receive(shared, "a", apply)) == [Outcome.APPLIED]
+
+
+def test_a_handler_that_uses_its_own_inbox_fails_alone(store: InboxStore) -> None:
+    shared = store.for_tasks()
+
+    def nested(one: Any, db: Any) -> None:
+        apply(one, db)
+        if one.key == "a":
+            shared.accept(entry("z"))
+
+    error, outcome = asyncio.run(receive(shared, "ab", nested))
+    assert (error.code, outcome) == ("inbox.unavailable", Outcome.APPLIED)
+    assert [(one.entry.key, one.reason) for one in store.failed(SOURCE)] == [("a", "InboxError [inbox.unavailable]")]
+    assert effects(store) == ["b"]

@@ -60,14 +60,14 @@ def test_a_key_with_other_content_is_a_conflict_in_every_way(store: InboxStore) 
     store.accept(entry("a"))
     other = entry("a", content=b"other")
     assert store.accept(other) is store.handle(other, apply, at=AT) is Outcome.CONFLICT
-    assert store.accept_failed(other, "unreadable") is Outcome.CONFLICT
+    assert store.accept(other, fault="unreadable") is Outcome.CONFLICT
     assert effects(store) == []
 
 
 def test_an_entry_is_kept_and_given_back_as_it_was(store: InboxStore) -> None:
     kept = entry("ž" * 100, content=bytes(range(256)) * 200, number=2**63 - 1)
     store.accept(kept)
-    store.accept_failed(entry("f"), "unreadable")
+    store.accept(entry("f"), fault="unreadable")
     assert [one.entry for one in store.work(SOURCE, apply, at=AT)] == [kept]
     assert [one.entry for one in store.failed(SOURCE)] == [entry("f")]
     assert store.find_failed(SOURCE, "f") == store.failed(SOURCE)[0]
@@ -77,7 +77,7 @@ def test_an_entry_is_kept_and_given_back_as_it_was(store: InboxStore) -> None:
 def test_an_entry_that_was_stored_without_a_version_gets_it_when_it_can_be_read(store: InboxStore) -> None:
     store.handle(entry("new", number=3), apply, at=AT)
     for key, number in (("old", 2), ("newer", 4)):
-        store.accept_failed(entry(key), "unreadable")
+        store.accept(entry(key), fault="unreadable")
         failure = store.find_failed(SOURCE, key)
         assert failure is not None
         assert store.release(failure, at=AT)
@@ -110,16 +110,16 @@ def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_holds_up
 def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
     for key in "ab":
         store.accept(entry(key))
-    taken = store._take(SOURCE, AT, AT + MINUTE, 10, Retries())[1]
+    taken: list[Any] = [store._take(SOURCE, AT, AT + MINUTE, Retries()) for _ in range(2)]
     overtaking = [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)]
-    late = [store._work_one([one], one, apply, AT + MINUTE, Retries(), None).outcome for one in taken]
+    late = [store._work_one(*one, apply, AT + MINUTE, Retries(), None).outcome for one in taken]
     assert (overtaking, late) == ([Outcome.APPLIED] * 2, [Outcome.BUSY] * 2)
     assert sorted(effects(store)) == ["a", "b"]
 
 
 def test_a_purge_discards_what_failed_for_good_and_not_what_is_tried_again(store: InboxStore) -> None:
     for key in "ab":
-        store.accept_failed(entry(key), "unreadable")
+        store.accept(entry(key), fault="unreadable")
     with pytest.raises(LookupError):
         store.handle(entry("c"), fails, at=AT)
     retention = Retention(failed=DAY)

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 from inbox_cases import AT, DAY, MINUTE, SOURCE, apply, effects, entry, open_store, postgresql_address
 from sqlalchemy import create_engine, event, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
 from tppkit.errors import ConfigurationError, InboxError
@@ -170,7 +170,7 @@ def test_an_effect_in_the_transaction_of_the_caller_is_committed_and_undone_with
         with opened() as db:
             assert store.handle_within(entry("a", number=1), handler, at=AT, within=db) is expected
     with opened() as db:
-        assert store.once(entry("b", number=1), at=AT, within=db) is Outcome.STALE
+        assert store.handle_within(entry("b", number=1), None, at=AT, within=db) is Outcome.STALE
     with pytest.raises(LookupError), opened() as db:
         store.handle_within(entry("c"), lambda *_: {}["x"], at=AT, within=db)
     assert store.handle(entry("c"), apply, at=AT) is Outcome.APPLIED
@@ -183,7 +183,7 @@ def test_a_connection_that_commits_each_statement_is_rejected(store: InboxStore)
     with engine.connect() as db:
         for within in (db, db.connection.driver_connection, None, object(), 5):
             with pytest.raises(ConfigurationError) as caught:
-                store.once(entry("a"), at=AT, within=within)
+                store.handle_within(entry("a"), None, at=AT, within=within)
             assert caught.value.code == "inbox.no-transaction"
     own = InboxStore(engine, prefix=store._sql.entries.name.removesuffix("entries"))
     with pytest.raises(LookupError):  # its own transactions are transactions nevertheless
@@ -239,21 +239,97 @@ def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_passes_
     assert [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)] == [Outcome.APPLIED]
 
 
+def cut(store: InboxStore, db: Any) -> None:
+    """Have the server end a connection."""
+    pid = db.connection.driver_connection.info.backend_pid
+    address = store.engine.url.set(drivername="postgresql").render_as_string()
+    with psycopg.connect(address, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 20000)", (pid,))
+
+
+@pytest.mark.parametrize("notices", [True, False])
+def test_a_connection_that_is_lost_during_a_delivery_acknowledges_nothing(
+    postgresql_store: InboxStore, notices: bool
+) -> None:
+    store = postgresql_store
+
+    def loses(one: Any, db: Any) -> None:
+        apply(one, db)
+        cut(store, db)
+        if notices:
+            apply(one, db)
+
+    with pytest.raises(OperationalError if notices else InboxError):
+        store.handle(entry("a"), loses, at=AT)
+    assert [one.reason for one in store.failed(SOURCE)] == (["OperationalError"] if notices else [])
+    with store.engine.connect() as own:
+        with pytest.raises(OperationalError if notices else InboxError):
+            store.handle_within(entry("b"), loses, at=AT, within=own)
+        own.invalidate()
+    assert [store.handle(entry(key), apply, at=AT) for key in "ab"] == [Outcome.APPLIED] * 2
+    assert effects(store) == ["a", "b"]
+
+
+def test_a_lost_connection_of_the_application_is_replaced_with_all_of_its_pool(postgresql_store: InboxStore) -> None:
+    engine = create_engine(postgresql_store.engine.url)
+    store = InboxStore(engine, prefix=postgresql_store._sql.entries.name.removesuffix("entries"))
+    with engine.connect() as first, engine.connect() as second:
+        for db in (first, second):
+            cut(store, db)
+    with pytest.raises(InboxError):
+        store.handle(entry("a"), apply, at=AT)
+    assert store.handle(entry("a"), apply, at=AT) is Outcome.APPLIED
+    engine.dispose()
+
+
+def test_an_error_of_the_handler_is_raised_though_it_cannot_be_kept(postgresql_store: InboxStore) -> None:
+    def refuse(*_: object) -> None:
+        raise ConnectionRefusedError
+
+    def fails(one: Any, db: Any) -> None:
+        event.listen(store.engine, "checkout", refuse)
+        raise PermissionError
+
+    store = InboxStore(create_engine(postgresql_store.engine.url), prefix=postgresql_store._sql.entries.name[:-7])
+    with pytest.raises(PermissionError):
+        store.handle(entry("a"), fails, at=AT)
+    with pytest.raises(InboxError) as caught:
+        store.accept(entry("b"))
+    assert caught.value.code == "inbox.unavailable"
+    assert postgresql_store.failed(SOURCE) == []
+    store.close()
+
+
+def test_a_handler_that_uses_its_own_inbox_waits_for_itself_no_longer_than_others_would(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    for kind in KINDS:
+        store = open_store(kind, tmp_path, request, wait_s=0.5)
+
+        def nested(one: Any, db: Any, store: InboxStore = store) -> None:
+            store.handle(entry("a"), apply, at=AT)
+
+        with pytest.raises(InboxError) as caught:
+            store.handle(entry("a"), nested, at=AT)
+        assert caught.value.code == "inbox.unavailable"
+        assert [one.reason for one in store.failed(SOURCE)] == ["InboxError [inbox.unavailable]"]
+        assert store.handle(entry("a"), apply, at=AT) is Outcome.APPLIED
+        assert effects(store) == ["a"]
+
+
 @pytest.mark.parametrize("cuts", [1, 3])
 def test_a_handler_that_costs_the_connection_fails_for_itself(postgresql_store: InboxStore, cuts: int) -> None:
-    store, url = postgresql_store, postgresql_store.engine.url.set(drivername="postgresql")
+    store = postgresql_store
     store.accept(entry("a"))
     store.accept(entry("b"))
 
-    def cut(one: Any, db: Any) -> None:
+    def loses(one: Any, db: Any) -> None:
         apply(one, db)
         if one.key == "a":
-            pid = db.exec_driver_sql("SELECT pg_backend_pid()").scalar()
-            with psycopg.connect(url.render_as_string(), autocommit=True) as other:
-                other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+            cut(store, db)
 
     for n in range(cuts):
-        store.work(SOURCE, cut, at=AT + n * MINUTE, retries=Retries(attempts=3))
+        store.work(SOURCE, loses, at=AT + n * MINUTE, retries=Retries(attempts=3))
     (failure,) = store.failed(SOURCE)
     assert (failure.reason, failure.attempts, failure.due_at is None) == (
         "InboxError [inbox.unavailable]",

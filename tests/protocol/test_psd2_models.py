@@ -163,6 +163,17 @@ def test_each_required_field_is_required_and_named_when_it_is_absent(name: str) 
     assert name in fault(wire({key: value for key, value in PAYMENT.items() if key != name})).message
 
 
+def test_a_field_under_its_python_name_is_not_the_field() -> None:
+    spelt = {("creditor_name" if key == "creditorName" else key): value for key, value in PAYMENT.items()}
+    assert fault(wire(spelt)).code == "model.invalid"
+
+
+def test_a_python_name_beside_the_field_is_an_unknown_field() -> None:
+    payment = PaymentInitiation.from_wire(with_field("creditor_name", "Somebody Else"))
+    assert payment.creditor_name == "Example Merchant"
+    assert json.loads(payment.to_wire()) == PAYMENT | {"creditor_name": "Somebody Else"}
+
+
 @pytest.mark.parametrize(
     ("raw", "code"),
     [
@@ -186,7 +197,7 @@ def test_a_body_that_is_no_object_of_the_interface_is_refused(raw: bytes, code: 
 
 
 @pytest.mark.parametrize("status", ["XXXX", "rcvd", "", None, 1])
-def test_a_status_that_the_document_does_not_list_is_refused(status: object) -> None:
+def test_a_status_that_the_document_does_not_list_is_not_written(status: object) -> None:
     assert fault(wire({"transactionStatus": status}), PaymentStatus).code == "model.invalid"
 
 

@@ -175,6 +175,10 @@ def test_nonsense_is_no_ip_address(text: str) -> None:
     assert fault(parse_psu_ip_address, text) == "header.psu-ip-address"
 
 
+def test_the_headers_about_the_customer_may_be_absent() -> None:
+    assert (parse_psu_ip_address(None), parse_redirect_uri(None)) == (None, None)
+
+
 @pytest.mark.parametrize("text", [None, ""])
 def test_account_data_needs_a_consent_id(text: str | None) -> None:
     assert fault(parse_consent_id, text) == "header.consent-id"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -10,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
+from tppkit.errors import TransportError
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import AT_ONCE, AT_ONCE_TO_ONE, Deliveries, Schedule
 from tppkit.sandbox.delivery_tables import TABLES, Attempt, Delivery, Logged, latest_deliveries
@@ -58,10 +62,10 @@ class Receivers:
 class Outbox:
     """Deliveries on a clock that stands until it is moved."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, url: str, receivers: Receivers) -> None:
         self.at = AT
-        self.receivers, self.faults = Receivers(), Faults()
-        self.database = Database(f"sqlite:///{path}", TABLES)
+        self.receivers, self.faults = receivers, Faults()
+        self.database = Database(url, TABLES)
         self.deliveries = Deliveries(self.database, lambda: self.at, {"shop": self.receivers}, self.faults)
 
     async def add(self, *vers: int, address: str = SHOP, stream: str | None = "payment") -> None:
@@ -97,7 +101,7 @@ class Outbox:
 def run(tmp_path: Path) -> Callable[[Callable[[Outbox], Awaitable[Any]]], Any]:
     def running(main: Callable[[Outbox], Awaitable[Any]]) -> Any:
         async def whole() -> Any:
-            outbox = Outbox(tmp_path / "d")
+            outbox = Outbox(f"sqlite:///{tmp_path / 'd'}", Receivers())
             try:
                 return await main(outbox)
             finally:
@@ -185,6 +189,7 @@ def test_a_slow_receiver_holds_up_no_other(run: Any) -> None:
             assert not due.done()
             slow.set()
             await due
+        assert outbox.receivers.sent[-1][0] == "https://slow.example/"
         assert len(outbox.receivers.sent) == len(set(outbox.receivers.sent)) == 140
         assert AT_ONCE_TO_ONE < outbox.receivers.under_way[1] <= AT_ONCE
 
@@ -215,20 +220,50 @@ def test_a_sender_that_raises_is_a_failed_attempt(run: Any) -> None:
     run(main)
 
 
-def test_an_attempt_without_a_written_result_is_made_again(run: Any, tmp_path: Path) -> None:
-    async def stopped(outbox: Outbox) -> None:
-        outbox.receivers.stuck["shop.example"] = asyncio.Event()
-        await outbox.add(1, 2)
-        with outbox.watched():
-            while not outbox.receivers.sent:
-                await asyncio.sleep(0.001)
-        await asyncio.sleep(0.01)
+def test_a_result_that_cannot_be_written_is_not_sent_again(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tppkit.sandbox.deliveries._RETRY_S", 0.01)
+    full = text("CREATE TRIGGER full BEFORE INSERT ON delivery_attempts BEGIN SELECT RAISE(ABORT, 'full'); END")
 
-    async def again(outbox: Outbox) -> None:
+    async def main(outbox: Outbox) -> None:
+        await outbox.add(1)
+        await outbox.database.write(lambda db: db.execute(full))
+        with pytest.raises(TransportError):
+            await outbox.run()
+        await outbox.database.write(lambda db: db.execute(text("DROP TRIGGER full")))
+        assert await outbox.run() == []
+        assert [one.row[3:] for one in await outbox.log()] == [("acknowledged", "status 200")]
+
+    run(main)
+
+
+def test_an_attempt_during_which_the_process_is_killed_is_made_again(run: Any, tmp_path: Path) -> None:
+    program = f"import test_deliveries; test_deliveries.send_for_ever({str(tmp_path / 'd')!r})"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=Path(__file__).parent, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"sent 1\n"
+        process.kill()
+
+    async def main(outbox: Outbox) -> None:
         assert await outbox.run() == [1, 2]
+        assert [len(one.attempts) for one in await outbox.log()] == [1, 1]
 
-    run(stopped)
-    run(again)
+    run(main)
+
+
+def send_for_ever(path: str) -> None:
+    class Slow(Receivers):
+        async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
+            print("sent", delivery.ver, flush=True)
+            return await asyncio.Future()
+
+    async def main() -> None:
+        outbox = Outbox(f"sqlite:///{path}", Slow())
+        await outbox.add(1, 2)
+        await outbox.run()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import control_host
 from tppkit.sandbox.faults import FAULTS, Fault, Faults
 
@@ -60,3 +61,10 @@ def test_an_unknown_name_is_refused_with_the_list(faults: Faults) -> None:
 )  # fmt: skip
 def test_a_body_that_asks_for_nothing_is_refused(body: Any, faults: Faults) -> None:
     assert ask(faults, "POST", body)[0] == 400
+
+
+def test_a_running_sandbox_takes_them_and_waits_for_its_deliveries(bank: SandboxServer) -> None:
+    with httpx.Client(base_url=bank.addresses.control_url, trust_env=False) as control:
+        assert control.post("/faults", json={"name": "reorder"}).json() == [{"name": "reorder", "count": 1}]
+        assert control.delete("/faults").json() == []
+        assert control.post("/clock/advance", json={"seconds": 0}).status_code == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -134,3 +135,23 @@ def test_http_1_with_one_host_is_answered(raw: bytes, exchange: Callable[[bytes]
 def test_a_bad_request_behind_an_unanswered_one_gets_no_answer(exchange: Callable[[bytes], bytes]) -> None:
     answers = exchange(b"GET / HTTP/1.1\r\n" + HOST + b"\r\nGET / HTTP/1.1\r\n\r\n")
     assert b" 400 " not in answers
+
+
+def test_a_method_that_the_parser_does_not_know_reaches_the_host_and_changes_no_later_request(
+    connection: socket.socket,
+) -> None:
+    for method, status in ((b"FOO", b"405"), (b"GET", b"200"), (b"get", b"405"), (b"F-1", b"405"), (b"GET", b"200")):
+        connection.sendall(method + b" / HTTP/1.1\r\n" + HOST + b"\r\n")
+        head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
+        assert head[9:12] == status
+        length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+        while len(body) < length:
+            body += connection.recv(65536)
+
+
+def test_a_method_that_arrives_in_pieces_is_read_as_one(connection: socket.socket) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for piece in (b"GE", b"T / HTTP/1.1\r\n" + HOST + CLOSE):
+        connection.sendall(piece)
+        time.sleep(0.05)
+    assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")

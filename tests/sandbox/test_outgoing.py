@@ -28,6 +28,9 @@ PRIVATE = [
 ]  # fmt: skip
 
 
+ANYWHERE = receivers_tls()  # reading the system's authorities takes a while
+
+
 def resolving(*addresses: str) -> Callable[[str, int], Awaitable[Sequence[str]]]:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return addresses
@@ -182,7 +185,7 @@ def test_a_receiver_that_never_shakes_hands_ends_with_the_time(bank_pki: Pki) ->
             left.set()
 
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        http = OutgoingHttp(receivers_tls(), loopback=True)
+        http = OutgoingHttp(ANYWHERE, loopback=True)
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(TransportError) as caught:
             await http.request("GET", f"https://localhost:{port}/", timeout_s=0.3)
@@ -224,7 +227,7 @@ def test_an_address_that_is_not_public_is_refused(address: str, serving: Any) ->
     "address", [one for one in PRIVATE if one not in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1")]
 )
 def test_loopback_allows_nothing_else(address: str) -> None:
-    http = OutgoingHttp(receivers_tls(), loopback=True, resolve=resolving(address))
+    http = OutgoingHttp(ANYWHERE, loopback=True, resolve=resolving(address))
     error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
     assert error.code == "outgoing.refused"
 
@@ -260,7 +263,7 @@ def test_a_name_is_resolved_once(serving: Any) -> None:
 
 
 def test_a_host_that_is_not_found_and_a_closed_port_are_failures() -> None:
-    http = OutgoingHttp(receivers_tls(), loopback=True)
+    http = OutgoingHttp(ANYWHERE, loopback=True)
     for url in ("https://nowhere.invalid/", "https://localhost:9/"):
         assert refused(lambda url=url: asyncio.run(http.request("GET", url, timeout_s=4))).code == "outgoing.failed"  # type: ignore[misc]
 
@@ -270,4 +273,4 @@ def test_a_host_that_is_not_found_and_a_closed_port_are_failures() -> None:
 )
 def test_another_form_of_address_is_refused(url: str) -> None:
     with pytest.raises(FormatError):
-        asyncio.run(OutgoingHttp(receivers_tls(), loopback=True).request("GET", url, timeout_s=1))
+        asyncio.run(OutgoingHttp(ANYWHERE, loopback=True).request("GET", url, timeout_s=1))

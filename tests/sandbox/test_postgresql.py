@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,6 +15,7 @@ import psycopg
 import pytest
 from account_reader import ACCOUNTS, CONSENTS, Reader
 from raw_provider import PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox
+from test_deliveries import Outbox, Receivers
 
 from servers import relay_to
 from tppkit._clock import parse_time, utc_now
@@ -109,6 +111,19 @@ def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(
     assert (refused.status_code, reader.decide("%00", "approve").status_code) == (400, 400)
     for path in (f"{PAYMENTS}/a%00", f"{PAYMENTS}/%00/status", "/psd2/v1/payments/%00/a"):
         assert connect(server).request("GET", path).status_code == 404
+
+
+def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(settings: SandboxSettings) -> None:
+    async def main(outbox: Outbox) -> None:
+        for number in range(50):
+            await outbox.add(1, stream=str(number))
+            await asyncio.gather(outbox.run(), outbox.add(2, stream=str(number)))
+            await outbox.run()
+            assert [ver for _, ver in outbox.receivers.sent[2 * number :]] == [1, 2]
+        assert len(await outbox.log()) == 50
+        await outbox.database.close()
+
+    asyncio.run(main(Outbox(settings.database or "", Receivers())))
 
 
 def test_a_server_that_falls_silent_fails_requests_in_time(

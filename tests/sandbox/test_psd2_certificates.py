@@ -55,7 +55,7 @@ def anonymous(bank: SandboxServer, bank_pki_folder: Path) -> Iterator[RawProvide
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_every_endpoint_asks_for_a_client_certificate(name: str, anonymous: RawProvider) -> None:
     row = ROWS[name]
-    target = row.target({"dateFrom": "2026-01-01"}, product=SEPA, payment_id="any", consent_id="any", resource_id="any")
+    target = row.target(product=SEPA, payment_id="any", consent_id="any", resource_id="any")
     assert_refused(anonymous.request(row.method, target), 401, "CERTIFICATE_MISSING")
 
 
@@ -115,13 +115,13 @@ def test_a_seal_without_a_psd2_statement_is_judged_by_its_identifier(
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_endpoint_asks_for_its_role(
+def test_every_endpoint_asks_for_its_role_before_its_query(
     name: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
     row = ROWS[name]
     provider = make_provider(roles=({"PSP_PI": "PSP_AI", "PSP_AI": "PSP_PI"}[row.role or ""],))
     caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="other-role"))
-    target = row.target({"dateFrom": "2026-01-01"}, product=SEPA, payment_id="any", consent_id="any", resource_id="any")
+    target = row.target(product=SEPA, payment_id="any", consent_id="any", resource_id="any")
     assert_refused(caller.request(row.method, target), 403, "ROLE_INVALID")
 
 

@@ -17,7 +17,7 @@ from raw_provider import INSTANT, PAYMENT, SEPA, RawProvider, advance, checked_s
 
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.sandbox.bank.ledger import MAX_PENDING
-from tppkit.sandbox.psd2.payments import PaymentRules
+from tppkit.sandbox.psd2.settings import BankRules
 
 AMPLE, SHOP, SMALL = "LT029999900000000001", "LT459999900000000003", "LT189999900000000004"  # SMALL holds 8.40 EUR
 
@@ -116,7 +116,7 @@ def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(
 def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_after_a_restart(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
-    rules = PaymentRules(instant_execution=timedelta(seconds=0.5))
+    rules = BankRules(instant_execution=timedelta(seconds=0.5))
     settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, rules=rules)
     with checked_sandbox(settings) as server:
         before, payment = held(server), connect(server).new_payment()
@@ -136,7 +136,7 @@ def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_afte
 def test_payments_are_booked_while_nobody_asks(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
-    rules = PaymentRules(instant_execution=timedelta(seconds=0.2))
+    rules = BankRules(instant_execution=timedelta(seconds=0.2))
     with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, rules=rules)) as server:
         approve(server, connect(server).new_payment())
         time.sleep(1.6)
@@ -200,7 +200,7 @@ def test_an_approval_that_comes_twice_starts_one_transfer(caller: RawProvider, f
 
 @pytest.fixture
 def validating(tmp_path: Path, bank_pki_folder: Path) -> Iterator[SandboxServer]:
-    rules = PaymentRules(technical_validation=True)
+    rules = BankRules(technical_validation=True)
     with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, rules=rules)) as server:
         yield server
 

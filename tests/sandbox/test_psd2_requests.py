@@ -14,7 +14,7 @@ from raw_provider import INSTANT, PAYMENT, PAYMENTS, SEPA, RawProvider, altered,
 from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox import SandboxSettings
-from tppkit.sandbox.psd2.payments import PaymentRules
+from tppkit.sandbox.psd2.settings import BankRules
 from tppkit.seals import Message
 
 ROWS = {row.name: row for row in PSD2.endpoints}
@@ -153,7 +153,7 @@ def test_an_unknown_path_is_not_found(target: str, tpp: RawProvider) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "FOO"])
 def test_another_method_than_the_rows_is_refused(method: str, name: str, tpp: RawProvider) -> None:
     path = ROWS[name].path
     if method in {row.method for row in PSD2.endpoints if row.path == path}:
@@ -177,7 +177,7 @@ def test_a_method_that_is_refused_names_those_that_are_taken(tpp: RawProvider) -
 def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
-    rules = PaymentRules(instant_cap=Decimal("10.00"), instant_unreachable=frozenset({"DE"}))
+    rules = BankRules(instant_cap=Decimal("10.00"), instant_unreachable=frozenset({"DE"}))
     with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, rules=rules)) as server:
         caller = connect(server)
         small = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": "1.00"}}

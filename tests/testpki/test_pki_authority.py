@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import Use
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import DEFAULT_DAYS, Pki, make_pki, make_provider
+from tppkit.testpki.draft import Draft
 from tppkit.trust import PathVerifier, make_anchors
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -33,6 +34,11 @@ def test_the_same_seed_and_day_give_the_same_bytes(kind):
     assert [i.key.private_numbers() for i in first.issued] == [i.key.private_numbers() for i in again.issued]
 
 
+def test_an_rsa_authority_signs_the_same_bytes_again(rsa_pki):
+    draft = Draft.of(rsa_pki.qwac.certificate)
+    assert draft.sign(rsa_pki.qwac_ca.key) == draft.sign(rsa_pki.qwac_ca.key) == rsa_pki.qwac.certificate.der
+
+
 def test_the_day_is_counted_in_utc():
     late = datetime(2026, 6, 2, 1, tzinfo=timezone(timedelta(hours=2)))
     assert fingerprints(make_pki(at=late, seed=7)) == fingerprints(make_pki(at=AT, seed=7))
@@ -47,6 +53,11 @@ def test_another_seed_day_validity_or_kind_gives_other_bytes(other):
     assert len(leaves) == 5
     for label in leaves:
         assert first.members[label].certificate != second.members[label].certificate
+
+
+def test_a_seed_gives_the_same_keys_on_every_day():
+    first, later = make_pki(at=AT, seed=7), make_pki(at=AT + timedelta(days=400), seed=7)
+    assert [i.key.private_numbers() for i in first.issued] == [i.key.private_numbers() for i in later.issued]
 
 
 def test_without_a_seed_every_key_and_serial_is_new():
@@ -67,6 +78,13 @@ def test_a_p384_pki_signs_with_sha384(pki):
         ("P-384", hashes.SHA384.name)
     }
     assert all(isinstance(i.key, ec.EllipticCurvePrivateKey) for i in made.issued)
+
+
+def test_an_rsa_pki_signs_with_sha256(rsa_pki):
+    for issued in rsa_pki.issued:
+        assert isinstance(issued.key, rsa.RSAPrivateKey)
+        assert issued.certificate.x509.signature_hash_algorithm.name == hashes.SHA256.name
+        assert issued.certificate.key.bits == 2048
 
 
 @pytest.mark.parametrize("days", [1, DEFAULT_DAYS, 36_500])

@@ -101,6 +101,13 @@ def test_a_chain_is_the_leaf_with_its_authority_behind_it(pki, folder, label):
     assert len(chain) == 2
 
 
+def test_the_manifest_names_the_provider(pki, folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert set(manifest) == {"organization_identifier", "roles", "files"}
+    assert manifest["organization_identifier"] == "PSDLT-BL-LB000000"
+    assert manifest["roles"] == ["PSP_PI", "PSP_AI"]
+
+
 def test_the_manifest_names_every_certificate_as_it_is(folder):
     files = json.loads((folder / "manifest.json").read_text())["files"]
     files, others = files[: len(LABELS)], files[len(LABELS) :]

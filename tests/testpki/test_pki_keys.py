@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.testpki import KeySource
+from tppkit.testpki import KEY_KINDS, KeySource
 from tppkit.testpki.keys import load_key
 
 SIZES = {"p256": 256, "p384": 384, "rsa2048": 2048, "rsa3072": 3072, "rsa4096": 4096}
+
+
+def test_the_kinds_are_those_of_the_command_line():
+    assert set(KEY_KINDS) == set(SIZES)
 
 
 @pytest.mark.parametrize("kind", ["p256", "p384", "rsa2048", "rsa3072"])  # rsa4096 takes seconds

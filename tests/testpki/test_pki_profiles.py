@@ -202,6 +202,10 @@ def test_country_and_authority_come_from_the_identifier():
     )
 
 
+def test_an_authority_that_is_not_listed_gets_a_name():
+    assert make_provider(organization_identifier="PSDSM-ABC-1").nca_name == "Competent authority SM-ABC"
+
+
 @pytest.mark.parametrize("role", ["PSP_CB", "PSP_PA"])
 def test_a_central_bank_or_public_authority_names_no_authority(pki, role):
     provider = make_provider(roles=[role])
@@ -283,6 +287,11 @@ def test_country_and_authority_go_with_the_identifier_and_the_roles():
     assert (bank.country, bank.nca_id, bank.nca_name) == ("AT", "NA", "NA")
     with pytest.raises(ConfigurationError):
         make_provider_like(first, name="")
+
+
+def test_an_identifier_of_another_scheme_is_taken():
+    provider = make_provider(organization_identifier="VATLT-123456789")
+    assert (provider.organization_identifier.scheme, provider.nca_id) == ("VAT", "LT-TEST")
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,10 @@ def test_numbers_only_rise(folder, pki):
     assert numbers == [1, 2, 3, 4, 5]
 
 
+def test_what_does_not_end_soon_is_left(folder, pki):
+    assert open_pki(folder).keep_current(now=pki.not_before + 130 * DAY) == ()
+
+
 def test_only_what_ends_soon_is_signed_anew(folder, pki):
     assert open_pki(folder).keep_current(now=pki.not_before + 140 * DAY) == LISTS
     assert open_pki(folder).keep_current(now=pki.not_before + 280 * DAY) == (*CRLS, *LISTS)
@@ -158,6 +162,14 @@ def test_authorities_that_have_ended_sign_nothing_and_nothing_is_written(folder,
             act(open_pki(folder))
         assert refused.value.code == "pki.ended"
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_fraction_of_a_second_in_the_journal_is_no_other_time(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before)
+    journal = folder / "revocations.json"
+    journal.write_text(journal.read_text().replace(":00Z", ":00.500000Z"))
+    assert ".500000Z" in journal.read_text()
+    assert are_crls_current(folder, open_pki(folder).pki)
 
 
 def test_a_folder_of_trusted_lists_that_was_removed_is_made_again(folder, pki):

@@ -11,13 +11,14 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.certificates import EidasRequest, der, oids
+from tppkit.certificates import EidasRequest, Psd2Statement, RoleOfPsp, der, oids
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import KeySource
 from tppkit.testpki.draft import Draft, extension_of
 from tppkit.testpki.faults import statements
 from tppkit.testpki.faults.edits import (
     psd2_of,
+    twice_attribute,
     with_attribute,
     with_psd2,
     with_value,
@@ -114,6 +115,12 @@ def test_where_nothing_names_an_authority_a_new_request_is_needed(sound):
     assert refused.value.code == "pki.request"
 
 
+def test_a_central_bank_names_no_authority(sound):
+    draft = with_psd2(sound, Psd2Statement((RoleOfPsp("0.4.0.19495.1.5", "PSP_CB"),), "NA", "NA"))
+    mended = EidasRequest.from_der(repair_request(request_of(draft), KEY))
+    assert (mended.qc.psd2.nca_name, mended.qc.psd2.nca_id) == ("NA", "NA")
+
+
 @pytest.mark.parametrize(
     ("fault", "codes"),
     [
@@ -142,6 +149,10 @@ def test_an_authoritys_name_that_is_no_plain_text_or_none_is_asked_about(sound, 
     old = request_of(with_psd2(sound, replace(psd2_of(sound), nca_name=nca_name)))
     (left,) = faults_left(old)
     assert (left.code, left.message.isprintable()) == (code, True)
+
+
+def test_a_no_break_space_is_a_space_of_plain_text(sound):
+    assert faults_left(request_of(with_psd2(sound, replace(psd2_of(sound), nca_name="Bank\u00a0of Lithuania")))) == ()
 
 
 def test_names_of_every_form_that_are_dropped_are_told(sound):
@@ -188,6 +199,11 @@ def test_other_attributes_are_told_and_never_their_values(sound):
 def test_another_string_type_of_the_subject_is_told(sound):
     old = request_of(with_attribute(sound, oids.ORGANIZATION, "Example Payments TEST", tag=der.PRINTABLE_STRING))
     assert [change.field for change in changes_of(old)] == ["subject"]
+
+
+def test_another_kind_is_told(sound):
+    fields = {change.field for change in changes_of(request_of(sound), kind="qseal")}
+    assert fields == {"qc_types", "key_usage", "extended_key_usage", "dns_names", "extensions"}
 
 
 def test_who_registers_a_name_is_kept(pki, sound):
@@ -238,6 +254,15 @@ def test_a_correction_says_one_thing_and_the_rest_stays(sound):
     assert (mended.qc.psd2.nca_name, mended.qc.psd2.nca_id) == ("Lietuvos bankas", "LT-BL")
     assert mended.subject.values(oids.ORGANIZATION) == ("Kitas TEST",)
     assert (mended.roles, mended.extensions.dns_names) == (old.roles, old.extensions.dns_names)
+
+
+def test_a_corrected_attribute_stands_once(sound):
+    twice = request_of(twice_attribute(sound, oids.ORGANIZATION, "Second TEST"))
+    mended = EidasRequest.from_der(repair_request(twice, KEY, corrections=make_corrections(name="One TEST")))
+    assert mended.subject.values(oids.ORGANIZATION) == ("One TEST",)
+    bare = request_of(without_attribute(sound, oids.COUNTRY))
+    mended = EidasRequest.from_der(repair_request(bare, KEY, corrections=make_corrections(country="LT")))
+    assert mended.subject.values(oids.COUNTRY) == ("LT",)
 
 
 def test_outer_blanks_of_a_name_are_left_out_and_told(sound):

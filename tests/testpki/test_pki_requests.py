@@ -193,6 +193,12 @@ def test_a_type_that_is_absent_is_guessed(pki, kind, removed):
     assert new.extensions.dns_names == (("tpp.test.example.com",) if kind == "qwac" else ())
 
 
+def test_a_common_name_that_is_no_dns_name_is_not_made_one(pki):
+    draft = with_attribute(Draft.of(pki.qwac.certificate), oids.COMMON_NAME, "Мой банк")
+    new = read(repair_request(request_of(draft.without_extension(SUBJECT_ALT_NAME)), KEY))
+    assert new.extensions.dns_names == ()
+
+
 @pytest.mark.parametrize("text", ["a\n[ req ]\nx = y", "a\0", "a\r", "\x1b[2J"])
 def test_a_subject_cannot_write_into_the_configuration(pki, text):
     old = request_of(with_attribute(Draft.of(pki.qwac.certificate), oids.ORGANIZATION, text))
@@ -463,3 +469,7 @@ def test_the_key_of_another_member_is_refused(pki, folder, label):
 
 def test_a_key_of_callbacks_is_refused(pki, folder):
     assert refusal(folder, request_with(pki.callback_keys["callback-live"], "qwac")) == "pki.foreign-key"
+
+
+def test_an_ed25519_key_is_certified_for_seals(folder):
+    assert issue(folder, request_with(ed25519.Ed25519PrivateKey.generate(), "qseal")).key.type == "ed25519"

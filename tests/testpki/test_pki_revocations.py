@@ -128,6 +128,13 @@ def test_a_hold_is_lifted_and_gone_from_list_and_answers(folder, pki):
     assert (number, crl_of(folder).last_update_utc) == (3, at + DAY)  # neither ever goes back
 
 
+def test_what_was_lifted_can_be_revoked_again(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before, reason="certificateHold")
+    open_pki(folder).lift(pki.qwac.certificate, now=pki.not_before + DAY)
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + 2 * DAY, reason="superseded")
+    assert entry_of(folder, pki.qwac).revocation_date_utc == pki.not_before + 2 * DAY
+
+
 @pytest.mark.parametrize("reason", FINAL)
 def test_a_hold_is_made_final_since_it_began(folder, pki, reason):
     open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before, reason="certificateHold")

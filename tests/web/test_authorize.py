@@ -53,6 +53,11 @@ def test_every_endpoint_is_open_to_its_role_and_closed_to_another(
     assert caught.value.code == "role.missing"
 
 
+def test_the_role_comes_before_the_query(reader: EidasCertificate, initiator: EidasCertificate) -> None:
+    path = "/psd2/v1/accounts/1/transactions"
+    assert (rejected(initiator, "GET", path), rejected(reader, "GET", path)) == ("role.missing", "query.missing")
+
+
 def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki: Pki) -> None:
     good = pki.qwac.certificate
     assert good.qc.psd2

@@ -10,7 +10,7 @@ receipt = inbox.handle(received, handler, at=utc_now())
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
 from tppkit.callbacks.events import CallbackEvent
 from tppkit.callbacks.explain import CallbackExplanation, SignedCandidate, explain_callback
-from tppkit.callbacks.inbox import Inbox, Receipt
+from tppkit.callbacks.inbox import Inbox, Outcome, Receipt, Worked
 from tppkit.callbacks.inbox_async import AsyncInbox
 from tppkit.callbacks.inbox_settings import NO_TIME, InboxSettings, NoTime, TimeWindow, operated_at
 from tppkit.callbacks.keys import CallbackKey, load_callback_key
@@ -18,7 +18,7 @@ from tppkit.callbacks.message import ReceivedCallback, RequestIds, signed_bytes
 from tppkit.callbacks.peers import parse_networks, verify_peer
 from tppkit.callbacks.sign import make_signature, sign_callback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
-from tppkit.inbox import Outcome, Retention, Retries, Worked
+from tppkit.inbox import Retention, Retries
 
 __all__ = [
     "NO_TIME", "AsyncInbox", "CallbackAddress", "CallbackEvent", "CallbackExplanation", "CallbackKey", "CallbackKind", "CallbackReceiver",

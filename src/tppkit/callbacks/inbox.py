@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tppkit.callbacks.entries import Admitted, CallbackEntries
@@ -24,7 +25,8 @@ from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
-from tppkit.inbox import Entry, Failure, Outcome, Worked
+from tppkit.inbox import Entry, Failure
+from tppkit.inbox import Outcome as Stored
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
@@ -33,6 +35,44 @@ if TYPE_CHECKING:
 Handler = Callable[[VerifiedCallback, Any], object]
 Transaction = Callable[[], AbstractContextManager[Any]]
 _UNREADABLE = "CallbackRejected [callback.unreadable]"
+
+
+class Outcome(StrEnum):
+    """The result of receiving or working a callback.
+
+    Attributes:
+        STORED: it is new and waits for a worker.
+        APPLIED: it took effect now.
+        REPEATED: it was stored or handled before.
+        STALE: the same or a newer version was applied before; it is done without effect.
+        VERSION_CONFLICT: the same version was applied before with other content; it is done without effect.
+        BUSY: another worker or delivery has it; the service should repeat it.
+        FAILED: its handler failed; only `work` returns this, deliveries raise what the handler raised.
+        LOGIN: a login GET: no handler gets it and it is not stored. Answer it with a `LoginRequest`.
+        UNREADABLE: its signature is valid, but its content cannot be read. Kept as failed until it is released or discarded.
+    """
+
+    STORED = Stored.STORED.value
+    APPLIED = Stored.APPLIED.value
+    REPEATED = Stored.REPEATED.value
+    STALE = Stored.STALE.value
+    VERSION_CONFLICT = Stored.VERSION_CONFLICT.value
+    BUSY = Stored.BUSY.value
+    FAILED = Stored.FAILED.value
+    LOGIN = "login"
+    UNREADABLE = "unreadable"
+
+
+class Worked(NamedTuple):
+    """A stored callback that a worker has taken.
+
+    Attributes:
+        entry: the entry; its `name` is the requestid.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY if another worker or delivery has it or its record.
+    """
+
+    entry: Entry
+    outcome: Outcome
 
 
 class Receipt(NamedTuple):
@@ -141,7 +181,7 @@ class Inbox:
             return Receipt(Outcome.LOGIN, callback)
         if fault is not None:
             raise fault
-        return _receipt(self._store.once(entry, at=callback.received_at, within=within), admitted)
+        return _receipt(self._store.handle_within(entry, None, at=callback.received_at, within=within), admitted)
 
     def handle_within(
         self, received: ReceivedCallback, handler: Handler, *, at: datetime, within: Transaction
@@ -174,22 +214,23 @@ class Inbox:
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored callbacks that are due, oldest first, each in a transaction of its own.
 
-        A handler that raises leaves no writes, and its callback is tried again later (`Retries`). If a worker dies, its callbacks are
-        due again when its lease ends; one that ends its process each time is failed as `lease-ended`.
+        A handler that raises leaves no writes, and its callback is tried again later (`Retries`). If a worker dies, the callback that
+        it had is due again when the lease ends; one that ends its process each time is failed as `lease-ended`.
 
         Args:
             handler: called with the callback and SQLAlchemy's connection.
             at: now, aware.
-            limit: how many at most, up to 1,000. They should be done within the lease.
+            limit: how many at most, up to 1,000.
 
         Raises:
             InboxError: `inbox.unavailable`, before anything was done.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
-        return self._store.work(
+        worked = self._store.work(
             self._entries.source, self.worker(handler), at=at, limit=limit, lease=self._settings.lease,
             retries=self._settings.retries, version_of=self._entries.version_of,
         )  # fmt: skip
+        return [Worked(entry, Outcome(outcome)) for entry, outcome in worked]
 
     def worker(self, handler: Handler) -> EntryHandler:
         """Return a handler of entries, for `tppkit inbox work --handler`, from a handler of callbacks."""
@@ -239,8 +280,8 @@ class Inbox:
             return Receipt(Outcome.LOGIN, callback)
         if fault is None:
             return None
-        outcome = self._store.accept_failed(entry, _UNREADABLE)
-        if outcome is Outcome.FAILED:
+        outcome = self._store.accept(entry, fault=_UNREADABLE)
+        if outcome is Stored.FAILED:
             return Receipt(Outcome.UNREADABLE, callback, fault)
         return _receipt(outcome, admitted)
 
@@ -262,15 +303,15 @@ class EntryHandler:
         require_over(self._handler(self._entries.restore(entry), connection))
 
 
-def _receipt(outcome: Outcome, admitted: Admitted) -> Receipt:
+def _receipt(outcome: Stored, admitted: Admitted) -> Receipt:
     """Return the receipt.
 
     Raises:
         CallbackRejected: `callback.request-id-reused`.
     """
-    if outcome is Outcome.CONFLICT:
+    if outcome is Stored.CONFLICT:
         raise CallbackRejected(
             "callback.request-id-reused",
             f"the requestid {admitted.entry.name} came before to the same address with other signed bytes",
         )
-    return Receipt(outcome, admitted.callback, admitted.fault)
+    return Receipt(Outcome(outcome), admitted.callback, admitted.fault)

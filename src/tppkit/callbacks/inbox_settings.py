@@ -91,7 +91,7 @@ class TimeWindow:
             told, cause = None, e
         except TppkitError:
             raise
-        except Exception as e:
+        except Exception as e:  # the application's function raises any class
             raise InboxError("inbox.time", f"the window's time_of raised {type(e).__name__}") from e
         if told is None:
             raise CallbackRejected(
@@ -111,7 +111,7 @@ class InboxSettings:
     Attributes:
         environment: `live`, `test` or another name: what the receiver's requestids and transaction ids belong to.
         window: how far the time of a callback may be from the present; None: not checked.
-        lease: how long a worker may take for the callbacks that it claimed before another one may claim them.
+        lease: how long a worker may take for a callback before another one may claim it.
         retention: how long the inbox remembers.
         retries: when failed callbacks are tried again.
 

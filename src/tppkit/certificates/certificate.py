@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 
 from tppkit._clock import as_utc
 from tppkit._encoding import shown
+from tppkit._text import printable
 from tppkit.certificates import der, oids
 from tppkit.certificates.extension_values import certificate_extensions, read_extension_values, requested_extensions
 from tppkit.certificates.extensions import ExtensionFacts, read_extensions
@@ -73,6 +74,12 @@ class Subject:
         identifier = self.organization_identifier
         is_one = len(self.subject.values(oids.ORGANIZATION_IDENTIFIER)) == 1
         return identifier if is_one and identifier is not None and identifier.is_usable else None
+
+    @cached_property
+    def organization_name(self) -> str | None:
+        """The first organizationName of the subject, with what cannot be shown escaped; None without one."""
+        names = self.subject.values(oids.ORGANIZATION)
+        return printable(names[0]) if names else None
 
     @property
     def qc(self) -> QcStatements:

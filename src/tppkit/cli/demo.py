@@ -122,7 +122,7 @@ def _play(story: Story, folder: Path, bank: AbstractContextManager[SandboxServer
             _read_accounts(story, ours, server.addresses.psd2_url)
             initiated = _pay(story, client)
             _be_refused(story, cast, identity, server.addresses.psd2_url)
-            _settle(story, ours, initiated)
+            _approve(story, ours, initiated)
     _audit(story, folder)
 
 
@@ -246,7 +246,7 @@ def _http_errors() -> Iterator[None]:
         raise Surprise(f"no answer: {e}") from e
 
 
-def _settle(story: Story, bank: _Bank, initiated: PaymentInitiated) -> None:
+def _approve(story: Story, bank: _Bank, initiated: PaymentInitiated) -> None:
     with story.step("The payer approves the payment, and the account lists it as pending") as told:
         bank.control(f"/payments/{initiated.payment_id}/approve", {"iban": bank.iban})
         status = bank.client.payment_status(initiated.payment_id).transaction_status

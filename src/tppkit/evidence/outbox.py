@@ -121,7 +121,7 @@ class Outbox:
         row_id = secrets.token_hex(16)
         unplaced, read = record.unplaced(outbox_id=row_id)
         self._certificates.keep(*certificates)
-        self._insert.first(db, {"new_id": row_id, "unplaced": unplaced})
+        self._insert.run_one(db, {"new_id": row_id, "unplaced": unplaced})
         if self._archive is not None and len(unplaced) <= _MAX_READ_BYTES:
             self._read[row_id] = unplaced, read
             if len(self._read) > _REMEMBERED:

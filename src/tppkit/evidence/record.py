@@ -21,12 +21,13 @@ from tppkit._clock import format_time
 from tppkit._encoding import encode_base64, parse_json
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
-from tppkit.evidence.cbor import Value, encode_cbor
 from tppkit.evidence.columns import (
     BYTES,
     FORMS,
     MAX_LINE_BYTES,
     SCHEMA,
+    Value,
+    encode_cbor,
     parse_object,
     read_columns,
     read_hash,

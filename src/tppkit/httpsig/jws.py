@@ -109,12 +109,10 @@ def verify_detached_jws(
         SignatureRejected: `signature.missing`, `signature.algorithm`, `signature.created`, `signature.expired`,
             `signature.header-absent`, `signature.invalid`.
     """
-    values = message.values("x-jws-signature")
-    if not values:
+    value = message.single("x-jws-signature")
+    if value is None:
         raise SignatureRejected("signature.missing", "the request has no x-jws-signature")
-    if len(values) > 1:
-        raise FormatError("header.duplicate", "the x-jws-signature header appears more than once")
-    header, signature = parse_detached_jws(values[0].strip(" \t"))
+    header, signature = parse_detached_jws(value.strip(" \t"))
     verify_times(header.created, None, at=at, skew=skew, max_age=max_age)
     payload = make_signing_string(header.covered, message_components(message)[0])
     signing_input = make_jws_signing_input(header, payload)

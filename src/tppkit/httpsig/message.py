@@ -50,6 +50,17 @@ class Message(NamedTuple):
         wanted = name.lower()
         return tuple([value for field, value in self.headers if field.lower() == wanted])
 
+    def single(self, name: str) -> str | None:
+        """The value of the header field of this name (any case), None where it is absent.
+
+        Raises:
+            FormatError: `header.duplicate`.
+        """
+        values = self.values(name)
+        if len(values) > 1:
+            raise FormatError("header.duplicate", f"the {name} header appears more than once")
+        return values[0] if values else None
+
     def with_headers(self, *headers: Header) -> Message:
         """The same message with these header fields added at the end."""
         return Message(self.method, self.target, (*self.headers, *headers), self.body)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from typing import Any
 
 from tppkit._extras import missing_extra
@@ -15,7 +14,7 @@ try:
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
     from tppkit.inbox.engine import close_at_fork, require_dialect
-    from tppkit.inbox.statements import LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
+    from tppkit.inbox.statements import BEGIN, LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
@@ -47,37 +46,29 @@ class EffectFailed(Exception):
 
 
 class DriverConnection:
-    """A connection of `sqlite3` or `psycopg`, such as Django's, as the statements of an inbox use it.
+    """A connection of `sqlite3` or `psycopg`, such as Django's, as a `Statement` uses it.
 
     Args:
-        connection: the driver's connection.
+        connection: the driver's connection, in a transaction or one that begins it with the next statement.
         dialect: of SQLAlchemy, for this driver.
-        owner: SQLAlchemy's connection, if it has one; when that is closed, others may have the driver's.
     """
 
-    def __init__(self, connection: Any, dialect: Any, *, owner: Connection | None = None) -> None:
-        self._connection, self._owner, self.dialect = connection, owner, dialect
+    def __init__(self, connection: Any, dialect: Any) -> None:
+        self._connection, self.connection, self.dialect = connection, self, dialect
 
     def get_execution_options(self) -> dict[str, Any]:
         """Return no options."""
         return {}
 
-    def exec_driver_sql(self, sql: str, values: Any = None) -> Any:
-        """Execute a statement of the driver.
+    def in_transaction(self) -> bool:
+        """Return True: the transaction is the caller's."""
+        return True
 
-        Raises:
-            DBAPIError: the driver's error is its `orig`.
-            ResourceClosedError: the owner is closed.
-        """
-        if self._owner is not None and self._owner.closed:
-            raise ResourceClosedError("the connection is closed")
-        try:
-            cursor = self._connection.cursor()
-            # The connection may make dictionaries.
-            cursor.row_factory = None if self.dialect.name == "sqlite" else lambda _: tuple
-            return cursor.execute(sql, values) if values else cursor.execute(sql)
-        except Exception as e:
-            raise DBAPIError(None, None, e) from e
+    def cursor(self) -> Any:
+        """Make a cursor whose rows are tuples; the connection's may be dictionaries."""
+        cursor = self._connection.cursor()
+        cursor.row_factory = None if self.dialect.name == "sqlite" else lambda _: tuple
+        return cursor
 
 
 class Database:
@@ -129,7 +120,7 @@ class Database:
             db.begin()
             if self.is_sqlite and not _driver_of(db).in_transaction:
                 # Python's driver begins no transaction before a savepoint; one that begins by reading could fail where it writes.
-                db.exec_driver_sql("BEGIN IMMEDIATE")
+                BEGIN.first(db, {})
             yield db
             try:
                 db.commit()
@@ -155,28 +146,17 @@ class Database:
                     pooled.invalidate()
 
     @contextmanager
-    def hurried(self, db: Any, wait: timedelta) -> Iterator[Any]:
-        """Give what executes the statements of the body, and limit how long they wait for locks; handlers that hang hold some.
+    def hurried(self, db: Connection, wait: str) -> Iterator[None]:
+        """Limit how long the statements of the body wait for locks; handlers that hang hold some.
 
         Args:
             db: the connection, in a transaction of the inbox.
-            wait: the limit. SQLite has one lock, and its limit is the connection's.
+            wait: the limit, as PostgreSQL writes it. SQLite has one lock, and its limit is the connection's.
         """
-        limited = (
-            not self.is_sqlite and LIMIT_WAIT.run(db, {"wait": f"{wait // timedelta(milliseconds=1)}ms"}).fetchall()
-        )
-        yield self.quick(db)
-        if limited:
-            UNLIMIT_WAIT.run(db, {})
-
-    def quick(self, db: Any) -> Any:
-        """Return what executes statements in a transaction of the inbox.
-
-        For SQLite that is the driver: SQLAlchemy's part of a statement takes longer than SQLite's.
-        """
-        if not self.is_sqlite or db.dialect.is_async or db.get_execution_options().get("schema_translate_map"):
-            return db
-        return DriverConnection(_driver_of(db), db.dialect, owner=db)
+        is_limited = not self.is_sqlite and LIMIT_WAIT.first(db, {"wait": wait})
+        yield
+        if is_limited:
+            UNLIMIT_WAIT.first(db, {})
 
     def of_caller(self, within: Any) -> Any:
         """Return what executes statements in the transaction of a caller.
@@ -188,22 +168,20 @@ class Database:
             ConfigurationError: `inbox.no-transaction`, it is something else, or commits each statement by itself.
             InboxError: `inbox.unavailable`.
         """
+        for name in ("sync_connection", "sync_session"):
+            within = getattr(within, name, within)
         with unavailable():
+            if not isinstance(within, Connection) and callable(getattr(within, "connection", None)):
+                within = within.connection()  # a session
+            is_core = isinstance(within, Connection)
             try:
-                for name in ("sync_connection", "sync_session"):
-                    within = getattr(within, name, within)
-                if not isinstance(within, Connection) and callable(getattr(within, "connection", None)):
-                    within = within.connection()  # a session
-                is_core = isinstance(within, Connection)
                 _require_transaction(_driver_of(within) if is_core else within, is_sqlite=self.is_sqlite)
             except AttributeError as e:
                 raise ConfigurationError(
                     "inbox.no-transaction",
                     f"a {type(within).__name__} is no connection of the inbox's kind of database",
                 ) from e
-            except Exception as e:
-                if isinstance(e, TppkitError | SQLAlchemyError):
-                    raise
+            except self.engine.dialect.loaded_dbapi.Error as e:
                 raise DBAPIError(None, None, e) from e
         return within if is_core else DriverConnection(within, self.engine.dialect)
 
@@ -218,29 +196,22 @@ def have_effect(db: Any, effect: Callable[[], object]) -> None:
         EffectFailed: the handler failed; its error is `inbox.handler-committed` or `inbox.handler-aborted` if it ended or spoilt the
             transaction.
     """
-    db.exec_driver_sql(SAVEPOINT)
+    SAVEPOINT.first(db, {})
+    error: Exception | None = None
     try:
         effect()
-    except Exception as e:
-        raise EffectFailed(_fault_of(db, e)) from e
+    except Exception as e:  # noqa: BLE001  # kept as the failure of the entry, and raised
+        error = e
     try:
-        db.exec_driver_sql(RELEASE)
+        (RELEASE if error is None else ROLLBACK_TO).first(db, {})
     except SQLAlchemyError as e:
-        fault = _fault(e)
-        if fault is None:
+        if (fault := _fault(e)) is not None:
+            fault.__cause__ = error or e
+            error = fault
+        elif error is None:
             raise
-        raise EffectFailed(fault) from e
-
-
-def _fault_of(db: Any, error: Exception) -> Exception:
-    try:
-        db.exec_driver_sql(ROLLBACK_TO)
-    except SQLAlchemyError as e:
-        fault = _fault(e)
-        if fault is not None and fault.code == "inbox.handler-committed":
-            fault.__cause__ = error
-            return fault
-    return error
+    if error is not None:
+        raise EffectFailed(error) from error
 
 
 def _fault(error: SQLAlchemyError) -> ConfigurationError | None:

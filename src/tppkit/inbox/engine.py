@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 from sqlalchemy import Engine, QueuePool, create_engine, event, make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import is_still_there, make_private, require_database, require_wait
@@ -49,37 +50,33 @@ def make_engine(url: str, wait_s: float) -> Engine:
 
 def _make_sqlite_engine(url: str, file: Path, wait_s: float) -> Engine:
     identity = make_private(file)
-    engine = _one_connection(url, wait_s, {"timeout": wait_s})
+    engine = _one_connection(url, wait_s, timeout=wait_s)
 
-    def require_there(*_: Any) -> None:
-        if not is_still_there(file, identity):
+    @event.listens_for(engine, "do_connect")
+    def do_connect(*_: Any) -> None:
+        if not is_still_there(file, identity):  # SQLite would make a new one, which others could read
             raise InboxError("inbox.unavailable", "the inbox's SQLite file was moved, replaced or deleted")
 
-    event.listen(engine, "do_connect", require_there)  # SQLite would make a new one, which others could read
-
     @event.listens_for(engine, "connect")
-    def connect(connection: Any, record: Any) -> None:
+    def connect(connection: Any, _: Any) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA temp_store=MEMORY")  # what savepoints keep; it may hold personal data
 
     @event.listens_for(engine, "checkout")
-    def checkout(connection: Any, record: Any, proxy: Any) -> None:
-        try:
-            require_there()
-        except InboxError:
-            record.invalidate()
-            raise
+    def checkout(*_: Any) -> None:
+        if not is_still_there(file, identity):
+            raise DisconnectionError  # the pool connects again, which fails
 
     return engine
 
 
 def make_memory_engine(wait_s: float) -> Engine:
     """Make an engine for a SQLite database in memory, which all threads share."""
-    return _one_connection("sqlite://", wait_s, {"check_same_thread": False})
+    return _one_connection("sqlite://", wait_s, check_same_thread=False)
 
 
-def _one_connection(url: str, wait_s: float, arguments: dict[str, Any]) -> Engine:
+def _one_connection(url: str, wait_s: float, **arguments: Any) -> Engine:
     return create_engine(
         url, hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
         connect_args=arguments,
@@ -106,16 +103,13 @@ def close_at_fork(engine: Engine) -> None:
     _FORKED.add(engine)
 
 
-def _before_fork() -> None:
+def _leave(*, in_child: bool) -> None:
     for engine in list(_FORKED):
-        if engine.dialect.name == "sqlite":
+        if in_child:
+            engine.dispose(close=False)
+        elif engine.dialect.name == "sqlite":
             with suppress(SQLAlchemyError):
                 engine.dispose()
 
 
-def _in_child() -> None:
-    for engine in list(_FORKED):
-        engine.dispose(close=False)
-
-
-os.register_at_fork(before=_before_fork, after_in_child=_in_child)
+os.register_at_fork(before=partial(_leave, in_child=False), after_in_child=partial(_leave, in_child=True))

@@ -34,10 +34,7 @@ class Outcome(StrEnum):
         VERSION_CONFLICT: the same version was applied before with other content; it is done without effect.
         BUSY: another worker or delivery has it; the sender should repeat it.
         FAILED: its handler failed; workers return this, deliveries raise what the handler raised.
-        CONFLICT: its key was used for other content; receivers of callbacks raise `callback.request-id-reused` instead.
-        LOGIN: a login GET, which only receivers of callbacks return: no handler gets it and it is not stored. Answer it with a
-            `LoginRequest`.
-        UNREADABLE: its signature is valid, but its content cannot be read. Kept as failed until it is released or discarded.
+        CONFLICT: its key was used for other content.
     """
 
     STORED = "stored"
@@ -48,8 +45,6 @@ class Outcome(StrEnum):
     BUSY = "busy"
     FAILED = "failed"
     CONFLICT = "conflict"
-    LOGIN = "login"
-    UNREADABLE = "unreadable"
 
 
 class Version(NamedTuple):
@@ -70,7 +65,7 @@ class Entry(NamedTuple):
     """One event.
 
     Attributes:
-        source: the sender, and the environment that its keys belong to, such as `callback:live`.
+        source: the sender, and the environment that its keys belong to, such as `webhook:test`.
         key: identifies the event within its source.
         digest: identifies the content; a key that comes again with another digest is a conflict.
         name: shown to operators.
@@ -92,7 +87,7 @@ class Worked(NamedTuple):
     """An entry that a worker has taken.
 
     Attributes:
-        entry: the entry; the `name` of a callback is its requestid.
+        entry: the entry.
         outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY if another worker or delivery has it or its record.
     """
 

@@ -10,14 +10,16 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 from sqlalchemy.util import await_only
 
+from tppkit._statement import Statement
 from tppkit.errors import InboxError
 from tppkit.inbox.database import Database, EffectFailed, unavailable
 
-_SAVEPOINT, _RELEASE = "SAVEPOINT tppkit_turn", "RELEASE SAVEPOINT tppkit_turn"
-_ROLLBACK_TO = "ROLLBACK TO SAVEPOINT tppkit_turn"
+_SAVEPOINT, _ROLLBACK_TO, _RELEASE = (
+    Statement(text(f"{verb} tppkit_turn")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
+)
 
 
 class _Group:
@@ -43,19 +45,24 @@ class SharedDatabase(Database):
     _loop: asyncio.AbstractEventLoop | None = None
     _turn: asyncio.Lock
     _group: _Group | None
+    _owner: asyncio.Task[object] | None = None
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A turn: undone if the body raises, else committed with others when this returns.
 
         Raises:
-            InboxError: `inbox.unavailable`, also if another turn ended the transaction.
+            InboxError: `inbox.unavailable`, also if another turn ended the transaction, or this task has the turn.
             EffectFailed: the commit violates a deferred constraint, and no other turn can be the reason.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._turn, self._group = loop, asyncio.Lock(), None
+            self._loop, self._turn, self._group, self._owner = loop, asyncio.Lock(), None, None
+        task = asyncio.current_task()
+        if self._owner is task:
+            raise InboxError("inbox.unavailable", "a handler uses the inbox that called it, and would wait for itself")
         await_only(self._turn.acquire())
+        self._owner = task
         try:
             group = self._group or self._begin()
             opened = group.opened
@@ -64,6 +71,7 @@ class SharedDatabase(Database):
                 yield db
             group.turns += 1
         finally:
+            self._owner = None
             self._turn.release()
         await_only(asyncio.shield(group.committed))  # a task that is cancelled cancels no other's commit
 
@@ -95,19 +103,18 @@ class SharedDatabase(Database):
     def _savepoint(self, db: Connection, group: _Group) -> Iterator[None]:
         if group.is_lost:
             raise _lost()
-        quick = self.quick(db)
-        quick.exec_driver_sql(_SAVEPOINT)
+        _SAVEPOINT.first(db, {})
         try:
             yield
-            quick.exec_driver_sql(_RELEASE)
+            _RELEASE.first(db, {})
         except BaseException:
             try:
-                quick.exec_driver_sql(_ROLLBACK_TO)
-                quick.exec_driver_sql(_RELEASE)
+                _ROLLBACK_TO.first(db, {})
+                _RELEASE.first(db, {})
             except Exception:  # noqa: BLE001  # whatever the reason, the transaction is not what it was
                 group.is_lost = True
             raise
 
 
 def _lost() -> InboxError:
-    return InboxError("inbox.unavailable", "the transaction, which other callbacks shared, could not be committed")
+    return InboxError("inbox.unavailable", "the transaction, which other entries shared, could not be committed")

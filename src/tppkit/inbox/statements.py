@@ -1,4 +1,4 @@
-"""The tables of an inbox and every statement on them, for SQLite and PostgreSQL.
+"""The tables of an inbox, every statement on them, for SQLite and PostgreSQL, and entries as values and rows of these.
 
 `due_at` is the time from which a worker may take an entry: set while it waits, the end of the lease while it is claimed, the next
 attempt after a failure, and null if it is done or given up.
@@ -7,7 +7,6 @@ attempt after a failure, and null if it is done or given up.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (  # fmt: skip
@@ -26,21 +25,26 @@ from sqlalchemy import (  # fmt: skip
     literal_column,
     or_,
     select,
+    text,
     tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._statement import Statement
 from tppkit.errors import ConfigurationError
-from tppkit.inbox.entry import State
+from tppkit.inbox.entry import Entry, Failure, State, Version
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _DIALECTS = (("sqlite", sqlite), ("postgresql", postgresql))
+_ENTRY = ("source", "key", "digest", "name", "content", "received_at", "record", "version", "version_digest")
+_PARAMETERS = tuple(f"of_{name}" for name in _ENTRY)
 
-SAVEPOINT = "SAVEPOINT tppkit_inbox"
-ROLLBACK_TO = "ROLLBACK TO SAVEPOINT tppkit_inbox"
-RELEASE = "RELEASE SAVEPOINT tppkit_inbox"
+BEGIN = Statement(text("BEGIN IMMEDIATE"))  # of SQLite
+SAVEPOINT, ROLLBACK_TO, RELEASE = (
+    Statement(text(f"{verb} tppkit_inbox")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
+)
 # PostgreSQL: limit how long this transaction waits for a lock, unless the application has set a limit.
 _LOCK_TIMEOUT, _UNLIMITED = literal_column("'lock_timeout'", String), literal_column("'0'", String)
 _FOR_TRANSACTION = literal_column("true", Boolean)
@@ -54,6 +58,8 @@ UNLIMIT_WAIT = Statement(select(func.set_config(_LOCK_TIMEOUT, _UNLIMITED, _FOR_
 
 class Statements:
     """The tables with a prefix, and their statements.
+
+    A parameter `of_x` is the value of the column `x`; `at` is now.
 
     Args:
         prefix: of the names of tables and indexes.
@@ -94,33 +100,31 @@ class Statements:
             Index(f"{prefix}entries_{name}", *columns, sqlite_where=where, postgresql_where=where)
         Index(f"{prefix}versions_set", theirs.source, theirs.set_at)
 
-        source, key = bindparam("of_source", type_=String), bindparam("of_key", type_=String)
-        at, limit = bindparam("at", type_=BigInteger), bindparam("most", type_=BigInteger)
-        attempt, due_at = bindparam("attempt", type_=Integer), bindparam("due", type_=BigInteger)
-        one = (mine.source == source) & (mine.key == key)
-        claimed = one & (mine.attempts == attempt) & (mine.state == State.CLAIMED.value)
+        of = {column.name: bindparam(f"of_{column.name}", type_=column.type) for column in mine}
+        at, before, limit = (bindparam(name, type_=BigInteger) for name in ("at", "before", "most"))
+        one = (mine.source == of["source"]) & (mine.key == of["key"])
+        # An attempt has a number, so a worker that was overtaken changes nothing.
+        was = one & (mine.attempts == bindparam("attempt")) & (mine.state == bindparam("was"))
         # As a literal: SQLite uses a partial index for no parameter.
-        failed = (mine.source == source) & (mine.state == literal_column(f"'{State.FAILED.value}'"))
-        # Only the first columns are of the entry itself.
-        kept = [mine[name] for name in ENTRY]
+        failed = (mine.source == of["source"]) & (mine.state == literal_column(f"'{State.FAILED.value}'"))
+        kept = [mine[name] for name in _ENTRY]
+        moved = {name: of[name] for name in ("state", "due_at", "reason")}
         done = {
-            "state": State.DONE.value, "due_at": None, "done_at": at, "reason": None, "content": None, "record": None, "version": None,
-            "version_digest": None,
+            **dict.fromkeys(("due_at", "reason", "content", "record", "version", "version_digest")),
+            "state": State.DONE.value, "done_at": at,
         }  # fmt: skip
-        new = {
-            "source": source, "key": key, "digest": bindparam("of_digest"), "name": bindparam("of_name"),
-            "received_at": bindparam("received"),
-        }  # fmt: skip
-        whole = {
-            **new, "content": bindparam("of_content"), "record": bindparam("of_record"),
-            "version": bindparam("of_version", type_=BigInteger), "version_digest": bindparam("of_version_digest"),
-            "due_at": due_at,
-        }  # fmt: skip
-        inserts = {name: dialect.insert(entries) for name, dialect in _DIALECTS}
+        # A done entry needs no more than its digest, so nothing else is written; this is the statement of the fast path.
+        new = {name: of[name] for name in ("source", "key", "digest", "name", "received_at")}
+        new_done = {**new, "state": State.DONE.value, "attempts": 1, "done_at": at}
+        whole = {name: of[name] for name in (*_ENTRY, "attempts")} | moved
 
-        def on_conflict(values: Mapping[str, Any], changed: Mapping[str, Any]) -> Statement:
-            # A delivery may take over what waits, what failed, and a claim whose lease has ended; never other content.
-            return Statement(
+        inserts = {name: dialect.insert(entries) for name, dialect in _DIALECTS}
+        self.add = Statement(
+            {name: into.values(whole).on_conflict_do_nothing().returning(mine.key) for name, into in inserts.items()}
+        )
+        # A delivery may take over what waits, what failed, and a claim whose lease has ended; never other content.
+        self.once, self.keep_failed = (
+            Statement(
                 {
                     name: into.values(values)
                     .on_conflict_do_update(
@@ -130,33 +134,18 @@ class Statements:
                         & (mine.state != State.DONE.value)
                         & or_(mine.state != State.CLAIMED.value, mine.due_at <= at),
                     )
-                    .returning(mine.attempts)
+                    .returning(mine.key)
                     for name, into in inserts.items()
                 }
             )
-
-        def add(values: Mapping[str, Any]) -> Statement:
-            return Statement(
-                {
-                    name: into.values(values).on_conflict_do_nothing().returning(mine.attempts)
-                    for name, into in inserts.items()
-                }
-            )
-
-        self.add = add({**whole, "state": State.WAITING.value, "attempts": 0})
-        self.add_failed = add({**whole, "state": State.FAILED.value, "attempts": 1, "reason": bindparam("of_reason")})
-        # A done entry needs no more than its digest, so nothing else is written; this is the statement of the fast path.
-        self.once = on_conflict({**new, "state": State.DONE.value, "attempts": 1, "done_at": at}, done)
-        failing = {"state": State.FAILED.value, "due_at": due_at, "reason": bindparam("of_reason")}
-        self.keep_failed = on_conflict({**whole, **failing, "attempts": 1}, failing)
+            for values, changed in ((new_done, done), (whole, moved))
+        )
         self.known = Statement(select(mine.state, mine.digest, mine.attempts).where(one))
         # One statement decides, so the database puts two versions that come at once in order.
+        version = {name: of[name] for name in ("source", "record", "version", "version_digest")} | {"set_at": at}
         self.advance = Statement(
             {
-                name: into.values(
-                    source=source, record=bindparam("of_record"), version=bindparam("of_version", type_=BigInteger),
-                    version_digest=bindparam("of_version_digest"), set_at=at,
-                )
+                name: into.values(version)
                 .on_conflict_do_update(
                     index_elements=["source", "record"],
                     set_={name: into.excluded[name] for name in ("version", "version_digest", "set_at")},
@@ -165,67 +154,63 @@ class Statements:
                 .returning(theirs.version)
                 for name, into in ((name, dialect.insert(versions)) for name, dialect in _DIALECTS)
             }
-        )  # fmt: skip
-        self.version = Statement(
-            select(theirs.version, theirs.version_digest).where(
-                theirs.source == source, theirs.record == bindparam("of_record")
-            )
         )
+        last = select(theirs.version, theirs.version_digest)
+        self.version = Statement(last.where(theirs.source == of["source"], theirs.record == of["record"]))
 
-        due = select(*kept, mine.attempts, mine.state).where(mine.source == source, mine.due_at <= at)
-        due = due.order_by(mine.due_at, mine.received_at).limit(limit).with_for_update(skip_locked=True)
-        self.due = Statement(due)
-        self.claim = Statement(
-            update(entries).where(one).values(state=State.CLAIMED.value, attempts=mine.attempts + 1, due_at=due_at)
-        )
-        self.finish = Statement(update(entries).where(claimed).values(done).returning(mine.attempts))
-        self.fail = Statement(update(entries).where(claimed).values(failing).returning(mine.attempts))
-        self.put_back = Statement(
-            update(entries)
-            .where(claimed)
-            .values(state=State.WAITING.value, attempts=mine.attempts - 1, due_at=due_at)
-            .returning(mine.attempts)
-        )
+        due = select(*kept, mine.attempts, mine.state).where(mine.source == of["source"], mine.due_at <= at)
+        due = due.order_by(mine.due_at, mine.received_at).limit(1)
+        self.due = Statement(due.with_for_update(skip_locked=True))
+        self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(mine.key))
+        self.finish = Statement(update(entries).where(was).values(done).returning(mine.key))
 
         listed = select(*kept, mine.attempts, mine.reason, mine.due_at).where(failed)
-        self.failed = Statement(
-            listed.where(
-                tuple_(mine.received_at, mine.key) > tuple_(bindparam("after", type_=BigInteger), bindparam("of_key"))
-            )
-            .order_by(mine.received_at, mine.key)
-            .limit(limit)
-        )
-        self.failure = Statement(listed.where(mine.key == key))
-        self.release = Statement(
-            update(entries)
-            .where(failed, mine.key == key)
-            .values(state=State.WAITING.value, due_at=due_at)
-            .returning(mine.attempts)
-        )
-        self.discard = Statement(
-            update(entries)
-            .where(failed, mine.key == key, mine.attempts == attempt)
-            .values(done)
-            .returning(mine.attempts)
-        )
+        after = tuple_(mine.received_at, mine.key) > tuple_(of["received_at"], of["key"])
+        self.failed = Statement(listed.where(after).order_by(mine.received_at, mine.key).limit(limit))
+        self.failure = Statement(listed.where(mine.key == of["key"]))
+        waiting = {"state": State.WAITING.value, "due_at": at}
+        self.release = Statement(update(entries).where(failed, one).values(waiting).returning(mine.key))
         self.sources = Statement(select(mine.source).distinct().order_by(mine.source))
 
-        before = bindparam("before", type_=BigInteger)
         given_up = select(mine.key).where(failed, mine.due_at.is_(None), mine.received_at < before)
         given_up = given_up.order_by(mine.received_at).limit(limit).with_for_update(skip_locked=True)
         self.discard_failed = Statement(
-            update(entries).where(mine.source == source, mine.key.in_(given_up)).values(done).returning(mine.attempts)
+            update(entries).where(mine.source == of["source"], mine.key.in_(given_up)).values(done).returning(mine.key)
         )
-        old = select(mine.key).where(mine.source == source, mine.done_at < before).order_by(mine.done_at)
-        older = select(theirs.record).where(theirs.source == source, theirs.set_at < before).order_by(theirs.set_at)
         self.purge_done, self.purge_versions = (
             Statement(
                 delete(table)
-                .where(table.c.source == source, column.in_(which.limit(limit).with_for_update(skip_locked=True)))
+                .where(table.c.source == of["source"])
+                .where(
+                    column.in_(
+                        select(column)
+                        .where(table.c.source == of["source"], time < before)
+                        .order_by(time)
+                        .limit(limit)
+                        .with_for_update(skip_locked=True)
+                    )
+                )
                 .returning(column)
             )
-            for table, column, which in ((entries, mine.key, old), (versions, theirs.record, older))
+            for table, column, time in ((entries, mine.key, mine.done_at), (versions, theirs.record, theirs.set_at))
         )
 
 
-ENTRY = ("source", "key", "digest", "name", "content", "received_at", "record", "version", "version_digest")
+def values_of(entry: Entry) -> dict[str, Any]:
+    """Return the parameters of an entry."""
+    version = entry.version or (None, None, None)
+    return dict(zip(_PARAMETERS, (*entry[:5], to_microseconds(entry.received_at), *version), strict=True))
+
+
+def read_entry(row: Any) -> tuple[Entry, Any]:
+    """Return the entry that a row begins with, and what is behind it."""
+    source, key, digest, name, content, received_at, record, number, said = row[: len(_ENTRY)]
+    version = None if record is None else Version(record, number, None if said is None else bytes(said))
+    entry = Entry(source, key, bytes(digest), name, bytes(content or b""), from_microseconds(received_at), version)
+    return entry, row[len(_ENTRY) :]
+
+
+def read_failure(row: Any) -> Failure:
+    """Return the entry of a row, and attempts, reason and due time behind it."""
+    entry, (attempts, reason, due_at) = read_entry(row)
+    return Failure(entry, attempts, reason or "", None if due_at is None else from_microseconds(due_at))

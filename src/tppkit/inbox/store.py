@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,19 +21,8 @@ from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held, unavailable
 from tppkit.inbox.engine import make_engine, make_memory_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Version, Worked
-from tppkit.inbox.rows import (
-    WIDTH,
-    Taken,
-    all_values,
-    claim,
-    new_values,
-    optional_microseconds,
-    place,
-    read_entry,
-    read_failure,
-)
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
-from tppkit.inbox.statements import Statements
+from tppkit.inbox.statements import Statements, read_entry, read_failure, values_of
 
 WAIT_S = 5.0
 
@@ -41,7 +30,7 @@ Handler = Callable[[Entry, Any], object]  # the second argument is the connectio
 VersionOf = Callable[[Entry], Version | None]
 
 # How long to wait for a lock in PostgreSQL. A sender waits for a delivery, and nobody for a worker.
-_WAIT, _WORKERS_WAIT = timedelta(seconds=1), timedelta(milliseconds=200)
+_WAIT, _WORKERS_WAIT = "1s", "200ms"
 _BEFORE_ALL = (-(2**63), "")
 
 
@@ -101,28 +90,25 @@ class InboxStore:
         """Close the connections that are not in use; the next call opens new ones."""
         self.engine.dispose()
 
-    def accept(self, entry: Entry) -> Outcome:
-        """Store an entry for `work`: STORED, REPEATED or CONFLICT."""
-        values = {**all_values(entry), "due": to_microseconds(entry.received_at)}
-        with self._database.transaction() as db, self._database.hurried(db, _WAIT) as quick:
-            if self._sql.add.run(quick, values).fetchall():
-                return Outcome.STORED
-            outcome = self._known(quick, entry)[1]
-            return Outcome.REPEATED if outcome is Outcome.BUSY else outcome
-
-    def accept_failed(self, entry: Entry, reason: str) -> Outcome:
-        """Store an entry that cannot be handled yet as failed, until it is released: FAILED, REPEATED or CONFLICT.
+    def accept(self, entry: Entry, *, fault: str | None = None) -> Outcome:
+        """Store an entry for `work`: STORED, REPEATED or CONFLICT.
 
         Args:
             entry: the entry.
-            reason: shown with the failure.
+            fault: why it cannot be handled yet. Then it is stored as failed, until it is released, and FAILED is returned, also for
+                one that was stored before and is not done.
         """
-        values = {**all_values(entry), "due": None, "of_reason": reason}
-        with self._database.transaction() as db, self._database.hurried(db, _WAIT):
-            if self._sql.add_failed.run(db, values).fetchall():
-                return Outcome.FAILED
+        kept = {"of_state": State.WAITING, "of_attempts": 0, "of_due_at": to_microseconds(entry.received_at)}
+        if fault is not None:
+            kept = {"of_state": State.FAILED, "of_attempts": 1, "of_due_at": None}
+        values = {**values_of(entry), **kept, "of_reason": fault}
+        with self._brief() as db:
+            if self._sql.add.first(db, values):
+                return Outcome.STORED if fault is None else Outcome.FAILED
             state, outcome = self._known(db, entry)
-            return outcome if state == State.DONE or outcome is Outcome.CONFLICT else Outcome.FAILED
+        if outcome is Outcome.CONFLICT:
+            return outcome
+        return Outcome.REPEATED if fault is None or state == State.DONE else Outcome.FAILED
 
     def handle(self, entry: Entry, handler: Handler, *, at: datetime, retries: Retries = RETRIES) -> Outcome:
         """Handle an entry now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY or CONFLICT.
@@ -142,10 +128,10 @@ class InboxStore:
         at = as_utc(at)
         try:
             with self._database.transaction() as db:
-                with self._database.hurried(db, _WAIT) as quick:
-                    outcome = self._once(quick, entry, at)
+                with self._database.hurried(db, _WAIT):
+                    outcome = self._once(db, entry, at)
                 if outcome is Outcome.APPLIED:
-                    have_effect(quick, lambda: handler(entry, db))
+                    have_effect(db, lambda: handler(entry, db))
             return outcome
         except EffectFailed as e:
             failed = e
@@ -153,46 +139,28 @@ class InboxStore:
             self._keep_failed(entry, failed.reason, at, retries)
         raise failed.error
 
-    def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
-        """Mark an entry as done in the transaction of the caller.
-
-        Only after APPLIED the caller writes the effect, in the same transaction, and commits. What is rolled back was not received.
-
-        Args:
-            entry: the entry.
-            at: now, aware.
-            within: a connection or session of SQLAlchemy, or a connection of `sqlite3` or `psycopg`.
-
-        Raises:
-            InboxError: `inbox.unavailable`.
-            ConfigurationError: `inbox.no-transaction`.
-        """
-        db = self._database.of_caller(within)
-        with unavailable():
-            return self._once(db, entry, as_utc(at))
-
-    def handle_within(self, entry: Entry, handler: Handler, *, at: datetime, within: Any) -> Outcome:
+    def handle_within(self, entry: Entry, handler: Handler | None, *, at: datetime, within: Any) -> Outcome:
         """Handle an entry in the transaction of the caller, who commits it, or rolls back whatever is raised.
 
         Args:
             entry: the entry.
-            handler: called with the entry and `within`.
+            handler: called with the entry and `within`, for APPLIED only; None: the caller writes the effect after APPLIED.
             at: now, aware.
-            within: see `once`.
+            within: a connection or session of SQLAlchemy, or a connection of `sqlite3` or `psycopg`.
 
         Raises:
             InboxError: `inbox.unavailable`.
             ConfigurationError: `inbox.no-transaction`, `inbox.handler-committed`, `inbox.handler-aborted`.
         """
         db = self._database.of_caller(within)
-        with unavailable():
-            try:
+        try:
+            with unavailable():
                 outcome = self._once(db, entry, as_utc(at))
-                if outcome is Outcome.APPLIED:
+                if outcome is Outcome.APPLIED and handler is not None:
                     have_effect(db, lambda: handler(entry, within))
                 return outcome
-            except EffectFailed as e:
-                failed = e
+        except EffectFailed as e:
+            failed = e
         raise failed.error
 
     def work(
@@ -201,73 +169,68 @@ class InboxStore:
     ) -> list[Worked]:  # fmt: skip
         """Handle stored entries that are due, oldest first, each in a transaction of its own.
 
-        A handler that raises leaves no writes, and its entry is tried again later. If a worker dies, what it had claimed is due again
-        when its lease ends, and is then claimed alone, so that an entry that ends its process holds up no other; after its attempts it
-        is failed as `lease-ended`.
+        A handler that raises leaves no writes, and its entry is tried again later. If a worker dies, the entry that it had claimed is
+        due again when the lease ends; after its attempts it is failed as `lease-ended`.
 
         Args:
             source: of the entries.
             handler: called with the entry and the connection.
             at: now, aware.
             limit: how many at most, up to 1,000.
-            lease: how long this worker may take before another one may claim the same entries.
+            lease: how long this worker may take for an entry before another one may claim it.
             retries: when a failed entry is tried again.
             version_of: returns the version of an entry that was stored without one.
 
         Raises:
             InboxError: `inbox.unavailable`, before anything was done.
         """
-        at, left, worked = as_utc(at), require_limit(limit), list[Worked]()
-        began = elapsed = 0.0
+        at, began, worked = as_utc(at), time.monotonic(), list[Worked]()
+        until = shift(at, lease)
         try:
-            while left > 0:
-                until = shift(at, lease + timedelta(seconds=elapsed))
-                given_up, taken = self._take(source, at, until, left, retries)
-                worked += given_up
-                if not taken and not given_up:
+            for _ in range(require_limit(limit)):
+                if (taken := self._take(source, at, until, retries)) is None:
                     break
-                began = began or time.monotonic()
-                for n, one in enumerate(taken):
-                    worked.append(self._work_one(taken[n:], one, handler, at, retries, version_of))
-                elapsed, left = time.monotonic() - began, limit - len(worked)
+                entry, attempt = taken
+                if attempt is None:
+                    worked.append(Worked(entry, Outcome.FAILED))
+                else:
+                    worked.append(self._work_one(entry, attempt, handler, at, retries, version_of))
+                until = shift(at, lease + timedelta(seconds=time.monotonic() - began))
         except InboxError:
             if not worked:  # else return what is done; a failure that lasts meets the next call
                 raise
         return worked
 
     def _work_one(
-        self, left: Sequence[Taken], one: Taken, handler: Handler, at: datetime, retries: Retries,
-        version_of: VersionOf | None,
-    ) -> Worked:  # fmt: skip
-        entry, called = one.entry, False
+        self, entry: Entry, attempt: int, handler: Handler, at: datetime, retries: Retries, version_of: VersionOf | None
+    ) -> Worked:
         if entry.version is None and version_of is not None:
             entry = entry._replace(version=version_of(entry))
-
-        def effect() -> None:
-            nonlocal called
-            called = True
-            handler(entry, db)
-
+        claim = {**values_of(entry), "was": State.CLAIMED, "attempt": attempt, "at": to_microseconds(at)}
+        outcome = Outcome.BUSY
         try:
             with self._database.transaction() as db:
-                with self._database.hurried(db, _WORKERS_WAIT) as quick:
-                    if not self._sql.finish.run(quick, {**claim(one), "at": to_microseconds(at)}).fetchall():
-                        return Worked(entry, Outcome.BUSY)  # the lease ended and another worker has it
-                    outcome = self._advance(quick, entry, at)
+                with self._database.hurried(db, _WORKERS_WAIT):
+                    if not self._sql.finish.first(db, claim):
+                        return Worked(entry, outcome)  # the lease ended and another worker has it
+                    outcome = self._advance(db, entry, claim)
                 if outcome is Outcome.APPLIED:
-                    have_effect(quick, effect)
+                    have_effect(db, lambda: handler(entry, db))
             return Worked(entry, outcome)
         except EffectFailed as e:
-            return Worked(entry, self._fail(one, e.reason, at, retries))
+            reason = e.reason
         except InboxError as e:
-            if called:  # it may be the handler that costs the connection
-                return Worked(entry, self._fail(one, EffectFailed(e).reason, at, retries))
-            if is_held(e):
-                self._put_back([one], at, retries)
-                return Worked(entry, Outcome.BUSY)
-            with suppress(InboxError):  # no attempt of anyone
-                self._put_back(left, at, retries)
-            raise
+            if outcome is not Outcome.APPLIED:  # no attempt
+                waits = {"of_state": State.WAITING, "of_attempts": attempt - 1, "of_reason": None}
+                with suppress(InboxError):
+                    self._rows(self._sql.move, {**claim, **waits, "of_due_at": _due_at(retries, 0, at)})
+                if is_held(e):
+                    return Worked(entry, Outcome.BUSY)
+                raise
+            reason = EffectFailed(e).reason  # it may be the handler that costs the connection
+        fails = {"of_state": State.FAILED, "of_attempts": attempt, "of_reason": reason}
+        changed = self._rows(self._sql.move, {**claim, **fails, "of_due_at": _due_at(retries, attempt, at)})
+        return Worked(entry, Outcome.FAILED if changed else Outcome.BUSY)
 
     def failed(self, source: str, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
         """Return failed entries in the order of their receipt.
@@ -278,7 +241,7 @@ class InboxStore:
             after: the last one of the page before.
         """
         time_, key = _BEFORE_ALL if after is None else (to_microseconds(after.entry.received_at), after.entry.key)
-        values = {"of_source": source, "after": time_, "of_key": key, "most": require_limit(limit)}
+        values = {"of_source": source, "of_received_at": time_, "of_key": key, "most": require_limit(limit)}
         return [read_failure(row) for row in self._rows(self._sql.failed, values)]
 
     def find_failed(self, source: str, key: str) -> Failure | None:
@@ -288,16 +251,15 @@ class InboxStore:
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
         """Make a failed entry due now; False if it is no longer failed."""
-        values = {**place(failure.entry), "due": to_microseconds(as_utc(at))}
-        return bool(self._rows(self._sql.release, values))
+        return bool(self._rows(self._sql.release, {**values_of(failure.entry), "at": to_microseconds(as_utc(at))}))
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:
         """Mark a failed entry as done without effect; False if it is no longer failed, or was tried again since.
 
         Its content is deleted, its repetition is a repetition, and its version is not used up.
         """
-        values = {**place(failure.entry), "attempt": failure.attempts, "at": to_microseconds(as_utc(at))}
-        return bool(self._rows(self._sql.discard, values))
+        was = {"was": State.FAILED, "attempt": failure.attempts, "at": to_microseconds(as_utc(at))}
+        return bool(self._rows(self._sql.finish, {**values_of(failure.entry), **was}))
 
     def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
         """Forget what the retention no longer asks for, in bounded batches; returns how many rows."""
@@ -318,71 +280,70 @@ class InboxStore:
         """Return the sources that have entries."""
         return [source for (source,) in self._rows(self._sql.sources, {})]
 
-    def _rows(self, statement: Any, values: dict[str, Any]) -> Sequence[Any]:
+    @contextmanager
+    def _brief(self) -> Iterator[Any]:
+        """A transaction without a handler."""
         with self._database.transaction() as db, self._database.hurried(db, _WAIT):
-            return statement.run(db, values).fetchall()  # type: ignore[no-any-return]
+            yield db
+
+    def _rows(self, statement: Any, values: dict[str, Any]) -> Sequence[Any]:
+        with self._brief() as db:
+            return statement.all(db, values)  # type: ignore[no-any-return]
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
-        if not self._sql.once.run(db, {**new_values(entry), "at": to_microseconds(at)}).fetchall():
+        values = {**values_of(entry), "at": to_microseconds(at)}
+        if not self._sql.once.first(db, values):
             return self._known(db, entry)[1]
-        return self._advance(db, entry, at)
+        return self._advance(db, entry, values)
 
     def _known(self, db: Any, entry: Entry) -> tuple[str, Outcome]:
-        rows: Sequence[Any] = self._sql.known.run(db, place(entry)).fetchall()
-        if not rows:
+        row = self._sql.known.first(db, values_of(entry))
+        if row is None:
             raise InboxError("inbox.unavailable", "an entry was forgotten while it was received again")
-        state, digest, _ = rows[0]
+        state, digest, _ = row
         if bytes(digest) != entry.digest:
             return state, Outcome.CONFLICT
         return state, Outcome.BUSY if state == State.CLAIMED else Outcome.REPEATED
 
-    def _advance(self, db: Any, entry: Entry, at: datetime) -> Outcome:
+    def _advance(self, db: Any, entry: Entry, values: dict[str, Any]) -> Outcome:
         """Set the version: APPLIED if it is new, else STALE or VERSION_CONFLICT."""
-        if entry.version is None:
+        if entry.version is None or self._sql.advance.first(db, values):
             return Outcome.APPLIED
-        record, number, digest = entry.version
-        values = {"of_source": entry.source, "of_record": record, "of_version": number, "of_version_digest": digest}
-        if self._sql.advance.run(db, {**values, "at": to_microseconds(at)}).fetchall():
-            return Outcome.APPLIED
-        rows: Sequence[Any] = self._sql.version.run(db, {"of_source": entry.source, "of_record": record}).fetchall()
-        for last, said in rows:
-            if last == number and None not in (digest, said) and bytes(said) != digest:
-                return Outcome.VERSION_CONFLICT
+        last, said = self._sql.version.first(db, values) or (None, None)
+        if last == entry.version.number and None not in (entry.version.digest, said) and said != entry.version.digest:
+            return Outcome.VERSION_CONFLICT
         return Outcome.STALE
 
     def _keep_failed(self, entry: Entry, reason: str, at: datetime, retries: Retries) -> None:
-        with self._database.transaction() as db, self._database.hurried(db, _WAIT):
-            known: Sequence[Any] = self._sql.known.run(db, place(entry)).fetchall()
-            due = optional_microseconds(retries.due_at(known[0][2] + 1 if known else 1, at=at))
-            values = {**all_values(entry), "of_reason": reason, "due": due, "at": to_microseconds(at)}
-            self._sql.keep_failed.run(db, values)
+        values = {**values_of(entry), "of_state": State.FAILED, "of_attempts": 1, "of_reason": reason}
+        with self._brief() as db:
+            known = self._sql.known.first(db, values)
+            due_at = _due_at(retries, known[2] + 1 if known else 1, at)
+            self._sql.keep_failed.first(db, {**values, "of_due_at": due_at, "at": to_microseconds(at)})
 
-    def _take(
-        self, source: str, at: datetime, until: datetime, limit: int, retries: Retries
-    ) -> tuple[list[Worked], list[Taken]]:
-        """Claim what is due: the first entry alone if the lease of its worker has ended, and after its attempts not at all."""
-        with self._database.transaction() as db:
-            values = {"of_source": source, "at": to_microseconds(at), "most": limit}
-            rows = self._sql.due.run(db, values).fetchall()
-            lapsed = [Taken(read_entry(row), row[WIDTH]) for row in rows[:1] if row[-1] == State.CLAIMED]
-            if lapsed and retries.due_at(lapsed[0].attempt, at=at) is None:
-                self._sql.fail.run(db, {**claim(lapsed[0]), "due": None, "of_reason": "lease-ended"})
-                return [Worked(lapsed[0].entry, Outcome.FAILED)], []
-            found = lapsed or [Taken(read_entry(row), row[WIDTH]) for row in rows if row[-1] != State.CLAIMED]
-            for one in found:
-                self._sql.claim.run(db, {**place(one.entry), "due": to_microseconds(until)})
-            found.sort(key=lambda one: one.entry.received_at)
-            return [], [one._replace(attempt=one.attempt + 1) for one in found]
+    def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> tuple[Entry, int | None] | None:
+        """Claim an entry that is due, and return it with the number of this attempt.
 
-    def _fail(self, one: Taken, reason: str, at: datetime, retries: Retries) -> Outcome:
-        values = {**claim(one), "of_reason": reason, "due": optional_microseconds(retries.due_at(one.attempt, at=at))}
-        return Outcome.FAILED if self._rows(self._sql.fail, values) else Outcome.BUSY
+        If the lease of its worker has ended and it has had its attempts, it is failed, and the number is None.
+        """
+        with self._brief() as db:
+            row = self._sql.due.first(db, {"of_source": source, "at": to_microseconds(at)})
+            if row is None:
+                return None
+            entry, (attempts, state) = read_entry(row)
+            values = {**values_of(entry), "was": state, "attempt": attempts, "of_attempts": attempts}
+            if state == State.CLAIMED and retries.due_at(attempts, at=at) is None:
+                fails = {"of_state": State.FAILED, "of_due_at": None, "of_reason": "lease-ended"}
+                self._sql.move.first(db, {**values, **fails})
+                return entry, None
+            claims = {"of_state": State.CLAIMED, "of_attempts": attempts + 1, "of_due_at": to_microseconds(until)}
+            self._sql.move.first(db, {**values, **claims, "of_reason": None})
+            return entry, attempts + 1
 
-    def _put_back(self, taken: Sequence[Taken], at: datetime, retries: Retries) -> None:
-        due = to_microseconds(retries.due_at(0, at=at) or at)
-        with self._database.transaction() as db, self._database.hurried(db, _WORKERS_WAIT):
-            for one in taken:
-                self._sql.put_back.run(db, {**claim(one), "due": due})
+
+def _due_at(retries: Retries, attempt: int, at: datetime) -> int | None:
+    due_at = retries.due_at(attempt, at=at)
+    return None if due_at is None else to_microseconds(due_at)
 
 
 class MemoryStore(InboxStore):

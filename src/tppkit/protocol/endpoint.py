@@ -210,14 +210,10 @@ class Interface:
 
         Raises:
             LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
-            FormatError: `query.malformed`, `query.duplicate`, `query.missing`.
+            FormatError: `query.malformed`, `query.duplicate`, `query.missing`; what the caller proves by `row_of` comes first.
         """
         path, _, text = target.partition("?")
-        rows = [
-            (row, parameters)
-            for row in self._by_shape.get((method, path.count("/")), ())
-            if (parameters := row.match(path)) is not None
-        ]
+        rows = self._matches(method, path)
         if not rows:
             allowed = ", ".join(self.methods(path))
             if not allowed:
@@ -237,6 +233,15 @@ class Interface:
                 raise FormatError("query.missing", f"{row.method} {row.path} needs the query parameter {wanted.name}")
         used = {name: value for name, value in query.items() if name in known}
         return Route(row, parameters, used, tuple(sorted(query.keys() - known)))
+
+    def row_of(self, method: str, target: str) -> Endpoint[Any, Any] | None:
+        """The row of a request whatever its query is, the first of several; None for an unknown path or method."""
+        matches = self._matches(method, target.partition("?")[0])
+        return matches[0][0] if matches else None
+
+    def _matches(self, method: str, path: str) -> list[tuple[Endpoint[Any, Any], Mapping[str, str]]]:
+        rows = self._by_shape.get((method, path.count("/")), ())
+        return [(row, parameters) for row in rows if (parameters := row.match(path)) is not None]
 
     @cached_property
     def _by_shape(self) -> Mapping[tuple[str, int], Sequence[Endpoint[Any, Any]]]:

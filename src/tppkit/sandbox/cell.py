@@ -12,7 +12,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from tppkit._clock import Clock
-from tppkit.errors import FormatError
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.sandbox.control import Control
@@ -71,14 +70,6 @@ class HostCall(Generic[Q]):
     new_id: Callable[[], str]
     caller_name: str | None = None
 
-    def header(self, name: str) -> str | None:
-        """The value of a header, None where it is absent.
-
-        Raises:
-            FormatError: `header.duplicate`.
-        """
-        return single_header(self.message, name)
-
 
 @dataclass(frozen=True, slots=True)
 class Handler(Generic[Q, A]):
@@ -133,18 +124,6 @@ class Services:
     deliveries: Deliveries
 
 
-def single_header(message: Message, name: str) -> str | None:
-    """The value of a header, None where it is absent.
-
-    Raises:
-        FormatError: `header.duplicate`.
-    """
-    values = message.values(name)
-    if len(values) > 1:
-        raise FormatError("header.duplicate", f"the {name} header appears more than once")
-    return values[0] if values else None
-
-
 class Section(NamedTuple):
     """A table of the index page.
 
@@ -172,7 +151,7 @@ class Cell:
         sections: reads what the index page shows of the interface.
         control: makes the routes of the control host.
         next_event: finds when the interface's next event is due, for example the execution of a payment.
-        settle: lets happen what is due at a time, in order, each at the time it was due.
+        run_due: runs what is due at a time, in order, each at the time it was due.
         check: finds what does not agree in the interface's tables and the ledger.
         subjects: the ids of what accepted seals made, which evidence names.
         senders: of its deliveries, by names that no other interface has.
@@ -186,7 +165,7 @@ class Cell:
     sections: Callable[[Connection, datetime], Sequence[Section]] = lambda db, at: ()
     control: Callable[[Services], Sequence[Control]] = lambda services: ()
     next_event: Callable[[Connection], datetime | None] = lambda db: None
-    settle: Callable[[Connection, datetime], None] = lambda db, at: None
+    run_due: Callable[[Connection, datetime], None] = lambda db, at: None
     check: Callable[[Connection], Sequence[str]] = lambda db: ()
     subjects: Callable[[Connection], Iterable[str]] = lambda db: ()
     senders: Mapping[str, Sender] = field(default_factory=dict)

@@ -79,7 +79,7 @@ class SandboxClock:
         with self._lock:
             self._offset = max(offset, self._offset)
 
-    def control(self, settle: Callable[[], Awaitable[None]]) -> tuple[Control, ...]:
+    def control(self, catch_up: Callable[[], Awaitable[None]]) -> tuple[Control, ...]:
         """`GET /clock`, and `POST /clock/advance` with `{"seconds": 300}`, answered when everything that fell due has happened."""
 
         async def show(parameters: Mapping[str, str], body: Any) -> Any:
@@ -87,7 +87,7 @@ class SandboxClock:
 
         async def advance(parameters: Mapping[str, str], body: Any) -> Any:
             await self.advance(_seconds(body))
-            await settle()
+            await catch_up()
             return await show(parameters, body)
 
         return Control("GET", "/clock", show), Control("POST", "/clock/advance", advance)

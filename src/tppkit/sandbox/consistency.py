@@ -44,11 +44,11 @@ class Consistency:
             TppkitError: the archive cannot be read.
         """
         services = self._services
-        await services.events.settle()
+        await services.events.catch_up()
         before = await services.database.read(self._subjects)
         try:
             async with asyncio.timeout(_WAIT_S):
-                await services.evidence.settle()
+                await services.evidence.flush()
         except TimeoutError:
             return ["evidence still waits to be archived"]
         records = await asyncio.to_thread(_archived, self._archive)

@@ -223,10 +223,10 @@ class Database:
                     done = await self._write_batch(batch)
                 except Exception as e:  # noqa: BLE001  # no caller may wait for ever
                     for one in batch:
-                        _settle(one, error=_unavailable(e))
+                        _resolve(one, error=_unavailable(e))
                 else:
                     for one, result in done:
-                        _settle(one, result=result)
+                        _resolve(one, result=result)
         finally:
             self._writer = None
 
@@ -290,9 +290,9 @@ def _run_apart(connection: Connection, batch: list[_Waiting]) -> list[tuple[_Wai
         except SQLAlchemyError as e:
             if not _is_open(connection):
                 raise
-            _settle(one, error=_unavailable(e))
+            _resolve(one, error=_unavailable(e))
         except Exception as e:  # noqa: BLE001  # the job's own, which its caller gets
-            _settle(one, error=e)
+            _resolve(one, error=e)
     return done
 
 
@@ -301,11 +301,11 @@ def _is_open(connection: Connection) -> bool:
     return bool(getattr(connection.connection.dbapi_connection, "in_transaction", False))
 
 
-def _settle(one: _Waiting, *, result: Any = None, error: Exception | None = None) -> None:
+def _resolve(one: _Waiting, *, result: Any = None, error: Exception | None = None) -> None:
     if error is None and one.then is not None:
         try:
             one.then(result)
-        except Exception as e:  # noqa: BLE001  # its caller gets it, and the rest of the batch is settled
+        except Exception as e:  # noqa: BLE001  # its caller gets it, and the rest of the batch is resolved
             error = e
     if one.result.done():  # the caller was cancelled
         return

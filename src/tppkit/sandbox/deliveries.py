@@ -15,7 +15,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -40,8 +39,8 @@ from tppkit.sandbox.delivery_tables import (
 )
 from tppkit.sandbox.faults import Faults
 
-AT_ONCE = 16  # attempts under way
-AT_ONCE_TO_ONE = 4  # of them to one receiver, so that a slow one leaves room
+AT_ONCE = 32  # attempts under way
+AT_ONCE_TO_ONE = 8  # of them to one receiver, so that a slow one leaves room
 _TICK_S = 1.0
 _RETRY_S = 1.0
 _HELD_S = 86_400.0  # how long a reordered delivery waits for the next one of its stream
@@ -63,7 +62,7 @@ class Schedule(NamedTuple):
 
     def next_at(self, attempts: int, *, first_at: datetime, at: datetime) -> datetime | None:
         """When to attempt again after so many attempts, the last of which failed at a time; None gives up."""
-        if attempts > len(self.gaps_s) and self.last_s is None:
+        if attempts > len(self.gaps_s) and (self.last_s is None or not self.gaps_s):
             return None
         due = shift(at, timedelta(seconds=self.gaps_s[min(attempts, len(self.gaps_s)) - 1]))
         return None if self.last_s is not None and due - first_at > timedelta(seconds=self.last_s) else due
@@ -99,10 +98,12 @@ class Deliveries:
         self._senders = senders
         self._faults = faults
         self._running: dict[int, tuple[str, asyncio.Task[None]]] = {}
+        self._page: list[Delivery] = []  # due, and not under way because its receivers are busy
+        self._look = True  # there may be more that is due, for receivers that are not busy
         # Held from the look for what is due until it runs, and while one ends, so that what was read as due has not ended meanwhile.
         self._changed = asyncio.Condition()
         self._awake = asyncio.Event()
-        self._failure: TransportError | None = None
+        self._failure: Exception | None = None
 
     def add(
         self, db: Connection, *, sender: str, address: str, body: bytes, at: datetime, stream: str | None = None, ver: int = 0
@@ -122,21 +123,19 @@ class Deliveries:
 
     def wake(self) -> None:
         """After a commit in which something may have been added: do not wait for the next look."""
+        self._look = True
         self._awake.set()
 
     async def run_due(self) -> None:
         """Return when everything that is due at the present virtual time has been attempted once.
 
         Raises:
-            TransportError: `database.unavailable`.
+            TransportError: `database.unavailable`; also if a result cannot be written, which is tried on.
         """
         until = self._now()
         async with self._changed:
-            while True:
-                await self._start(until)
-                due = await self._database.read_soon(next_due)
-                if due is None or due > until:  # those under way stay due until their result is written
-                    return
+            self._look = True
+            while await self._start(until):
                 await self._changed.wait()
                 if self._failure is not None:
                     raise self._failure
@@ -145,8 +144,10 @@ class Deliveries:
         """Attempt what falls due, until cancelled; attempts that are under way then are made again at the next start."""
         try:
             while True:
-                with suppress(TimeoutError):
+                try:
                     await asyncio.wait_for(self._awake.wait(), _TICK_S)
+                except TimeoutError:
+                    self._look = True
                 self._awake.clear()
                 try:
                     async with self._changed:
@@ -159,24 +160,31 @@ class Deliveries:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _start(self, until: datetime) -> None:
-        """Start as many of the due attempts as there is room for."""
-        while len(self._running) < AT_ONCE:
+    async def _start(self, until: datetime) -> bool:
+        """Start as many of the due attempts as there is room for; whether anything due at the time has not ended."""
+        self._look |= not self._running
+        while True:
             under_way = Counter(receiver for receiver, _ in self._running.values())
-            busy = [receiver for receiver, count in under_way.items() if count >= AT_ONCE_TO_ONE]
-            due = await self._database.read(partial(due_deliveries, until=until, busy=busy, limit=2 * AT_ONCE))
-            started = False
-            for one in due:
-                if (
-                    len(self._running) < AT_ONCE
-                    and one.id not in self._running
-                    and under_way[one.receiver] < AT_ONCE_TO_ONE
-                ):
+            waiting = []
+            for one in self._page:
+                if len(self._running) < AT_ONCE and under_way[one.receiver] < AT_ONCE_TO_ONE:
                     under_way[one.receiver] += 1
                     self._running[one.id] = one.receiver, asyncio.create_task(self._attempt(one))
-                    started = True
-            if not started:
-                return
+                else:
+                    waiting.append(one)
+            self._page = waiting
+            if len(self._running) == AT_ONCE or not self._look:
+                break
+            self._look = False
+            busy = [receiver for receiver, count in under_way.items() if count >= AT_ONCE_TO_ONE]
+            due = await self._database.read(partial(due_deliveries, until=until, busy=busy, limit=2 * AT_ONCE))
+            known = self._running.keys() | {one.id for one in waiting}
+            self._page += [one for one in due if one.id not in known]
+            self._look |= len(self._page) > len(waiting)
+        if any(one.due_at <= until for one in self._page if one.due_at):
+            return True
+        due_at = await self._database.read_soon(next_due)  # what is under way stays due until its result is written
+        return due_at is not None and due_at <= until
 
     async def _attempt(self, delivery: Delivery) -> None:
         try:
@@ -187,7 +195,7 @@ class Deliveries:
                     await self._database.write(job)
                     self._failure = None
                     return
-                except TransportError as e:  # sending again would be worse than waiting
+                except Exception as e:  # noqa: BLE001  # sending again would be worse than waiting
                     _LOGGER.warning("the result of a delivery waits: %s", e)
                     self._failure = e
                     async with self._changed:
@@ -196,11 +204,15 @@ class Deliveries:
         finally:
             async with self._changed:
                 del self._running[delivery.id]
+                self._look |= all(one.receiver != delivery.receiver for one in self._page)
                 self._changed.notify_all()
             self._awake.set()
 
     async def _carry_out(self, delivery: Delivery) -> Result:
         """The attempt, or what a fault makes of it."""
+        sender = self._senders.get(delivery.sender)
+        if sender is None:  # the database is of another version
+            return Result((Attempt(False, "there is no sender any more"),), GIVEN_UP, None)
         if self._faults.take("drop"):
             return Result((Attempt(False, "dropped by a fault"),), GIVEN_UP, None)
         if delay := self._faults.take("delay"):
@@ -209,7 +221,6 @@ class Deliveries:
         if delivery.stream is not None and delivery.state == WAITING and self._faults.take("reorder"):
             until = shift(self._now(), timedelta(seconds=_HELD_S))
             return Result((Attempt(False, "held by a fault until the next one of its stream is sent"),), HELD, until)
-        sender = self._senders[delivery.sender]
         attempt = await _send(sender, delivery)
         if attempt.ok:
             again = (await _send(sender, delivery),) if self._faults.take("duplicate") else ()

@@ -33,6 +33,7 @@ from tppkit._statement import Statement
 from tppkit._text import printable
 
 MAX_TEXT = 300
+COLUMNS = "Added", "Address", "Version", "State", "Last attempt"  # of `Logged.row`
 WAITING, HELD, ACKNOWLEDGED, GIVEN_UP = "waiting", "held", "acknowledged", "given up"
 
 TABLES = MetaData()
@@ -187,6 +188,13 @@ class Logged(NamedTuple):
 
     delivery: Delivery
     attempts: tuple[LoggedAttempt, ...]
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The delivery for a table of the index page, with the columns `COLUMNS`."""
+        one = self.delivery
+        last = self.attempts[-1].text if self.attempts else ""
+        return format_time(one.added_at), one.address, str(one.ver), one.state, last
 
     def as_object(self) -> dict[str, Any]:
         """The same as JSON, without the body."""

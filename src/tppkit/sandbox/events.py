@@ -1,4 +1,4 @@
-"""What happens at a time by itself and is written, such as the execution of a payment: done when it is due, in order."""
+"""Events: changes that fall due at a time, such as the execution of a payment. They run in the order of their time."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ _LOGGER = logging.getLogger("tppkit.sandbox.events")
 T = TypeVar("T")
 
 
-class Source(Protocol):
-    """Something with events of its own, for example a cell."""
+class EventSource(Protocol):
+    """Where events come from, for example a cell."""
 
     @property
     def next_event(self) -> Callable[[Connection], datetime | None]:
         """Finds when its next event is due."""
 
     @property
-    def settle(self) -> Callable[[Connection, datetime], None]:
-        """Lets everything happen that is due at a time, at the time it was due."""
+    def run_due(self) -> Callable[[Connection, datetime], None]:
+        """Runs everything that is due at a time, as of the time it was due."""
 
 
 class Events:
-    """Knows when the next event is due, so that asking costs nothing until then.
+    """Runs events when they are due. The time of the next one is kept in memory, so that a check before it costs nothing.
 
     Args:
-        database: keeps the events.
+        database: stores the events.
         now: the virtual clock.
-        sources: have the events.
-        then: called after each commit, in which something to deliver may have been added.
+        sources: where the events come from.
+        then: called after each commit, which may have added something to deliver.
 
     Example:
-        await events.settle()                     # before anything is read or decided
+        await events.catch_up()                   # before anything is read or decided
         await events.write(lambda db: approve_payment(db, payment, ...))
     """
 
     def __init__(
-        self, database: Database, now: Clock, sources: Sequence[Source], *, then: Callable[[], object] = lambda: None
-    ) -> None:
+        self, database: Database, now: Clock, sources: Sequence[EventSource], *, then: Callable[[], object] = lambda: None
+    ) -> None:  # fmt: skip
         self._database = database
         self._now = now
         self._sources = sources
@@ -58,13 +58,13 @@ class Events:
         self._next = database.run_at_start(self._next_time)
 
     def schedule(self, at: datetime | None) -> None:
-        """There is an event at a time, committed already; too early a time does no harm."""
+        """Record the time of a committed event. A time that is too early is harmless."""
         self._then()
         if at is not None and (self._next is None or at < self._next):
             self._next = at
 
-    async def settle(self) -> None:
-        """Return when everything that is due has happened.
+    async def catch_up(self) -> None:
+        """Run everything that is due, and return when it is committed.
 
         Raises:
             TransportError: `database.unavailable`.
@@ -75,47 +75,47 @@ class Events:
             while self._is_due():
                 due = self._next
                 try:
-                    await self._database.write(self._happen, then=self.schedule)
+                    await self._database.write(self._run_batch, then=self.schedule)
                 except BaseException:
                     self.schedule(due)
                     raise
 
     async def write(self, job: Callable[[Connection], T]) -> T:
-        """Let what is due happen, then run a job that may make events.
+        """Run what is due, then a job that may add events.
 
         Raises:
             TransportError: `database.unavailable`; and what the job raises.
         """
-        await self.settle()
+        await self.catch_up()
         result, _ = await self._database.write(
             lambda db: (job(db), self._next_time(db)), then=lambda done: self.schedule(done[1])
         )
         return result
 
     async def watch(self) -> None:
-        """Let events happen while nobody asks, until cancelled."""
+        """Run events that fall due between requests, until cancelled."""
         while True:
             await asyncio.sleep(_TICK_S)
             try:
-                await self.settle()
-            except Exception as e:  # which each request reports by itself; the next turn tries again
-                _LOGGER.warning("events wait: %s", e, exc_info=not isinstance(e, TransportError))
+                await self.catch_up()
+            except Exception as e:  # each request reports it too, and the next turn tries again
+                _LOGGER.warning("events are delayed: %s", e, exc_info=not isinstance(e, TransportError))
 
     def _is_due(self) -> bool:
         return self._next is not None and self._next <= self._now()
 
-    def _happen(self, db: Connection) -> datetime | None:
-        self._next = None  # what is scheduled from here on may not be seen by this job
+    def _run_batch(self, db: Connection) -> datetime | None:
+        self._next = None  # this job may not see what is scheduled from here on
         for _ in range(_BATCH):
             at, source = self._earliest(db)
             if at is None or source is None or at > self._now():
                 return at
-            source.settle(db, at)
+            source.run_due(db, at)
         return self._next_time(db)
 
     def _next_time(self, db: Connection) -> datetime | None:
         return self._earliest(db)[0]
 
-    def _earliest(self, db: Connection) -> tuple[datetime | None, Source | None]:
+    def _earliest(self, db: Connection) -> tuple[datetime | None, EventSource | None]:
         times = [(at, source) for source in self._sources if (at := source.next_event(db)) is not None]
         return min(times, key=lambda one: one[0]) if times else (None, None)

@@ -158,7 +158,7 @@ class Evidence:
                 self._failure = e if isinstance(e, ArchiveError) else ArchiveError("archive.unusable", type(e).__name__)
                 await asyncio.sleep(_RETRY_S)
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Wait until everything that is kept is archived."""
         self._hurry.set()
         await self._drained.wait()

@@ -1,6 +1,6 @@
 """An interface's host: routes by the rows, authenticates, and answers each request in one transaction.
 
-1. The row is found by method, path and query. A failure waits until the caller is known.
+1. The row is found by method, path and query. A failure waits until the caller is known, a wrong query also for steps 2 and 3.
 2. The caller proves who it is, as the row demands.
 3. It has the row's role.
 4. The body arrives, bounded, and is proven.
@@ -30,7 +30,7 @@ from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Auth, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import is_streamed, require_media_type
-from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler, single_header
+from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler
 from tppkit.sandbox.request_log import without_tokens
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
@@ -128,13 +128,15 @@ class Host:
         try:
             route = self.interface.find(head.method, head.target)  # 1
         except TppkitError:
-            self.authenticators[self.interface.default_auth].open(source, None)
+            row = self.interface.row_of(head.method, head.target)
+            auth = self.interface.default_auth if row is None else row.auth
+            self.authenticators[auth].open(source, row)
             raise
         pending = self.authenticators[route.row.auth].open(source, route.row)  # 2, 3
         caller, body = await _receive(pending, receive)  # 4
         request = _Request(route, caller, head._replace(body=body), self._id(source))
         self.services.evidence.require_working(caller)
-        await self.services.events.settle()
+        await self.services.events.catch_up()
         try:
             return await self._run(request)  # 5
         except TppkitError as e:
@@ -190,7 +192,7 @@ class Host:
     def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:
         route, message = request.route, request.message
         if route.row.request.media_type is not None:
-            require_media_type(single_header(message, "content-type"), route.row.request.media_type)
+            require_media_type(message.single("content-type"), route.row.request.media_type)
         body = route.row.request.read(message.body, tolerant=False)
         return HostCall(
             request.caller.id,

@@ -1,4 +1,4 @@
-"""What the pages for browsers share: templates, and headers that keep a page out of caches and let it run no script but its own."""
+"""Templates and headers of the pages for browsers. The headers prevent caching and allow no script but the page's own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEADERS: Mapping[str, str] = {
 
 
 def grouped(iban: str) -> str:
-    """An IBAN in groups of four characters, as ISO 13616 prints it."""
+    """An IBAN in groups of four characters, the print format of ISO 13616."""
     return " ".join(iban[i : i + 4] for i in range(0, len(iban), 4))
 
 
@@ -40,20 +40,20 @@ _TEMPLATES.filters["grouped"] = grouped
 
 
 def page(template: str, /, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any) -> Response:
-    """A page.
+    """Render a page.
 
     Args:
-        template: its file in `templates`.
-        status: of the answer.
-        headers: further ones.
-        values: of the template; shown as text, whatever they contain.
+        template: name of its file in `templates`.
+        status: HTTP status of the answer.
+        headers: further headers.
+        values: values of the template; markup in them is escaped.
     """
     text = _TEMPLATES.get_template(template).render(values, script=SCRIPT)
     return HTMLResponse(text, status, headers={**HEADERS, **(headers or {})})
 
 
 def see_other(address: str) -> Response:
-    """Send the browser to an address, whose characters are kept as they are."""
+    """Redirect the browser to an address, which is sent unchanged."""
     response = Response(status_code=303, headers=dict(HEADERS))
     response.headers["location"] = address
     return response

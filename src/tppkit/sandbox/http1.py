@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import resource
 from typing import Any, ClassVar, Protocol, cast
 
@@ -22,6 +23,9 @@ MAX_HEAD_BYTES = 64 * 1024
 REQUEST_TIMEOUT_S = 30.0
 MAX_PIPELINED = 32  # requests that wait behind the one that is being answered
 MAX_CONNECTIONS = 256
+# The parser is given GET for any other method: it rejects unknown ones before it has read a header, so no host could answer them.
+_PARSED = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT"})
+_METHOD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) /")  # RFC 9110 section 9.1, before a path
 _OTHER_FILES = 64  # that the process keeps open: databases, archive, listening sockets
 
 
@@ -65,6 +69,8 @@ class BoundedHttp(HttpToolsProtocol):
     max_connections: ClassVar[int] = connection_limit()
     _head_bytes = 0
     _in_head = True
+    _has_begun = False  # the parser is within a request
+    _method = ""  # as the client sent it, where the parser reads GET
     _reason = ""
     _active_at = 0.0
     _deadline: asyncio.TimerHandle | None = None
@@ -100,6 +106,9 @@ class BoundedHttp(HttpToolsProtocol):
         if self._head_bytes > MAX_HEAD_BYTES + len(data):
             self.end("the request's head or trailer is too long")
             return
+        method = None if self._has_begun else _METHOD.match(data)
+        if method is not None and method[1] not in _PARSED:
+            self._method, data = method[1].decode(), b"GET" + data[method.end(1) :]
         super().data_received(data)
 
     def on_body(self, body: bytes) -> None:
@@ -112,6 +121,7 @@ class BoundedHttp(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             raise self._fault("too many requests were sent before their answers were read")
         super().on_message_begin()
+        self._has_begun = True
         if self._deadline is None:
             self._expect_request()
 
@@ -135,11 +145,14 @@ class BoundedHttp(HttpToolsProtocol):
         extensions = cast("dict[str, Any]", self.scope.setdefault("extensions", {}))
         extensions[RAW_TARGET] = {"target": bytes(self.url)}
         super().on_headers_complete()
+        if self._method:  # the application runs in a later turn of the loop
+            self.scope["method"], self._method = self._method, ""
 
     def on_message_complete(self) -> None:
         """The request is complete."""
         self._no_deadline()
         self._in_head = True
+        self._has_begun = False
         self._head_bytes = 0
         super().on_message_complete()
 

@@ -38,7 +38,7 @@ def index_page(services: Services, cells: Sequence[Cell], requests: LatestReques
             text = "Open it at localhost, on the machine that runs the sandbox."
             return page("message.html", status=403, heading="This page is for this machine only", text=text)
         try:
-            await services.events.settle()
+            await services.events.catch_up()
             found = await services.database.read(sections)
         except TransportError:
             text = "Please try again in a moment."

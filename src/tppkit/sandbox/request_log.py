@@ -1,4 +1,4 @@
-"""What was asked and answered: a line for each request, and the latest requests in memory."""
+"""The log of requests and answers: a line for each request, and the latest requests in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tppkit.web.sources import RAW_TARGET
 
 _KEPT = 200
 
-_MAX_TARGET = 1024  # a line must fit into a pipe's buffer at once
+_MAX_TARGET = 1024  # so that a line fits into the buffer of a pipe
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
 _PLAIN = re.compile("[!-~]*")
 # Each character may be percent-encoded, also more than once: the server routes /%61pprove/ to the same page.
@@ -29,7 +29,7 @@ _LINK = re.compile(rf"({''.join(_ENCODED)}(?:{_ENCODED[-1]})*)[^\s'\"]+", re.IGN
 
 
 def without_tokens(text: str) -> str:
-    """The text with the secret part of every approval link replaced: whoever reads it could approve the payment."""
+    """Replace the secret part of each approval link in a text: a reader of the link could approve the payment."""
     if "%" not in text and "approve/" not in text.lower():  # the pattern takes ten times as long
         return text
     return _LINK.sub(r"\1***", text)
@@ -43,7 +43,7 @@ class Logged(NamedTuple):
         target: as it was sent, without the tokens of approval links; printable ASCII.
         status: of the answer.
         code: of the error that the answer carries, or empty.
-        text: what the error says, or empty.
+        text: text of the error, or empty.
     """
 
     method: str
@@ -54,12 +54,12 @@ class Logged(NamedTuple):
 
     @property
     def line(self) -> str:
-        """`METHOD target status code`, the code only where there is one; without a line break, whatever the client sent."""
+        """`METHOD target status code`, without the code if the answer has none; never contains a line break."""
         return " ".join(filter(None, (self.method, self.target, str(self.status), self.code)))
 
 
 class LatestRequests:
-    """The latest requests to the interfaces, as many as are worth showing.
+    """The latest 200 requests to the interfaces.
 
     Args:
         now: the virtual clock.
@@ -70,11 +70,11 @@ class LatestRequests:
         self._kept: deque[tuple[datetime, Logged]] = deque(maxlen=_KEPT)
 
     def keep(self, request: Logged) -> None:
-        """Take a request; the oldest one is forgotten for it."""
+        """Add a request. If 200 are kept, the oldest one is dropped."""
         self._kept.append((self._now(), request))
 
     def __iter__(self) -> Iterator[tuple[datetime, Logged]]:
-        """Each request with the time of its answer, the latest first."""
+        """Yield each request with the time of its answer, the latest first."""
         return iter(tuple(reversed(self._kept)))
 
     @property
@@ -98,7 +98,7 @@ class RequestLog:
 
     Args:
         app: the ASGI application that answers.
-        keep: takes the request.
+        keep: called with each request.
         refusals: reads the error bodies of the application.
     """
 
@@ -116,7 +116,7 @@ class RequestLog:
             nonlocal written
             if not written:
                 written = True
-                with suppress(OSError):  # a reader of the lines that left must not fail a request
+                with suppress(OSError):  # a closed pipe must not fail a request
                     self._keep(Logged(scope["method"], _target(scope), status, *error))
 
         async def watch(event: Message) -> None:

@@ -18,7 +18,7 @@ from tppkit.trust import (
     TrustedPath,
     load_revocation,
 )
-from tppkit.web.peer import PeerCertificate, QwacPolicy
+from tppkit.web.caller import PeerCertificate, QwacPolicy
 
 _LOGGER = logging.getLogger("tppkit.sandbox.revocations")
 

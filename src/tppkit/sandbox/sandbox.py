@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,7 +46,7 @@ from tppkit.sandbox.legacy.settings import open_hosts
 from tppkit.sandbox.legacy.tables import set_callback_url
 from tppkit.sandbox.outgoing import OutgoingHttp, receivers_tls
 from tppkit.sandbox.psd2.cell import psd2_cell
-from tppkit.sandbox.psd2.payments import PaymentRules, Psd2Settings
+from tppkit.sandbox.psd2.settings import BankRules, Psd2Settings
 from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
 from tppkit.sandbox.request_log import LatestRequests
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
@@ -58,7 +58,7 @@ from tppkit.web.replay_stores.table import RequestTable
 
 ARCHIVE = "archive"
 DATABASE = "sandbox.sqlite"
-_SETTLE_S = 5.0  # how long a stop waits for the archive; the rest is archived at the next start
+_FLUSH_S = 5.0  # how long a stop waits for the archive; the rest is archived at the next start
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class SandboxSettings:
     strict: bool = False
     database: str | None = None
     seed: int | None = None
-    rules: PaymentRules = field(default_factory=PaymentRules)
+    rules: BankRules = field(default_factory=BankRules)
     profile: SealProfile = PSD2_V1
     public_url: str | None = None
     dns: tuple[str, ...] = ()
@@ -162,10 +162,10 @@ class SandboxHosts:
         qwacs = CurrentQwacs(judged, revocations, settings.organizations)
         faults = Faults()
         self.legacy = open_hosts(settings.directory / "legacy", approval_url)
-        http = OutgoingHttp(
-            receivers_tls(*map(certificate_pem, anchors.roots)), allow=parse_networks(settings.allow_addresses),
-            loopback=is_loopback_address(settings.host),
-        )  # fmt: skip
+        roots = [certificate_pem(root) for root in anchors.roots]
+        networks, is_local = parse_networks(settings.allow_addresses), is_loopback_address(settings.host)
+        # Made when it is needed: reading the system's authorities takes as long as all else here.
+        http = cache(lambda: OutgoingHttp(receivers_tls(*roots), allow=networks, loopback=is_local))
         cells = (
             psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
             legacy_cell(self.legacy, http=http, faults=faults),
@@ -202,7 +202,7 @@ class SandboxHosts:
             self.pages.router.redirect_slashes = False  # a redirect would lead to whatever the Host names
             consistency = Consistency(services, cells, settings.directory / ARCHIVE)
             shared_routes = (
-                *self.clock.control(self._settle),
+                *self.clock.control(self._catch_up),
                 *faults.control,
                 *bank_control(self.database, self.events),
             )
@@ -210,9 +210,9 @@ class SandboxHosts:
             self.control = control_host([*shared_routes, *consistency.control, *self.requests.control, *routes])
             self._opened = opened.pop_all()
 
-    async def _settle(self) -> None:
+    async def _catch_up(self) -> None:
         """Return when everything that is due has happened, and what it reports has been attempted once."""
-        await self.events.settle()
+        await self.events.catch_up()
         await self.deliveries.run_due()
 
     @asynccontextmanager
@@ -226,8 +226,8 @@ class SandboxHosts:
             for task in watching:
                 task.cancel()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_SETTLE_S):
-                    await self.evidence.settle()
+                async with asyncio.timeout(_FLUSH_S):
+                    await self.evidence.flush()
             draining.cancel()
             await asyncio.gather(draining, *watching, return_exceptions=True)
             await self.database.close()

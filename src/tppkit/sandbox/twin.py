@@ -38,7 +38,7 @@ from tppkit.testpki.files import crl_files, files_of, write_files
 from tppkit.testpki.provider import make_provider_like
 
 _FIRST_PORT = 8443  # nothing listens there
-_SETTLE_S = 10.0
+_FLUSH_S = 10.0
 
 
 class Sandbox:
@@ -211,7 +211,7 @@ class Sandbox:
             TransportError: `transport.failed`, the sandbox is closed; `transport.timeout`, its archive takes no records.
         """
         try:
-            submit(self._hosts.evidence.settle(), self._loop).result(_SETTLE_S)
+            submit(self._hosts.evidence.flush(), self._loop).result(_FLUSH_S)
         except ConnectionError as e:
             raise TransportError("transport.failed", str(e)) from e
         except TimeoutError as e:

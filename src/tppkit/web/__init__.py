@@ -13,9 +13,17 @@ from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate, RefusedCal
 from tppkit.web.callback_requests import CallbackPeers, callback_target
 from tppkit.web.callbacks import CallbackMiddleware
 from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware
-from tppkit.web.caller import Authenticator, Caller, Pending, caller_of, verified_request
+from tppkit.web.caller import (
+    Authenticator,
+    Caller,
+    PeerCertificate,
+    Pending,
+    QwacPolicy,
+    caller_of,
+    peer_certificate,
+    verified_request,
+)
 from tppkit.web.gate import SealGate, authorize, require_role, seal_every_request
-from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
 from tppkit.web.proxies import ProxyForm, TrustedProxy
 from tppkit.web.replay import ReplayGuard
 from tppkit.web.seal import SealMiddleware

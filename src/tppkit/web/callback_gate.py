@@ -311,7 +311,7 @@ def _application(raised: list[Exception], task: asyncio.Task[Any] | None = None)
     try:
         with own_cancellation("a function of the application", task):
             yield
-    except Exception as e:
+    except Exception as e:  # the application raises any class; raised again
         raised.append(e)
         raise
 

@@ -99,12 +99,12 @@ class CallbackMiddleware:
 
         def work() -> None:
             try:
-                settle = partial(answer.set_result, receive())
+                resolve = partial(answer.set_result, receive())
             except BaseException as e:  # noqa: BLE001  # raised where it is awaited
-                settle = partial(answer.set_exception, e)
+                resolve = partial(answer.set_exception, e)
             finally:
                 self._free.release()
-            settle()
+            resolve()
 
         try:
             threading.Thread(target=work, name="tppkit-callback", daemon=True).start()

@@ -27,8 +27,7 @@ from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Nothing
 from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
-from tppkit.web.caller import Caller
-from tppkit.web.peer import QwacPolicy, peer_certificate
+from tppkit.web.caller import Caller, QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.replay import ReplayGuard
 from tppkit.web.sources import Answer, Source, too_large
@@ -104,15 +103,16 @@ class SealGate:
         return as_utc(self._clock())
 
     def enter(self, source: Source) -> tuple[Route, SealPending]:
-        """Route a request and judge its head. A stranger does not learn which paths exist.
+        """Route a request and judge its head. A stranger does not learn which paths exist, nor without the role which queries.
 
         Raises:
             TppkitError: as `route` and `open`.
         """
         try:
             route = self.route(source)
-        except TppkitError:
-            self.open(source, None)
+        except TppkitError as e:
+            path = _target(source).removeprefix(self._mount)
+            self.open(source, self._interface.row_of(source.method, path) if e.code.startswith("query.") else None)
             raise
         return route, self.open(source, route.row)
 
@@ -315,7 +315,12 @@ def authorize(certificate: EidasCertificate, interface: Interface, method: str, 
 
     Source: PSD2 document, part A section 5 rule 2.
     """
-    route = interface.find(method, path)
+    try:
+        route = interface.find(method, path)
+    except FormatError:
+        if (row := interface.row_of(method, path)) is not None:
+            require_role(certificate, row)
+        raise
     require_role(certificate, route.row)
     return route
 

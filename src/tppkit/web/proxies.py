@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -54,7 +54,7 @@ _USUAL = {
     ProxyForm.RFC9440: "client-cert",
 }
 # Headers in which proxies are known to forward certificates; reported when they are ignored.
-_KNOWN = frozenset(
+CERTIFICATE_HEADERS = frozenset(
     {
         *_USUAL.values(), _CHAIN, "x-client-cert", "ssl-client-cert", "x-ssl-cert", "x-tls-client-cert", "x-arr-clientcert",
         "x-amzn-mtls-clientcert", "x-amzn-mtls-clientcert-leaf", "x-forwarded-tls-client-cert",
@@ -126,23 +126,6 @@ class TrustedProxy:
 def address_headers(source: Source) -> tuple[str, ...]:
     """The headers of a request from which its server may have taken the connection's address, lower case."""
     return tuple(name for name in FORWARDED if source.header_values(name))
-
-
-def unproven_headers(source: Source, *, proxies: Sequence[TrustedProxy], taken: frozenset[str]) -> tuple[str, ...]:
-    """Headers that claim a certificate and are ignored, lower case.
-
-    Args:
-        source: the request.
-        proxies: the configured proxies.
-        taken: the headers that were used.
-    """
-    seen, names = source.header_names(), _KNOWN
-    if proxies:
-        names = _KNOWN.union(*(proxy.headers for proxy in proxies)) - taken
-    if names.isdisjoint(seen) and "_" not in "".join(seen):
-        return ()
-    # Names with underscores too: the application may read both as one header.
-    return tuple(sorted(name for name in seen if name in names or ("_" in name and name.replace("_", "-") in names)))
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

@@ -98,13 +98,14 @@ def chains(pki: Pki) -> dict[str, str]:
     }
 
 
-def test_the_seal_s_certificate_is_found_behind_that_of_its_authority(pki: Pki) -> None:
-    for text in chains(pki).values():
-        message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), text)
-        for known in ([], [pki.qseal.certificate]):
-            diagnosis = diagnose_request(message, certificates=known)
-            assert explained(diagnosis) == ["certificate-form"]
-            assert "number 2 of 2" in diagnosis.causes[0].evidence[0]
+@pytest.mark.parametrize("form", ["commas", "colons", "escaped", "base64 of PEM", "container"])
+@pytest.mark.parametrize("given_too", [False, True], ids=["sent", "given too"])
+def test_the_seal_s_certificate_is_found_behind_that_of_its_authority(pki: Pki, form: str, given_too: bool) -> None:
+    message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), chains(pki)[form])
+    known = [pki.qseal.certificate] if given_too else []
+    diagnosis = diagnose_request(message, certificates=known)
+    assert explained(diagnosis) == ["certificate-form"]
+    assert "number 2 of 2" in diagnosis.causes[0].evidence[0]
 
 
 WRAPPED = {
@@ -139,19 +140,26 @@ def test_a_certificate_that_was_encoded_once_more_is_unwrapped_and_the_rest_is_d
     assert explained(diagnose_request(with_certificate(wrong, text))) == ["certificate-form", "target-without-query"]
 
 
+def test_what_a_cause_explains_is_not_repeated_as_advice(pki: Pki) -> None:
+    text = WRAPPED["base64 twice"][0](pki.qseal.certificate.der)
+    sealed = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), text)
+    diagnosis = diagnose_request(sealed._replace(body=b'{"other":1}'))
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert [cause.name for cause in diagnosis.causes] == ["certificate-form"]
+    assert diagnosis.advice[0].startswith("The body that arrived is not the one that was hashed")
+
+
+def test_what_was_wrapped_more_often_than_is_looked_for_is_no_certificate(pki: Pki) -> None:
+    raw = pki.qseal.certificate.der
+    for _ in range(6):
+        raw = b64encode(raw)
+    diagnosis = diagnose_request(with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), raw.decode()))
+    assert [cause.name for cause in diagnosis.causes] == ["certificate-form"]
+    assert "no certificate that can be read" in diagnosis.causes[0].evidence[0]
+
+
 def x5c(*certificates: EidasCertificate) -> dict[str, Any]:
     return {"header": with_values(x5c=[b64encode(one.der).decode() for one in certificates])}
-
-
-@pytest.mark.parametrize("given_too", [False, True], ids=["sent", "given too"])
-def test_a_chain_in_the_wrong_order_in_x5c_is_told_as_that(pki: Pki, given_too: bool) -> None:
-    message = seal_jws(pki, **x5c(pki.qseal_ca.certificate, pki.qseal.certificate))
-    known = [pki.qseal.certificate] if given_too else []
-    diagnosis = diagnose_request(message, profile=JWS, certificates=known)
-    assert explained(diagnosis) == ["certificate-order"]
-    assert diagnosis.causes[0].evidence == ("the seal's is number 2 of 2 in x5c",)
-    right = seal_jws(pki, **x5c(pki.qseal.certificate, pki.qseal_ca.certificate))
-    assert diagnose_request(right, profile=JWS).outcome is Outcome.VERIFIES
 
 
 def test_of_several_certificates_the_one_that_the_signature_names_is_taken(pki: Pki, other_qseal: Issued) -> None:
@@ -166,11 +174,32 @@ def test_of_several_certificates_the_one_that_the_signature_names_is_taken(pki: 
     assert explained(diagnose_request(message)) == ["certificate-form", "key-id-form"]
 
 
-def test_the_key_of_another_certificate_that_was_sent_may_have_signed(pki: Pki) -> None:
-    own = pki
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_where_none_is_named_the_one_that_is_for_seals_is_taken(pkis: dict[str, Pki], kind: str) -> None:
+    own = pkis[kind]
+    chain = [b64encode(one.certificate.der).decode() for one in (own.qwac, own.qseal)]
+    unnamed = {"header": lambda header: with_values(x5c=chain)(without("x5t#S256", "kid")(header))}
+    for steps, more in (({}, []), ({"lines": "{}\n".format}, ["string-newline-after"])):
+        diagnosis = diagnose_request(seal_jws(own, **unnamed, **steps), profile=JWS)
+        assert sorted(explained(diagnosis)) == sorted(["certificate-order", "jws-parameter", *more])
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_the_key_of_another_certificate_that_was_sent_may_have_signed(pkis: dict[str, Pki], kind: str) -> None:
+    own = pkis[kind]
     both = ",".join(b64encode(one.certificate.der).decode() for one in (own.qwac, own.qseal))
     by_qwac = seal_wrongly(own.qseal, key=own.qwac.key, covered=NEEDED)
     assert "key-of-qwac" in explained(diagnose_request(with_certificate(by_qwac, both)))
+
+
+def test_what_is_for_seals_is_taken_unnamed_only_where_everything_can_be_read(pki: Pki) -> None:
+    qwac, qseal = (b64encode(one.certificate.der).decode() for one in (pki.qwac, pki.qseal))
+    own, other = pki.qseal.certificate, pki.qwac.certificate
+    for texts, taken in ((["AAAA", qwac, qseal], None), ([qwac, qseal, "AAAA"], None), ([qwac, qseal, qwac], own)):
+        message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), ",".join(texts))
+        sent = find_certificates(message, profile=PSD2_V1)
+        assert (sent.seal, sent.others) == (taken, (other,) if taken else (other, own))
+        assert find_certificates(message, profile=PSD2_V1, key_ids=[make_key_id(own)]).seal == own
 
 
 def test_another_certificate_is_not_taken_for_a_seal_s_that_cannot_be_read(pki: Pki, other_qseal: Issued) -> None:
@@ -183,16 +212,26 @@ def test_another_certificate_is_not_taken_for_a_seal_s_that_cannot_be_read(pki: 
             assert diagnosis.causes[0].evidence[0].endswith("holds a certificate that cannot be read")
 
 
+def test_an_object_in_x5c_is_not_told_as_nothing(pki: Pki) -> None:
+    message = seal_jws(pki, header=with_values(x5c={"a": 1}))
+    diagnosis = diagnose_request(message, profile=JWS, certificates=[pki.qseal.certificate])
+    assert explained(diagnosis) == ["certificate-form"]
+
+
 def elsewhere(message: Message, name: str, text: str) -> Message:
     """The same without the dialect's own header, and with another."""
     others = [header for header in message.headers if header[0] != PSD2_V1.certificate_header]
     return message._replace(headers=(*others, (name, text)))
 
 
-@pytest.mark.parametrize("name", ["X-Signature-Certificate", "Cookie", "x5c"])
-def test_the_named_certificate_is_found_in_whatever_header(pki: Pki, name: str) -> None:
+HEADERS = ["X-Signature-Certificate", "Client-Cert", "X-SSL-Cert", "Signature-Certificate", "Cookie", "x5c"]
+
+
+@pytest.mark.parametrize("name", HEADERS)
+@pytest.mark.parametrize("given_too", [False, True], ids=["sent", "given too"])
+def test_the_named_certificate_is_found_in_whatever_header(pki: Pki, name: str, given_too: bool) -> None:
     own = pki.qseal.certificate
-    known = [own] if name == "Cookie" else []
+    known = [own] if given_too else []
     texts = (b64encode(own.der).decode(), quote(certificate_pem(own).decode()), *chains(pki).values())
     for steps, more in (({}, []), ({"signed_target": lambda value: value.partition("?")[0]}, ["target-without-query"])):
         for number, text in enumerate(texts):

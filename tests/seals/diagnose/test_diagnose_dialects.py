@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import UTC, datetime
 
 import pytest
@@ -10,7 +11,7 @@ from wrong_signer import joined, seal_wrongly, with_hash
 
 from tppkit.httpsig import KeySigner, Message
 from tppkit.httpsig.algorithms import key_kind
-from tppkit.seals import PROFILES, PSD2_V1, Format, KeyIdForm, Seal, sign_request
+from tppkit.seals import PROFILES, PSD2_V1, Format, KeyIdForm, Seal, prepare_request, sign_request
 from tppkit.seals.diagnose import Outcome, diagnose_request
 from tppkit.testpki import Pki
 
@@ -37,14 +38,26 @@ def sealed(pki: Pki, name: str) -> Message:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_request_verifies_in_its_own_dialect_which_is_named_where_another_is_asked(rsa_pki: Pki, name: str) -> None:
-    message, known = sealed(rsa_pki, name), [rsa_pki.qseal.certificate]
-    assert diagnose_request(message, certificates=known, profile=PROFILES[name], at=AT).outcome is Outcome.VERIFIES
-    if name != PSD2_V1.name:
-        diagnosis = diagnose_request(message, certificates=known, at=AT)
-        assert diagnosis.outcome is Outcome.EXPLAINED
-        assert [cause.name for cause in diagnosis.causes] == ["other-dialect"]
-        assert name in diagnosis.causes[0].evidence[0]
+def test_a_request_verifies_in_its_own_dialect(rsa_pki: Pki, name: str) -> None:
+    diagnosis = diagnose_request(
+        sealed(rsa_pki, name), certificates=[rsa_pki.qseal.certificate], profile=PROFILES[name], at=AT
+    )
+    assert diagnosis.outcome is Outcome.VERIFIES
+
+
+@pytest.mark.parametrize("name", [name for name in PROFILES if name != PSD2_V1.name])
+def test_another_dialect_is_named(rsa_pki: Pki, name: str) -> None:
+    diagnosis = diagnose_request(sealed(rsa_pki, name), certificates=[rsa_pki.qseal.certificate], at=AT)
+    assert diagnosis.outcome is Outcome.EXPLAINED
+    assert [cause.name for cause in diagnosis.causes] == ["other-dialect"]
+    assert name in diagnosis.causes[0].evidence[0]
+
+
+def test_a_seal_of_another_format_that_does_not_hold_is_told_and_not_explained(rsa_pki: Pki) -> None:
+    message = sealed(rsa_pki, "amazon")._replace(body=b"{}")
+    diagnosis = diagnose_request(message, certificates=[rsa_pki.qseal.certificate], profile=PROFILES["amazon"], at=AT)
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert "digest.mismatch" in diagnosis.advice[0]
 
 
 def test_too_much_coverage_is_named_beside_what_else_is_wrong(pki: Pki) -> None:
@@ -62,6 +75,31 @@ def test_an_old_seal_is_refused_for_its_age_only_when_a_time_is_given(rsa_pki: P
     assert [cause.name for cause in diagnosis.causes] == ["signature.expired"]
 
 
+def test_an_expired_seal_with_a_mistake_in_its_string_is_told_both(rsa_pki: Pki) -> None:
+    covered = ("(request-target)", "date", "digest")
+    message = seal_wrongly(rsa_pki.qseal, covered=covered, assemble=joined(after="\n"))
+    at, known = datetime(2027, 6, 1, tzinfo=UTC), [rsa_pki.qseal.certificate]
+    diagnosis = diagnose_request(message, profile=PROFILES["ing"], at=at, certificates=known)
+    assert {"string-newline-after", "signature.expired"} <= {cause.name for cause in diagnosis.causes}
+
+
+def test_what_another_dialect_lacks_for_the_one_asked_is_said(rsa_pki: Pki) -> None:
+    diagnosis = diagnose_request(sealed(rsa_pki, "berlin-group"))
+    (cause,) = diagnosis.causes
+    assert "(request-target)" in " ".join(cause.evidence)
+    assert "Cover it" in cause.mend
+
+
+@pytest.mark.parametrize("system", [0, 3, 255], ids=["Java 15", "gzip", "Java 16"])
+def test_a_body_that_was_hashed_compressed_is_found_whichever_writer_compressed_it(system: int, pki: Pki) -> None:
+    def compressed(body: bytes) -> bytes:
+        whole = gzip.compress(body, compresslevel=6, mtime=0)
+        return whole[:8] + bytes((0, system)) + whole[10:]
+
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, hashed=compressed))
+    assert [cause.name for cause in diagnosis.causes] == ["body-gzipped"]
+
+
 OTHERS = [row.name for row in PROFILES.values() if row.format is not Format.CAVAGE]
 
 
@@ -77,6 +115,20 @@ def test_a_changed_body_of_another_format_is_explained(rsa_pki: Pki, name: str) 
     assert [cause.name for cause in diagnosis.causes] == ["body-newline-dropped"]
     assert diagnosis.outcome is Outcome.EXPLAINED
     assert diagnosis.expected is not None
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_line_feed_after_the_signing_string_of_another_format_is_explained(rsa_pki: Pki, name: str) -> None:
+    profile = PROFILES[name]
+    algorithm = next(iter(profile.algorithms_of(key_kind(rsa_pki.qseal.key)).values()))
+    signer = KeySigner(rsa_pki.qseal.key, algorithm=algorithm.name)
+    texts = {KeyIdForm.CLIENT_ID: "client-4711", KeyIdForm.URL: "https://tpp.example/seal.pem"}
+    seal = Seal(rsa_pki.qseal.certificate, signer, profile=profile, key_id=texts.get(profile.key_id.form))
+    prepared = prepare_request(REQUEST, seal=seal, at=AT)
+    message = prepared.finish(signer.sign(prepared.signing_string + b"\n"))
+    diagnosis = diagnose_request(message, certificates=[rsa_pki.qseal.certificate], profile=profile, at=AT)
+    assert [cause.name for cause in diagnosis.causes] == ["string-newline-after"]
+    assert diagnosis.outcome is Outcome.EXPLAINED
 
 
 def mend_of(pki: Pki, sent: str, asked: str) -> tuple[str, str]:
@@ -103,6 +155,25 @@ def test_everything_that_another_dialect_lacks_for_the_one_asked_is_said(rsa_pki
     evidence, _ = mend_of(rsa_pki, "cavage-12", "psd2-v1")
     assert "RSASSA-PSS where PKCS#1 is due" in evidence
     assert "cannot cover (created)" in evidence
+
+
+def test_nothing_is_said_to_lack_that_both_dialects_have(rsa_pki: Pki) -> None:
+    evidence, mend = mend_of(rsa_pki, "berlin-group", "psd2-v1")
+    assert evidence.count("for psd2-v1:") == 1
+    assert mend.startswith("For psd2-v1: Cover it: ")
+    evidence, _ = mend_of(rsa_pki, "berlin-group", "meo")
+    assert evidence.count("for meo:") == 1
+
+
+def test_a_dialect_of_another_rule_for_empty_bodies_is_told_with_its_rule(rsa_pki: Pki) -> None:
+    profile = PROFILES["wso2"]
+    signer = KeySigner(rsa_pki.qseal.key, algorithm="rsa-sha256")
+    seal = Seal(rsa_pki.qseal.certificate, signer, profile=profile)
+    message = sign_request(REQUEST._replace(method="GET", body=b""), seal=seal, at=AT)
+    triodos = diagnose_request(message, profile=PROFILES["triodos"], at=AT)
+    (cause,) = triodos.causes
+    assert cause.name == "other-dialect"
+    assert "{}" in " ".join(cause.evidence)
 
 
 def test_a_digest_by_another_algorithm_than_the_dialect_has_is_told(rsa_pki: Pki) -> None:

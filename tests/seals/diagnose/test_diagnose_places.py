@@ -7,13 +7,13 @@ from collections.abc import Callable
 from time import process_time
 
 import pytest
-from jws_signer import CARRIER, JWS, REQUEST, compact, seal_jws
+from jws_signer import CARRIER, JWS, REQUEST, compact, seal_jws, without
 from test_diagnose_formats import AMAZON, sealed
 from wrong_signer import seal_wrongly
 
 from tppkit._encoding import decode_base64url, encode_base64url
 from tppkit.httpsig import Message
-from tppkit.seals import PSD2_V1
+from tppkit.seals import PROFILES, PSD2_V1
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
 from tppkit.testpki import Pki
 
@@ -38,7 +38,8 @@ def moved(message: Message, old: str, new: str, write: Callable[[str], str] = st
 @pytest.mark.parametrize(
     ("place", "write"),
     [
-        ("Authorization", "Bearer {}"), ("Authorization", "Signature {}"), ("Signature", "{}"), ("X-Detached", 'sig="{}"'),
+        ("Authorization", "{}"), ("Authorization", "Bearer {}"), ("Authorization", "Signature {}"), ("Signature", "{}"),
+        ("jws-signature", "{}"), ("X-Detached", 'sig="{}"'),
     ],
 )  # fmt: skip
 def test_a_json_web_signature_in_another_header_is_found_there(pki: Pki, place: str, write: str) -> None:
@@ -65,7 +66,7 @@ def test_a_signature_of_the_draft_in_another_header_is_found_there(pki: Pki, pla
 @pytest.mark.parametrize(
     "write",
     [
-        "sig={};x=1", "Bearer:{}", "x.y.{}", '{{"jws":"{}"}}', "<{}>", "{}.", "e30..e30 {}",
+        "jws={}", "sig={};x=1", "detached:{}", "({})", "[{}]", "Bearer:{}", "x.y.{}", '{{"jws":"{}"}}', "<{}>", "{}.", "e30..e30 {}",
     ],
 )  # fmt: skip
 def test_a_json_web_signature_is_read_whatever_stands_around_it(pki: Pki, write: str) -> None:
@@ -90,19 +91,30 @@ UNREAD: list[Callable[[str], str]] = [
 
 
 @pytest.mark.parametrize("write", UNREAD)
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
 def test_what_may_be_a_signature_and_cannot_be_read_is_not_told_as_missing(
-    pki: Pki, write: Callable[[str], str]
+    pkis: dict[str, Pki], write: Callable[[str], str], kind: str
 ) -> None:
-    message = moved(seal_jws(pki), CARRIER, "X-Seal", write)
+    message = moved(seal_jws(pkis[kind]), CARRIER, "X-Seal", write)
     for profile in (JWS, PSD2_V1, AMAZON):
         may_hold_one = (
             len(dict(message.headers)["X-Seal"]) >= 256
         )  # what is so long, and is not read, may be a certificate
         header_missing = [] if may_hold_one or profile.certificate_header is None else ["certificate-missing"]
-        for known in ([], [pki.qseal.certificate]):
+        for known in ([], [pkis[kind].qseal.certificate]):
             told = diagnose_request(message, profile=profile, certificates=known)
             assert (told.outcome, names(told)) == (Outcome.UNEXPLAINED, header_missing)
             assert any(text.startswith("X-Seal holds what may be a signature") for text in told.advice)
+
+
+def test_a_certificate_is_not_told_as_missing_beside_what_may_hold_it(pki: Pki) -> None:
+    whole, known = dict(seal_jws(pki).headers)[CARRIER], [pki.qseal.certificate]
+    message = seal_jws(pki, header=without("x5c"), lines="{}\n".format)
+    assert explained(diagnose_request(message, profile=JWS, certificates=known)) == [
+        "certificate-missing", "string-newline-after"
+    ]  # fmt: skip
+    both = message.with_headers(("X-Seal", f"%22{whole}%22"))
+    assert "certificate-missing" not in names(diagnose_request(both, profile=JWS, certificates=known))
 
 
 def test_the_signatures_of_a_digest_or_a_certificate_are_none_of_the_request(pki: Pki) -> None:
@@ -138,6 +150,18 @@ def test_parameters_of_the_same_names_in_an_address_or_a_cookie_are_neither_a_si
     assert explained(diagnose_request(first)) == ["signature-carrier"]
 
 
+@pytest.mark.parametrize(
+    ("place", "write"),
+    [
+        ("X-Detached", "{}"), ("X-Authorization", "Signature {}"), ("X-Seal", "created=1780000000,{}"), ("Signature-Input", "{}"),
+        ("Proxy-Authorization", "Signature created=1780000000, {}"), ("X-Seal", "version=\"1\", {}"),
+    ],
+)  # fmt: skip
+def test_a_signature_in_its_whole_form_is_found_in_whatever_header(pki: Pki, place: str, write: str) -> None:
+    message = moved(seal_wrongly(pki.qseal, covered=NEEDED), "Signature", place, write.format)
+    assert "signature-carrier" in explained(diagnose_request(message))
+
+
 def test_of_several_signatures_the_one_in_its_usual_place_is_judged(pki: Pki) -> None:
     message = moved(seal_wrongly(pki.qseal, covered=NEEDED), "Signature", "Authorization", "Signature {}".format)
     for place in ("X-Hub-Signature", "X-Copy"):
@@ -170,6 +194,28 @@ def test_of_a_malformed_member_of_rfc_9421_the_verifier_says_what_it_is(
     assert "The verifier says: " in other.advice[0]
 
 
+@pytest.mark.parametrize("place", ["X-Signature", "jws-signature", "Signature-Value"])
+@pytest.mark.parametrize("profile", ["psd2-v1", "open-finance", "amazon"])
+def test_what_may_be_a_signature_is_neither_told_as_none_nor_as_of_a_format(
+    rsa_pki: Pki, place: str, profile: str
+) -> None:
+    message = moved(seal_wrongly(rsa_pki.qseal, covered=NEEDED), "Signature", place, lambda value: "bm8gZm9ybWF0")
+    told = diagnose_request(message, profile=PROFILES[profile], certificates=[rsa_pki.qseal.certificate])
+    assert told.outcome is Outcome.UNEXPLAINED
+    assert {"signature-missing", "signature-format"}.isdisjoint(names(told))
+    assert "The verifier says: " in told.advice[0]
+
+
+def test_a_foreign_signature_does_not_hide_that_x5c_is_missing(pki: Pki) -> None:
+    message = seal_jws(pki, header=without("x5c")).with_headers(("X-Hub-Signature", "sha256=00"))
+    assert explained(diagnose_request(message, profile=JWS, certificates=[pki.qseal.certificate])) == [
+        "certificate-missing"
+    ]
+    unread = moved(message, CARRIER, CARRIER, lambda value: f"!{value}")
+    told = diagnose_request(unread, profile=JWS, certificates=[pki.qseal.certificate])
+    assert (told.outcome, names(told)) == (Outcome.UNEXPLAINED, ["jws-form"])
+
+
 def test_an_access_token_that_says_so_itself_is_no_signature(pki: Pki) -> None:
     head, _, signature = dict(seal_jws(pki, header=lambda _: {"alg": "ES256", "typ": "at+jwt"}).headers)[CARRIER].split(
         "."
@@ -184,6 +230,11 @@ def test_an_access_token_that_says_so_itself_is_no_signature(pki: Pki) -> None:
             told.setdefault(payload, set()).add((diagnosis.outcome, "signature-missing" in names(diagnosis)))
     assert told.pop(claims) == {(Outcome.EXPLAINED, True)}
     assert set.union(*told.values()) == {(Outcome.UNEXPLAINED, False)}
+
+
+def test_a_signature_is_found_among_many_words(pki: Pki) -> None:
+    message = moved(seal_jws(pki), CARRIER, "X-Words", lambda value: f"{'e30..b ' * 500}{value}{' e30..b' * 500}")
+    assert explained(diagnose_request(message, profile=JWS)) == ["signature-carrier"]
 
 
 def test_many_headers_of_many_words_are_looked_through_soon(pki: Pki) -> None:

@@ -22,7 +22,8 @@ def names(diagnosis: Diagnosis) -> list[str]:
 
 # How the tools of a shell print a hash in hexadecimal.
 PRINTED = [
-    "{}\n", "{}  body.json\n", "{} *body.json\n", "SHA2-256(body.json)= {}\n", "(stdin)= {}\n", "SHA256 (body.json) = {}\n",
+    "{}\n", "{}  -\n", "{}  body.json\n", "{} *body.json\n", "SHA2-256(body.json)= {}\n", "SHA256(body.json)= {}\n", "(stdin)= {}\n",
+    "SHA256 (body.json) = {}\n",
 ]  # fmt: skip
 
 
@@ -39,22 +40,38 @@ def test_what_a_tool_prints_in_place_of_a_hash_is_told(pki: Pki, printed: str) -
     assert names(diagnose_request(other)) == []
 
 
+def test_the_line_of_openssl_as_the_whole_digest_is_told(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, digest=lambda body: f"SHA2-256(body.json)= {hashlib.sha256(body).hexdigest()}")
+    assert names(diagnose_request(message)) == ["digest-bare", "digest-hex"]
+
+
+def test_the_hexadecimal_signature_of_openssl_is_told(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, written=lambda raw: f"ECDSA-SHA2-256(stdin)= {raw.hex()}")
+    assert names(diagnose_request(message)) == ["signature-hex"]
+
+
+def test_a_signature_in_lines_of_base64_that_was_encoded_again_is_told(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, written=lambda raw: b64encode(b64encode(raw) + b"\n").decode())
+    assert names(diagnose_request(message)) == ["signature-base64-twice"]
+
+
 HASHED = [
-    "{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n",
+    "{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "SHA256(stdin)= {}\n", "(stdin)= {}\n",
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
 @pytest.mark.parametrize("printed", HASHED)
-def test_a_signature_over_what_a_tool_prints_of_the_hash_is_told(pki: Pki, printed: str) -> None:
+def test_a_signature_over_what_a_tool_prints_of_the_hash_is_told(pkis: dict[str, Pki], kind: str, printed: str) -> None:
     def string(data: bytes) -> bytes:
         return printed.format(hashlib.sha256(data).hexdigest()).encode()
 
-    assert names(diagnose_request(seal_wrongly(pki.qseal, string=string))) == ["hashed-first-as-hex"]
-    other = seal_wrongly(pki.qseal, string=lambda data: string(data + b"!"))
+    assert names(diagnose_request(seal_wrongly(pkis[kind].qseal, string=string))) == ["hashed-first-as-hex"]
+    other = seal_wrongly(pkis[kind].qseal, string=lambda data: string(data + b"!"))
     assert names(diagnose_request(other, max_work=60_000)) == []
 
 
-@pytest.mark.parametrize("printed", ["{}", "{}  -\n", "SHA2-256(/tmp/in.txt)= {}\n"])
+@pytest.mark.parametrize("printed", ["{}", *HASHED, "SHA2-256(/tmp/in.txt)= {}\n", "SHA256(in)= {}\n"])
 def test_a_hash_as_text_that_was_padded_without_being_hashed_is_told(rsa_pki: Pki, printed: str) -> None:
     def signer(key: Key, data: bytes) -> bytes:
         return padded(key, printed.format(hashlib.sha256(data).hexdigest()).encode())
@@ -69,8 +86,9 @@ def template(blanks: str, *, before: str = "", after: str = "") -> Callable[[Lin
 
 
 STRINGS: list[tuple[str, dict[str, Any]]] = [
-    *[("lines-indented", {"assemble": template(blanks)}) for blanks in ("  ", "\t", " " * 12)],
+    *[("lines-indented", {"assemble": template(blanks)}) for blanks in ("    ", "  ", "\t", " " * 12)],
     ("lines-indented", {"assemble": template("    ", before="    ")}),
+    ("lines-indented", {"assemble": template("    ", before="\n    ", after="\n")}),
     ("lines-indented", {"assemble": template("    ", before="\n    ", after="\n  ")}),
     *[
         ("string-json", {"assemble": lambda lines, options=options: json.dumps(dict(lines), **options).encode()})
@@ -84,9 +102,12 @@ STRINGS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
 @pytest.mark.parametrize(("name", "steps"), STRINGS)
-def test_a_signing_string_in_another_shape_is_told(pki: Pki, name: str, steps: dict[str, Any]) -> None:
-    assert names(diagnose_request(seal_wrongly(pki.qseal, **steps))) == [name]
+def test_a_signing_string_in_another_shape_is_told(
+    pkis: dict[str, Pki], kind: str, name: str, steps: dict[str, Any]
+) -> None:
+    assert names(diagnose_request(seal_wrongly(pkis[kind].qseal, **steps))) == [name]
 
 
 def test_a_body_that_was_signed_behind_the_string_is_not_shown(pki: Pki) -> None:

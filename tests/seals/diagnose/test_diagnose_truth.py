@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
@@ -15,8 +16,10 @@ from wrong_signer import COVERED, HEADERS, joined, replaced, seal_wrongly, witho
 
 from tppkit._encoding import encode_base64
 from tppkit.httpsig import Message, make_digest
+from tppkit.httpsig.components import parse_origin
 from tppkit.seals import PROFILES, PSD2_V1
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
+from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki, certificate_pem
 
 NEEDED = ("digest", "x-request-id", "(request-target)")
@@ -40,6 +43,7 @@ BODIES = [
     (b'{"a": 12.50}', b'{"a":12.50}', ["json-compact"]),
     (b'{"a":12.50}', b'{"a":12.5}', ["json-number-form"]),
     (b'{"a":12.5}', b'{"a":12.50}', ["json-number-form"]),
+    (b'{"a":12,"n":7}', b'{"a":12.0,"n":7.0}', ["json-number-form"]),
     (b'{"a":1.25E+1}', b'{"a":12.5}', ["json-number-form"]),
     (b'{"a": 12.50}', b'{"a":12.5}', ["json-compact", "json-number-form"]),
     (b'{"a":100000000000000000.99}', b'{"a":1e+17}', ["json-number-rounded"]),
@@ -72,6 +76,20 @@ def test_an_altered_amount_is_not_explained(pki: Pki, sent: bytes, hashed: bytes
     assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [])
 
 
+def test_a_decimal_serial_is_a_matter_of_form(pki: Pki, other_qseal: Issued) -> None:
+    key_id = make_key_id(pki.qseal.certificate)
+    decimal = key_id.replace(f"SN={pki.qseal.certificate.serial:X}", f"SN={pki.qseal.certificate.serial}")
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, key_id=decimal), certificates=[other_qseal.certificate])
+    assert explained(diagnosis) == ["key-id-form"]
+    assert "decimal" in diagnosis.causes[0].evidence[0]
+
+
+def test_a_hexadecimal_serial_where_decimal_is_due_is_a_matter_of_form(rsa_pki: Pki) -> None:
+    profile = replace(PSD2_V1, name="decimal", key_id=PROFILES["rabobank"].key_id)
+    message = seal_wrongly(rsa_pki.qseal, covered=NEEDED, key_id=f"{rsa_pki.qseal.certificate.serial:X}")
+    assert explained(diagnose_request(message, profile=profile)) == ["key-id-form"]
+
+
 def test_a_whole_address_in_the_start_line_is_told_and_judged_by_its_path(pki: Pki) -> None:
     message = seal_wrongly(pki.qseal, target="/psd2/v1/a?token=S3CRET")
     absolute = message._replace(target=f"https://api.bank.example{message.target}")
@@ -83,6 +101,11 @@ def test_a_whole_address_in_the_start_line_is_told_and_judged_by_its_path(pki: P
     assert explained(diagnose_request(wrong)) == ["target-absolute", "target-without-query"]
 
 
+def test_a_whole_address_that_was_signed_as_it_stands_verifies(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, target="https://api.bank.example/a?x")
+    assert diagnose_request(message).outcome is Outcome.VERIFIES
+
+
 def with_digest(message: Message, *values: str) -> Message:
     others = tuple(header for header in message.headers if header[0] != "Digest")
     return message._replace(headers=(*others, *[("Digest", value) for value in values]))
@@ -92,6 +115,16 @@ def with_digest(message: Message, *values: str) -> Message:
 def test_a_digest_that_was_replaced_after_signing_is_told_so(pki: Pki, foreign: str) -> None:
     diagnosis = diagnose_request(with_digest(seal_wrongly(pki.qseal), foreign))
     assert explained(diagnosis) == ["digest-replaced"]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_second_foreign_digest_does_not_say_that_the_body_changed(pki: Pki, place: int) -> None:
+    message = seal_wrongly(pki.qseal)
+    own = dict(message.headers)["Digest"]
+    both = [own, own]
+    both[1 - place] = make_digest(b"else")
+    diagnosis = diagnose_request(with_digest(message, *both))
+    assert explained(diagnosis) == ["header-doubled", ("value-first", "value-last")[place]]
 
 
 def test_a_digest_that_fits_neither_the_signature_nor_the_body_explains_nothing(pki: Pki) -> None:
@@ -161,11 +194,14 @@ def forms_of(pki: Pki) -> dict[str, str]:
     }
 
 
-def test_a_certificate_in_a_form_that_no_dialect_has_is_read_and_told(pki: Pki) -> None:
+@pytest.mark.parametrize(
+    "form", ["escaped", "colons", "chain", "letters", "letters without padding", "commas", "container"]
+)
+def test_a_certificate_in_a_form_that_no_dialect_has_is_read_and_told(pki: Pki, form: str) -> None:
     message = seal_wrongly(pki.qseal, covered=NEEDED)
-    for form, text in forms_of(pki).items():
-        headers = tuple((n, text if n == PSD2_V1.certificate_header else v) for n, v in message.headers)
-        assert explained(diagnose_request(message._replace(headers=headers))) == ["certificate-form"], form
+    text = forms_of(pki)[form]
+    headers = tuple((n, text if n == PSD2_V1.certificate_header else v) for n, v in message.headers)
+    assert explained(diagnose_request(message._replace(headers=headers))) == ["certificate-form"]
 
 
 def test_what_is_no_certificate_in_any_form_is_told_as_none(pki: Pki) -> None:
@@ -193,7 +229,7 @@ def test_an_absent_algorithm_is_told_once(pki: Pki) -> None:
     assert diagnosis.causes[0].evidence == ("algorithm",)
 
 
-ENCODED = [("/a,b:c", "/a%2Cb%3Ac"), ("/~me?x=~", "/%7Eme?x=%7E")]
+ENCODED = [("/a,b:c", "/a%2Cb%3Ac"), ("/a,b", "/a%2Cb"), ("/~me?x=~", "/%7Eme?x=%7E"), ("/a?x=y:z", "/a?x=y%3Az")]
 
 
 @pytest.mark.parametrize(("sent", "signed"), ENCODED)
@@ -203,8 +239,9 @@ def test_characters_that_were_escaped_once_are_not_told_as_escaped_twice(pki: Pk
 
 
 DATES = [
-    "2026-06-01T12:00:00.417Z", "Mon Jun 01 2026 15:00:00 GMT+0300 (Eastern European Summer Time)", "Mon Jun  1 12:00:00 2026",
-    "1780315200000", "Mon, 01 Jun 2026 15:00:00 +0300", "2026-06-01T14:00:00+02:00",
+    "2026-06-01T12:00:00.417Z", "2026-06-01T12:00:00Z", "Mon Jun 01 2026 12:00:00 GMT+0000 (Coordinated Universal Time)",
+    "Mon Jun 01 2026 15:00:00 GMT+0300 (Eastern European Summer Time)", "Mon Jun  1 12:00:00 2026", "1780315200", "1780315200000",
+    "Mon, 01 Jun 2026 15:00:00 +0300", "2026-06-01T14:00:00+02:00",
 ]  # fmt: skip
 
 
@@ -212,6 +249,13 @@ DATES = [
 def test_a_date_as_programs_print_it_is_told(pki: Pki, date: str) -> None:
     message = seal_wrongly(pki.qseal, lines=replaced("date", lambda value: date))
     assert explained(diagnose_request(message)) == ["value-time-form"]
+
+
+def test_every_order_of_a_few_query_parameters_is_tried(pki: Pki) -> None:
+    message = seal_wrongly(
+        pki.qseal, target="/a?e=5&a=1&d=4&b=2&c=3", signed_target=lambda value: "post /a?b=2&e=5&c=3&a=1&d=4"
+    )
+    assert explained(diagnose_request(message)) == ["target-query-order"]
 
 
 def test_the_bound_on_work_is_told_when_it_is_reached(rsa_pki: Pki) -> None:
@@ -223,6 +267,19 @@ def test_the_bound_on_work_is_told_when_it_is_reached(rsa_pki: Pki) -> None:
 def test_a_digest_that_holds_clears_the_body(pki: Pki) -> None:
     diagnosis = diagnose_request(seal_wrongly(pki.qseal, string=lambda data: data[::-1]), max_work=60_000)
     assert any("its digest is" in text for text in diagnosis.excluded)
+
+
+def test_a_hash_of_the_whole_body_stands_for_no_number(pki: Pki) -> None:
+    body = b'{"a":1,"b":"number ' + hashlib.sha256(b"x").hexdigest().encode() + b' 2"}'
+    assert explained(
+        diagnose_request(
+            seal_wrongly(pki.qseal, body=body, hashed=lambda body: body.replace(b":", b": ").replace(b",", b", "))
+        )
+    ) == ["json-python"]
+
+
+def test_an_origin_may_be_given(pki: Pki) -> None:
+    assert diagnose_request(seal_wrongly(pki.qseal), origin=parse_origin("https://a")).outcome is Outcome.VERIFIES
 
 
 def test_crlf_is_still_found_beside_a_whole_address(pki: Pki) -> None:
@@ -241,8 +298,16 @@ BARE = 'keyId="{key_id}",algorithm="{algorithm}",signature="{signature}"'
 TIMED = f"{BARE},created=1780315200"
 
 
-def test_a_time_that_was_covered_is_told_where_it_is_proven_or_said(pki: Pki) -> None:
-    own = pki.qseal
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_headers_that_are_left_out_do_not_say_that_a_time_was_covered(pkis: dict[str, Pki], kind: str) -> None:
+    for template in (BARE, TIMED):
+        message = seal_wrongly(pkis[kind].qseal, covered=NEEDED, template=template)
+        assert explained(diagnose_request(message)) == ["parameter-missing"]
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_a_time_that_was_covered_is_told_where_it_is_proven_or_said(pkis: dict[str, Pki], kind: str) -> None:
+    own = pkis[kind].qseal
     alone = seal_wrongly(own, covered=("date",), assemble=lambda lines: b"(created): 1780315200", template=TIMED)
     assert explained(diagnose_request(alone)) == ["parameter-missing", "time-not-allowed", "uncovered"]
     named = {

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import unicodedata
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
@@ -35,6 +36,7 @@ HEADERS = (
 )
 COVERED = ("digest", "x-request-id", "(request-target)", "date", "tpp-redirect-uri", "x-words", "x-many")
 
+SHA256 = hashes.SHA256()
 Lines = list[tuple[str, str]]
 Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
@@ -114,10 +116,10 @@ def joined(joiner: str = "\n", colon: str = ": ", after: str = "", before: str =
     return lambda lines: (before + joiner.join(f"{n}{colon}{v}" for n, v in lines) + after).encode("latin-1")
 
 
-def pss(salt_length: int = 32, mgf: hashes.HashAlgorithm | None = None) -> Callable[[Key, bytes], bytes]:
-    return lambda key, data: key.sign(
-        data, padding.PSS(padding.MGF1(mgf or hashes.SHA256()), salt_length), hashes.SHA256()
-    )
+def pss(
+    salt_length: int = 32, *, hashed: hashes.HashAlgorithm = SHA256, mgf: hashes.HashAlgorithm = SHA256
+) -> Callable[[Key, bytes], bytes]:
+    return lambda key, data: key.sign(data, padding.PSS(padding.MGF1(mgf), salt_length), hashed)
 
 
 def with_hash(algorithm: hashes.HashAlgorithm) -> Callable[[Key, bytes], bytes]:
@@ -132,6 +134,11 @@ def with_hash(algorithm: hashes.HashAlgorithm) -> Callable[[Key, bytes], bytes]:
 def bare_ecdsa(key: Key, data: bytes) -> bytes:
     r, s = decode_dss_signature(key.sign(data, ec.ECDSA(hashes.SHA256())))
     return r.to_bytes(32, "big") + s.to_bytes(32, "big")
+
+
+def with_plus(key: Key, data: bytes) -> bytes:
+    """ECDSA, whose bytes differ each time: one with a + in its base64."""
+    return next(raw for _ in range(10_000) if "+" in encode_base64(raw := sign(key, data)))
 
 
 def without_null(key: Key, data: bytes) -> bytes:
@@ -191,7 +198,12 @@ def wrapped(raw: bytes) -> str:
     return " ".join(text[start : start + 76] for start in range(0, len(text), 76))
 
 
+def percent_encoded(raw: bytes) -> str:
+    return quote(encode_base64(raw), safe="")
+
+
 CRLF_BODY = PRETTY.replace(b"\n", b"\r\n")
+BEYOND_ASCII = (("X-Name", "Zo\xeb"), ("X-Town", "K\xf6ln"))
 NAMES = " ".join(COVERED)
 
 BODY_CASES = (
@@ -234,6 +246,7 @@ BODY_CASES = (
     ),
     Case("body-ascii", {"hashed": lambda body: body.decode().encode("ascii", "replace")}),
     Case("body-utf-16", {"hashed": lambda body: body.decode().encode("utf-16-le")}),
+    Case("body-unicode-form", {"hashed": lambda body: unicodedata.normalize("NFD", body.decode()).encode()}),
     Case("body-base64", {"hashed": b64encode}),
     Case("body-repr", {"hashed": lambda body: str(body).encode()}),
     Case("digest-twice", {"hashed": lambda body: hashlib.sha256(body).digest()}),
@@ -261,7 +274,12 @@ DIGEST_CASES = (
         },
     ),
     Case("digest-in-colons", {"digest": text_digest("sha-256", "sha256", lambda raw: f":{encode_base64(raw)}:")}),
-)
+    Case("digest-in-lines", {"digest": text_digest("SHA-512", "sha512", wrapped)}),
+    Case("digest-plus-lost", {"digest": text_digest("SHA-512", "sha512", lambda raw: encode_base64(raw).replace("+", " "))}),
+    Case("digest-percent-encoded", {"digest": text_digest("SHA-256", "sha256", percent_encoded)}),
+    Case("digest-base64-twice", {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(encode_base64(raw).encode()))}),
+    Case("digest-wrong-padding", {"digest": text_digest("SHA-256", "sha256", lambda raw: f"{encode_base64(raw)}=")}),
+)  # fmt: skip
 
 TARGET_CASES = (
     Case("target-without-query", {"signed_target": lambda value: value.partition("?")[0]}),
@@ -279,14 +297,25 @@ TARGET_CASES = (
         {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/").partition("?")[0]},
     ),
     Case("target-base-path-stripped", {"signed_target": lambda value: value.replace(" /psd2/v1", " ")}),
-    Case("target-base-path-removed", {"target": f"/xs2a{TARGET}", "finish": lambda one: one._replace(target=TARGET)}),
+    *(
+        Case("target-base-path-removed", {"target": prefix + TARGET, "finish": lambda one: one._replace(target=TARGET)})
+        for prefix in ("/xs2a", "/bank", "/gateway/berlingroup/v1", "/api/v2")
+    ),
     Case("target-slash", {"signed_target": lambda value: value.replace("?", "/?")}),
     Case("target-query-order", {"signed_target": lambda value: value.replace("x=%2Fa&b=2", "b=2&x=%2Fa")}),
     Case("method-upper-case", {"signed_target": upper_method}),
     Case("method-other", {"signed_target": lambda value: value.replace("post ", "put ")}),
     Case("method-missing", {"signed_target": lambda value: value.partition(" ")[2]}),
     Case("target-with-version", {"signed_target": lambda value: f"{value} HTTP/1.1"}),
-)
+    Case("target-with-host", {"signed_target": lambda value: value.replace(" /", " api.bank.example/")}),
+    Case("target-before-gateway", {"headers": (*HEADERS, ("X-Original-URI", "/before")), "signed_target": lambda _: "post /before"}),
+    Case("target-question-mark", {"target": "/psd2/v1/accounts", "signed_target": lambda value: f"{value}?"}),
+    Case("target-lower-case", {"target": "/psd2/v1/Payments?x=1", "signed_target": str.lower}),
+    Case("target-query-alone", {"signed_target": lambda value: f"post {value.partition('?')[2]}"}),
+    Case("target-spacing", {"signed_target": lambda value: value.replace(" ", "  ", 1)}),
+    Case("target-as-start-line", {"assemble": lambda lines: "\n".join(
+    f"POST {TARGET} HTTP/1.1" if name == "(request-target)" else f"{name}: {value}" for name, value in lines).encode()}),
+)  # fmt: skip
 
 LINE_CASES = (
     Case("header-missing", {"lines": without_line("date")}),
@@ -318,6 +347,9 @@ LINE_CASES = (
     Case("value-url-encoded", {"lines": replaced("tpp-redirect-uri", lambda value: value.replace(":", "%3A").replace("/",
     "%2F").replace("?", "%3F").replace("=", "%3D"))}),
     Case("value-quoted", {"lines": replaced("x-words", lambda value: f'"{value}"')}),
+    Case("value-host", {"covered": (*COVERED, "host"), "lines": replaced("host", lambda value: f"{value}:443")}),
+    Case("value-character-set", {"headers": (*HEADERS, *BEYOND_ASCII), "covered": (*COVERED, "x-name", "x-town"),
+    "lines": replaced("x-town", lambda value: value.encode().decode("latin-1"))}),
     Case("value-left-out", {"lines": replaced("x-request-id", lambda value: "")}),
     Case("value-digest-bare", {"lines": replaced("digest", lambda value: value.partition("=")[2])}),
     Case("value-digest-label", {"lines": replaced("digest", lambda value: value.replace("SHA", "sha"))}),
@@ -329,6 +361,11 @@ STRING_CASES = (
     Case("string-newline-after", {"assemble": joined(after="\n")}),
     Case("string-crlf-after", {"assemble": joined(after="\r\n")}),
     Case("string-newline-before", {"assemble": joined(before="\n")}),
+    Case("string-space-after", {"assemble": joined(after="\0")}),
+    Case("string-quoted", {"string": lambda data: b'"' + data + b'"'}),
+    Case("string-lower-case", {"string": bytes.lower}),
+    Case("string-utf-8", {"headers": (*HEADERS, *BEYOND_ASCII), "covered": (*COVERED, "x-name", "x-town"),
+    "string": lambda data: data.decode("latin-1").encode()}),
     Case("string-crlf", {"assemble": joined("\r\n")}),
     Case("string-joined-otherwise", {"assemble": joined("")}),
     Case("string-bom", {"string": lambda data: b"\xef\xbb\xbf" + data}),
@@ -339,7 +376,8 @@ STRING_CASES = (
     Case("string-encoded", {"string": b64encode}),
     Case("signed-digest-alone", {"assemble": lambda lines: dict(lines)["digest"].encode()}),
     Case("signed-body", {"string": lambda data: BODY}),
-)
+    Case("signed-target-and-body", {"string": lambda data: TARGET.encode() + BODY}),
+)  # fmt: skip
 
 SIGNATURE_CASES = (
     Case("signature-url-safe", {"written": lambda raw: urlsafe_b64encode(raw + b"").decode()}, ("rsa",)),
@@ -349,6 +387,11 @@ SIGNATURE_CASES = (
     Case("signature-base64-of-hex", {"written": lambda raw: encode_base64(raw.hex().encode())}),
     Case("signature-base64-twice", {"written": lambda raw: encode_base64(encode_base64(raw).encode())}),
     Case("signature-reversed", {"written": lambda raw: encode_base64(raw[::-1])}, ("rsa",)),
+    Case("signature-plus-lost", {"signer": with_plus, "written": lambda raw: encode_base64(raw).replace("+", " ")}, ("ec",)),
+    Case("signature-percent-encoded", {"written": percent_encoded}, ("rsa",)),
+    Case("signature-in-colons", {"written": lambda raw: f":{encode_base64(raw)}:"}),
+    Case("signature-wrong-padding", {"written": lambda raw: f"{encode_base64(raw)}="}, ("rsa",)),
+    Case("signature-leading-zero", {"written": lambda raw: encode_base64(b"\0" + raw)}, ("rsa",)),
     Case("pss-for-pkcs1", {"signer": pss()}, ("rsa",)),
     Case("signature-trailing-bytes", {"written": lambda raw: encode_base64(raw + bytes(3))}, ("ec",)),
     Case("raw-for-der", {"signer": bare_ecdsa}, ("ec",)),
@@ -356,7 +399,7 @@ SIGNATURE_CASES = (
     Case("signature-hash-weak", {"signer": with_hash(hashes.SHA1())}, ("rsa",)),
     Case("no-digest-info", {"signer": without_digest_info}, ("rsa",)),
     Case("digest-info-without-null", {"signer": without_null}, ("rsa",)),
-)
+)  # fmt: skip
 
 FORM_CASES = (
     Case("parameter-unquoted", {"template": 'keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature={signature}'}),
@@ -367,6 +410,13 @@ FORM_CASES = (
     {"template": "keyId=\"{key_id}\",algorithm='{algorithm}',headers=\"{names}\",signature=\"{signature}\""}),
     Case("parameter-spaces", {"template": 'keyId="{key_id}", algorithm = "{algorithm}", headers="{names}", signature="{signature}"'}),
     Case("scheme-word", {"template": 'Signature keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
+    Case("time-quoted",
+    {"template": 'keyId="{key_id}",algorithm="{algorithm}",created="1780315200",headers="{names}",signature="{signature}"'}),
+    Case("headers-twice", {"covered": (*COVERED, "date")}),
+    Case("signature-form",
+    {"template": 'keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}",\1'}),
+    Case("digest-missing", {"covered": ("x-request-id", "(request-target)"),
+    "finish": lambda message: message._replace(headers=tuple(h for h in message.headers if h[0] != "Digest"))}),
     Case("headers-case", {"names": NAMES.title().replace("(Request-Target)", "(request-target)")}),
     Case("headers-separator", {"names": NAMES.replace(" ", ",")}),
     Case("algorithm-name", {"algorithm": "SHA256withSOMETHING"}),
@@ -383,13 +433,20 @@ FORM_CASES = (
 SINGLE = (*BODY_CASES, *DIGEST_CASES, *TARGET_CASES, *LINE_CASES, *STRING_CASES, *SIGNATURE_CASES, *FORM_CASES)
 BY_NAME = {case.name: case for case in SINGLE}
 
-# Two mistakes at once, each in another part: steps of two cases that do not replace the same thing.
+# Two mistakes at once: steps of two cases that do not replace the same thing.
 _PAIRS = (
-    ("json-compact", "target-without-query"), ("target-decoded", "string-crlf"), ("method-upper-case", "names-not-lower-case"),
-    ("target-slash", "header-missing"), ("order", "colon-no-space"), ("value-time-near", "target-without-query"),
-    ("value-joined", "string-crlf-after"), ("colon-no-space", "hashed-first-as-hex"), ("string-newline-after", "signature-in-lines"),
-    ("body-bom-added", "digest-leading-zero"), ("parameter-unquoted", "order"), ("key-id-other", "method-upper-case"),
-    ("string-newline-after", "pss-for-pkcs1"), ("target-decoded", "raw-for-der"),
+    ("json-compact", "target-without-query"), ("body-lf-to-crlf", "string-crlf"), ("body-newline-added", "string-newline-after"),
+    ("target-without-query", "string-newline-after"), ("target-full-url", "order"), ("target-decoded", "string-crlf"),
+    ("target-base-path-stripped", "value-lower-case"), ("method-upper-case", "names-not-lower-case"),
+    ("method-upper-case", "hashed-first"), ("target-slash", "header-missing"), ("order", "colon-no-space"),
+    ("header-missing", "string-crlf"), ("value-time-near", "target-without-query"), ("value-uuid-form", "string-newline-after"),
+    ("value-first", "method-upper-case"), ("value-spaces", "target-escape-case"), ("value-joined", "string-crlf-after"),
+    ("names-not-lower-case", "string-crlf"), ("colon-no-space", "hashed-first-as-hex"), ("target-without-query", "signature-hex"),
+    ("string-newline-after", "signature-in-lines"), ("json-escaped", "digest-hex"), ("body-bom-added", "digest-leading-zero"),
+    ("json-sorted", "digest-unpadded"), ("digest-name", "order"), ("json-pretty", "parameter-twice"),
+    ("headers-case", "target-without-query"), ("parameter-unquoted", "order"), ("key-id-other", "method-upper-case"),
+    ("target-without-query", "signature-hash"), ("string-newline-after", "pss-for-pkcs1"), ("target-decoded", "raw-for-der"),
+    ("hashed-first", "signature-reversed"), ("algorithm-name", "string-crlf"), ("digest-label", "header-missing"),
 )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     Assumption(
         "consent-link", "psd2", "how long a consent waits for its approval, and how often its link can be used",
         "300 seconds after creation, or after the customer last opened or used the approval page; then expired. The link decides once",
-        "section 3 of part A has both rules for payments only", "PaymentRules.inactivity; protocol.psd2.consent.due_consent_trigger",
+        "section 3 of part A has both rules for payments only", "BankRules.inactivity; protocol.psd2.consent.due_consent_trigger",
     ),
     Assumption(
         "consent-end", "psd2", "when a consent ends",

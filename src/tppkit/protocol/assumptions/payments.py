@@ -99,19 +99,19 @@ PAYMENTS: tuple[Assumption, ...] = (
     Assumption(
         "payment-actc", "psd2", "the move into ACTC",
         "only with a setting of the bank: when the customer opens the payment, and from there as from RCVD; it cannot be cancelled then",
-        "the table shows RCVD to ACSP, and the meaning of ACTC is: approval in progress", "PaymentRules.technical_validation",
+        "the table shows RCVD to ACSP, and the meaning of ACTC is: approval in progress", "BankRules.technical_validation",
     ),
     Assumption(
         "execution-time", "psd2", "how long execution takes",
         "10 seconds after approval on the instant rail, one hour as a normal transfer, on every day of the week; also one hour after"
         " approval for a SEPA payment that loses the instant rail in between",
-        "the instant scheme's limit; a time that a virtual clock passes for the other", "PaymentRules.instant_execution, normal_execution",
+        "the instant scheme's limit; a time that a virtual clock passes for the other", "BankRules.instant_execution, normal_execution",
     ),
     Assumption(
         "inactivity", "psd2", "the exact inactivity limit (about 5 minutes) and what refreshes it",
         "300 seconds after initiation or the last use of the approval pages; a visible page that runs its script asks every 3 seconds,"
         " which is a use",
-        "section 3 of part A: the window stays alive during active approval", "PaymentRules.inactivity",
+        "section 3 of part A: the window stays alive during active approval", "BankRules.inactivity",
     ),
     Assumption(
         "approval-opened", "psd2", "what counts as opening the approval link",
@@ -152,7 +152,7 @@ PAYMENTS: tuple[Assumption, ...] = (
     Assumption(
         "instant-cap", "psd2", "the instant amount cap, and which banks cannot be reached",
         "100000.00 EUR inclusive; a bank is known by the country of its IBAN; all are reachable until POST /instant says otherwise",
-        "the cap that SEPA instant had until 2025; it makes PRODUCT_INVALID reachable", "PaymentRules.instant_cap, instant_unreachable",
+        "the cap that SEPA instant had until 2025; it makes PRODUCT_INVALID reachable", "BankRules.instant_cap, instant_unreachable",
     ),
     Assumption(
         "scheme-links", "psd2", "the form of the self and status links",

@@ -9,7 +9,16 @@ import re
 from datetime import date
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from tppkit._currency import is_currency
 from tppkit.protocol.psd2.consent import ConsentStatus
@@ -239,11 +248,22 @@ class PageLinks(Psd2Model):
     next: Href | None = None
 
 
-class TransactionPage(Psd2Model):
-    """One page of entries."""
+class _NullIsEmpty:
+    """Reads null as an empty tuple. A validator before the tuple gives it a Python list, which strict mode rejects."""
 
-    booked: tuple[Transaction, ...] = ()
-    pending: tuple[Transaction, ...] = ()
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        nullable = core_schema.nullable_schema(handler(source))
+        return core_schema.no_info_after_validator_function(lambda value: value or (), nullable)
+
+
+Transactions = Annotated[tuple[Transaction, ...], _NullIsEmpty()]
+
+
+class TransactionPage(Psd2Model):
+    """One page of entries; a list that the answer leaves out, or sends as null, is empty."""
+
+    booked: Transactions = ()
+    pending: Transactions = ()
     links: Annotated[PageLinks | None, Field(alias="_links")] = None
 
 

@@ -65,12 +65,20 @@ def _check_remittance(value: str) -> str:
     return value
 
 
+def _check_status(value: str) -> str:
+    if value not in tuple(TransactionStatus):
+        raise ValueError("not a status of the document")
+    return TransactionStatus(value)
+
+
 Iban = Annotated[str, written(_check_iban)]
 SepaAmount = Annotated[str, written(_check_amount)]
 Euro = Annotated[str, written(_check_euro)]
 CreditorName = Annotated[str, written(_check_name)]
 Remittance = Annotated[str, written(_check_remittance)]
 PaymentId = Annotated[str, StringConstraints(min_length=1)]
+# The text of a status that we do not know is kept in answers.
+Status = Annotated[TransactionStatus | str, Field(union_mode="left_to_right"), written(_check_status)]
 
 
 class InstructedAmount(Psd2Model):
@@ -127,7 +135,7 @@ class ApprovalLinks(Psd2Model):
 class PaymentInitiated(Psd2Model):
     """The 201 answer to an initiation."""
 
-    transaction_status: TransactionStatus
+    transaction_status: Status
     payment_id: PaymentId
     links: Annotated[ApprovalLinks, Field(alias="_links")]
 
@@ -135,11 +143,11 @@ class PaymentInitiated(Psd2Model):
 class PaymentStatus(Psd2Model):
     """The answer to a status request, and to DELETE."""
 
-    transaction_status: TransactionStatus
+    transaction_status: Status
 
 
 class PaymentDetails(PaymentInitiation):
     """The submitted payment with its id and state."""
 
     payment_id: PaymentId
-    transaction_status: TransactionStatus
+    transaction_status: Status

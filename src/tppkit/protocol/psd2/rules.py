@@ -49,14 +49,20 @@ def parse_request_id(text: str | None) -> str:
     return text
 
 
-def parse_redirect_uri(text: str) -> str:
+def parse_redirect_uri(text: str | None) -> str | None:
     """The TPP-Redirect-URI, when a browser can be sent there: at most 2048 characters of printable ASCII without a space.
 
-    Takes https, http on loopback, and schemes of applications such as `com.example.app:/done` (assumption redirect-uri).
+    Takes https, http on loopback, and schemes of applications such as `com.example.app:/done` (assumption redirect-uri). No seal has
+    to cover it (assumption uncovered-headers).
+
+    Returns:
+        The address; None if the header is absent.
 
     Raises:
         FormatError: `header.redirect-uri`.
     """
+    if text is None:
+        return None
     usable = _HTTPS.match(text) or _is_loopback_http(text) or _is_of_application(text)
     is_plain = text.isascii() and text.isprintable() and " " not in text
     if len(text) > MAX_REDIRECT_URI or not usable or not is_plain or not _has_authority_form(text):
@@ -92,12 +98,17 @@ def _is_loopback_http(text: str) -> bool:
         return False
 
 
-def parse_psu_ip_address(text: str) -> str:
+def parse_psu_ip_address(text: str | None) -> str | None:
     """The PSU-IP-Address, if it is an IPv4 or IPv6 address without zone (assumption psu-ip-address).
+
+    Returns:
+        The address; None if the header is absent, so that the customer is too.
 
     Raises:
         FormatError: `header.psu-ip-address`.
     """
+    if text is None:
+        return None
     try:
         usable = "%" not in text and bool(ip_address(text))
     except ValueError:

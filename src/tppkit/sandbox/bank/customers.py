@@ -83,9 +83,9 @@ class Account:
     """A payment account, with a balance in each of its currencies.
 
     Attributes:
-        id: the bank's own, never shown to providers.
+        id: internal id, never shown to providers.
         iban: unique.
-        name: of the account.
+        name: name of the account.
         owner_name: the person or business that it belongs to.
         kind: `personal` or `business`.
         currencies: codes, the main one first.
@@ -105,13 +105,13 @@ def add_customer(db: Connection, customer: Customer) -> None:
 
 
 def add_account(db: Connection, account: Account) -> None:
-    """Add an account, which nobody may use yet."""
+    """Add an account. No customer may use it until `let_use` allows it."""
     values = {name: getattr(account, name) for name in Account.__slots__}
     db.execute(_ADD_ACCOUNT, values | {"currencies": ",".join(account.currencies)})
 
 
 def let_use(db: Connection, customer: Customer, *accounts: Account) -> None:
-    """Let a customer use these accounts, in this order: own ones, and those of businesses that the customer represents."""
+    """Allow a customer to use these accounts, listed in this order: own ones, and those of represented businesses."""
     uses = [{"customer": customer.id, "position": i, "account": account.id} for i, account in enumerate(accounts)]
     db.execute(_ADD_USE, uses)
 
@@ -133,7 +133,7 @@ def find_customer(db: Connection, phone: str) -> Customer | None:
 
 
 def accounts_of(db: Connection, customer_id: str) -> tuple[Account, ...]:
-    """The accounts that a customer may use, own and of represented businesses; none for an unknown customer."""
+    """The accounts that a customer may use, own and of represented businesses; empty for an unknown customer."""
     return tuple(_account(row) for row in db.execute(_OF_CUSTOMER, {"of_customer": customer_id}))
 
 
@@ -146,13 +146,13 @@ def find_account(db: Connection, iban: str) -> Account | None:
 def fitting(
     db: Connection, iban: str | None, *, customer_id: str | None = None, creditor_iban: str | None = None
 ) -> Iterator[tuple[Customer, Account]]:
-    """Every customer with each account that may approve, in order.
+    """Yield each customer with each account that may approve, in order.
 
     Args:
         db: the transaction.
-        iban: the account must have it; None takes any.
-        customer_id: the customer must be this one; None takes any.
-        creditor_iban: the account that is paid, which cannot pay itself.
+        iban: IBAN of the account; None for any account.
+        customer_id: id of the customer; None for any customer.
+        creditor_iban: IBAN of the account that is paid; it cannot pay itself.
     """
     for customer in customers(db):
         if customer_id in (None, customer.id):

@@ -30,14 +30,19 @@ from tppkit.protocol.psd2 import endpoints as rows
 from tppkit.protocol.psd2.accounts import SEVERAL_CURRENCIES, PageLinks
 from tppkit.protocol.psd2.consent import require_valid
 from tppkit.protocol.psd2.models import Href
-from tppkit.protocol.psd2.rules import PAGE_SIZE, parse_consent_id, parse_transaction_query, parse_with_balance
+from tppkit.protocol.psd2.rules import (
+    PAGE_SIZE,
+    parse_consent_id,
+    parse_psu_ip_address,
+    parse_transaction_query,
+    parse_with_balance,
+)
 from tppkit.sandbox.bank.customers import Account, find_account
 from tppkit.sandbox.bank.ledger import EUR, Booked, Transfer, balances, booked, pending, to_decimal
 from tppkit.sandbox.bank.zone import bank_day, day_end
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import count_read, has_reads
 from tppkit.sandbox.psd2.consents import consent_of_caller
-from tppkit.sandbox.psd2.headers import psu_ip_address
 from tppkit.sandbox.psd2.tables import is_id
 
 AVAILABLE = "interimAvailable"
@@ -126,8 +131,8 @@ def _grant(call: HostCall[None]) -> _Grant:
 
     Source: section 5 rule 6; assumptions consent-codes, account-unknown.
     """
-    attended = psu_ip_address(call) is not None
-    consent = consent_of_caller(call, parse_consent_id(call.header("consent-id")), call.settings.rules)
+    attended = parse_psu_ip_address(call.message.single("psu-ip-address")) is not None
+    consent = consent_of_caller(call, parse_consent_id(call.message.single("consent-id")), call.settings.rules)
     require_valid(consent.progress.status)
     account = find_account(call.db, consent.iban or "")
     if account is None or call.parameters.get("resource_id", consent.resource_id) != consent.resource_id:

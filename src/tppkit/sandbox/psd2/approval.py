@@ -21,22 +21,22 @@ from tppkit.sandbox.psd2.consents import (
     consent_choices,
     decline_consent,
     is_undecided,
-    look_at_consent,
+    lock_linked_consent,
     open_consent,
 )
 from tppkit.sandbox.psd2.consents import (
     up_to_date as consent_up_to_date,
 )
 from tppkit.sandbox.psd2.payments import (
-    PaymentRules,
     approve_payment,
     choices,
     decline_payment,
     is_open,
-    look_at_payment,
+    lock_linked_payment,
     open_payment,
     up_to_date,
 )
+from tppkit.sandbox.psd2.settings import BankRules
 from tppkit.sandbox.psd2.tables import StoredPayment, latest_payments
 
 _SHOWN = 50
@@ -75,7 +75,7 @@ _OF_CONSENT = {  # by the latest move, and whether the customer has chosen an ac
 }
 
 
-def order_sections(db: Connection, at: datetime, *, rules: PaymentRules) -> tuple[Section, ...]:
+def order_sections(db: Connection, at: datetime, *, rules: BankRules) -> tuple[Section, ...]:
     """The latest payments and consents for the index page. They show no approval link, because it lets its holder decide."""
     payments = [up_to_date(one, at, rules) for one in latest_payments(db, _SHOWN)]
     consents = [consent_up_to_date(one, at, rules) for one in latest_consents(db, _SHOWN)]
@@ -94,18 +94,18 @@ def order_sections(db: Connection, at: datetime, *, rules: PaymentRules) -> tupl
     )  # fmt: skip
 
 
-def find_order(db: Connection, link_token: str, *, at: datetime, rules: PaymentRules) -> Order:
-    """The payment or consent of an approval link, as it is at a time.
+def lock_order(db: Connection, link_token: str, *, at: datetime, rules: BankRules) -> Order:
+    """The payment or consent of an approval link, to be changed, as it is at a time.
 
     Raises:
         LocalProtocolError: `consent.unknown`, the link leads to neither.
     """
     try:
-        return look_at_payment(db, link_token, at=at, rules=rules)
+        return lock_linked_payment(db, link_token, at=at, rules=rules)
     except LocalProtocolError as e:
         if e.code != "payment.unknown":
             raise
-    return look_at_consent(db, link_token, at=at, rules=rules)
+    return lock_linked_consent(db, link_token, at=at, rules=rules)
 
 
 def outcome_of(order: Order) -> Outcome | None:
@@ -117,7 +117,7 @@ def outcome_of(order: Order) -> Outcome | None:
     return None if is_open(order) or latest is None else _OF_PAYMENT[latest]
 
 
-def open_order(db: Connection, order: Order, *, at: datetime, rules: PaymentRules) -> Order:
+def open_order(db: Connection, order: Order, *, at: datetime, rules: BankRules) -> Order:
     """The customer opens or uses the page; what is decided stays as it is."""
     if isinstance(order, StoredConsent):
         return open_consent(db, order, at=at)
@@ -130,7 +130,7 @@ def choices_of(db: Connection, order: Order) -> tuple[tuple[Customer, Account], 
 
 
 def approve_order(
-    db: Connection, order: Order, customer: str | None, iban: str | None, *, at: datetime, rules: PaymentRules
+    db: Connection, order: Order, customer: str | None, iban: str | None, *, at: datetime, rules: BankRules
 ) -> Order:
     """The customer approves with an account; None takes the first that fits.
 

@@ -16,10 +16,11 @@ from tppkit.sandbox.psd2.approval import order_sections
 from tppkit.sandbox.psd2.consent_tables import consent_ids, latest_consent_time
 from tppkit.sandbox.psd2.control import consent_control, payment_control
 from tppkit.sandbox.psd2.pages import ApprovalPages
-from tppkit.sandbox.psd2.payments import Psd2Settings, execute_payments, next_execution
+from tppkit.sandbox.psd2.payments import execute_payments, next_execution
+from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.seals import SealPolicy
 from tppkit.web import SealGate
-from tppkit.web.peer import QwacPolicy
+from tppkit.web.caller import QwacPolicy
 
 _HANDLERS: tuple[Handler[Any, Any], ...] = (*payments.HANDLERS, *consents.HANDLERS, *accounts.HANDLERS)
 
@@ -51,7 +52,7 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
         sections=partial(order_sections, rules=settings.rules),
         control=lambda services: (*payment_control(services, settings), *consent_control(services, settings)),
         next_event=next_execution,
-        settle=partial(execute_payments, rules=settings.rules),
+        run_due=partial(execute_payments, rules=settings.rules),
         check=tables.check_payments,
         subjects=lambda db: (*tables.payment_ids(db), *consent_ids(db)),
     )

@@ -138,7 +138,7 @@ def lock_consent(db: Connection, consent_id: str) -> StoredConsent | None:
     return _read(db.execute(_LOCKED, {"of_consent": consent_id}).one_or_none())
 
 
-def find_consent_by_link(db: Connection, link_token: str) -> StoredConsent | None:
+def lock_consent_by_link(db: Connection, link_token: str) -> StoredConsent | None:
     """The consent with this approval link, to be changed."""
     return _read(db.execute(_BY_LINK, {"of_link": link_token}).one_or_none())
 

@@ -16,6 +16,7 @@ from tppkit.protocol.psd2 import endpoints as rows
 from tppkit.protocol.psd2.accounts import ConsentLinks
 from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
+from tppkit.protocol.psd2.rules import parse_psu_ip_address, parse_redirect_uri
 from tppkit.sandbox.bank.customers import Account, Customer, fitting
 from tppkit.sandbox.bank.zone import bank_day
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -23,21 +24,20 @@ from tppkit.sandbox.psd2.consent_tables import (
     StoredConsent,
     add_consent,
     find_consent,
-    find_consent_by_link,
     lock_consent,
+    lock_consent_by_link,
     set_consent,
 )
-from tppkit.sandbox.psd2.headers import psu_ip_address, redirect_uri
-from tppkit.sandbox.psd2.payments import PaymentRules
+from tppkit.sandbox.psd2.settings import BankRules
 from tppkit.sandbox.psd2.tables import is_id
 
 
 def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
     """POST /consents."""
-    psu_ip_address(call)  # assumption psu-ip-address
+    parse_psu_ip_address(call.message.single("psu-ip-address"))  # assumption psu-ip-address
     last_day = cap_valid_until(call.body.valid_until, bank_day(call.at))
     progress = ConsentProgress(CONSENT.initial, call.at, last_day)
-    consent = _add_consent(call, progress, redirect_uri(call))
+    consent = _add_consent(call, progress, parse_redirect_uri(call.message.single("tpp-redirect-uri")))
     links = ApprovalLinks(
         sca_redirect=Href(href=call.settings.approval_link(consent.link_token)),
         status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),
@@ -86,9 +86,7 @@ HANDLERS: tuple[Handler[Any, Any], ...] = (
 )
 
 
-def consent_of_caller(
-    call: HostCall[Any], consent_id: str, rules: PaymentRules, *, lock: bool = False
-) -> StoredConsent:
+def consent_of_caller(call: HostCall[Any], consent_id: str, rules: BankRules, *, lock: bool = False) -> StoredConsent:
     """A provider's own consent, as it is now; another provider's is as unknown (assumption consent-codes).
 
     Raises:
@@ -101,20 +99,20 @@ def consent_of_caller(
     return up_to_date(consent, call.at, rules)
 
 
-def look_at_consent(db: Connection, link_token: str, *, at: datetime, rules: PaymentRules) -> StoredConsent:
-    """The consent of an approval link, as it is at a time.
+def lock_linked_consent(db: Connection, link_token: str, *, at: datetime, rules: BankRules) -> StoredConsent:
+    """The consent of an approval link, to be changed, as it is at a time.
 
     Raises:
         LocalProtocolError: `consent.unknown`.
     """
-    consent = find_consent_by_link(db, link_token) if is_id(link_token) else None
+    consent = lock_consent_by_link(db, link_token) if is_id(link_token) else None
     if consent is None:
         raise LocalProtocolError("consent.unknown", "this approval link leads to no consent")
     return up_to_date(consent, at, rules)
 
 
-def look_at_consent_by_id(db: Connection, consent_id: str, *, at: datetime, rules: PaymentRules) -> StoredConsent:
-    """The consent of any provider, as it is at a time.
+def lock_any_consent(db: Connection, consent_id: str, *, at: datetime, rules: BankRules) -> StoredConsent:
+    """The consent of any provider, to be changed, as it is at a time.
 
     Raises:
         LocalProtocolError: `consent.unknown`.
@@ -200,7 +198,7 @@ def _require_undecided(consent: StoredConsent) -> None:
         )
 
 
-def up_to_date(consent: StoredConsent, at: datetime, rules: PaymentRules) -> StoredConsent:
+def up_to_date(consent: StoredConsent, at: datetime, rules: BankRules) -> StoredConsent:
     """The consent as it is at a time."""
     # Expiry follows from what is stored, so nothing is written for it.
     progress = consent.progress

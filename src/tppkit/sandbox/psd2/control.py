@@ -16,15 +16,15 @@ from tppkit.protocol.psd2.payment import reported_status
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.psd2.consent_tables import StoredConsent
-from tppkit.sandbox.psd2.consents import approve_consent, decline_consent, look_at_consent_by_id, revoke_consent
+from tppkit.sandbox.psd2.consents import approve_consent, decline_consent, lock_any_consent, revoke_consent
 from tppkit.sandbox.psd2.payments import (
-    Psd2Settings,
     approve_payment,
     decline_payment,
-    look_at_payment_by_id,
+    lock_any_payment,
     open_payment,
     require_open,
 )
+from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.sandbox.psd2.tables import StoredPayment
 
 Order = TypeVar("Order")
@@ -36,16 +36,16 @@ def payment_control(services: Services, settings: Psd2Settings) -> tuple[Control
     rules = settings.rules
 
     def approve(db: Connection, payment_id: str, at: datetime, body: Any) -> StoredPayment:
-        payment = look_at_payment_by_id(db, payment_id, at=at, rules=rules)
+        payment = lock_any_payment(db, payment_id, at=at, rules=rules)
         return approve_payment(db, payment, *_choice(body), at=at, rules=rules)
 
     def show(db: Connection, payment_id: str, at: datetime, body: Any) -> StoredPayment:
-        payment = look_at_payment_by_id(db, payment_id, at=at, rules=rules)
+        payment = lock_any_payment(db, payment_id, at=at, rules=rules)
         require_open(payment)
         return open_payment(db, payment, at=at, rules=rules)
 
     def decline(db: Connection, payment_id: str, at: datetime, body: Any) -> StoredPayment:
-        return decline_payment(db, look_at_payment_by_id(db, payment_id, at=at, rules=rules), at=at)
+        return decline_payment(db, lock_any_payment(db, payment_id, at=at, rules=rules), at=at)
 
     def answer(payment: StoredPayment) -> Any:
         status = reported_status(payment.progress.status)
@@ -59,14 +59,14 @@ def consent_control(services: Services, settings: Psd2Settings) -> tuple[Control
     rules = settings.rules
 
     def approve(db: Connection, consent_id: str, at: datetime, body: Any) -> StoredConsent:
-        consent = look_at_consent_by_id(db, consent_id, at=at, rules=rules)
+        consent = lock_any_consent(db, consent_id, at=at, rules=rules)
         return approve_consent(db, consent, *_choice(body), at=at)
 
     def decline(db: Connection, consent_id: str, at: datetime, body: Any) -> StoredConsent:
-        return decline_consent(db, look_at_consent_by_id(db, consent_id, at=at, rules=rules), at=at)
+        return decline_consent(db, lock_any_consent(db, consent_id, at=at, rules=rules), at=at)
 
     def revoke(db: Connection, consent_id: str, at: datetime, body: Any) -> StoredConsent:
-        return revoke_consent(db, look_at_consent_by_id(db, consent_id, at=at, rules=rules))
+        return revoke_consent(db, lock_any_consent(db, consent_id, at=at, rules=rules))
 
     def answer(consent: StoredConsent) -> Any:
         return {"consentId": consent.consent_id, "status": consent.progress.status.value}

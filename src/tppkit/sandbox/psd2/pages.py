@@ -30,13 +30,13 @@ from tppkit.sandbox.psd2.approval import (
     approve_order,
     choices_of,
     decline_order,
-    find_order,
+    lock_order,
     open_order,
     outcome_of,
 )
 from tppkit.sandbox.psd2.consent_tables import StoredConsent
 from tppkit.sandbox.psd2.page_texts import ERRORS, GOOD, OTHER_ERROR, OUTCOMES, PRODUCTS, QUESTIONS, permissions
-from tppkit.sandbox.psd2.payments import Psd2Settings
+from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.web import read_message
 
 _LOGGER = logging.getLogger("tppkit.sandbox.approval")
@@ -133,7 +133,7 @@ class ApprovalPages:
 
         def look(db: Connection) -> Order:
             at, rules = self._services.now(), self._settings.rules
-            order = find_order(db, token, at=at, rules=rules)
+            order = lock_order(db, token, at=at, rules=rules)
             return open_order(db, order, at=at, rules=rules) if counts else order
 
         return await self._services.events.write(look)
@@ -141,7 +141,7 @@ class ApprovalPages:
     def _apply(self, db: Connection, token: str, fields: Mapping[str, str]) -> tuple[Order, bool]:
         """The order, and whether this form has decided it: a used link changes nothing."""
         at, rules, action = self._services.now(), self._settings.rules, fields.get("action")
-        order = find_order(db, token, at=at, rules=rules)
+        order = lock_order(db, token, at=at, rules=rules)
         if outcome_of(order) is not None:
             return order, False
         if action == "decline":

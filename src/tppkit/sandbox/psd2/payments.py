@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from decimal import Decimal
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 from sqlalchemy import Connection
@@ -23,7 +22,7 @@ from tppkit.protocol.psd2 import (
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
-from tppkit.protocol.psd2.rules import instant_obstacle, require_product
+from tppkit.protocol.psd2.rules import instant_obstacle, parse_psu_ip_address, parse_redirect_uri, require_product
 from tppkit.sandbox.bank.customers import Account, Customer, fitting
 from tppkit.sandbox.bank.execution import carry_out
 from tppkit.sandbox.bank.instant import is_reachable
@@ -38,62 +37,24 @@ from tppkit.sandbox.bank.ledger import (
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.headers import psu_ip_address, redirect_uri
+from tppkit.sandbox.psd2.settings import BankRules
 from tppkit.sandbox.psd2.tables import (
     SOURCE,
     StoredPayment,
     add_payment,
     find_payment,
-    find_payment_by_link,
     is_id,
     lock_payment,
+    lock_payment_by_link,
     set_progress,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PaymentRules:
-    """What this bank has decided (each an assumption row).
-
-    Attributes:
-        inactivity: how long an unapproved payment waits.
-        instant_execution: how long execution takes on the instant rail.
-        normal_execution: how long it takes as a normal transfer.
-        instant_cap: highest instant amount in EUR.
-        instant_unreachable: IBAN countries without instant payments, but for those of `POST /instant`.
-        technical_validation: payments that the customer opens pass through ACTC.
-    """
-
-    inactivity: timedelta = timedelta(seconds=300)
-    instant_execution: timedelta = timedelta(seconds=10)
-    normal_execution: timedelta = timedelta(hours=1)
-    instant_cap: Decimal = Decimal("100000.00")
-    instant_unreachable: frozenset[str] = frozenset()
-    technical_validation: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Psd2Settings:
-    """What the handlers need to know of this bank.
-
-    Attributes:
-        rules: its decisions.
-        approval_url: address of the approval host, without a path.
-    """
-
-    rules: PaymentRules = field(default_factory=PaymentRules)
-    approval_url: str = ""
-
-    def approval_link(self, link_token: str) -> str:
-        """The address of the page where the customer decides."""
-        return f"{self.approval_url}/approve/{link_token}"
 
 
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    psu_ip_address(call)  # assumption psu-ip-address
-    address = redirect_uri(call)
+    parse_psu_ip_address(call.message.single("psu-ip-address"))  # assumption psu-ip-address
+    address = parse_redirect_uri(call.message.single("tpp-redirect-uri"))
     if product is PaymentProduct.INSTANT:
         unreachable = _unreachable(call.db, call.body.creditor_account.iban[:2], settings.rules)
         require_product(call.body, product, cap=settings.rules.instant_cap, unreachable=unreachable)
@@ -139,20 +100,20 @@ HANDLERS = (
 )
 
 
-def look_at_payment(db: Connection, link_token: str, *, at: datetime, rules: PaymentRules) -> StoredPayment:
-    """The payment of an approval link, as it is at a time.
+def lock_linked_payment(db: Connection, link_token: str, *, at: datetime, rules: BankRules) -> StoredPayment:
+    """The payment of an approval link, to be changed, as it is at a time.
 
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = find_payment_by_link(db, link_token) if is_id(link_token) else None
+    payment = lock_payment_by_link(db, link_token) if is_id(link_token) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", "this approval link leads to no payment")
     return up_to_date(payment, at, rules)
 
 
-def look_at_payment_by_id(db: Connection, payment_id: str, *, at: datetime, rules: PaymentRules) -> StoredPayment:
-    """The payment of any provider, as it is at a time.
+def lock_any_payment(db: Connection, payment_id: str, *, at: datetime, rules: BankRules) -> StoredPayment:
+    """The payment of any provider, to be changed, as it is at a time.
 
     Raises:
         LocalProtocolError: `payment.unknown`.
@@ -163,7 +124,7 @@ def look_at_payment_by_id(db: Connection, payment_id: str, *, at: datetime, rule
     return up_to_date(payment, at, rules)
 
 
-def open_payment(db: Connection, payment: StoredPayment, *, at: datetime, rules: PaymentRules) -> StoredPayment:
+def open_payment(db: Connection, payment: StoredPayment, *, at: datetime, rules: BankRules) -> StoredPayment:
     """The payer opens or uses the approval page: the provider cannot cancel any more, and the inactivity window restarts.
 
     A payment that is decided stays as it is.
@@ -187,7 +148,7 @@ def choices(db: Connection, payment: StoredPayment) -> tuple[tuple[Customer, Acc
 
 
 def approve_payment(
-    db: Connection, payment: StoredPayment, customer: str | None, iban: str | None, *, at: datetime, rules: PaymentRules
+    db: Connection, payment: StoredPayment, customer: str | None, iban: str | None, *, at: datetime, rules: BankRules
 ) -> StoredPayment:
     """The payer approves: the transfer starts.
 
@@ -235,7 +196,7 @@ def next_execution(db: Connection) -> datetime | None:
     return next_due(db, SOURCE)
 
 
-def execute_payments(db: Connection, at: datetime, *, rules: PaymentRules) -> None:
+def execute_payments(db: Connection, at: datetime, *, rules: BankRules) -> None:
     """Carry out the payments that are due, each at its time.
 
     The instant rail is looked at again: without it a SEPA payment becomes a normal transfer, and an instant one fails.
@@ -245,7 +206,7 @@ def execute_payments(db: Connection, at: datetime, *, rules: PaymentRules) -> No
     carry_out(db, SOURCE, at, partial(_execute, rules=rules))
 
 
-def _execute(db: Connection, transfer: Transfer, *, rules: PaymentRules) -> None:
+def _execute(db: Connection, transfer: Transfer, *, rules: BankRules) -> None:
     payment = lock_payment(db, transfer.order_id)
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")
@@ -281,14 +242,14 @@ def require_open(payment: StoredPayment) -> None:
         )  # fmt: skip
 
 
-def _unreachable(db: Connection, country: str, rules: PaymentRules) -> frozenset[str]:
+def _unreachable(db: Connection, country: str, rules: BankRules) -> frozenset[str]:
     """The country, if instant payments do not reach it now."""
     decided = is_reachable(db, country)
     reachable = country not in rules.instant_unreachable if decided is None else decided
     return frozenset() if reachable else frozenset({country})
 
 
-def _is_instant(db: Connection, order: PaymentInitiation, rules: PaymentRules) -> bool:
+def _is_instant(db: Connection, order: PaymentInitiation, rules: BankRules) -> bool:
     """Whether the instant rail can take a payment now."""
     unreachable = _unreachable(db, order.creditor_account.iban[:2], rules)
     return instant_obstacle(order, cap=rules.instant_cap, unreachable=unreachable) is None
@@ -307,7 +268,7 @@ def _of_provider(
     return up_to_date(payment, call.at, call.settings.rules)
 
 
-def up_to_date(payment: StoredPayment, at: datetime, rules: PaymentRules) -> StoredPayment:
+def up_to_date(payment: StoredPayment, at: datetime, rules: BankRules) -> StoredPayment:
     """The payment as it is at a time."""
     # Expiry follows from what is stored, so nothing is written for it. What moves money is written: `execute_payments`.
     trigger = due_trigger(payment.progress, now=at, inactivity=rules.inactivity)

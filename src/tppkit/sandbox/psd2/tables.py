@@ -136,8 +136,8 @@ def lock_payment(db: Connection, payment_id: str) -> StoredPayment | None:
     return _read(_LOCK.first(db, {"of_payment": payment_id}))
 
 
-def find_payment_by_link(db: Connection, link_token: str) -> StoredPayment | None:
-    """The payment with this approval link."""
+def lock_payment_by_link(db: Connection, link_token: str) -> StoredPayment | None:
+    """The payment with this approval link, to be changed."""
     return _read(db.execute(_BY_LINK, {"of_link": link_token}).one_or_none())
 
 

@@ -38,7 +38,7 @@ from tppkit.seals.diagnose.search import Search, Signed, find_signed
 from tppkit.seals.diagnose.signing import faults_of_making, hmac_secrets, is_hmac, signing_fault
 from tppkit.seals.diagnose.telling import tell_digest, tell_step
 from tppkit.seals.profile import Format, SealProfile
-from tppkit.seals.read import read_seal
+from tppkit.seals.verify import read_seal
 
 _OF_COVERAGE = ("uncovered", "covered-too-much", "covered-absent")
 

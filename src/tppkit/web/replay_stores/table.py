@@ -139,7 +139,7 @@ class RequestTable:
         statement, values = self._free, {"of_key": key, "of_attempt": attempt}
         if answer is not None:
             statement, values = self._settle, {**values, "kept": answer}
-        statement.first(db, values)
+        statement.run_one(db, values)
 
     def sweep(self, db: Connection, *, forget: int) -> None:
         """Delete expired ids, at most once a second and a thousand of them."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.evidence.cbor import encode_cbor
+from tppkit.evidence.columns import encode_cbor
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(1 << 64), (1 << 64) - 1) | st.binary(max_size=300) | st.text(max_size=300)

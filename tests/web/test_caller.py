@@ -21,7 +21,7 @@ from tppkit.errors import CertificateRejected, FormatError, TppkitError
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider, profiles
 from tppkit.trust import PathVerifier, make_anchors
 from tppkit.web import AsgiSource, PeerCertificate, QwacPolicy, peer_certificate
-from tppkit.web.peer import MAX_CHAIN
+from tppkit.web.caller import MAX_CHAIN
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 

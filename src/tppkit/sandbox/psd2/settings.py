@@ -1,0 +1,45 @@
+"""What this bank has decided about payments and consents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class BankRules:
+    """What this bank has decided (each an assumption row).
+
+    Attributes:
+        inactivity: how long an unapproved payment waits.
+        instant_execution: how long execution takes on the instant rail.
+        normal_execution: how long it takes as a normal transfer.
+        instant_cap: highest instant amount in EUR.
+        instant_unreachable: IBAN countries without instant payments, but for those of `POST /instant`.
+        technical_validation: payments that the customer opens pass through ACTC.
+    """
+
+    inactivity: timedelta = timedelta(seconds=300)
+    instant_execution: timedelta = timedelta(seconds=10)
+    normal_execution: timedelta = timedelta(hours=1)
+    instant_cap: Decimal = Decimal("100000.00")
+    instant_unreachable: frozenset[str] = frozenset()
+    technical_validation: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Psd2Settings:
+    """What the handlers need to know of this bank.
+
+    Attributes:
+        rules: its decisions.
+        approval_url: address of the approval host, without a path.
+    """
+
+    rules: BankRules = field(default_factory=BankRules)
+    approval_url: str = ""
+
+    def approval_link(self, link_token: str) -> str:
+        """The address of the page where the customer decides."""
+        return f"{self.approval_url}/approve/{link_token}"
