@@ -942,7 +942,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "use RSA of at least 2048 bits",
         ),
         "legacy.callback-url": Code(
-            "the provider's callback address has a query",
+            "the provider's callback address is not https, or has a query",
             "give an https address with a path or without one",
         ),
         "legacy.key": Code(
