@@ -63,14 +63,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the answer is longer than is read",
             "report it to the bank",
         ),
-        "api-key.missing": Code(
-            "the request has no Authorization header",
-            "send the API key in it, without a scheme",
-        ),
-        "api-key.unknown": Code(
-            "the host knows no such API key; test and live keys differ",
-            "send the key of this host, without a scheme",
-        ),
         "archive.damaged": Code(
             "the archive's last record cannot be read, so nothing can be chained to it",
             "audit the archive and start a new one; keep the damaged one",
@@ -742,6 +734,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the file cannot be written",
             "check the path, disk space and permissions",
         ),
+        "form.elsewhere": Code(
+            "a form of the sandbox's pages was sent by another page, or to a name that is not the sandbox's",
+            "open the page itself, at the address that the sandbox prints",
+        ),
         "har.body": Code(
             "a HAR file does not hold the body of the request",
             "export it again with bodies as text, or give the raw request",
@@ -950,6 +946,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the key is too small",
             "use RSA of at least 2048 bits",
         ),
+        "legacy.callback-url": Code(
+            "the provider's callback address is not https, or has a query",
+            "give an https address with a path or without one",
+        ),
+        "legacy.key": Code(
+            "a key in the sandbox's folder is no private key on secp256r1",
+            "remove the file; a new one is made at the next start",
+        ),
         "listen.port": Code(
             "the port to listen on cannot be had",
             "take another one, or 0 for a free one",
@@ -982,9 +986,25 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a record was received before an earlier record of its stream",
             "up to five minutes is a notice (overlapping requests, a corrected clock); ask the keeper about a larger step",
         ),
+        "login.answer": Code(
+            "the receiver of a login code does not answer 200",
+            "answer the signed GET with name, perm and code as JSON",
+        ),
+        "login.dead": Code(
+            "the receiver of a login code does not answer its GET as it must",
+            "read the reason; answer with name, perm and code as JSON within four seconds",
+        ),
+        "login.decided": Code(
+            "the customer has decided about this login, or its code is dead",
+            "scan the code again",
+        ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",
             "give a printable name, a printable code or none, and each permission once",
+        ),
+        "login.unknown": Code(
+            "no code was scanned for this login",
+            "scan the code again",
         ),
         "machine.no-such-move": Code(
             "this cannot happen in this state",
@@ -1098,9 +1118,9 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "name, street, city or country is absent, and the receiver is no customer of the bank",
             "give all four",
         ),
-        "order.reuse": Code(
-            "the uuid was used for another payment request",
-            "make a new uuid for each payment; repeat one with the same body only",
+        "order.self": Code(
+            "the account of the receiver is the one that pays",
+            "name another receiver",
         ),
         "organization-identifier.authority-mismatch": Code(
             "the organizationIdentifier and the PSD2 statement name different authorities",
@@ -2203,6 +2223,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the server's private key is unusable",
             "check that it belongs to the server certificate",
         ),
+        "token.decided": Code(
+            "the customer has decided about this access",
+            "request access with a new token",
+        ),
         "token.malformed": Code(
             "an access token or uuid is not 20 to 40 letters and digits",
             "make it of 32 hexadecimal digits without hyphens",
@@ -2214,6 +2238,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "token.reuse": Code(
             "the access token was used to request access to another account",
             "make a new token for each request",
+        ),
+        "token.unknown": Code(
+            "no access was requested with this token on this host",
+            "request access first; test and live hosts have tokens of their own",
         ),
         "transport.busy": Code(
             "as many calls are under way as may be",

@@ -66,8 +66,8 @@ def test_the_reference_lists_every_row():
 @pytest.mark.parametrize(
     ("code", "status", "told"),
     [
-        ("api-key.unknown", 401, "UNAUTHORIZED"), ("token.refused", 401, "UNAUTHORIZED"), ("account.unknown", 400, "ACCOUNT_NOT_FOUND"),
-        ("model.invalid", 400, "FORMAT_ERROR"), ("order.reuse", 409, "UUID_REUSE"), ("request-id.reuse", 409, "UUID_REUSE"),
+        ("credentials.unknown", 401, "UNAUTHORIZED"), ("token.refused", 401, "UNAUTHORIZED"), ("account.unknown", 400, "ACCOUNT_NOT_FOUND"),
+        ("model.invalid", 400, "FORMAT_ERROR"), ("request-id.reuse", 409, "UUID_REUSE"),
         ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
     ],
 )  # fmt: skip

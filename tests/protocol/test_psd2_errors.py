@@ -65,6 +65,7 @@ OURS: Mapping[str, str] = MappingProxyType(
         "replay.table": "a mistake in our settings",
         "proxy.network": "a mistake in our settings",
         "account.unfit": "of the customer's page and the control host, not of the interface",
+        "form.elsewhere": "of the sandbox's pages, not of the interface",
         "consent.decided": "of the control host, not of the interface",
         "payment.decided": "of the control host, not of the interface",
         "web.scope": "a mistake in our settings",

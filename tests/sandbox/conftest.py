@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from bank_process import BankProcess
+from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
 from tppkit._clock import utc_now
@@ -87,3 +88,29 @@ def connect(bank_pki: Pki) -> Iterator[Connect]:
 def tpp(bank: SandboxServer, connect: Connect) -> RawProvider:
     """The PKI's own provider, connected to `bank`."""
     return connect(bank)
+
+
+@pytest.fixture
+def connect_legacy(bank_pki: Pki) -> Iterator[ConnectLegacy]:
+    """Makes providers of the earlier interface at a sandbox, at its live host with `live=True`."""
+    with ExitStack() as opened:
+
+        def connected(server: SandboxServer, *, live: bool = False) -> Legacy:
+            made = Legacy(server, bank_pki, live=live)
+            opened.enter_context(made.http)
+            return made
+
+        yield connected
+
+
+@pytest.fixture
+def legacy(bank: SandboxServer, connect_legacy: ConnectLegacy) -> Legacy:
+    """The provider at the test host of `bank`."""
+    return connect_legacy(bank)
+
+
+@pytest.fixture
+def receiver(bank_pki: Pki, tmp_path: Path) -> Iterator[Receiver]:
+    """A receiver of callbacks with a certificate of the PKI."""
+    with receiving(bank_pki.server, tmp_path) as found:
+        yield found

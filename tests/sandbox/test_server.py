@@ -131,8 +131,19 @@ def test_the_ready_file_says_where_everything_is_and_is_for_its_owner(bank: Sand
     bank.addresses.write(path)
     ready = json.loads(path.read_bytes())
     assert ready["psd2_url"] == bank.addresses.psd2_url
-    names = {"psd2_url", "approval_url", "gateway_url", "vault_url", "legacy_url", "control_url", "api_key", "pki"}
-    assert set(ready) == names
+    names = {
+        "psd2_url",
+        "approval_url",
+        "gateway_url",
+        "vault_url",
+        "legacy_url",
+        "legacy_live_url",
+        "control_url",
+        "api_key",
+        "pki",
+    }
+    keys = {"legacy_api_key", "legacy_live_api_key", "legacy_public_key", "legacy_live_public_key", "project_id"}
+    assert set(ready) == names | keys
     assert path.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["ready.json"]
 

@@ -37,7 +37,7 @@ def sandbox() -> None:
     "--port",
     default=8443,
     show_default=True,
-    type=click.IntRange(0, 65532),
+    type=click.IntRange(0, 65529),
     metavar="N",
     help="PSD2 port; 0 takes free ports.",
 )
@@ -67,6 +67,15 @@ def sandbox() -> None:
     help=f"The dialect of seals that is taken: {', '.join(PROFILES)}.",
 )
 @click.option("--pages-tls", is_flag=True, help="Serve the approval pages over HTTPS.")
+@click.option(
+    "--callback-url", metavar="URL", help="Where callbacks of the legacy interface go: https, with a path if any."
+)
+@click.option(
+    "--allow-address",
+    multiple=True,
+    metavar="NETWORK",
+    help="A network that may be called beside public ones, for example 10.0.0.0/8.",
+)
 @click.option("--database", metavar="URL", help="SQLAlchemy address; a SQLite file in --dir by default.")
 @click.option("--seed", type=int, metavar="N", help="The same ids again.")
 @click.option(
@@ -85,6 +94,8 @@ def up(
     roots_only: bool,
     profile: SealProfile,
     pages_tls: bool,
+    callback_url: str | None,
+    allow_address: tuple[str, ...],
     database: str | None,
     seed: int | None,
     ready_file: Path | None,
@@ -93,7 +104,8 @@ def up(
 ) -> None:
     """Serve the sandbox until interrupted. Prints a curl line that makes a payment, and a line for each request.
 
-    PSD2 (mutual TLS) on the port, pages on the next (an index, approval), control on the third after; all on loopback unless --host.
+    PSD2 (mutual TLS) on the port, pages on the next (an index, approval), control on the third after,
+    the legacy interface on the fifth (test) and sixth (live) after; all on loopback unless --host.
     """
     from tppkit.sandbox import SandboxServer, SandboxSettings
 
@@ -103,7 +115,7 @@ def up(
     settings = SandboxSettings(
         directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=profile,
         public_url=public_url, dns=dns, roots_only=roots_only, organizations=organizations,
-        pages_tls=pages_tls,
+        pages_tls=pages_tls, callback_url=callback_url, allow_addresses=allow_address,
     )  # fmt: skip
     server = SandboxServer(settings, log=_Lines(sys.stderr if as_json else sys.stdout).line)
     asyncio.run(_serve(server, ready_file, as_json))
@@ -150,8 +162,8 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
         print_json(addresses)
     for name, value in addresses.items():
         if value is not None and not as_json:
-            click.echo(f"{name:<14}{value}")
-    click.echo(f"{'seals':<14}{profile.name} only; --profile NAME takes another dialect", err=as_json)
+            click.echo(f"{name:<24}{value}")
+    click.echo(f"{'seals':<24}{profile.name} only; --profile NAME takes another dialect", err=as_json)
     click.echo(curl, err=as_json)
     if ready_file is not None:
         server.addresses.write(ready_file)

@@ -69,6 +69,13 @@ class Once(NamedTuple):
     parameter: str | None = None
     window: timedelta | None = None
 
+    @property
+    def text(self) -> str:
+        """The id and its window in words, for example `uuid` or `x-request-id within 3600 seconds`."""
+        name = self.parameter or self.header or ""
+        shown = "X-Request-ID" if name == "x-request-id" else name
+        return shown if self.window is None else f"{shown} within {self.window // timedelta(seconds=1)} seconds"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint(Generic[Q, A]):

@@ -146,7 +146,7 @@ class Cell:
         interface: its rows.
         tables: its tables.
         latest_time: reads the latest virtual time at which something happened.
-        host: makes the host.
+        hosts: makes the hosts, by the names of their listeners.
         pages: makes the pages for browsers.
         sections: reads what the index page shows of the interface.
         control: makes the routes of the control host.
@@ -160,7 +160,7 @@ class Cell:
     interface: Interface
     tables: MetaData
     latest_time: Callable[[Connection], datetime]
-    host: Callable[[Services], ASGIApp]
+    hosts: Callable[[Services], Mapping[str, ASGIApp]]
     pages: Callable[[Services], Sequence[Route]] = lambda services: ()
     sections: Callable[[Connection, datetime], Sequence[Section]] = lambda db, at: ()
     control: Callable[[Services], Sequence[Control]] = lambda services: ()

@@ -23,7 +23,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "reorder": "sent after the next one of its stream",
         "stale-ver": "the body has a version that was sent before",
         "wrong-key": "signed with a key that nobody knows",
-        "moved-boundary": "signed with the first character of the body counted to the address",
+        "moved-boundary": "the last character of the signed address is sent with the body",
         "other-der": "the signature is encoded in another way than DER",
         "truncated-body": "the last byte of the signed body is missing",
         "swapped-keys": "signed with the key of the other environment, test or live",

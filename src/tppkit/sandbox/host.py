@@ -168,9 +168,7 @@ class Host:
             requests, key = services.requests[row.once.window], request.key
             claim = requests.claim(db, key, request.digest, _bounds(at, row.once.window))
             if claim.verdict is Verdict.OTHER:
-                raise LocalProtocolError(
-                    "request-id.reuse", "another request has used this X-Request-ID within the hour"
-                )
+                raise LocalProtocolError("request-id.reuse", f"another request has used this {row.once.text}")
             if claim.answer is not None:
                 subject, kept, sealed = _read_kept(claim.answer)
                 repeated = True if sealed == _sealed(request.caller) else None
@@ -272,11 +270,14 @@ class _Request:
     def key(self) -> bytes:
         """32 bytes for caller and id."""
         once = self.route.row.once
-        request_id = self.id if once is None or once.parameter is None else self.route.parameters[once.parameter]
-        if request_id is None:
+        if once is not None and once.parameter is not None:
+            request_id = self.route.parameters[once.parameter]
+        elif self.id is not None:
+            request_id = self.id.lower()
+        else:
             raise FormatError("request-id.missing", "the request has no valid X-Request-ID")
         owner = self.caller.id.encode()
-        both = hashlib.sha256(owner + b"\0" + request_id.lower().encode())
+        both = hashlib.sha256(owner + b"\0" + request_id.encode())
         return hashlib.sha256(owner).digest()[:8] + both.digest()[:24]
 
     @property

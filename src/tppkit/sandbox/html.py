@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from tppkit._encoding import encode_base64
@@ -56,3 +57,16 @@ def see_other(address: str) -> Response:
     response = Response(status_code=303, headers=dict(HEADERS))
     response.headers["location"] = address
     return response
+
+
+def is_from_elsewhere(request: Request, url: str) -> bool:
+    """Whether a page of another origin has sent a form.
+
+    Args:
+        request: the form.
+        url: the address of the pages host, as clients see it.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None or origin is None:
+        return site not in (None, "same-origin")
+    return origin.partition("://")[2] not in (request.headers.get("host"), url.partition("://")[2])

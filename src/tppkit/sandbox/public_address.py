@@ -18,7 +18,7 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import parse_origin
 from tppkit.testpki import certificate_pem, key_pem, open_pki
 
-PSD2, APPROVAL, CONTROL = 0, 1, 3  # the ports, from the first one on
+PSD2, APPROVAL, CONTROL, LEGACY, LEGACY_LIVE = 0, 1, 3, 5, 6  # the ports, from the first one on
 _MAX_PEM_BYTES = 1024 * 1024
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -39,7 +39,7 @@ class PublicAddress(NamedTuple):
 
         Args:
             scheme: `https` or `http`.
-            offset: which host: `PSD2`, `APPROVAL`.
+            offset: which host: `PSD2`, `APPROVAL`, `LEGACY`, `LEGACY_LIVE`.
             port: that it listens on.
         """
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -55,6 +55,14 @@ def local_address(host: str, bound: str) -> PublicAddress:
     """
     is_local = ip_address(bound).is_unspecified or bound == "127.0.0.1"
     return PublicAddress("localhost" if is_local else host.lower())
+
+
+def is_loopback_address(host: str) -> bool:
+    """Whether only this machine reaches what listens on an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def parse_public_url(text: str) -> PublicAddress:
@@ -73,7 +81,7 @@ def parse_public_url(text: str) -> PublicAddress:
     except (FormatError, ValueError) as e:
         raise ConfigurationError("sandbox.public-url", message) from e
     first = None if port is None else port - (APPROVAL if parts.scheme == "http" else PSD2)
-    if (not _is_name(host) and not _is_ip(host)) or (first is not None and not 0 < first <= 65535 - CONTROL):
+    if (not _is_name(host) and not _is_ip(host)) or (first is not None and not 0 < first <= 65535 - LEGACY_LIVE):
         raise ConfigurationError("sandbox.public-url", message)
     return PublicAddress(host, first)
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 
 from tppkit._clock import Clock, utc_now
 from tppkit._files import PRIVATE, as_path, write_new
+from tppkit.callbacks import parse_networks
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
@@ -39,9 +40,14 @@ from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.index import index_page
+from tppkit.sandbox.legacy.cell import legacy_cell
+from tppkit.sandbox.legacy.sender import parse_callback_url
+from tppkit.sandbox.legacy.settings import open_hosts
+from tppkit.sandbox.legacy.tables import set_callback_url
+from tppkit.sandbox.outgoing import OutgoingHttp, receivers_tls
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.settings import BankRules, Psd2Settings
-from tppkit.sandbox.public_address import parse_server_name, server_identity
+from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
 from tppkit.sandbox.request_log import LatestRequests
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls
@@ -74,6 +80,8 @@ class SandboxSettings:
         roots_only: trust roots only, so that a client must send its intermediates.
         organizations: the organizationIdentifiers that this bank accepts.
         pages_tls: serve the pages over HTTPS, with the same server certificate.
+        callback_url: where callbacks of the legacy interface go; None keeps what the database has.
+        allow_addresses: networks that may be called beside the public ones, for example `10.0.0.0/8`.
     """
 
     directory: Path
@@ -90,11 +98,16 @@ class SandboxSettings:
     roots_only: bool = False
     organizations: OrganizationPolicy = field(default_factory=OrganizationPolicy)
     pages_tls: bool = False
+    callback_url: str | None = None
+    allow_addresses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "directory", as_path(self.directory))
         object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
+        if self.callback_url is not None:
+            object.__setattr__(self, "callback_url", parse_callback_url(self.callback_url))
+        parse_networks(self.allow_addresses)
 
 
 class SandboxHosts:
@@ -111,6 +124,7 @@ class SandboxHosts:
         pages: what browsers see.
         control: what developers do.
         requests: the latest ones to the interfaces.
+        legacy: the test and the live host of the legacy interface, by their names.
 
     Raises:
         ConfigurationError: `pki.unusable`, `database.unusable`, `trust.*`, `file.*`.
@@ -147,11 +161,17 @@ class SandboxHosts:
         judged = PathVerifier(trusted, revocation=revocations.checker)
         qwacs = CurrentQwacs(judged, revocations, settings.organizations)
         faults = Faults()
-        cells = {
-            "psd2": psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
-        }
+        self.legacy = open_hosts(settings.directory / "legacy", approval_url)
+        roots = [certificate_pem(root) for root in anchors.roots]
+        networks, is_local = parse_networks(settings.allow_addresses), is_loopback_address(settings.host)
+        # Made when it is needed: reading the system's authorities takes as long as all else here.
+        http = cache(lambda: OutgoingHttp(receivers_tls(*roots), allow=networks, loopback=is_local))
+        cells = (
+            psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
+            legacy_cell(self.legacy, http=http, faults=faults),
+        )
         shared = MetaData()
-        windows = {row.once.window for cell in cells.values() for row in cell.interface.endpoints if row.once}
+        windows = {row.once.window for cell in cells for row in cell.interface.endpoints if row.once}
         requests = {window: RequestTable(shared, window=window, name=_table_of(window)) for window in windows}
         with ExitStack() as opened:
             self.archive = opened.enter_context(
@@ -161,30 +181,32 @@ class SandboxHosts:
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
             bank = customers.TABLES, tables.TABLES, instant.TABLES
             self.database = Database(
-                url, shared, CLOCK_TABLES, DELIVERY_TABLES, *bank, *(cell.tables for cell in cells.values())
+                url, shared, CLOCK_TABLES, DELIVERY_TABLES, *bank, *(cell.tables for cell in cells)
             )
             self.database.run_at_start(self.evidence.require_own)
-            latest = max(self.database.run_at_start(cell.latest_time) for cell in cells.values())
+            latest = max(self.database.run_at_start(cell.latest_time) for cell in cells)
             self.clock = SandboxClock(self.database, latest=latest, base=base_clock)
             self.database.run_at_start(partial(seed_bank, seed=settings.seed or 0, at=self.clock.now()))
-            senders = {name: sender for cell in cells.values() for name, sender in cell.senders.items()}
+            if settings.callback_url is not None:
+                self.database.run_at_start(partial(set_callback_url, url=settings.callback_url))
+            senders = {name: sender for cell in cells for name, sender in cell.senders.items()}
             self.deliveries = Deliveries(self.database, self.clock.now, senders, faults)
-            self.events = Events(self.database, self.clock.now, tuple(cells.values()), then=self.deliveries.wake)
+            self.events = Events(self.database, self.clock.now, cells, then=self.deliveries.wake)
             services = Services(
                 self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events, self.deliveries
             )  # fmt: skip
-            self.hosts = {name: cell.host(services) for name, cell in cells.items()}
+            self.hosts = {name: host for cell in cells for name, host in cell.hosts(services).items()}
             self.requests = LatestRequests(self.clock.now)
-            pages = [route for cell in cells.values() for route in cell.pages(services)]
-            self.pages = Starlette(routes=[index_page(services, tuple(cells.values()), self.requests), *pages])
+            pages = [route for cell in cells for route in cell.pages(services)]
+            self.pages = Starlette(routes=[index_page(services, cells, self.requests), *pages])
             self.pages.router.redirect_slashes = False  # a redirect would lead to whatever the Host names
-            consistency = Consistency(services, tuple(cells.values()), settings.directory / ARCHIVE)
+            consistency = Consistency(services, cells, settings.directory / ARCHIVE)
             shared_routes = (
                 *self.clock.control(self._catch_up),
                 *faults.control,
                 *bank_control(self.database, self.events),
             )
-            routes = [row for cell in cells.values() for row in cell.control(services)]
+            routes = [row for cell in cells for row in cell.control(services)]
             self.control = control_host([*shared_routes, *consistency.control, *self.requests.control, *routes])
             self._opened = opened.pop_all()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from typing import NamedTuple, Self
 
 from starlette.types import ASGIApp
 
@@ -16,7 +16,16 @@ from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
-from tppkit.sandbox.public_address import APPROVAL, CONTROL, PSD2, PublicAddress, local_address, parse_public_url
+from tppkit.sandbox.public_address import (
+    APPROVAL,
+    CONTROL,
+    LEGACY,
+    LEGACY_LIVE,
+    PSD2,
+    PublicAddress,
+    local_address,
+    parse_public_url,
+)
 from tppkit.sandbox.request_log import Logged, RequestLog
 from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
 from tppkit.sandbox.thread import in_thread
@@ -33,8 +42,14 @@ class Addresses:
         gateway_url: the payment gateway.
         vault_url: the card vault.
         legacy_url: the legacy interface.
+        legacy_live_url: its live host, with keys and tokens of its own.
         control_url: the control host.
-        api_key: key of the gateway and the legacy interface.
+        api_key: key of the gateway.
+        legacy_api_key: key of the legacy interface.
+        legacy_live_api_key: key of its live host.
+        legacy_public_key: file of the public key of its callbacks, PEM.
+        legacy_live_public_key: file of the live host's.
+        project_id: the gateway's project.
         pki: folder of the test PKI.
     """
 
@@ -42,10 +57,30 @@ class Addresses:
     approval_url: str
     gateway_url: str | None = None
     vault_url: str | None = None
-    legacy_url: str | None = None
+    legacy_url: str
+    legacy_live_url: str
     control_url: str
     api_key: str | None = None
+    legacy_api_key: str = field(repr=False)
+    legacy_live_api_key: str = field(repr=False)
+    legacy_public_key: str
+    legacy_live_public_key: str
+    project_id: str | None = None
     pki: str
+
+    @classmethod
+    def of(cls, sandbox: SandboxHosts, urls: Mapping[str, str]) -> Self:
+        """The addresses of a sandbox.
+
+        Args:
+            sandbox: whose keys they have.
+            urls: by the names of the listeners.
+        """
+        test, live = sandbox.legacy["test"], sandbox.legacy["live"]
+        return cls(
+            **{f"{name}_url": url for name, url in urls.items()}, legacy_api_key=test.api_key, legacy_live_api_key=live.api_key,
+            legacy_public_key=str(test.public_key), legacy_live_public_key=str(live.public_key), pki=str(sandbox.pki),
+        )  # fmt: skip
 
     def write(self, path: FilePath) -> None:
         """Write the ready file: appears complete or not at all, readable by its owner.
@@ -82,11 +117,17 @@ def _pages_tls(settings: SandboxSettings) -> TlsMode | None:
     return TlsMode.NO_CERTIFICATES if settings.pages_tls else None
 
 
+def _server_tls(settings: SandboxSettings) -> TlsMode:
+    return TlsMode.NO_CERTIFICATES
+
+
 LISTENERS = (
     Listener("psd2", lambda sandbox: sandbox.hosts["psd2"], PSD2, tls=_client_tls),
     Listener("approval", lambda sandbox: sandbox.pages, APPROVAL, tls=_pages_tls),
     # It moves the clock, so it is never for others.
     Listener("control", lambda sandbox: sandbox.control, CONTROL, loopback_only=True),
+    Listener("legacy", lambda sandbox: sandbox.hosts["legacy"], LEGACY, tls=_server_tls),
+    Listener("legacy_live", lambda sandbox: sandbox.hosts["legacy_live"], LEGACY_LIVE, tls=_server_tls),
 )
 
 
@@ -132,11 +173,11 @@ class SandboxServer:
             self.ports = {row.name: bound.getsockname()[1] for row, bound in sockets.items()}
             self.local = local_address(settings.host, sockets[LISTENERS[0]].getsockname()[0])
             public = self.local if settings.public_url is None else parse_public_url(settings.public_url)
-            urls = {f"{row.name}_url": self._url(row, public) for row in LISTENERS}
+            urls = {row.name: self._url(row, public) for row in LISTENERS}
             self.sandbox = opened.enter_context(
-                SandboxHosts(settings, approval_url=urls["approval_url"], psd2_url=urls["psd2_url"])
+                SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])
             )
-            self.addresses = Addresses(**urls, pki=str(self.sandbox.pki))
+            self.addresses = Addresses.of(self.sandbox, urls)
             self._servers = [(self._server(row, log), bound) for row, bound in sockets.items()]
             self._opened = opened.pop_all()
 

@@ -75,10 +75,10 @@ class Sandbox:
             _write_pki(self.pki, folder)
             settings = SandboxSettings(self.directory, pki=folder, seed=seed)
             urls = {row.name: _url(row.offset, tls=row.tls(settings) is not None) for row in LISTENERS}
-            self.addresses = Addresses(**{f"{name}_url": url for name, url in urls.items()}, pki=str(folder))
             self._hosts = opened.enter_context(
-                SandboxHosts(settings, approval_url=self.addresses.approval_url, psd2_url=self.addresses.psd2_url)
+                SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])
             )
+            self.addresses = Addresses.of(self._hosts, urls)
             self._apps = {urls[row.name]: logged_app(row, self._hosts) for row in LISTENERS}
             opened.enter_context(in_thread(self._serve, stop=self._stop))
             self._opened = opened.pop_all()

@@ -211,7 +211,7 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "tx-repeats", "legacy", "the same uuid again", "with the same body 200 and no second payment; with another body 409",
-        "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; order.reuse",
+        "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; request-id.reuse",
     ),
     Assumption(
         "list-form", "legacy", "order, window and pages of LIST",
@@ -231,6 +231,12 @@ LEGACY: tuple[Assumption, ...] = (
         "scan-page", "legacy", "what a scan link answers", "a page for the customer; approved money moves, and no callback is owed",
         "section 4 of part B: it creates no outstanding request, and the callback-URI format is not shown",
         "protocol.legacy.endpoints.SCAN",
+    ),
+    Assumption(
+        "login-fields", "legacy", "which fields of the login POST a permission stands for, and what a wrong answer to the login GET brings",
+        "NAME name, PHONE phone, EMAIL email, ADDRESS address, city and country, ID code (the person code); the customer may decline each;"
+        " an unknown permission, a missing name, another status or Content-Type, over 64 KiB or 4 seconds: nothing is posted",
+        "section 4 of part B names both lists and does not join them", "sandbox.legacy.logins",
     ),
 )
 # fmt: on

@@ -23,15 +23,14 @@ def _find(body: Any) -> tuple[object, object]:
 
 
 _ROWS = (
-    ("api-key.missing", 401, "UNAUTHORIZED"),
-    ("api-key.unknown", 401, "UNAUTHORIZED"),
+    ("credentials.missing", 401, "UNAUTHORIZED"),
+    ("credentials.unknown", 401, "UNAUTHORIZED"),
     ("token.refused", 401, "UNAUTHORIZED"),
     ("token.malformed", 400, "FORMAT_ERROR"),
     ("token.reuse", 409, "TOKEN_REUSE"),
     ("account.unknown", 400, "ACCOUNT_NOT_FOUND"),
     ("order.currency", 400, "CURRENCY_INVALID"),
     ("order.receiver", 400, "RECEIVER_INCOMPLETE"),
-    ("order.reuse", 409, "UUID_REUSE"),
     ("order.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "UUID_REUSE"),
     ("request-id.in-progress", 409, "UUID_IN_PROGRESS"),

@@ -42,6 +42,7 @@ _USES = Table(
 
 _ALL_CUSTOMERS = select(_CUSTOMERS).order_by(_CUSTOMERS.c.id)
 _ANY_CUSTOMER = select(_CUSTOMERS.c.id).limit(1)
+_BY_PHONE = select(_CUSTOMERS).where(_CUSTOMERS.c.phone == bindparam("of_phone"))
 _BY_IBAN = Statement(select(_ACCOUNTS).where(_ACCOUNTS.c.iban == bindparam("of_iban")))
 _OF_CUSTOMER = (
     select(_ACCOUNTS)
@@ -123,6 +124,12 @@ def has_customers(db: Connection) -> bool:
 def customers(db: Connection) -> tuple[Customer, ...]:
     """All customers, by id."""
     return tuple(Customer(**row) for row in db.execute(_ALL_CUSTOMERS).mappings())
+
+
+def find_customer(db: Connection, phone: str) -> Customer | None:
+    """The customer with this phone number in international form, with or without its `+`."""
+    row = db.execute(_BY_PHONE, {"of_phone": f"+{phone.removeprefix('+')}"}).mappings().one_or_none()
+    return None if row is None else Customer(**row)
 
 
 def accounts_of(db: Connection, customer_id: str) -> tuple[Account, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -95,6 +95,7 @@ _DUE = (
     .where(*_WAITING, TRANSFERS.c.due_at <= bindparam("until"))
     .order_by(TRANSFERS.c.due_at, TRANSFERS.c.started_at, TRANSFERS.c.id)
 )
+_BY_IDS = select(TRANSFERS).where(TRANSFERS.c.id.in_(bindparam("of_ids", expanding=True)))
 _SET_STATE = update(TRANSFERS).where(TRANSFERS.c.id == bindparam("of_transfer")).values(state=bindparam("to_state"))
 _DELAY = (
     update(TRANSFERS)
@@ -247,7 +248,12 @@ class Transfer:
     @property
     def id(self) -> str:
         """The transactionId, from which the order's id cannot be found."""
-        return hashlib.sha256(f"{self.source}:{self.order_id}".encode()).hexdigest()[:48]
+        return transfer_id(self.source, self.order_id)
+
+
+def transfer_id(source: str, order_id: str) -> str:
+    """The id of the transfer that an order of an interface starts."""
+    return hashlib.sha256(f"{source}:{order_id}".encode()).hexdigest()[:48]
 
 
 def to_minor(amount: str) -> int:
@@ -361,6 +367,11 @@ def next_due(db: Connection, source: str) -> datetime | None:
 def due_transfers(db: Connection, source: str, at: datetime) -> tuple[Transfer, ...]:
     """The pending transfers of an interface that are due, in the order of their time."""
     return _transfers(db.execute(_DUE, {"of_source": source, "until": to_microseconds(at)}))
+
+
+def transfers(db: Connection, ids: Collection[str]) -> dict[str, Transfer]:
+    """The transfers with these ids, by their ids."""
+    return {one.id: one for one in _transfers(db.execute(_BY_IDS, {"of_ids": list(ids)}))}
 
 
 def pending(db: Connection, account: str) -> tuple[Transfer, ...]:

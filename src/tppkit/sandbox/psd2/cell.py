@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -35,17 +36,18 @@ def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, n
     """
     gate = SealGate(PSD2, qwacs=qwacs, seals=seals, now=now)
 
-    def host(services: Services) -> Host:
-        return Host(
+    def hosts(services: Services) -> Mapping[str, Host]:
+        host = Host(
             interface=PSD2, handlers=_HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
             settings=settings, request_id=seals.profile.request_id,
         )  # fmt: skip
+        return {"psd2": host}
 
     return Cell(
         PSD2,
         tables.TABLES,
         lambda db: max(tables.latest_time(db), latest_consent_time(db)),
-        host,
+        hosts,
         pages=lambda services: ApprovalPages(services, settings).routes,
         sections=partial(order_sections, rules=settings.rules),
         control=lambda services: (*payment_control(services, settings), *consent_control(services, settings)),

@@ -22,7 +22,7 @@ from tppkit.qr.picture import encode_text
 from tppkit.sandbox.bank.customers import customers
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.host import RETRY_AFTER_S
-from tppkit.sandbox.html import HEADERS, page, see_other
+from tppkit.sandbox.html import HEADERS, is_from_elsewhere, page, see_other
 from tppkit.sandbox.psd2.approval import (
     DECISIONS,
     Order,
@@ -119,7 +119,7 @@ class ApprovalPages:
         token = request.path_params["token"]
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
-            if self._is_from_elsewhere(request):
+            if is_from_elsewhere(request, self._settings.approval_url):  # who does not know the link, unless it leaked
                 return _message("form.elsewhere")
             fields = {name: values[0] for name, values in parse_qs(message.body.decode("latin-1")).items()}
             order, decided = await self._services.events.write(lambda db: self._apply(db, token, fields))
@@ -150,14 +150,6 @@ class ApprovalPages:
             customer, iban = fields.get("customer"), fields.get("iban")
             return approve_order(db, order, customer, iban, at=at, rules=rules), True
         return open_order(db, order, at=at, rules=rules), False
-
-    def _is_from_elsewhere(self, request: Request) -> bool:
-        """Whether a page of another origin has sent the form: such a page does not know the link, unless it leaked."""
-        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-        if site is not None or origin is None:
-            return site not in (None, "same-origin")
-        hosts = request.headers.get("host"), self._settings.approval_url.partition("://")[2]
-        return origin.partition("://")[2] not in hosts
 
     def _show_outcome(self, order: Order, outcome: Outcome) -> Response:
         heading, text = OUTCOMES[type(order), outcome]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from tppkit._encoding import shown
 from tppkit.errors import LocalProtocolError
@@ -25,13 +24,13 @@ from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
 from tppkit.protocol.psd2.rules import instant_obstacle, parse_psu_ip_address, parse_redirect_uri, require_product
 from tppkit.sandbox.bank.customers import Account, Customer, fitting
+from tppkit.sandbox.bank.execution import carry_out
 from tppkit.sandbox.bank.instant import is_reachable
 from tppkit.sandbox.bank.ledger import (
     Transfer,
     book_transfer,
     delay_transfer,
     drop_transfer,
-    due_transfers,
     next_due,
     start_transfer,
     takes_transfers,
@@ -49,8 +48,6 @@ from tppkit.sandbox.psd2.tables import (
     lock_payment_by_link,
     set_progress,
 )
-
-_LOGGER = logging.getLogger("tppkit.sandbox.payments")
 
 
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
@@ -202,23 +199,14 @@ def next_execution(db: Connection) -> datetime | None:
 def execute_payments(db: Connection, at: datetime, *, rules: BankRules) -> None:
     """Carry out the payments that are due, each at its time.
 
-    The instant rail is looked at again: without it a SEPA payment becomes a normal transfer, and an instant one fails. A transfer that
-    cannot be carried out because of a defect is logged and ended, so that it does not hold up the others; `check_payments` names it.
+    The instant rail is looked at again: without it a SEPA payment becomes a normal transfer, and an instant one fails.
 
     Source: section 4, product rules; assumption available-balance.
     """
-    for transfer in due_transfers(db, SOURCE, at):
-        try:
-            with db.begin_nested():
-                _execute(db, transfer, rules)
-        except Exception as e:
-            if isinstance(e, SQLAlchemyError) and not isinstance(e, DataError | IntegrityError):
-                raise  # the database fails, not this transfer
-            _LOGGER.exception("the transfer %s cannot be carried out", transfer.id)
-            drop_transfer(db, transfer)
+    carry_out(db, SOURCE, at, partial(_execute, rules=rules))
 
 
-def _execute(db: Connection, transfer: Transfer, rules: BankRules) -> None:
+def _execute(db: Connection, transfer: Transfer, *, rules: BankRules) -> None:
     payment = lock_payment(db, transfer.order_id)
     if payment is None:
         raise LocalProtocolError("payment.unknown", f"the transfer {transfer.id} has no payment")

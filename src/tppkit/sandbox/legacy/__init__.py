@@ -1,0 +1,1 @@
+"""The bank's side of the earlier interface."""

@@ -1,0 +1,136 @@
+"""Access to account information and payments: what the provider asks for, what the customer decides, and who has access now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.legacy import AccessGranted, AccessRequest
+from tppkit.protocol.legacy.endpoints import REQUEST_ACCOUNT_ACCESS, REQUEST_PAYMENT_ACCESS
+from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, is_token, require_token
+from tppkit.sandbox.bank.customers import Account, Customer, find_account, find_customer, fitting
+from tppkit.sandbox.cell import Answer, Handler, HostCall
+from tppkit.sandbox.legacy.sender import callback
+from tppkit.sandbox.legacy.tables import (
+    AIS,
+    PIS,
+    AccessState,
+    StoredAccess,
+    add_access,
+    find_access,
+    lock_access,
+    set_access,
+)
+
+
+def request_account_access(call: HostCall[AccessRequest]) -> Answer[None]:
+    """POST /ais/<access_token>."""
+    return _request(call, AIS)
+
+
+def request_payment_access(call: HostCall[AccessRequest]) -> Answer[None]:
+    """POST /pis/<access_token>."""
+    return _request(call, PIS)
+
+
+HANDLERS: tuple[Handler[Any, Any], ...] = (
+    Handler(REQUEST_ACCOUNT_ACCESS, request_account_access),
+    Handler(REQUEST_PAYMENT_ACCESS, request_payment_access),
+)
+
+
+def account_of_caller(call: HostCall[Any], kind: str) -> Account:
+    """The account that the token of the path gives access to now.
+
+    Raises:
+        FormatError: `token.malformed`.
+        LocalProtocolError: `token.refused`, for every reason alike (assumption access-refused).
+    """
+    token = require_token(call.parameters["access_token"], "access token")
+    access = find_access(call.db, call.settings.name, token)
+    if access is not None and access.kind == kind and access.is_valid(call.at):
+        account = find_account(call.db, access.iban or "")
+        if account is not None:
+            return account
+    raise LocalProtocolError("token.refused", "the access token gives no such access")
+
+
+def lock_any_access(db: Connection, host: str, token: str) -> StoredAccess:
+    """The access with this token, to be decided.
+
+    Raises:
+        LocalProtocolError: `token.unknown`.
+    """
+    access = lock_access(db, host, token) if is_token(token) else None
+    if access is None:
+        raise LocalProtocolError("token.unknown", "no access was requested with this token")
+    return access
+
+
+def access_choices(
+    db: Connection, access: StoredAccess, customer: str | None, iban: str | None
+) -> Iterator[tuple[Customer, Account]]:
+    """Every customer with each account that may approve: acc restricts them.
+
+    Args:
+        db: the transaction.
+        access: what is asked for.
+        customer: id of the customer who approves; None takes any.
+        iban: of the account; None takes any.
+    """
+    owner = find_customer(db, access.acc)
+    for one in fitting(db, iban, customer_id=customer):
+        if one[1].iban == access.acc or (owner is not None and one[0] == owner):
+            yield one
+
+
+def approve_access(
+    db: Connection, access: StoredAccess, customer: str | None = None, iban: str | None = None, *, at: datetime
+) -> StoredAccess:
+    """The customer approves with an account, and the callback is due. Arguments are those of `access_choices`.
+
+    Raises:
+        LocalProtocolError: `token.decided`; `account.unfit`, the customer has no such account, or acc names another.
+    """
+    _require_undecided(access)
+    chosen = next(access_choices(db, access, customer, iban), None)
+    if chosen is None:
+        raise LocalProtocolError("account.unfit", "no such account may be chosen for this access")
+    expires_at = at + ACCESS_LIFETIME
+    granted = replace(access, state=AccessState.GRANTED, iban=chosen[1].iban, expires_at=expires_at)
+    set_access(db, granted)
+    callback(db, access.host, "", AccessGranted.until(access.token, expires_at).to_wire(), at=at)
+    return granted
+
+
+def decline_access(db: Connection, access: StoredAccess) -> StoredAccess:
+    """The customer declines; no callback is sent (assumption access-life).
+
+    Raises:
+        LocalProtocolError: `token.decided`.
+    """
+    _require_undecided(access)
+    declined = replace(access, state=AccessState.DECLINED)
+    set_access(db, declined)
+    return declined
+
+
+def _request(call: HostCall[AccessRequest], kind: str) -> Answer[None]:
+    token, acc = require_token(call.parameters["access_token"], "access token"), call.body.acc
+    if find_account(call.db, acc) is None and find_customer(call.db, acc) is None:
+        raise LocalProtocolError("account.unknown", "the bank has no customer with this account or phone number")
+    if not add_access(call.db, StoredAccess(call.settings.name, token, kind, acc, AccessState.REQUESTED, call.at)):
+        known = find_access(call.db, call.settings.name, token)
+        if known is None or (known.kind, known.acc) != (kind, acc):
+            raise LocalProtocolError("token.reuse", "the access token was used for another request")
+    return Answer(None)
+
+
+def _require_undecided(access: StoredAccess) -> None:
+    if access.state is not AccessState.REQUESTED:
+        raise LocalProtocolError("token.decided", f"the access is {access.state}, so it can no longer be decided")

@@ -1,0 +1,77 @@
+"""The earlier interface as a cell of the sandbox: a test and a live host on one ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import quote
+
+from tppkit.protocol.endpoint import Auth
+from tppkit.protocol.legacy import LEGACY
+from tppkit.sandbox.cell import Cell, Handler, Services
+from tppkit.sandbox.faults import Faults
+from tppkit.sandbox.host import Host
+from tppkit.sandbox.html import see_other
+from tppkit.sandbox.legacy import access, accounts, payments, tables
+from tppkit.sandbox.legacy.control import LegacyControl
+from tppkit.sandbox.legacy.login_tables import latest_login_time
+from tppkit.sandbox.legacy.pages import LegacyPages, scan_path
+from tppkit.sandbox.legacy.sections import legacy_sections
+from tppkit.sandbox.legacy.sender import LegacySender, sender_name
+from tppkit.sandbox.legacy.settings import LIVE, TEST, LegacyHost
+from tppkit.sandbox.outgoing import OutgoingHttp
+from tppkit.sandbox.stream import Send
+from tppkit.web.keys import KeyAuthenticator, hash_key
+from tppkit.web.sources import Receive
+
+NAMES: Mapping[str, str] = {TEST: "legacy", LIVE: "legacy_live"}  # of the listeners
+_HANDLERS: tuple[Handler[Any, Any], ...] = (*access.HANDLERS, *accounts.HANDLERS, *payments.HANDLERS)
+_PLAIN = "".join(map(chr, range(0x21, 0x7F)))
+
+
+class ScanHost(Host):
+    """The host of the interface, which also leads browsers from a scan link to the page for it."""
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        if scope["type"] == "http" and scope["path"] == "/scan" and scope["method"] in ("GET", "HEAD"):
+            query = quote(scope["query_string"], safe=_PLAIN)
+            address = f"{self.settings.pages_url}{scan_path(self.settings.name)}?{query}"
+            await see_other(address)(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def legacy_cell(hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingHttp], faults: Faults) -> Cell:
+    """Both hosts, the customers' pages, the sender, and what developers do.
+
+    Args:
+        hosts: the test and the live host, by their names.
+        http: makes what sends callbacks and login GETs; called at the first one.
+        faults: of deliveries.
+    """
+    senders = {name: LegacySender(hosts, name, http, faults) for name in hosts}
+
+    def served(services: Services) -> Mapping[str, Host]:
+        return {NAMES[name]: _host(hosts[name], services) for name in hosts}
+
+    return Cell(
+        LEGACY,
+        tables.TABLES,
+        lambda db: max(tables.latest_time(db), latest_login_time(db)),
+        served,
+        pages=lambda services: LegacyPages(services, hosts, senders).routes,
+        sections=legacy_sections,
+        control=lambda services: LegacyControl(services, senders).routes,
+        next_event=payments.next_execution,
+        run_due=payments.execute_payments,
+        check=tables.check_payments,
+        senders={sender_name(name): sender for name, sender in senders.items()},
+    )
+
+
+def _host(host: LegacyHost, services: Services) -> Host:
+    keys = KeyAuthenticator({f"legacy-{host.name}": hash_key(host.api_key)}, auth=Auth.API_KEY)
+    return ScanHost(
+        interface=LEGACY, handlers=_HANDLERS, authenticators={Auth.API_KEY: keys}, services=services, settings=host
+    )  # fmt: skip

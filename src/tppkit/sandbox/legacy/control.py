@@ -1,0 +1,167 @@
+"""What a developer does to the earlier interface from outside, as the customers would in the bank's app."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from tppkit._clock import format_time
+from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.sandbox.bank.customers import Customer, customers
+from tppkit.sandbox.cell import Services
+from tppkit.sandbox.control import Control
+from tppkit.sandbox.delivery_tables import latest_deliveries
+from tppkit.sandbox.legacy.access import approve_access, decline_access, lock_any_access
+from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
+from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment
+from tppkit.sandbox.legacy.sender import LegacySender, parse_callback_url, sender_name
+from tppkit.sandbox.legacy.settings import HOSTS, TEST
+from tppkit.sandbox.legacy.tables import AccessState, PaymentState, StoredAccess, StoredPayment, set_callback_url
+
+_SHOWN = 200
+
+Found = TypeVar("Found", StoredAccess, StoredPayment)
+
+
+class LegacyControl:
+    """The routes of the control host. Approve takes `{"customer": id, "iban": iban}`; absent ones are the first that fit.
+
+    A token or uuid that both hosts have names what can still be decided, on the test host first; `{"host": "live"}` names the other.
+
+    Args:
+        services: of the bank.
+        senders: by the hosts' names.
+
+    Attributes:
+        routes: of the control host.
+    """
+
+    def __init__(self, services: Services, senders: Mapping[str, LegacySender]) -> None:
+        self._services = services
+        self._senders = senders
+        actions = {
+            "/legacy/access/{token}/approve": self._approve_access,
+            "/legacy/access/{token}/decline": self._decline_access,
+            "/legacy/payments/{uuid}/approve": self._approve_payment,
+            "/legacy/payments/{uuid}/decline": self._decline_payment,
+        }
+        self.routes = (
+            Control("POST", "/legacy/provider", self._set_provider),
+            Control("POST", "/legacy/login", self._log_in),
+            Control("GET", "/legacy/deliveries", self._list_deliveries),
+            *(Control("POST", path, self._written(action)) for path, action in actions.items()),
+        )
+
+    def _written(
+        self, action: Callable[[Connection, Mapping[str, str], Mapping[str, Any]], Any]
+    ) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
+        async def answer(parameters: Mapping[str, str], body: Any) -> Any:
+            fields = _fields(body, "customer", "iban", "host")
+            return await self._services.events.write(lambda db: action(db, parameters, fields))
+
+        return answer
+
+    async def _set_provider(self, parameters: Mapping[str, str], body: Any) -> Any:
+        url = parse_callback_url(_fields(body, "callback_url").get("callback_url", ""))
+        await self._services.events.write(lambda db: set_callback_url(db, url))
+        return {"callback_url": url}
+
+    async def _log_in(self, parameters: Mapping[str, str], body: Any) -> Any:
+        """Scan a code as a customer, and confirm it unless `confirm` is false."""
+        given = dict(body) if isinstance(body, dict) else {}
+        granted, confirm = given.pop("permissions", None), given.pop("confirm", True)
+        fields, services = _fields(given, "code", "customer", "host"), self._services
+        is_list = isinstance(granted, list) and all(isinstance(one, str) for one in granted)
+        if not isinstance(confirm, bool) or not (granted is None or is_list):
+            raise FormatError("model.invalid", "permissions is not a list of texts, or confirm not true or false")
+        customer = await services.database.read(lambda db: _customer(db, fields.get("customer")))
+        login = await scan_login(services, self._senders, _host(fields) or TEST, fields.get("code", ""))
+        if login.state is LoginState.DEAD:
+            raise LocalProtocolError("login.dead", str(login.reason))
+
+        def decide(db: Connection) -> StoredLogin:
+            found = lock_any_login(db, login.id)
+            if not confirm:
+                return decline_login(db, found)
+            return confirm_login(db, found, customer, granted, at=services.now())
+
+        decided = await services.events.write(decide)
+        asked = {} if login.request is None else login.request.to_object()
+        return {"state": decided.state.value, "host": login.host, "asked": asked}
+
+    async def _list_deliveries(self, parameters: Mapping[str, str], body: Any) -> Any:
+        senders = [sender_name(host) for host in HOSTS]
+        found = await self._services.database.read(lambda db: latest_deliveries(db, senders, _SHOWN))
+        return [one.as_object() for one in found]
+
+    def _approve_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
+        access = _find(lock_any_access, db, fields, parameters["token"], AccessState.REQUESTED)
+        at = self._services.now()
+        return _access(approve_access(db, access, fields.get("customer"), fields.get("iban"), at=at))
+
+    def _decline_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
+        return _access(
+            decline_access(db, _find(lock_any_access, db, fields, parameters["token"], AccessState.REQUESTED))
+        )
+
+    def _approve_payment(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
+        payment = _find(lock_any_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
+        return _payment(approve_payment(db, payment, at=self._services.now()))
+
+    def _decline_payment(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
+        payment = _find(lock_any_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
+        return _payment(decline_payment(db, payment, at=self._services.now()))
+
+
+def _find(
+    look: Callable[[Connection, str, str], Found], db: Connection, fields: Mapping[str, Any], id_: str, undecided: str
+) -> Found:
+    """What has this token or uuid on the named host; on either, what can still be decided."""
+    host, found, error = _host(fields), [], None
+    for name in HOSTS if host is None else (host,):
+        try:
+            found.append(look(db, name, id_))
+        except LocalProtocolError as e:
+            error = error or e
+    if error is not None and not found:
+        raise error
+    return next((one for one in found if one.state == undecided), found[0])
+
+
+def _access(access: StoredAccess) -> Any:
+    ends = None if access.expires_at is None else format_time(access.expires_at)
+    return {
+        "token": access.token,
+        "host": access.host,
+        "state": access.state.value,
+        "iban": access.iban,
+        "expires_at": ends,
+    }
+
+
+def _payment(payment: StoredPayment) -> Any:
+    return {"uuid": payment.uuid, "host": payment.host, "state": payment.state.value}
+
+
+def _customer(db: Connection, id_: str | None) -> Customer:
+    found = next((one for one in customers(db) if id_ in (None, one.id)), None)
+    if found is None:
+        raise LocalProtocolError("account.unfit", "the bank has no such customer")
+    return found
+
+
+def _host(fields: Mapping[str, Any]) -> str | None:
+    host: str | None = fields.get("host")
+    if host not in (None, *HOSTS):
+        raise FormatError("model.invalid", "host is neither test nor live")
+    return host
+
+
+def _fields(body: Any, *names: str) -> Mapping[str, Any]:
+    fields = {} if body is None else body
+    if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in names):
+        raise FormatError("model.invalid", f"the body is no object with texts for {', '.join(names)}")
+    return {name: fields[name] for name in names if name in fields}

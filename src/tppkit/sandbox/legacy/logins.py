@@ -1,0 +1,113 @@
+"""Login codes: who asks for what, what the customer lets be known, and what is posted."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from tppkit.errors import LocalProtocolError, TppkitError
+from tppkit.protocol.legacy import LoginConfirmed, LoginPermission
+from tppkit.qr import parse_login
+from tppkit.sandbox.bank.customers import Customer
+from tppkit.sandbox.cell import Services
+from tppkit.sandbox.delivery_tables import add_delivery
+from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin, add_login, lock_login, set_login
+from tppkit.sandbox.legacy.sender import LegacySender, sender_name
+
+_MAX_REASON = 300
+_LOGGER = logging.getLogger("tppkit.sandbox.legacy")
+
+# What of a customer each permission lets be known, by the field of the body (section 6; assumption login-fields).
+_FIELDS: Mapping[LoginPermission, Mapping[str, str]] = {
+    LoginPermission.NAME: {"name": "name"},
+    LoginPermission.PHONE: {"phone": "phone"},
+    LoginPermission.EMAIL: {"email": "email"},
+    LoginPermission.ADDRESS: {"address": "address", "city": "city", "country": "country"},
+    LoginPermission.ID: {"code": "person_code"},
+}
+
+
+async def scan_login(services: Services, senders: Mapping[str, LegacySender], host: str, text: str) -> StoredLogin:
+    """Ask the receiver of a login code who it is, and keep what it answers. A code whose receiver does not answer rightly is dead.
+
+    Args:
+        services: of the bank.
+        senders: by the hosts' names.
+        host: `test` or `live`, whose key signs.
+        text: of the code.
+
+    Raises:
+        FormatError: `qr.*`, the text is no login code.
+        TransportError: `database.unavailable`.
+    """
+    url = parse_login(text).url
+    login = StoredLogin(services.new_id(), host, url, LoginState.SCANNED, services.now())
+    try:
+        login = replace(login, request=await senders[host].ask(url))
+    except TppkitError as e:
+        reason = f"{e.message} ({e.code})"[:_MAX_REASON]
+        _LOGGER.warning("  a login code is dead: %s", reason)
+        login = replace(login, state=LoginState.DEAD, reason=reason)
+    await services.events.write(lambda db: add_login(db, login))
+    return login
+
+
+def lock_any_login(db: Connection, login_id: str) -> StoredLogin:
+    """The login with this id, to be decided.
+
+    Raises:
+        LocalProtocolError: `login.unknown`.
+    """
+    login = lock_login(db, login_id) if login_id.isascii() and login_id.isprintable() else None
+    if login is None:
+        raise LocalProtocolError("login.unknown", "no code was scanned for this login")
+    return login
+
+
+def confirm_login(
+    db: Connection, login: StoredLogin, customer: Customer, granted: Collection[str] | None = None, *, at: datetime
+) -> StoredLogin:
+    """The customer confirms, and what may be known is posted.
+
+    Args:
+        db: the transaction.
+        login: that was scanned.
+        customer: who confirms.
+        granted: permissions; None grants all that is asked for. What is not asked for is not posted.
+        at: the time, aware UTC.
+
+    Raises:
+        LocalProtocolError: `login.decided`, also if the code is dead.
+    """
+    _require_undecided(login)
+    asked = () if login.request is None else login.request.perm
+    allowed = [permission for permission in asked if granted is None or permission.value in granted]
+    fields = {name: getattr(customer, of) for one in allowed for name, of in _FIELDS[one].items()}
+    body = LoginConfirmed(id=zlib.crc32(customer.id.encode()), **fields).to_wire()
+    add_delivery(db, sender=sender_name(login.host), address=login.url, body=body, at=at, stream=None, ver=0)
+    return _store(db, replace(login, state=LoginState.CONFIRMED))
+
+
+def decline_login(db: Connection, login: StoredLogin) -> StoredLogin:
+    """The customer declines, and nothing is posted.
+
+    Raises:
+        LocalProtocolError: `login.decided`.
+    """
+    _require_undecided(login)
+    return _store(db, replace(login, state=LoginState.DECLINED))
+
+
+def _store(db: Connection, login: StoredLogin) -> StoredLogin:
+    set_login(db, login)
+    return login
+
+
+def _require_undecided(login: StoredLogin) -> None:
+    if login.state is not LoginState.SCANNED:
+        raise LocalProtocolError("login.decided", f"the login is {login.state}, so it can no longer be decided")

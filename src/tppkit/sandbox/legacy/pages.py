@@ -1,0 +1,316 @@
+"""The bank's app as a page: what waits for a customer's decision, scanned codes, logins; and the public keys.
+
+The customer is chosen, not authenticated. Only forms of these pages decide: one from elsewhere is refused, and so is a name that is
+not the sandbox's own, which may have been pointed here (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+from uuid import uuid4
+
+from sqlalchemy import Connection
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tppkit.errors import FormatError, LocalProtocolError, TppkitError
+from tppkit.protocol.legacy import PaymentOrder, category
+from tppkit.protocol.legacy.rules import is_token
+from tppkit.qr import Login, Payment, ScanLink, parse_code
+from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers
+from tppkit.sandbox.cell import Services
+from tppkit.sandbox.control import is_loopback_name
+from tppkit.sandbox.html import is_from_elsewhere, page, see_other
+from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
+from tppkit.sandbox.legacy.login_tables import LoginState
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
+from tppkit.sandbox.legacy.page_texts import ACCESS, DONE, OTHER_ERROR, PERMISSIONS, error_text
+from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment, pay_scanned
+from tppkit.sandbox.legacy.sender import LegacySender
+from tppkit.sandbox.legacy.settings import HOSTS, LIVE, LegacyHost, public_pem
+from tppkit.sandbox.legacy.tables import AccessState, PaymentState, latest_access, latest_payments
+from tppkit.web import read_message
+
+_MAX_FORM_BYTES = 16 * 1024  # a code has at most 2,330 bytes, each three characters in a form
+_SHOWN = 50
+
+Form = Mapping[str, Sequence[str]]
+
+
+def scan_path(host: str) -> str:
+    """The page for scan links of a host."""
+    return "/scan/live" if host == LIVE else "/scan"
+
+
+class LegacyPages:
+    """The pages of the earlier interface.
+
+    Args:
+        services: of the bank.
+        hosts: the test and the live host, by their names.
+        senders: by the same names.
+
+    Attributes:
+        routes: of the pages.
+    """
+
+    def __init__(
+        self, services: Services, hosts: Mapping[str, LegacyHost], senders: Mapping[str, LegacySender]
+    ) -> None:
+        self._services = services
+        self._hosts = hosts
+        self._senders = senders
+        shown = {
+            "/app": (self._show_app, self._decide),
+            "/app/login/{login}": (self._show_login, self._decide_login),
+            "/scan": (self._show_code, self._scan),
+            "/scan/{host:str}": (self._show_code, self._scan),
+        }
+        self.routes = (
+            Route("/legacy/keys/{name}.pem", self._show_key, methods=["GET"]),
+            *(Route(path, self._guarded(show), methods=["GET"]) for path, (show, _) in shown.items()),
+            *(Route(path, self._guarded(self._form(act)), methods=["POST"]) for path, (_, act) in shown.items()),
+        )
+
+    def _guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        """The answer to a request under a name of the sandbox; an error as a page in plain words."""
+
+        async def guarded(request: Request) -> Response:
+            if not _is_own_name(request.headers.get("host", ""), self._pages_url):
+                return _message(LocalProtocolError("form.elsewhere", ""))
+            try:
+                await self._services.events.catch_up()
+                return await answer(request)
+            except TppkitError as e:
+                return _message(e)
+
+        return guarded
+
+    def _form(self, act: Callable[[Request, Form], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
+            if is_from_elsewhere(request, self._pages_url):
+                raise LocalProtocolError("form.elsewhere", "")
+            return await act(request, parse_qs(message.body.decode("latin-1")))
+
+        return answer
+
+    @property
+    def _pages_url(self) -> str:
+        return next(iter(self._hosts.values())).pages_url
+
+    async def _show_key(self, request: Request) -> Response:
+        host = self._hosts.get(request.path_params["name"])
+        if host is None:
+            return page(
+                "message.html", status=404, heading="There is no such key", text="There are test.pem and live.pem."
+            )
+        return Response(public_pem(host.signing_key), media_type="application/x-pem-file")
+
+    async def _show_app(self, request: Request) -> Response:
+        code = request.query_params.get("code")
+        if code is not None:
+            host = request.query_params.get("host", "")
+            return see_other(f"{scan_path(host)}?{quote(_content(code), safe='')}")
+
+        def read(db: Connection) -> dict[str, Any]:
+            known = customers(db)
+            customer = next((one for one in known if one.id == request.query_params.get("customer")), None)
+            waiting = [] if customer is None else _waiting(db, customer)
+            return {"customers": known, "customer": customer, "waiting": waiting}
+
+        values = await self._services.database.read(read)
+        return page(
+            "app.html", heading="Your bank’s app", done=DONE.get(request.query_params.get("done", "")), **values
+        )
+
+    async def _decide(self, request: Request, form: Form) -> Response:
+        """An open request for access, or a payment that is asked for."""
+        kind, host, id_, customer = (_one(form, name) for name in ("kind", "host", "id", "customer"))
+        approves = _approves(form)
+
+        def write(db: Connection) -> str:
+            at = self._services.now()
+            if kind == "access":
+                access = lock_any_access(db, host, id_)
+                if approves:
+                    return f"access-{approve_access(db, access, customer, _one(form, 'iban'), at=at).state}"
+                return f"access-{decline_access(db, access).state}"
+            payment = lock_any_payment(db, host, id_)
+            if payment.iban not in [account.iban for account in accounts_of(db, _customer(db, customer).id)]:
+                raise LocalProtocolError("account.unfit", "the customer may not use the account that pays")
+            decide = approve_payment if approves else decline_payment
+            return f"payment-{decide(db, payment, at=at).state}"
+
+        done = await self._services.events.write(write)
+        return see_other(f"/app?customer={quote(customer)}&done={done}")
+
+    async def _show_code(self, request: Request) -> Response:
+        """What is in the code of a scan link; nothing happens until the customer is chosen."""
+        code = _parse(_content(f"https://bank.example/scan?{request.url.query}"))
+        return await self._show_scanned(request, code, None)
+
+    async def _scan(self, request: Request, form: Form) -> Response:
+        """A customer has scanned a code: the receiver of a login is asked, a payment is shown and approved."""
+        code, id_ = _parse(_one(form, "code")), _one(form, "customer")
+        customer = await self._services.database.read(lambda db: _customer(db, id_))
+        host = _host(request)
+        if isinstance(code, Login):
+            login = await scan_login(self._services, self._senders, host, code.text)
+            if login.state is LoginState.DEAD:
+                return page(
+                    "message.html", status=502, heading="You cannot log in with this code", text=f"Its receiver fails: {login.reason}."
+                )  # fmt: skip
+            return see_other(f"/app/login/{login.id}?customer={quote(customer.id)}")
+        action = _one(form, "action") if "action" in form else None
+        if action is None:
+            return await self._show_scanned(request, code, customer)
+        if action == "decline":
+            return _done("payment-declined")
+        uuid, iban = _one(form, "payment"), _one(form, "iban")
+        if not is_token(uuid):
+            raise FormatError("model.invalid", "the form has no id of the payment")
+        order = _order(code)
+
+        def write(db: Connection) -> str:
+            payer = next((one for one in accounts_of(db, customer.id) if one.iban == iban), None)
+            if payer is None:
+                raise LocalProtocolError("account.unfit", "the customer has no such account")
+            return pay_scanned(db, host, uuid, order, payer, at=self._services.now()).state
+
+        return _done(f"payment-{await self._services.events.write(write)}")
+
+    async def _show_scanned(self, request: Request, code: Login | Payment, customer: Customer | None) -> Response:
+        def read(db: Connection) -> tuple[tuple[Customer, ...], list[Account]]:
+            found = [] if customer is None else accounts_of(db, customer.id)
+            return customers(db), [one for one in found if isinstance(code, Payment) and _can_pay(one, code)]
+
+        known, accounts = await self._services.database.read(read)
+        heading = "Log in with your bank?" if isinstance(code, Login) else "Make this payment?"
+        return page(
+            "scan.html", heading=heading, code=code.text, login=code if isinstance(code, Login) else None,
+            payment=code if isinstance(code, Payment) else None, path=scan_path(_host(request)), customers=known,
+            customer=customer, accounts=accounts, new_id=uuid4().hex,
+        )  # fmt: skip
+
+    async def _show_login(self, request: Request) -> Response:
+        def read(db: Connection) -> Response:
+            login = lock_any_login(db, request.path_params["login"])
+            if login.request is None or login.state is not LoginState.SCANNED:
+                return _done(f"login-{login.state}")
+            customer = _customer(db, request.query_params.get("customer", ""))
+            asked = [(one.value, PERMISSIONS[one][0], PERMISSIONS[one][1](customer)) for one in login.request.perm]
+            return page(
+                "login.html", heading=f"Log in at {login.request.name}?", address=urlsplit(login.url).netloc, request=login.request,
+                customer=customer, asked=asked,
+            )  # fmt: skip
+
+        return await self._services.database.write(read)
+
+    async def _decide_login(self, request: Request, form: Form) -> Response:
+        def write(db: Connection) -> str:
+            login, customer = lock_any_login(db, request.path_params["login"]), _customer(db, _one(form, "customer"))
+            if not _approves(form):
+                return decline_login(db, login).state
+            return confirm_login(db, login, customer, form.get("permission", ()), at=self._services.now()).state
+
+        await self._services.events.write(write)
+        return see_other(request.url.path)
+
+
+def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
+    """What this customer can decide, the latest first."""
+    found: list[dict[str, Any]] = []
+    for access in latest_access(db, _SHOWN):
+        accounts = [account for _, account in access_choices(db, access, customer.id, None)]
+        if access.state is AccessState.REQUESTED and accounts:
+            title = ACCESS[access.kind]
+            found.append(
+                {"kind": "access", "host": access.host, "id": access.token, "title": title, "accounts": accounts}
+            )
+    own = [account.iban for account in accounts_of(db, customer.id)]
+    for payment in latest_payments(db, _SHOWN):
+        if payment.state is PaymentState.REQUESTED and payment.iban in own:
+            order = payment.order
+            title = f"Pay {order.amount.value} {order.amount.currency} to {payment.creditor_name}?"
+            shown = {"payment": payment, "category": category(order.tcc)}
+            found.append({"kind": "payment", "host": payment.host, "id": payment.uuid, "title": title, **shown})
+    return found
+
+
+def _parse(text: str) -> Login | Payment:
+    code = parse_code(text)
+    found = code.code if isinstance(code, ScanLink) else code
+    if found is None:
+        raise FormatError("qr.unknown", "the link has neither a login code nor a payment code")
+    return found
+
+
+def _content(text: str) -> str:
+    """The text in a scan link; another text as it is."""
+    return _parse(text).text
+
+
+def _order(code: Login | Payment) -> PaymentOrder:
+    if isinstance(code, Login):
+        raise FormatError("qr.unknown", "a login code is no payment")
+    fields = {"name": code.name, "msg": code.message, "tcc": code.type}
+    given = {name: value for name, value in fields.items() if value}
+    return PaymentOrder.from_object({"acc": code.account, "amts": {code.currency: code.amount}, **given})
+
+
+def _can_pay(account: Account, code: Payment) -> bool:
+    return code.currency in account.currencies and account.iban != code.account
+
+
+def _customer(db: Connection, id_: str) -> Customer:
+    found = next((one for one in customers(db) if one.id == id_), None)
+    if found is None:
+        raise LocalProtocolError("account.unfit", "the bank has no such customer")
+    return found
+
+
+def _host(request: Request) -> str:
+    name: str = request.path_params.get("host", HOSTS[0])
+    if name not in HOSTS:
+        raise FormatError("qr.unknown", "there is no such page")
+    return name
+
+
+def _one(form: Form, name: str) -> str:
+    values = form.get(name, ())
+    if len(values) != 1:
+        raise FormatError("model.invalid", f"the form has not one {name}")
+    return values[0]
+
+
+def _approves(form: Form) -> bool:
+    action = _one(form, "action")
+    if action not in ("approve", "decline"):
+        raise FormatError("model.invalid", "the form neither approves nor declines")
+    return action == "approve"
+
+
+def _is_own_name(host: str, pages_url: str) -> bool:
+    """Whether a Host header is a name of the sandbox: loopback, an IP address, or the one that it publishes."""
+    if is_loopback_name(host) or host == urlsplit(pages_url).netloc:
+        return True
+    try:
+        ip_address(urlsplit(f"//{host}").hostname or "")
+    except ValueError:
+        return False
+    return True
+
+
+def _done(name: str) -> Response:
+    heading, text = DONE.get(name, OTHER_ERROR[1:])
+    return page("message.html", heading=heading, text=text)
+
+
+def _message(error: TppkitError) -> Response:
+    status, heading, text = error_text(error)
+    return page("message.html", status=status, heading=heading, text=text)

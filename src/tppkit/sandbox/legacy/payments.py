@@ -1,0 +1,199 @@
+"""Payments: what the provider asks for, what the customer decides, and what is carried out.
+
+Each callback is written in the transaction of what it reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from tppkit._iban import is_iban
+from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.protocol.legacy import LifeCycle, PaymentOrder
+from tppkit.protocol.legacy.endpoints import PAY
+from tppkit.protocol.legacy.rules import is_token, require_token
+from tppkit.sandbox.bank.customers import Account, accounts_of, find_account, find_customer
+from tppkit.sandbox.bank.execution import carry_out
+from tppkit.sandbox.bank.ledger import (
+    Transfer,
+    book_transfer,
+    drop_transfer,
+    next_due,
+    start_transfer,
+    takes_transfers,
+    to_minor,
+    transfer_id,
+)
+from tppkit.sandbox.cell import Answer, Handler, HostCall
+from tppkit.sandbox.legacy.access import account_of_caller
+from tppkit.sandbox.legacy.records import VERSIONS, payment_record
+from tppkit.sandbox.legacy.sender import callback
+from tppkit.sandbox.legacy.tables import (
+    PIS,
+    SOURCE,
+    PaymentState,
+    StoredPayment,
+    add_payment,
+    lock_payment,
+    payments_of_records,
+    set_payment,
+)
+
+EXECUTION = timedelta(hours=1)  # the normal rail; assumption tlc-values
+
+
+class _Receiver(NamedTuple):
+    """Whom an order pays."""
+
+    iban: str
+    name: str
+
+
+def pay(call: HostCall[PaymentOrder]) -> Answer[None]:
+    """POST /pis/<access_token>/TX/<uuid>."""
+    payer, order = account_of_caller(call, PIS), call.body
+    uuid = require_token(call.parameters["uuid"], "uuid")
+    receiver = _receiver(call.db, order, payer)
+    if not order.has_receiver and find_account(call.db, receiver.iban) is None:
+        raise FormatError(
+            "order.receiver", "name, street, city and country are needed for a receiver who is no customer of the bank"
+        )
+    token = call.parameters["access_token"]
+    payment = _new_payment(call.settings.name, uuid, token, order, payer, receiver, at=call.at)
+    if not add_payment(call.db, payment):
+        raise LocalProtocolError("request-id.reuse", "the uuid was used for another payment request")
+    return Answer(None)
+
+
+HANDLERS: tuple[Handler[Any, Any], ...] = (Handler(PAY, pay),)
+
+
+def pay_scanned(
+    db: Connection, host: str, uuid: str, order: PaymentOrder, payer: Account, *, at: datetime
+) -> StoredPayment:
+    """The customer pays a scanned code; nothing is asked for, so no callback is owed. The same uuid pays once.
+
+    Raises:
+        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `account.unfit`, too many transfers are on their way.
+    """
+    payment = _new_payment(host, uuid, None, order, payer, _receiver(db, order, payer), at=at)
+    if not add_payment(db, payment):
+        return lock_any_payment(db, host, uuid)
+    return approve_payment(db, payment, at=at)
+
+
+def lock_any_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
+    """The payment with this uuid, to be decided.
+
+    Raises:
+        LocalProtocolError: `payment.unknown`.
+    """
+    payment = lock_payment(db, host, uuid) if is_token(uuid) else None
+    if payment is None:
+        raise LocalProtocolError("payment.unknown", "no payment was requested with this uuid")
+    return payment
+
+
+def approve_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> StoredPayment:
+    """The customer approves: the transfer starts, and the callback is due.
+
+    Raises:
+        LocalProtocolError: `payment.decided`; `account.unfit`, too many transfers of the account are on their way.
+    """
+    _require_undecided(payment)
+    account = find_account(db, payment.iban)
+    if account is None or not takes_transfers(db, account.id):
+        raise LocalProtocolError("account.unfit", "too many transfers of this account are on their way")
+    order = payment.order
+    transfer = Transfer(
+        SOURCE, _order_id(payment.host, payment.uuid), account.id, to_minor(str(order.amount.value)), account.owner_name,
+        payment.creditor_iban, payment.creditor_name, order.msg, False, at, at + EXECUTION, currency=order.amount.currency,
+    )  # fmt: skip
+    start_transfer(db, transfer)
+    return _move(db, replace(payment, decided_at=at), LifeCycle.POSTED, at)
+
+
+def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> StoredPayment:
+    """The customer declines, and one callback is due.
+
+    Raises:
+        LocalProtocolError: `payment.decided`.
+    """
+    _require_undecided(payment)
+    return _move(db, replace(payment, decided_at=at), LifeCycle.DECLINED, at)
+
+
+def next_execution(db: Connection) -> datetime | None:
+    """When the next approved payment is carried out."""
+    return next_due(db, SOURCE)
+
+
+def execute_payments(db: Connection, at: datetime) -> None:
+    """Carry out the payments that are due, each at its time: executed, or failed where the money is not there."""
+    carry_out(db, SOURCE, at, _execute)
+
+
+def _execute(db: Connection, transfer: Transfer) -> None:
+    payment = payments_of_records(db, [transfer.id])[transfer.id]
+    executed = book_transfer(db, transfer, at=transfer.due_at)
+    if not executed:
+        drop_transfer(db, transfer)
+    _move(db, payment, LifeCycle.EXECUTED if executed else LifeCycle.FAILED, transfer.due_at)
+
+
+def _move(db: Connection, payment: StoredPayment, stage: LifeCycle, at: datetime) -> StoredPayment:
+    """Store where a payment is, and report it if the provider has asked for it."""
+    moved = replace(payment, state=PaymentState(stage.value))
+    set_payment(db, moved)
+    if payment.token is not None:
+        body, stream = payment_record(moved, stage, at).to_wire(), _order_id(payment.host, payment.uuid)
+        callback(db, payment.host, payment.uuid, body, at=at, stream=stream, ver=VERSIONS[stage])
+    return moved
+
+
+def _new_payment(
+    host: str, uuid: str, token: str | None, order: PaymentOrder, payer: Account, receiver: _Receiver, *, at: datetime
+) -> StoredPayment:
+    record_id, state = transfer_id(SOURCE, _order_id(host, uuid)), PaymentState.REQUESTED
+    return StoredPayment(host, uuid, token, order, payer.iban, receiver.iban, receiver.name, state, at, record_id)
+
+
+def _order_id(host: str, uuid: str) -> str:
+    return f"{host}:{uuid}"
+
+
+def _receiver(db: Connection, order: PaymentOrder, payer: Account) -> _Receiver:
+    """The account that is paid. Of a customer named by phone, the first that takes the currency and is not the payer's.
+
+    Raises:
+        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`.
+    """
+    accounts: tuple[Account, ...] = ()
+    if is_iban(order.acc):
+        found = find_account(db, order.acc)
+        if found is not None:
+            accounts = (found,)
+    else:
+        customer = find_customer(db, order.acc)
+        if customer is None:
+            raise LocalProtocolError("account.unknown", "the bank has no customer with this phone number")
+        accounts = accounts_of(db, customer.id)
+    currency = order.amount.currency
+    others = [account for account in accounts if account.iban != payer.iban]
+    if accounts and not others:
+        raise LocalProtocolError("order.self", "the account of the receiver is the one that pays")
+    taking = [account for account in others if currency in account.currencies]
+    if currency not in payer.currencies or (others and not taking):
+        raise LocalProtocolError("order.currency", f"an account of the payment has no {currency}")
+    if taking:
+        return _Receiver(taking[0].iban, order.name or taking[0].owner_name)
+    return _Receiver(order.acc, order.name or order.acc)
+
+
+def _require_undecided(payment: StoredPayment) -> None:
+    if payment.state is not PaymentState.REQUESTED:
+        raise LocalProtocolError("payment.decided", f"the payment is {payment.state}, so it can no longer be decided")

@@ -1,0 +1,63 @@
+"""What the index page shows of the earlier interface."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from tppkit.sandbox.cell import Section
+from tppkit.sandbox.delivery_tables import latest_deliveries
+from tppkit.sandbox.html import grouped
+from tppkit.sandbox.legacy.login_tables import latest_logins
+from tppkit.sandbox.legacy.sender import sender_name
+from tppkit.sandbox.legacy.settings import HOSTS
+from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, latest_access, latest_payments
+
+_SHOWN = 50
+
+
+def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
+    """The latest access requests, payments, logins and callbacks."""
+    deliveries = latest_deliveries(db, [sender_name(host) for host in HOSTS], _SHOWN)
+    return (
+        Section(
+            "Legacy access", ("Token", "Host", "For", "State", "Asked for", "Account", "Ends"),
+            [
+                (one.token, one.host, one.kind, _state(one, at), one.acc, grouped(one.iban or ""), _time(one.expires_at))
+                for one in latest_access(db, _SHOWN)
+            ],
+        ),
+        Section(
+            "Legacy payments", ("Payment", "Host", "State", "Amount", "From", "To", "Requested"),
+            [
+                (one.uuid, one.host, one.state.value, f"{one.order.amount.value} {one.order.amount.currency}", grouped(one.iban),
+                 f"{one.creditor_name}, {grouped(one.creditor_iban)}", _time(one.requested_at))
+                for one in latest_payments(db, _SHOWN)
+            ],
+        ),
+        Section(
+            "Logins", ("Address", "Host", "State", "Asked by", "Asked for", "Scanned", "Reason"),
+            [
+                (one.url, one.host, one.state.value, one.request.name if one.request else "",
+                 ", ".join(one.request.perm) if one.request else "", _time(one.scanned_at), one.reason or "")
+                for one in latest_logins(db, _SHOWN)
+            ],
+        ),
+        Section(
+            "Callbacks", ("Address", "State", "Version", "Attempts", "Latest answer", "Next attempt"),
+            [
+                (one.delivery.address, one.delivery.state, str(one.delivery.ver), str(one.delivery.attempts),
+                 one.attempts[-1].text if one.attempts else "", _time(one.delivery.due_at))
+                for one in deliveries
+            ],
+        ),
+    )  # fmt: skip
+
+
+def _state(access: StoredAccess, at: datetime) -> str:
+    return "expired" if access.state is AccessState.GRANTED and not access.is_valid(at) else access.state.value
+
+
+def _time(at: datetime | None) -> str:
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"

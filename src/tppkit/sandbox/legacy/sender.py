@@ -1,0 +1,154 @@
+"""Callbacks and login GETs: signed anew for each attempt, by the key of the host.
+
+Source: PSD2 document, part B sections 5 and 6.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from uuid import uuid4
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from sqlalchemy import Connection
+
+from tppkit._addresses import parse_signed_address
+from tppkit.callbacks import sign_callback
+from tppkit.errors import ConfigurationError, FormatError, TransportError
+from tppkit.protocol.legacy import LoginRequest
+from tppkit.protocol.wire import require_media_type
+from tppkit.sandbox.deliveries import Schedule
+from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
+from tppkit.sandbox.faults import Faults
+from tppkit.sandbox.legacy.settings import LegacyHost
+from tppkit.sandbox.legacy.tables import callback_url
+from tppkit.sandbox.outgoing import OutgoingHttp
+
+_MINUTE, _HOUR = 60.0, 3600.0
+# Assumption callback-repeats.
+SCHEDULE = Schedule((10.0, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR), timeout_s=4.0, last_s=24 * _HOUR)
+_MAX_URL = 2048
+_JSON = "application/json"
+_LOGGER = logging.getLogger("tppkit.sandbox.legacy")
+
+
+def sender_name(host: str) -> str:
+    """The name of a host's sender: of `test` or `live`."""
+    return f"legacy-{host}"
+
+
+def callback(
+    db: Connection, host: str, path: str, body: bytes, *, at: datetime, stream: str | None = None, ver: int = 0
+) -> None:
+    """Owe the provider a callback, written in the transaction of what it reports.
+
+    Args:
+        db: the transaction.
+        host: `test` or `live`.
+        path: behind the callback address and a slash: empty, or the payment's uuid.
+        body: what is sent.
+        at: when it happened, aware UTC.
+        stream: what it reports on, if there is an order to keep.
+        ver: its place in the stream.
+    """
+    url = callback_url(db)
+    if url is None:
+        _LOGGER.warning("  a callback is not sent: no address is set (--callback-url, POST /legacy/provider)")
+        return
+    add_delivery(
+        db, sender=sender_name(host), address=f"{url}/{path}", body=body, at=at, stream=stream and f"legacy {stream}", ver=ver
+    )  # fmt: skip
+
+
+def parse_callback_url(text: str) -> str:
+    """A provider's callback address: https, with a path if any, without a query and a slash at its end.
+
+    Raises:
+        ConfigurationError: `legacy.callback-url`.
+    """
+    url = text.removesuffix("/")
+    try:
+        parse_signed_address(f"{url}/", what="the callback address")
+    except FormatError as e:
+        raise ConfigurationError("legacy.callback-url", e.message) from e
+    if "?" in url or len(url) > _MAX_URL:
+        raise ConfigurationError(
+            "legacy.callback-url", f"the callback address has a query, or over {_MAX_URL} characters"
+        )
+    return url
+
+
+class LegacySender:
+    """Sends what one host has to report. See `Sender`.
+
+    Args:
+        hosts: the test and the live host, by their names.
+        name: which of them it is.
+        http: makes what sends; called at the first request.
+        faults: those of bodies and signatures are carried out here.
+
+    Attributes:
+        schedule: when deliveries are attempted.
+    """
+
+    schedule = SCHEDULE
+
+    def __init__(
+        self, hosts: Mapping[str, LegacyHost], name: str, http: Callable[[], OutgoingHttp], faults: Faults
+    ) -> None:
+        self._key = hosts[name].signing_key
+        self._other_key = next(host.signing_key for host in hosts.values() if host.name != name)
+        self._http = http
+        self._faults = faults
+
+    async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
+        """Sign and send a delivery once."""
+        url, body = delivery.address, delivery.body
+        if delivery.ver > 0 and self._faults.take("stale-ver"):
+            body = _with_older_version(body)
+        headers = self._signed("POST", url, body)
+        if self._faults.take("moved-boundary"):
+            url, body = url[:-1], url[-1:].encode() + body
+        if self._faults.take("truncated-body"):
+            body = body[:-1]
+        try:
+            answer = await self._http().request(
+                "POST", url, headers=(*headers, ("Content-Type", _JSON)), body=body, timeout_s=timeout_s
+            )
+        except (TransportError, FormatError) as e:
+            return Attempt(False, f"{e.message} ({e.code})")
+        return Attempt(200 <= answer.status < 300, f"status {answer.status}")
+
+    async def ask(self, url: str) -> LoginRequest:
+        """Send the signed GET of a login code, and read who asks for what.
+
+        Raises:
+            TransportError: `outgoing.*`; `login.answer`, the status is not 200.
+            FormatError: `message.content-type`, `json.*`, `model.invalid`, `qr.address-*`.
+        """
+        answer = await self._http().request(
+            "GET", url, headers=(*self._signed("GET", url, b""), ("Accept", _JSON)), timeout_s=SCHEDULE.timeout_s
+        )
+        if answer.status != 200:
+            raise TransportError("login.answer", f"the receiver answers {answer.status}")
+        require_media_type(answer.content_type, _JSON)
+        return LoginRequest.from_wire(answer.body)
+
+    def _signed(self, method: str, url: str, body: bytes) -> tuple[tuple[str, str], ...]:
+        """The headers, with a requestid that no other attempt has."""
+        key = self._key
+        if self._faults.take("wrong-key"):
+            key = ec.generate_private_key(ec.SECP256R1())
+        elif self._faults.take("swapped-keys"):
+            key = self._other_key
+        request_id, (name, signature) = sign_callback(key, request_id=uuid4().hex, method=method, url=url, body=body)
+        if self._faults.take("other-der"):
+            signature = f"3081{signature[2:]}"  # the length in its long form
+        return request_id, (name, signature)
+
+
+def _with_older_version(body: bytes) -> bytes:
+    record = json.loads(body)
+    return json.dumps(record | {"ver": record["ver"] - 1}, separators=(",", ":"), ensure_ascii=False).encode()

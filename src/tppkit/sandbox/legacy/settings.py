@@ -1,0 +1,86 @@
+"""What the test and the live host of the earlier interface have of their own: signing key and API key; made once, kept in a folder."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from tppkit._files import PRIVATE, PUBLIC, make_folder, read_bounded, write_new
+from tppkit.errors import ConfigurationError
+from tppkit.testpki import key_pem
+
+HOSTS = TEST, LIVE = "test", "live"
+_MAX_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyHost:
+    """The test or the live host.
+
+    Attributes:
+        name: `test` or `live`.
+        signing_key: signs callbacks and login GETs.
+        api_key: of the provider.
+        public_key: file of the public key, PEM.
+        pages_url: address of the pages, without a path.
+    """
+
+    name: str
+    signing_key: ec.EllipticCurvePrivateKey = field(repr=False)
+    api_key: str = field(repr=False)
+    public_key: Path
+    pages_url: str
+
+    @classmethod
+    def open(cls, folder: Path, name: str, *, pages_url: str) -> Self:
+        """Read what a host has, made if absent.
+
+        Args:
+            folder: of the sandbox.
+            name: `test` or `live`.
+            pages_url: address of the pages, without a path.
+
+        Raises:
+            ConfigurationError: `file.unwritable`, `legacy.key`.
+            FormatError: `file.unreadable`.
+        """
+        make_folder(folder)
+        private, api_key, public = (folder / f"{name}.{end}" for end in ("key", "api-key", "pem"))
+        _make(private, lambda: key_pem(ec.generate_private_key(ec.SECP256R1())), mode=PRIVATE)
+        _make(api_key, lambda: secrets.token_hex(16).encode(), mode=PRIVATE)
+        key = _read_key(private)
+        _make(public, lambda: public_pem(key), mode=PUBLIC)
+        return cls(
+            name, key, read_bounded(api_key, max_bytes=_MAX_BYTES).decode("ascii").strip(), public.resolve(), pages_url
+        )
+
+
+def open_hosts(folder: Path, pages_url: str) -> Mapping[str, LegacyHost]:
+    """The test and the live host by their names. Errors are those of `LegacyHost.open`."""
+    return {name: LegacyHost.open(folder, name, pages_url=pages_url) for name in HOSTS}
+
+
+def public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """The public key as PEM."""
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _make(path: Path, make: Callable[[], bytes], *, mode: int) -> None:
+    if not path.exists():
+        write_new(path, make(), mode=mode)
+
+
+def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = load_pem_private_key(read_bounded(path, max_bytes=_MAX_BYTES), password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise ConfigurationError("legacy.key", f"{path} is no private key on secp256r1")
+    return key

@@ -1,0 +1,320 @@
+"""The tables of the earlier interface: the provider's address, access and payments, with their statements."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    func,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tppkit._clock import from_microseconds, to_microseconds
+from tppkit._statement import Statement
+from tppkit.protocol.legacy import PaymentOrder
+from tppkit.sandbox.bank.tables import TRANSFERS
+
+SOURCE = "legacy"  # of its transfers in the ledger
+AIS, PIS = "ais", "pis"
+
+TABLES = MetaData()
+_PROVIDER = Table(
+    "legacy_provider", TABLES,
+    Column("name", String(16), primary_key=True),
+    Column("callback_url", String(2400), nullable=False),
+)  # fmt: skip
+_ACCESS = Table(
+    "legacy_access", TABLES,
+    Column("host", String(4), primary_key=True),
+    Column("token", String(40), primary_key=True),
+    Column("kind", String(3), nullable=False),
+    Column("acc", String(34), nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("requested_at", BigInteger, nullable=False),
+    Column("iban", String(34)),
+    Column("expires_at", BigInteger),
+)  # fmt: skip
+_PAYMENTS = Table(
+    "legacy_payments", TABLES,
+    Column("host", String(4), primary_key=True),
+    Column("uuid", String(40), primary_key=True),
+    Column("token", String(40)),
+    Column("body", LargeBinary, nullable=False),
+    Column("iban", String(34), nullable=False),
+    Column("creditor_iban", String(34), nullable=False),
+    Column("creditor_name", String(140), nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("requested_at", BigInteger, nullable=False),
+    Column("decided_at", BigInteger),
+    Column("record_id", String(64), nullable=False, unique=True),
+)  # fmt: skip
+_ENGINES = (("sqlite", sqlite), ("postgresql", postgresql))
+_CALLBACK_URL = select(_PROVIDER.c.callback_url)
+_SET_CALLBACK_URL = Statement(
+    {
+        name: dialect.insert(_PROVIDER)
+        .values(name="provider", callback_url=bindparam("callback_url"))
+        .on_conflict_do_update(index_elements=["name"], set_={"callback_url": bindparam("callback_url")})
+        for name, dialect in _ENGINES
+    }
+)
+_ADD_ACCESS = Statement(
+    {name: dialect.insert(_ACCESS).on_conflict_do_nothing().returning(_ACCESS.c.token) for name, dialect in _ENGINES}
+)
+_ONE_ACCESS = select(_ACCESS).where(_ACCESS.c.host == bindparam("of_host"), _ACCESS.c.token == bindparam("of_token"))
+_FIND_ACCESS, _LOCK_ACCESS = Statement(_ONE_ACCESS), _ONE_ACCESS.with_for_update()
+_SET_ACCESS = (
+    update(_ACCESS)
+    .where(_ACCESS.c.host == bindparam("of_host"), _ACCESS.c.token == bindparam("of_token"))
+    .values(state=bindparam("to_state"), iban=bindparam("to_iban"), expires_at=bindparam("to_expires_at"))
+)
+_LATEST_ACCESS = select(_ACCESS).order_by(_ACCESS.c.requested_at.desc(), _ACCESS.c.token).limit(bindparam("most"))
+
+_ADD_PAYMENT = Statement(
+    {name: dialect.insert(_PAYMENTS).on_conflict_do_nothing().returning(_PAYMENTS.c.uuid) for name, dialect in _ENGINES}
+)
+_LOCK_PAYMENT = (
+    select(_PAYMENTS)
+    .where(_PAYMENTS.c.host == bindparam("of_host"), _PAYMENTS.c.uuid == bindparam("of_uuid"))
+    .with_for_update()
+)
+_SET_PAYMENT = (
+    update(_PAYMENTS)
+    .where(_PAYMENTS.c.record_id == bindparam("of_record"))
+    .values(state=bindparam("to_state"), decided_at=bindparam("to_decided_at"))
+)
+_OF_RECORDS = select(_PAYMENTS).where(_PAYMENTS.c.record_id.in_(bindparam("of_records", expanding=True)))
+_LATEST_PAYMENTS = (
+    select(_PAYMENTS).order_by(_PAYMENTS.c.requested_at.desc(), _PAYMENTS.c.uuid).limit(bindparam("most"))
+)
+
+_LATEST = select(
+    *(
+        select(func.max(column)).scalar_subquery()
+        for column in (_ACCESS.c.requested_at, _PAYMENTS.c.requested_at, _PAYMENTS.c.decided_at)
+    ),
+    select(func.max(TRANSFERS.c.due_at))
+    .where(TRANSFERS.c.source == SOURCE, TRANSFERS.c.state != "pending")
+    .scalar_subquery(),
+)
+# A payment that the customer has not approved has no transfer.
+_WITH_STATES = (
+    select(_PAYMENTS.c.uuid, _PAYMENTS.c.state, TRANSFERS.c.state)
+    .outerjoin(TRANSFERS, TRANSFERS.c.id == _PAYMENTS.c.record_id)
+    .where(
+        (_PAYMENTS.c.state + " " + func.coalesce(TRANSFERS.c.state, "")).not_in(
+            ["requested ", "declined ", "posted pending", "executed booked", "failed failed"]
+        )
+    )
+)
+_ORPHANS = (
+    select(TRANSFERS.c.id)
+    .outerjoin(_PAYMENTS, _PAYMENTS.c.record_id == TRANSFERS.c.id)
+    .where(TRANSFERS.c.source == SOURCE, _PAYMENTS.c.uuid.is_(None))
+)
+
+
+class AccessState(StrEnum):
+    """How far a request for access is; its end is not stored, because it follows from the time."""
+
+    REQUESTED = "requested"
+    GRANTED = "granted"
+    DECLINED = "declined"
+
+
+class PaymentState(StrEnum):
+    """How far a payment is."""
+
+    REQUESTED = "requested"
+    POSTED = "posted"
+    EXECUTED = "executed"
+    DECLINED = "declined"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAccess:
+    """A provider's access to an account.
+
+    Attributes:
+        host: `test` or `live`.
+        token: made by the provider.
+        kind: `ais` or `pis`.
+        acc: whose account was asked for, IBAN or phone number.
+        state: as stored; see `is_valid`.
+        requested_at: aware UTC.
+        iban: of the account that the customer chose, or None.
+        expires_at: aware UTC, or None.
+    """
+
+    host: str
+    token: str
+    kind: str
+    acc: str
+    state: AccessState
+    requested_at: datetime
+    iban: str | None = None
+    expires_at: datetime | None = None
+
+    def is_valid(self, at: datetime) -> bool:
+        """Whether it gives access at a time."""
+        return self.state is AccessState.GRANTED and self.expires_at is not None and at < self.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPayment:
+    """A payment that a provider asks for, or that a customer makes from a scanned code.
+
+    Attributes:
+        host: `test` or `live`.
+        uuid: made by the provider, or by the bank for a scanned code.
+        token: under which the provider asked; None for a scanned code, of which no callback is owed.
+        order: what is to be paid.
+        iban: of the account that pays.
+        creditor_iban: of the account that is paid.
+        creditor_name: its owner at this bank, else as the order has it.
+        state: how far it is.
+        requested_at: aware UTC.
+        record_id: id of its transaction record, and of its transfer.
+        decided_at: aware UTC, or None.
+    """
+
+    host: str
+    uuid: str
+    token: str | None
+    order: PaymentOrder
+    iban: str
+    creditor_iban: str
+    creditor_name: str
+    state: PaymentState
+    requested_at: datetime
+    record_id: str
+    decided_at: datetime | None = None
+
+
+def callback_url(db: Connection) -> str | None:
+    """The provider's callback address, without a slash at its end."""
+    return db.execute(_CALLBACK_URL).scalar_one_or_none()
+
+
+def set_callback_url(db: Connection, url: str) -> None:
+    """Send callbacks to an address from now on, also after a restart."""
+    _SET_CALLBACK_URL.run(db, {"callback_url": url})
+
+
+def add_access(db: Connection, access: StoredAccess) -> bool:
+    """Store a new request; False if its token is used already."""
+    names = ("host", "token", "kind", "acc", "iban")
+    values = {name: getattr(access, name) for name in names} | {
+        "state": access.state.value, "requested_at": to_microseconds(access.requested_at), "expires_at": None,
+    }  # fmt: skip
+    return _ADD_ACCESS.first(db, values) is not None
+
+
+def find_access(db: Connection, host: str, token: str) -> StoredAccess | None:
+    """The access with this token, to be shown."""
+    return _access(_FIND_ACCESS.first(db, {"of_host": host, "of_token": token}))
+
+
+def lock_access(db: Connection, host: str, token: str) -> StoredAccess | None:
+    """The access with this token, to be changed: no other transaction changes it meanwhile."""
+    return _access(db.execute(_LOCK_ACCESS, {"of_host": host, "of_token": token}).one_or_none())
+
+
+def set_access(db: Connection, access: StoredAccess) -> None:
+    """Store how far a request is."""
+    ends = access.expires_at
+    db.execute(
+        _SET_ACCESS,
+        {"of_host": access.host, "of_token": access.token, "to_state": access.state.value, "to_iban": access.iban}
+        | {"to_expires_at": None if ends is None else to_microseconds(ends)},
+    )
+
+
+def latest_access(db: Connection, most: int) -> tuple[StoredAccess, ...]:
+    """The latest requests for access, the latest first."""
+    return tuple(found for row in db.execute(_LATEST_ACCESS, {"most": most}) if (found := _access(row)) is not None)
+
+
+def add_payment(db: Connection, payment: StoredPayment) -> bool:
+    """Store a new payment; False if its uuid is used already."""
+    names = ("host", "uuid", "token", "iban", "creditor_iban", "creditor_name", "record_id")
+    values = {name: getattr(payment, name) for name in names} | {
+        "body": payment.order.to_wire(), "state": payment.state.value,
+        "requested_at": to_microseconds(payment.requested_at), "decided_at": None,
+    }  # fmt: skip
+    return _ADD_PAYMENT.first(db, values) is not None
+
+
+def lock_payment(db: Connection, host: str, uuid: str) -> StoredPayment | None:
+    """The payment with this uuid, to be changed."""
+    return _payment(db.execute(_LOCK_PAYMENT, {"of_host": host, "of_uuid": uuid}).one_or_none())
+
+
+def set_payment(db: Connection, payment: StoredPayment) -> None:
+    """Store how far a payment is."""
+    decided = None if payment.decided_at is None else to_microseconds(payment.decided_at)
+    db.execute(
+        _SET_PAYMENT, {"of_record": payment.record_id, "to_state": payment.state.value, "to_decided_at": decided}
+    )
+
+
+def payments_of_records(db: Connection, record_ids: Collection[str]) -> dict[str, StoredPayment]:
+    """The payments that have these transaction records, by the records' ids."""
+    rows = map(_payment, db.execute(_OF_RECORDS, {"of_records": list(record_ids)}))
+    return {payment.record_id: payment for payment in rows if payment is not None}
+
+
+def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:
+    """The latest payments, the latest first."""
+    return tuple(found for row in db.execute(_LATEST_PAYMENTS, {"most": most}) if (found := _payment(row)) is not None)
+
+
+def latest_time(db: Connection) -> datetime:
+    """The latest virtual time at which something happened, executions included."""
+    return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
+
+
+def check_payments(db: Connection) -> list[str]:
+    """Every payment whose state and transfer do not agree, and every transfer without its payment."""
+    differences = [
+        f"payment {uuid} is {state}, its transfer {transfer}" for uuid, state, transfer in db.execute(_WITH_STATES)
+    ]
+    return differences + [f"the transfer {id_} has no payment" for id_ in db.execute(_ORPHANS).scalars()]
+
+
+def _access(row: Any) -> StoredAccess | None:
+    """The access of a row with all columns of the table, in their order."""
+    if row is None:
+        return None
+    host, token, kind, acc, state, requested_at, iban, expires_at = row
+    return StoredAccess(
+        host, token, kind, acc, AccessState(state), from_microseconds(requested_at), iban, _time(expires_at)
+    )  # fmt: skip
+
+
+def _payment(row: Any) -> StoredPayment | None:
+    if row is None:
+        return None
+    return StoredPayment(
+        row.host, row.uuid, row.token, PaymentOrder.from_wire(bytes(row.body), tolerant=True), row.iban, row.creditor_iban,
+        row.creditor_name, PaymentState(row.state), from_microseconds(row.requested_at), row.record_id, _time(row.decided_at),
+    )  # fmt: skip
+
+
+def _time(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_microseconds(microseconds)

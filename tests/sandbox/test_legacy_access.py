@@ -1,0 +1,188 @@
+"""Access and account data of the earlier interface, over HTTPS with a plain client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from legacy_provider import (
+    DAILY,
+    FOREIGN,
+    JONAS,
+    JONAS_PHONE,
+    ONA,
+    ONA_PHONE,
+    ORDER,
+    SAVINGS,
+    SMALL,
+    ConnectLegacy,
+    Legacy,
+    Receiver,
+    is_refused,
+    new_id,
+)
+from raw_provider import advance, checked_sandbox, control
+
+from tppkit.sandbox import SandboxServer, SandboxSettings
+
+
+def test_story_1_access_is_granted_reported_and_ends(
+    fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver
+) -> None:
+    legacy = connect_legacy(fresh_bank)
+    legacy.control("/legacy/provider", {"callback_url": receiver.url})
+    token = new_id()
+    answer = legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert is_refused(legacy.send("GET", f"/ais/{token}/BALANCE"), 401, "UNAUTHORIZED")
+    granted = legacy.control(f"/legacy/access/{token}/approve", {"customer": ONA})
+    (callback,) = receiver.wait(1)
+    assert (callback.method, callback.path, callback.json["token"]) == ("POST", "/cb/", token)
+    assert callback.json["exp"] == granted["expires_at"].replace("T", " ")[:19]
+    assert legacy.is_signed(callback, receiver.url.removesuffix("/cb"))
+    advance(fresh_bank, 90 * 86_400 - 60)
+    assert set(legacy.balance(token)) == {"EUR", "USD", "GBP"}
+    assert len(legacy.listed(token)) > 20
+    advance(fresh_bank, 61)
+    for path in ("BALANCE", "LIST"):
+        assert is_refused(legacy.send("GET", f"/ais/{token}/{path}"), 401, "UNAUTHORIZED")
+    assert len(receiver.arrived) == 1
+
+
+def test_story_2_a_token_or_uuid_of_another_form_is_refused(legacy: Legacy) -> None:
+    granted = legacy.access("pis")
+    for token in ("0190b5c1-7e1d-4c3b-9a55-2f6f7b8c9d0e", "a" * 19, "a" * 41):
+        assert is_refused(legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE}), 400, "FORMAT_ERROR")
+        assert is_refused(legacy.order(granted, uuid=token)[1], 400, "FORMAT_ERROR")
+    assert legacy.send("POST", f"/ais/{new_id()}{'Z' * 8}", {"acc": ONA_PHONE}).status_code == 200
+
+
+def test_story_3_an_unknown_account_key_or_token_is_refused(legacy: Legacy) -> None:
+    token = new_id()
+    for acc in ("+37069999999", FOREIGN):
+        assert is_refused(legacy.send("POST", f"/ais/{token}", {"acc": acc}), 400, "ACCOUNT_NOT_FOUND")
+    assert is_refused(legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE}, key="0" * 32), 401, "UNAUTHORIZED")
+    assert is_refused(legacy.http.get(f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
+    assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
+
+
+def test_story_14_keys_and_tokens_of_the_other_host_are_is_refused(
+    legacy: Legacy, connect_legacy: ConnectLegacy
+) -> None:
+    live = connect_legacy(legacy.bank, live=True)
+    tokens = legacy.access(), live.access()
+    assert legacy.public_pem != live.public_pem
+    for here, there, token in ((legacy, live, tokens[0]), (live, legacy, tokens[1])):
+        assert here.balance(token)
+        assert is_refused(there.send("GET", f"/ais/{token}/BALANCE", key=here.key), 401, "UNAUTHORIZED")
+        assert is_refused(there.send("GET", f"/ais/{token}/BALANCE"), 401, "UNAUTHORIZED")
+
+
+def test_a_token_of_the_other_kind_gives_nothing(legacy: Legacy) -> None:
+    assert is_refused(legacy.send("GET", f"/ais/{legacy.access('pis')}/LIST"), 401, "UNAUTHORIZED")
+    assert is_refused(legacy.order(legacy.access("ais"))[1], 401, "UNAUTHORIZED")
+
+
+def test_the_same_request_again_is_no_second_one(legacy: Legacy) -> None:
+    token = legacy.access()
+    assert legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE}).status_code == 200
+    assert legacy.balance(token)
+    for path, acc in ((f"/ais/{token}", JONAS_PHONE), (f"/pis/{token}", ONA_PHONE)):
+        assert is_refused(legacy.send("POST", path, {"acc": acc}), 409, "TOKEN_REUSE")
+
+
+def test_declined_access_gives_nothing_and_is_not_reported(legacy: Legacy) -> None:
+    token = new_id()
+    legacy.send("POST", f"/ais/{token}", {"acc": SMALL})
+    assert legacy.control(f"/legacy/access/{token}/decline")["state"] == "declined"
+    assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
+    answer = control(legacy.bank, f"/legacy/access/{token}/approve")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "token.decided")
+
+
+@pytest.mark.parametrize(
+    ("acc", "choice", "iban"),
+    [
+        (ONA_PHONE, {}, DAILY),
+        (ONA_PHONE.removeprefix("+"), {"iban": SAVINGS}, SAVINGS),
+        (SMALL, {}, SMALL),
+        (ONA_PHONE, {"customer": JONAS}, None),
+        (ONA_PHONE, {"iban": SMALL}, None),
+        (SMALL, {"customer": ONA}, None),
+    ],
+)
+def test_the_account_restricts_who_approves_with_what(acc: str, choice: Any, iban: str | None, legacy: Legacy) -> None:
+    token = new_id()
+    assert legacy.send("POST", f"/pis/{token}", {"acc": acc}).status_code == 200
+    answer = control(legacy.bank, f"/legacy/access/{token}/approve", choice)
+    if iban is None:
+        assert answer.json()["error"]["code"] == "account.unfit"
+    else:
+        assert answer.json()["iban"] == iban
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("POST", "/ais/{}", {"acc": 1}, 400, "FORMAT_ERROR"),
+        ("POST", "/ais/{}", {"acc": "no account"}, 400, "FORMAT_ERROR"),
+        ("POST", "/ais/{}", {}, 400, "FORMAT_ERROR"),
+        ("GET", "/ais/{}", None, 405, "METHOD_NOT_ALLOWED"),
+        ("GET", "/ais/{}/list", None, 404, "NOT_FOUND"),
+        ("GET", "/", None, 404, "NOT_FOUND"),
+    ],
+)
+def test_what_is_not_of_the_interface_is_refused(
+    method: str, path: str, body: Any, status: int, code: str, legacy: Legacy
+) -> None:
+    assert is_refused(legacy.send(method, path.format(new_id()), body), status, code)
+
+
+def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_first(legacy: Legacy) -> None:
+    token, payments = legacy.access(), legacy.access("pis")
+    before = legacy.listed(token)
+    exchanges = [one for one in before if len(one["amount"]) == 2]
+    assert {tuple(text[:4] for text in one["amount"]) for one in exchanges} == {
+        ("EUR-", "USD2"),
+        ("EUR-", "GBP1"),
+    } or exchanges
+    assert all(one["amount"][0].startswith("EUR-") and one["acc"] == DAILY for one in exchanges)
+    uuid = legacy.paid(payments, {**ORDER, "amts": {"USD": 1.5}, "tcc": "ZZZZ"})
+    first, *rest = legacy.listed(token)
+    assert rest == before
+    assert (first["tlc"], first["ver"], first["amount"], first["tcc"]) == ("posted", 1, ["USD-1.50"], "ZZZZ")
+    assert (first["acc"], first["name"], first["msg"]) == (FOREIGN, "Example Shop", "Order 4711")
+    assert uuid not in first["id"]
+    stamps = [one["timeStamp"] for one in before]
+    assert stamps == sorted(stamps, reverse=True)
+    assert {one["tlc"] for one in before} == {"executed"}
+    assert len({one["id"] for one in before}) == len(before)
+
+
+def test_the_balance_is_written_in_the_major_unit_without_a_tail(legacy: Legacy) -> None:
+    assert legacy.balance(legacy.access(acc=SMALL))["EUR"] in {"8.40", "8.4"}
+
+
+def test_keys_and_access_survive_a_restart(
+    tmp_path: Path, connect_legacy: ConnectLegacy, bank_pki_folder: Path
+) -> None:
+    settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)
+    with checked_sandbox(settings) as server:
+        before = connect_legacy(server)
+        token = before.access()
+    with checked_sandbox(settings) as server:
+        after = connect_legacy(server)
+        assert after.balance(token)
+        assert (after.key, after.public_pem) == (before.key, before.public_pem)
+    private = [path for path in (tmp_path / "bank" / "legacy").iterdir() if path.suffix != ".pem"]
+    assert len(private) == 4
+    assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+
+
+def test_public_keys_are_published_with_the_pages(bank: SandboxServer) -> None:
+    for name, path in (("test", bank.addresses.legacy_public_key), ("live", bank.addresses.legacy_live_public_key)):
+        answer = httpx.get(f"{bank.addresses.approval_url}/legacy/keys/{name}.pem", trust_env=False)
+        assert answer.content == Path(path).read_bytes()
+    assert httpx.get(f"{bank.addresses.approval_url}/legacy/keys/other.pem", trust_env=False).status_code == 404

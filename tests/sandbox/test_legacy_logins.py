@@ -1,0 +1,115 @@
+"""Login codes: the signed GET, what a customer lets be known, and what leaves a login dead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from legacy_provider import ONA, ConnectLegacy, Legacy, Receiver
+from raw_provider import control
+
+from tppkit.sandbox import SandboxServer
+
+ALL = ["NAME", "PHONE", "EMAIL", "ADDRESS", "ID"]
+
+
+def code(receiver: Receiver) -> str:
+    return f"LOGIN:{receiver.url.removeprefix('https://')}/login/7c1f"
+
+
+def log_in(legacy: Legacy, receiver: Receiver, **fields: Any) -> Any:
+    return legacy.control("/legacy/login", {"code": code(receiver), "customer": ONA, **fields})
+
+
+def reason(legacy: Legacy, receiver: Receiver) -> str:
+    answer = control(legacy.bank, "/legacy/login", {"code": code(receiver), "customer": ONA})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "login.dead")
+    return str(answer.json()["error"]["message"])
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_story_9_only_what_is_asked_for_is_posted(
+    live: bool, bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver
+) -> None:
+    legacy = connect_legacy(bank, live=live)
+    receiver.answer(200, {"name": "Bookshop", "perm": ["NAME", "EMAIL"], "code": "42"})
+    assert log_in(legacy, receiver, host=legacy.host)["state"] == "confirmed"
+    asked, posted = receiver.wait(2)
+    origin = receiver.url.removesuffix("/cb")
+    assert (asked.method, asked.path, asked.body) == ("GET", "/cb/login/7c1f", b"")
+    assert (posted.method, posted.path) == ("POST", "/cb/login/7c1f")
+    assert legacy.is_signed(asked, origin)
+    assert legacy.is_signed(posted, origin)
+    assert not connect_legacy(bank, live=not live).is_signed(asked, origin)
+    assert asked.headers["requestid"] != posted.headers["requestid"]
+    fields = {"name": "Ona Kazlauskienė", "email": "ona@example.com"}
+    assert posted.json == {"id": posted.json["id"], **fields}
+    assert isinstance(posted.json["id"], int)
+
+
+@pytest.mark.parametrize(
+    ("granted", "names"),
+    [
+        (None, {"id", "name", "phone", "email", "address", "city", "country", "code"}),
+        (["ID", "ADDRESS"], {"id", "address", "city", "country", "code"}),
+        ([], {"id"}),
+    ],
+)
+def test_each_permission_can_be_declined(granted: Any, names: set[str], legacy: Legacy, receiver: Receiver) -> None:
+    receiver.answer(200, {"name": "Bookshop", "perm": ALL})
+    log_in(legacy, receiver, **({} if granted is None else {"permissions": granted}))
+    assert set(receiver.wait(2)[1].json) == names
+
+
+def test_story_10_a_declined_login_posts_nothing_and_a_second_scan_works(legacy: Legacy, receiver: Receiver) -> None:
+    for confirm, state in ((False, "declined"), (True, "confirmed")):
+        receiver.answer(200, {"name": "Bookshop", "perm": []})
+        assert log_in(legacy, receiver, confirm=confirm)["state"] == state
+    assert [one.method for one in receiver.wait(3)] == ["GET", "GET", "POST"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "text"),
+    [
+        (200, {"name": "Bookshop", "perm": ["BIRTHDAY"]}, {}, "perm"),
+        (200, {"perm": ["NAME"]}, {}, "name"),
+        (200, {"name": "", "perm": []}, {}, "name"),
+        (200, b"{", {}, "JSON"),
+        (200, {"name": "Bookshop", "perm": []}, {"Content-Type": "text/html"}, "text/html"),
+        (404, {"name": "Bookshop", "perm": []}, {}, "404"),
+        (302, b"", {"Location": "https://localhost/"}, "302"),
+        (200, b" " * 70_000, {}, "65536"),
+    ],
+)
+def test_a_wrong_answer_leaves_the_login_dead(
+    status: int, body: Any, headers: Mapping[str, str], text: str, legacy: Legacy, receiver: Receiver
+) -> None:
+    receiver.answer(status, body, **headers)
+    assert text in reason(legacy, receiver)
+    assert len(receiver.arrived) == 1
+
+
+def test_a_slow_answer_leaves_the_login_dead(legacy: Legacy, receiver: Receiver) -> None:
+    receiver.delay_s = 4.5
+    assert "4 s" in reason(legacy, receiver)
+
+
+@pytest.mark.parametrize("address", ["user@localhost/x", "localhost", "localhost/x#y", "LOCALHOST/x", ""])
+def test_an_address_of_another_form_is_not_called(address: str, legacy: Legacy) -> None:
+    answer = control(legacy.bank, "/legacy/login", {"code": f"LOGIN:{address}"})
+    assert answer.json()["error"]["code"].startswith("qr.")
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "[fd00::1]", "192.168.1.1:8443"])
+def test_private_addresses_are_not_called(host: str, legacy: Legacy) -> None:
+    answer = control(legacy.bank, "/legacy/login", {"code": f"LOGIN:{host}/x"})
+    assert "outgoing.refused" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body", [None, {}, {"code": 1}, {"permissions": "NAME"}, {"confirm": 1}, {"code": "TX:"}, {"customer": "nobody"}]
+)
+def test_a_body_of_another_form_is_refused(body: Any, legacy: Legacy) -> None:
+    answer = control(legacy.bank, "/legacy/login", body)
+    assert 400 <= answer.status_code < 500

@@ -1,0 +1,194 @@
+"""The bank's app as a page, and the page of scan links, without a browser: what they show, and which forms decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from legacy_provider import (
+    DAILY,
+    FOREIGN,
+    JONAS,
+    MARTA,
+    ONA,
+    ONA_PHONE,
+    ORDER,
+    SAVINGS,
+    SMALL,
+    ConnectLegacy,
+    Legacy,
+    Receiver,
+    is_refused,
+    new_id,
+)
+from raw_provider import advance
+
+from tppkit.sandbox import SandboxServer
+
+TX = f"TX:{FOREIGN}:Bookshop:EUR:12.50:SHOP:Order 4711"
+
+
+@pytest.fixture
+def browser(bank: SandboxServer) -> Any:
+    with httpx.Client(base_url=bank.addresses.approval_url, trust_env=False, follow_redirects=True) as http:
+        yield http
+
+
+def hidden(page: httpx.Response) -> dict[str, str]:
+    """The hidden fields of the first form."""
+    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text.partition("</form>")[0]))
+
+
+def send(browser: httpx.Client, page: httpx.Response, fields: Mapping[str, Any], **headers: str) -> httpx.Response:
+    """The form of a page, filled in."""
+    action = re.search(r'<form method="post" action="([^"]+)"', page.text)
+    path = page.url.path if action is None else action[1]
+    return browser.post(path, data={**hidden(page), **fields}, headers=headers)
+
+
+def test_a_customer_decides_about_access_with_an_account(browser: httpx.Client, legacy: Legacy) -> None:
+    token = new_id()
+    legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
+    assert "Ona Kazlauskienė" in browser.get("/app").text
+    assert token not in browser.get(f"/app?customer={JONAS}").text
+    page = browser.get(f"/app?customer={ONA}")
+    assert "asks to see the balance" in page.text
+    done = send(browser, page, {"id": token, "iban": SAVINGS, "action": "approve"})
+    assert "Access approved" in done.text
+    assert set(legacy.balance(token)) == {"EUR"}
+    again = send(browser, page, {"id": token, "iban": SAVINGS, "action": "approve"})
+    assert (again.status_code, "decided before" in again.text) == (409, True)
+
+
+@pytest.mark.parametrize(("action", "state"), [("approve", "Payment approved"), ("decline", "Payment declined")])
+def test_the_customers_of_the_account_decide_about_a_payment(
+    action: str, state: str, browser: httpx.Client, legacy: Legacy
+) -> None:
+    uuid, _ = legacy.order(legacy.access("pis", acc=SMALL), {**ORDER, "tcc": "REST"})
+    form = {"kind": "payment", "host": "test", "id": uuid, "action": action}
+    assert browser.post("/app", data={**form, "customer": MARTA}).status_code == 409
+    page = browser.get(f"/app?customer={JONAS}")
+    for text in ("Pay 12.50 EUR to Example Shop?", "Order 4711", "restaurants"):
+        assert text in page.text
+    assert state in send(browser, page, form).text
+
+
+def test_story_12_a_scanned_payment_moves_money_once_and_no_callback_is_owed(
+    fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver
+) -> None:
+    legacy = connect_legacy(fresh_bank)
+    reads = legacy.access()
+    legacy.control("/legacy/provider", {"callback_url": receiver.url})
+    with httpx.Client(base_url=fresh_bank.addresses.approval_url, trust_env=False, follow_redirects=True) as browser:
+        link = legacy.http.get(f"/scan?{quote(TX, safe='')}")
+        assert link.status_code == 303
+        page = browser.get(link.headers["location"])
+        assert "12.50 EUR" in page.text
+        chosen = send(browser, page, {"customer": ONA})
+        for _ in range(2):
+            done = send(browser, chosen, {"iban": DAILY, "action": "approve"})
+            assert "Payment approved" in done.text
+    advance(fresh_bank, 3600)
+    first, second = legacy.listed(reads)[:2]
+    assert (first["amount"], first["name"], first["msg"], first["tcc"]) == (
+        ["EUR-12.50"],
+        "Bookshop",
+        "Order 4711",
+        "SHOP",
+    )
+    assert second.get("msg") != "Order 4711"
+    assert receiver.arrived == []
+    assert legacy.deliveries() == []
+
+
+def test_a_scanned_payment_can_be_declined(browser: httpx.Client) -> None:
+    chosen = send(browser, browser.get(f"/scan?{quote(TX, safe='')}"), {"customer": JONAS})
+    assert "Payment declined" in send(browser, chosen, {"iban": SMALL, "action": "decline"}).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"iban": SMALL, "action": "approve"}, 409),
+        ({"action": "approve"}, 400),
+        ({"iban": DAILY, "action": "approve", "payment": "x"}, 400),
+        ({"iban": DAILY, "action": "approve", "code": "LOGIN:localhost"}, 400),
+        ({"iban": DAILY, "action": "approve", "code": "TX:+37069999999::EUR:1::"}, 409),
+        ({"iban": DAILY, "action": "approve", "customer": "nobody"}, 409),
+    ],
+)
+def test_a_wrong_form_pays_nothing(fields: Mapping[str, str], status: int, browser: httpx.Client) -> None:
+    chosen = send(browser, browser.get(f"/scan?{quote(TX, safe='')}"), {"customer": ONA})
+    assert send(browser, chosen, fields).status_code == status
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_login_shows_what_is_asked_for_and_posts_what_stays_ticked(
+    live: bool, bank: SandboxServer, connect_legacy: ConnectLegacy, browser: httpx.Client, receiver: Receiver
+) -> None:
+    legacy = connect_legacy(bank, live=live)
+    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
+    page = browser.get(legacy.http.get(f"/scan?{quote(code, safe='')}").headers["location"])
+    assert "localhost" in page.text
+    assert receiver.arrived == []  # until a customer is chosen
+    receiver.answer(200, {"name": "Bookshop <b>", "perm": ["NAME", "PHONE"], "code": "4711"})
+    asked = send(browser, page, {"customer": ONA})
+    for text in ("Log in at Bookshop &lt;b&gt;?", "4711", "Ona Kazlauskienė", ONA_PHONE):
+        assert text in asked.text
+    done = send(browser, asked, {"permission": "PHONE", "action": "approve"})
+    assert "You are logged in" in done.text
+    posted = receiver.wait(2)[1]
+    assert {name: posted.json[name] for name in posted.json if name != "id"} == {"phone": ONA_PHONE}
+    assert legacy.is_signed(posted, receiver.url.removesuffix("/cb"))
+
+
+def test_a_dead_login_says_why(browser: httpx.Client, receiver: Receiver) -> None:
+    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
+    receiver.answer(200, {"perm": []})
+    page = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
+    assert (page.status_code, "cannot log in with this code" in page.text, "name" in page.text) == (502, True, True)
+
+
+def test_a_pasted_code_leads_to_its_page(browser: httpx.Client, bank: SandboxServer) -> None:
+    for code in (TX, f"https://other.example/scan?{quote(TX, safe='')}"):
+        assert browser.get("/app", params={"code": code, "host": "live"}).url.path == "/scan/live"
+    assert browser.get("/app", params={"code": "hello"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["/scan", "/scan?", "/scan?hello", "/scan?TX%3A", "/scan?LOGIN%3Alocalhost", "/scan/x?TX", "/app/login/x"]
+)
+def test_what_cannot_be_read_is_said_in_plain_words(path: str, browser: httpx.Client) -> None:
+    page = browser.get(path)
+    assert page.status_code in (400, 404)
+    assert "<h1>" in page.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "https://evil.example"},
+        {"Host": "evil.example", "Sec-Fetch-Site": "same-origin"},
+    ],
+)
+def test_a_form_from_elsewhere_decides_nothing(headers: dict[str, str], browser: httpx.Client, legacy: Legacy) -> None:
+    token = new_id()
+    legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
+    form = {"kind": "access", "host": "test", "id": token, "customer": ONA, "iban": DAILY, "action": "approve"}
+    assert browser.post("/app", data=form, headers=headers).status_code == 403
+    assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
+
+
+def test_the_index_page_shows_access_payments_logins_and_callbacks(
+    browser: httpx.Client, legacy: Legacy, receiver: Receiver
+) -> None:
+    token = legacy.access()
+    text = browser.get("/").text
+    for heading in ("Legacy access", "Legacy payments", "Logins", "Callbacks"):
+        assert heading in text
+    assert token in text

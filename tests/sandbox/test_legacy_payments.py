@@ -1,0 +1,164 @@
+"""Payments of the earlier interface: what is taken, what moves, and what the callbacks say; over HTTPS with a plain client."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from legacy_provider import (
+    DAILY,
+    FOREIGN,
+    JONAS_PHONE,
+    ONA_PHONE,
+    ORDER,
+    SMALL,
+    Arrived,
+    ConnectLegacy,
+    Legacy,
+    Receiver,
+    is_refused,
+    new_id,
+)
+from raw_provider import advance, control
+
+from tppkit.sandbox import SandboxServer
+
+HOUR = 3600
+
+
+@pytest.fixture
+def tpp(fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver) -> Legacy:
+    """A provider with a receiver, at a bank whose clock may be moved."""
+    made = connect_legacy(fresh_bank)
+    made.control("/legacy/provider", {"callback_url": receiver.url})
+    return made
+
+
+def outcomes(arrived: list[Arrived], uuid: str) -> list[tuple[str, int]]:
+    return [(one.json["tlc"], one.json["ver"]) for one in arrived if one.path == f"/cb/{uuid}"]
+
+
+def test_story_4_who_is_paid_must_be_named_unless_a_customer_of_the_bank(legacy: Legacy) -> None:
+    token = legacy.access("pis")
+    for acc in (JONAS_PHONE, SMALL):
+        assert legacy.order(token, {"acc": acc, "amts": {"EUR": 1}})[1].status_code == 200
+    whole = {**ORDER, "acc": FOREIGN}
+    for name in ("name", "street", "city", "country"):
+        body = {field: value for field, value in whole.items() if field != name}
+        assert is_refused(legacy.order(token, body)[1], 400, "RECEIVER_INCOMPLETE")
+    answer = legacy.order(token, {**ORDER, "acc": "+37069999999"})[1]
+    assert is_refused(answer, 400, "ACCOUNT_NOT_FOUND")
+
+
+def test_story_5_a_payment_is_posted_and_executed_and_each_callback_verifies_by_openssl(
+    tpp: Legacy, receiver: Receiver, tmp_path: Path
+) -> None:
+    reads = tpp.access()
+    before = tpp.balance(reads)["EUR"]
+    uuid = tpp.paid(tpp.access("pis"))
+    receiver.wait(3)
+    advance(tpp.bank, HOUR)
+    *_, posted, executed = receiver.wait(4)
+    assert outcomes(receiver.arrived, uuid) == [("posted", 1), ("executed", 2)]
+    for one in (posted, executed):
+        assert (one.json["amount"], one.json["acc"], one.json.get("fee")) == (["EUR-12.50"], FOREIGN, None)
+        url = receiver.url.removesuffix("/cb") + one.path
+        (tmp_path / "signed").write_bytes(f"{one.headers['requestid']}POST{url}".encode() + one.body)
+        (tmp_path / "signature").write_bytes(bytes.fromhex(one.headers["signature"]))
+        verify = [
+            "openssl",
+            "dgst",
+            "-sha256",
+            "-verify",
+            tpp.bank.addresses.legacy_public_key,
+            "-signature",
+            "signature",
+        ]
+        done = subprocess.run([*verify, "signed"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.stdout == "Verified OK\n"
+    assert posted.headers["requestid"] != executed.headers["requestid"]
+    assert posted.json["id"] == executed.json["id"] == tpp.listed(reads)[0]["id"]
+    assert round(float(before) - float(tpp.balance(reads)["EUR"]), 2) == 12.5
+
+
+def test_a_declined_payment_has_one_callback_and_moves_nothing(tpp: Legacy, receiver: Receiver) -> None:
+    uuid, _ = tpp.order(tpp.access("pis"))
+    tpp.control(f"/legacy/payments/{uuid}/decline")
+    advance(tpp.bank, HOUR)
+    assert outcomes(receiver.arrived, uuid) == [("declined", 1)]
+    assert control(tpp.bank, f"/legacy/payments/{uuid}/approve").json()["error"]["code"] == "payment.decided"
+
+
+def test_a_payment_without_funds_fails_at_execution(tpp: Legacy, receiver: Receiver) -> None:
+    uuid = tpp.paid(tpp.access("pis", acc=SMALL), {**ORDER, "amts": {"EUR": 8.41}})
+    advance(tpp.bank, HOUR)
+    assert outcomes(receiver.arrived, uuid) == [("posted", 1), ("failed", 2)]
+    assert not any("8.41" in one["amount"][0] for one in tpp.listed(tpp.access(acc=SMALL)))
+
+
+def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(tpp: Legacy) -> None:
+    reads = tpp.access(acc=SMALL)
+    tpp.paid(tpp.access("pis"), {"acc": JONAS_PHONE, "amts": {"EUR": 0.1 + 0.2}, "msg": "Lunch", "tcc": "REST"})
+    advance(tpp.bank, HOUR)
+    first = tpp.listed(reads)[0]
+    assert (first["amount"], first["acc"], first["msg"], first["tcc"]) == (["EUR0.30"], SMALL, "Lunch", "REST")
+    assert first["name"] == "Ona Kazlauskienė"
+    assert float(tpp.balance(reads)["EUR"]) == 8.7
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"amts": {"EUR": 1, "USD": 1}}, "FORMAT_ERROR"),  # story 13
+        ({"amts": {}}, "FORMAT_ERROR"),
+        ({"amts": {"EUR": 0}}, "FORMAT_ERROR"),
+        ({"amts": {"EUR": -1}}, "FORMAT_ERROR"),
+        ({"amts": {"EUR": 1.005}}, "FORMAT_ERROR"),
+        ({"amts": {"EUR": "1.00"}}, "FORMAT_ERROR"),
+        ({"amts": {"JPY": 100}}, "CURRENCY_INVALID"),
+        ({"acc": SMALL, "amts": {"USD": 1}}, "CURRENCY_INVALID"),
+        ({"acc": DAILY}, "FORMAT_ERROR"),
+        ({"acc": "LT00"}, "FORMAT_ERROR"),
+        ({"country": "DE"}, "FORMAT_ERROR"),
+    ],
+)
+def test_what_cannot_be_paid_is_refused(changed: Any, code: str, legacy: Legacy) -> None:
+    assert is_refused(legacy.order(legacy.access("pis"), {**ORDER, **changed})[1], 400, code)
+
+
+def test_story_15_the_same_uuid_pays_once(tpp: Legacy, receiver: Receiver) -> None:
+    token, uuid, reads = tpp.access("pis"), new_id(), tpp.access()
+    before = len(tpp.listed(reads))
+    with ThreadPoolExecutor(4) as threads:
+        answers = [threads.submit(tpp.order, token, ORDER, uuid) for _ in range(4)]
+    assert [one.result()[1].status_code for one in answers] == [200] * 4
+    assert is_refused(tpp.order(token, {**ORDER, "msg": "another"}, uuid)[1], 409, "UUID_REUSE")
+    text = tpp.order(token, {**ORDER, "msg": "another"}, uuid)[1].json()["error"]["message"]
+    assert text == "another request has used this uuid (request-id.reuse)"
+    assert tpp.order(token, ORDER, uuid.upper())[1].status_code == 200  # letters of another case are another uuid
+    tpp.control(f"/legacy/payments/{uuid}/approve")
+    assert tpp.order(token, ORDER, uuid)[1].status_code == 200
+    advance(tpp.bank, HOUR)
+    assert outcomes(receiver.arrived, uuid) == [("posted", 1), ("executed", 2)]
+    assert len(tpp.listed(reads)) == before + 1
+
+
+def test_a_refused_uuid_can_be_used_again(legacy: Legacy) -> None:
+    token, uuid = legacy.access("pis"), new_id()
+    assert is_refused(legacy.order(token, {**ORDER, "amts": {"JPY": 1}}, uuid)[1], 400, "CURRENCY_INVALID")
+    assert legacy.order(token, ORDER, uuid)[1].status_code == 200
+
+
+def test_payments_of_both_hosts_are_apart_and_move_the_same_money(
+    bank: SandboxServer, legacy: Legacy, connect_legacy: ConnectLegacy
+) -> None:
+    live = connect_legacy(bank, live=True)
+    uuid = new_id()
+    for one in (legacy, live):
+        assert one.order(one.access("pis"), ORDER, uuid)[1].status_code == 200
+    assert legacy.control(f"/legacy/payments/{uuid}/approve")["host"] == "test"
+    assert legacy.control(f"/legacy/payments/{uuid}/approve")["host"] == "live"  # which can still be decided
+    assert [one["tlc"] for one in live.listed(live.access(acc=ONA_PHONE))[:2]] == ["posted", "posted"]
