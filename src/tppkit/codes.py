@@ -263,7 +263,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "callback.place": Code(
             "the place to send callbacks to is not HTTP on this machine",
-            "give http://127.0.0.1:PORT, with a path if all of them go there; `callback replay` goes elsewhere with --remote",
+            "give http://127.0.0.1:PORT, with a path if all of them go there; `callback replay` goes elsewhere with --remote,"
+            " `callback send` with https://",
         ),
         "callback.request-id": Code(
             "the requestid has other characters than are taken, or is too long",
@@ -955,7 +956,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "use RSA of at least 2048 bits",
         ),
         "legacy.callback-url": Code(
-            "the provider's callback address has a query",
+            "the provider's callback address is not https, or has a query",
             "give an https address with a path or without one",
         ),
         "legacy.key": Code(

@@ -6,7 +6,7 @@ import json
 import signal
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -21,7 +21,9 @@ from tppkit.callbacks import (
     CallbackKind,
     CallbackReceiver,
     Inbox,
+    InboxSettings,
     ReceivedCallback,
+    Retries,
     sign_callback,
 )  # fmt: skip
 from tppkit.inbox import Entry, Version
@@ -29,6 +31,7 @@ from tppkit.inbox.store import InboxStore
 
 DATABASE = ("--database", "sqlite:///inbox.sqlite")
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
+WORKERS = []
 HANDLER = """
 def work(entry, db):
     if entry.content == b"bad":
@@ -134,16 +137,23 @@ def test_an_unreadable_callback_is_listed_released_and_fails_again_until_it_can_
     receiver = CallbackReceiver(
         [CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS)], keys=[CallbackKey("live", key.public_key())]
     )
-    inbox = Inbox(receiver, store)
+    inbox = Inbox(receiver, store, settings=InboxSettings(retries=Retries(first=timedelta(hours=1))))
     headers = sign_callback(key, request_id="r-1", method="POST", url="https://tpp.example/cb/", body=b'{"a":1}')
     inbox.accept(ReceivedCallback("POST", "/cb/", headers, b'{"a":1}'), at=OLD)
     (listed,) = tppkit("inbox", "failed", *DATABASE, "--json").json
     assert (listed["name"], listed["reason"]) == ("r-1", "CallbackRejected [callback.unreadable]")
     assert tppkit("inbox", "release", *DATABASE, listed["key"]).exit_code == 0
+    store.accept(entry("a", source="webhook"))
+    (tmp_path / "callbacks_worker.py").write_text("from test_cli_inbox import WORKERS\nwork = WORKERS.pop()\n")
     counted = []
-    worker = inbox.worker(print, count=lambda *given: counted.append(given))
-    (worked,) = store.work("callback:live", worker, at=datetime.now(UTC), version_of=worker.version_of)
-    assert (worked.outcome, worked.code) == ("failed", "callback.unreadable")
+    WORKERS.append(inbox.worker(print, count=lambda *given: counted.append(given)))
+    worked = tppkit("inbox", "work", *DATABASE, "--handler", "callbacks_worker:work", "--json")
+    assert [(one["name"], one["outcome"]) for one in worked.json] == [
+        ("r-1", "failed")
+    ]  # and nothing of another source
+    assert counted == [("failed", "callback.unreadable")]
+    (failure,) = store.failed("callback:live")
+    assert failure.due_at - datetime.now(UTC) > timedelta(minutes=50)  # as the inbox's own settings say
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

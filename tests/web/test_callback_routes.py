@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 from callback_servers import Response, Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
+from starlette.requests import Request
 
-from tppkit.callbacks import sign_callback
+from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, sign_callback
+from tppkit.errors import TransportError
 from tppkit.testpki import write_pki
+from tppkit.web import callback_routes, verify_callback_request
 
 UUID = "4fZ0aB9" * 4
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2030-01-01 12:00:00"}'
@@ -100,3 +104,19 @@ def test_an_own_route_gets_the_reason(application):
 
 def test_an_environ_is_verified_like_a_request(applications):
     assert b"callback.address" in applications["flask"].call("/own?by=environ", b"{}").body
+
+
+def test_a_body_that_does_not_come_is_waited_for_no_longer_than_the_limit(monkeypatch):
+    monkeypatch.setattr(callback_routes, "TIMEOUT_S", 0.01)
+    key = ec.derive_private_key(4711, ec.SECP256R1()).public_key()
+    receiver = CallbackReceiver(
+        [CallbackAddress("https://tpp.example/own", CallbackKind.OTHER)], keys=[CallbackKey("live", key)]
+    )
+    scope = {"type": "http", "method": "POST", "path": "/own", "raw_path": b"/own", "query_string": b"", "headers": []}
+
+    async def verify() -> None:
+        await verify_callback_request(Request(scope, receive=asyncio.Event().wait), receiver=receiver)
+
+    with pytest.raises(TransportError) as late:
+        asyncio.run(verify())
+    assert late.value.code == "transport.timeout"

@@ -247,7 +247,7 @@ class Inbox:
             handler: called with the callback and SQLAlchemy's connection.
             count: called with outcome and code of each entry that was worked, for metrics.
         """
-        return EntryHandler(self._entries, handler, count=count)
+        return EntryHandler(self._entries, handler, settings=self._settings, count=count)
 
     def callback_of(self, entry: Entry) -> VerifiedCallback:
         """Return the callback of a stored entry, for example of a failure.
@@ -305,12 +305,16 @@ class EntryHandler:
     Args:
         entries: turns entries into callbacks.
         handler: the handler.
+        settings: of the inbox.
         count: counts what was worked.
     """
 
-    def __init__(self, entries: CallbackEntries, handler: Handler, *, count: Count | None = None) -> None:
+    def __init__(
+        self, entries: CallbackEntries, handler: Handler, *, settings: InboxSettings, count: Count | None
+    ) -> None:
         self._entries, self._handler, self.count = entries, handler, count
-        self.version_of = entries.version_of
+        self.source, self.version_of = entries.source, entries.version_of
+        self.lease, self.retries = settings.lease, settings.retries
 
     def __call__(self, entry: Entry, connection: Any) -> None:
         """Handle an entry."""

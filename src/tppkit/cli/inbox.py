@@ -105,9 +105,10 @@ def work(
 ) -> int:
     """Handle the entries that are due, oldest first, until none is left. Exit 1 if one failed.
 
-    MODULE is found in the working directory too. `Inbox.worker` makes FUNCTION from a handler of callbacks. With --forever, a signal ends
-    the command behind the entry that is handled, with exit 0; a failure of the database is reported, and tried again; and --json
-    prints one object a line.
+    MODULE is found in the working directory too. `Inbox.worker` makes FUNCTION from a handler of callbacks, for its own source.
+
+    With --forever, a signal ends the command behind the entry that is handled, with exit 0. A failure of the database is reported, and
+    tried again. --json prints one object a line.
     """
     function, stop, done = _load(handler), _Stop(), list[dict[str, str]]()
     for number in (signal.SIGINT, signal.SIGTERM) if forever else ():
@@ -157,10 +158,11 @@ class _Stop:
 
 def _turn(store: Any, source: str | None, function: Any, stop: _Stop) -> Iterator[tuple[str, Worked]]:
     """Handle some entries of each source, one at a time, so that a signal waits for one at most."""
-    version_of, count = getattr(function, "version_of", None), getattr(function, "count", None)
-    for name in _sources(store, source):
+    given = {name: getattr(function, name) for name in ("version_of", "lease", "retries") if hasattr(function, name)}
+    count = getattr(function, "count", None)
+    for name in _sources(store, source or getattr(function, "source", None)):
         for _ in range(_TURN):
-            worked = [] if stop.asked else store.work(name, function, at=utc_now(), limit=1, version_of=version_of)
+            worked = [] if stop.asked else store.work(name, function, at=utc_now(), limit=1, **given)
             if not worked:
                 break
             (one,) = worked

@@ -197,7 +197,7 @@ class InboxStore:
                     break
                 entry, attempt = taken
                 if attempt is None:
-                    worked.append(Worked(entry, Outcome.FAILED))
+                    worked.append(Worked(entry, Outcome.FAILED, "lease-ended"))
                 else:
                     worked.append(self._work_one(entry, attempt, handler, at, retries, version_of))
                 until = shift(at, lease + timedelta(seconds=time.monotonic() - began))

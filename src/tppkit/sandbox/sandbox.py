@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -162,10 +162,10 @@ class SandboxHosts:
         qwacs = CurrentQwacs(judged, revocations, settings.organizations)
         faults = Faults()
         self.legacy = open_hosts(settings.directory / "legacy", approval_url)
-        http = OutgoingHttp(
-            receivers_tls(*map(certificate_pem, anchors.roots)), allow=parse_networks(settings.allow_addresses),
-            loopback=is_loopback_address(settings.host),
-        )  # fmt: skip
+        roots = [certificate_pem(root) for root in anchors.roots]
+        networks, is_local = parse_networks(settings.allow_addresses), is_loopback_address(settings.host)
+        # Made when it is needed: reading the system's authorities takes as long as all else here.
+        http = cache(lambda: OutgoingHttp(receivers_tls(*roots), allow=networks, loopback=is_local))
         cells = (
             psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
             legacy_cell(self.legacy, http=http, faults=faults),

@@ -55,12 +55,14 @@ AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]
 class _Gate(RequestGate):
     """What both gates do before and after the inbox."""
 
+    _awaited = False  # whether functions of the application may be coroutine functions
+
     def __init__(
         self, inbox: Inbox | AsyncInbox, handlers: Mapping[str, Any], *, login: object, peers: CallbackPeers | None,
         on_refusal: OnRefusal, count: Count | None, now: Clock,
     ) -> None:  # fmt: skip
         super().__init__(inbox.receiver, peers=peers, on_refusal=on_refusal, count=count, now=now)
-        require_run(awaited=isinstance(inbox, AsyncInbox), login=login, **handlers)
+        require_run(awaited=self._awaited, login=login, **handlers)
         self._answers_login = login is not None
         scanned = [address.url for address in self.receiver.book.addresses if address.kind is CallbackKind.LOGIN]
         if scanned and login is None:
@@ -203,6 +205,8 @@ class AsyncCallbackGate(_Gate):
     Example:
         app = CallbackMiddleware(app, gate=AsyncCallbackGate(AsyncInbox(receiver, store), on_payment=paid, on_access=granted))
     """
+
+    _awaited = True
 
     def __init__(
         self, inbox: AsyncInbox, *, on_access: EventHandler[AccessGranted, Awaitable[object]] | None = None,

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.legacy import AccessGranted, AccessRequest
 from tppkit.protocol.legacy.endpoints import REQUEST_ACCOUNT_ACCESS, REQUEST_PAYMENT_ACCESS
-from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, require_token
+from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, is_token, require_token
 from tppkit.sandbox.bank.customers import Account, Customer, find_account, find_customer, fitting
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.legacy.sender import callback
@@ -66,7 +66,7 @@ def lock_any_access(db: Connection, host: str, token: str) -> StoredAccess:
     Raises:
         LocalProtocolError: `token.unknown`.
     """
-    access = lock_access(db, host, token)
+    access = lock_access(db, host, token) if is_token(token) else None
     if access is None:
         raise LocalProtocolError("token.unknown", "no access was requested with this token")
     return access

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection
-
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.legacy import LEGACY
-from tppkit.sandbox.cell import Cell, Handler, Section, Services
+from tppkit.sandbox.cell import Cell, Handler, Services
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.html import see_other
 from tppkit.sandbox.legacy import access, accounts, payments, tables
 from tppkit.sandbox.legacy.control import LegacyControl
+from tppkit.sandbox.legacy.login_tables import latest_login_time
 from tppkit.sandbox.legacy.pages import LegacyPages, scan_path
 from tppkit.sandbox.legacy.sections import legacy_sections
 from tppkit.sandbox.legacy.sender import LegacySender, sender_name
@@ -44,12 +42,12 @@ class ScanHost(Host):
             await super().__call__(scope, receive, send)
 
 
-def legacy_cell(hosts: Mapping[str, LegacyHost], *, http: OutgoingHttp, faults: Faults) -> Cell:
+def legacy_cell(hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingHttp], faults: Faults) -> Cell:
     """Both hosts, the customers' pages, the sender, and what developers do.
 
     Args:
         hosts: the test and the live host, by their names.
-        http: sends callbacks and login GETs.
+        http: makes what sends callbacks and login GETs; called at the first one.
         faults: of deliveries.
     """
     senders = {name: LegacySender(hosts, name, http, faults) for name in hosts}
@@ -57,16 +55,13 @@ def legacy_cell(hosts: Mapping[str, LegacyHost], *, http: OutgoingHttp, faults: 
     def served(services: Services) -> Mapping[str, Host]:
         return {NAMES[name]: _host(hosts[name], services) for name in hosts}
 
-    def sections(db: Connection, at: datetime) -> Sequence[Section]:
-        return legacy_sections(db, at)
-
     return Cell(
         LEGACY,
         tables.TABLES,
-        tables.latest_time,
+        lambda db: max(tables.latest_time(db), latest_login_time(db)),
         served,
         pages=lambda services: LegacyPages(services, hosts, senders).routes,
-        sections=sections,
+        sections=legacy_sections,
         control=lambda services: LegacyControl(services, senders).routes,
         next_event=payments.next_execution,
         run_due=payments.execute_payments,

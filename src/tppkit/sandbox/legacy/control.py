@@ -14,19 +14,12 @@ from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.legacy.access import approve_access, decline_access, lock_any_access
+from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin
 from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment
 from tppkit.sandbox.legacy.sender import LegacySender, parse_callback_url, sender_name
 from tppkit.sandbox.legacy.settings import HOSTS, TEST
-from tppkit.sandbox.legacy.tables import (
-    AccessState,
-    LoginState,
-    PaymentState,
-    StoredAccess,
-    StoredLogin,
-    StoredPayment,
-    set_callback_url,
-)
+from tppkit.sandbox.legacy.tables import AccessState, PaymentState, StoredAccess, StoredPayment, set_callback_url
 
 _SHOWN = 200
 

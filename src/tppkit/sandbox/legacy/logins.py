@@ -16,8 +16,8 @@ from tppkit.qr import parse_login
 from tppkit.sandbox.bank.customers import Customer
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.delivery_tables import add_delivery
+from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin, add_login, lock_login, set_login
 from tppkit.sandbox.legacy.sender import LegacySender, sender_name
-from tppkit.sandbox.legacy.tables import LoginState, StoredLogin, add_login, lock_login, set_login
 
 _MAX_REASON = 300
 _LOGGER = logging.getLogger("tppkit.sandbox.legacy")
@@ -63,7 +63,7 @@ def lock_any_login(db: Connection, login_id: str) -> StoredLogin:
     Raises:
         LocalProtocolError: `login.unknown`.
     """
-    login = lock_login(db, login_id)
+    login = lock_login(db, login_id) if login_id.isascii() and login_id.isprintable() else None
     if login is None:
         raise LocalProtocolError("login.unknown", "no code was scanned for this login")
     return login

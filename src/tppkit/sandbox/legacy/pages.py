@@ -26,18 +26,13 @@ from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import is_loopback_name
 from tppkit.sandbox.html import is_from_elsewhere, page, see_other
 from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
+from tppkit.sandbox.legacy.login_tables import LoginState
 from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
 from tppkit.sandbox.legacy.page_texts import ACCESS, DONE, OTHER_ERROR, PERMISSIONS, error_text
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment, pay_scanned
 from tppkit.sandbox.legacy.sender import LegacySender
 from tppkit.sandbox.legacy.settings import HOSTS, LIVE, LegacyHost, public_pem
-from tppkit.sandbox.legacy.tables import (
-    AccessState,
-    LoginState,
-    PaymentState,
-    latest_access,
-    latest_payments,
-)
+from tppkit.sandbox.legacy.tables import AccessState, PaymentState, latest_access, latest_payments
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 16 * 1024  # a code has at most 2,330 bytes, each three characters in a form
@@ -146,7 +141,7 @@ class LegacyPages:
                     return f"access-{approve_access(db, access, customer, _one(form, 'iban'), at=at).state}"
                 return f"access-{decline_access(db, access).state}"
             payment = lock_any_payment(db, host, id_)
-            if payment.iban not in [account.iban for account in accounts_of(db, customer)]:
+            if payment.iban not in [account.iban for account in accounts_of(db, _customer(db, customer).id)]:
                 raise LocalProtocolError("account.unfit", "the customer may not use the account that pays")
             decide = approve_payment if approves else decline_payment
             return f"payment-{decide(db, payment, at=at).state}"

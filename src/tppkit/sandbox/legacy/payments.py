@@ -15,7 +15,7 @@ from tppkit._iban import is_iban
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.legacy import LifeCycle, PaymentOrder
 from tppkit.protocol.legacy.endpoints import PAY
-from tppkit.protocol.legacy.rules import require_token
+from tppkit.protocol.legacy.rules import is_token, require_token
 from tppkit.sandbox.bank.customers import Account, accounts_of, find_account, find_customer
 from tppkit.sandbox.bank.execution import carry_out
 from tppkit.sandbox.bank.ledger import (
@@ -92,7 +92,7 @@ def lock_any_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = lock_payment(db, host, uuid)
+    payment = lock_payment(db, host, uuid) if is_token(uuid) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", "no payment was requested with this uuid")
     return payment

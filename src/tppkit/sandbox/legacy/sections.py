@@ -9,15 +9,10 @@ from sqlalchemy import Connection
 from tppkit.sandbox.cell import Section
 from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.html import grouped
+from tppkit.sandbox.legacy.login_tables import latest_logins
 from tppkit.sandbox.legacy.sender import sender_name
 from tppkit.sandbox.legacy.settings import HOSTS
-from tppkit.sandbox.legacy.tables import (
-    AccessState,
-    StoredAccess,
-    latest_access,
-    latest_logins,
-    latest_payments,
-)
+from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, latest_access, latest_payments
 
 _SHOWN = 50
 

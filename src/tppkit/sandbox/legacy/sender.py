@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from uuid import uuid4
 
@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from tppkit._addresses import parse_signed_address
 from tppkit.callbacks import sign_callback
-from tppkit.errors import FormatError, TransportError
+from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.protocol.legacy import LoginRequest
 from tppkit.protocol.wire import require_media_type
 from tppkit.sandbox.deliveries import Schedule
@@ -29,6 +29,7 @@ from tppkit.sandbox.outgoing import OutgoingHttp
 _MINUTE, _HOUR = 60.0, 3600.0
 # Assumption callback-repeats.
 SCHEDULE = Schedule((10.0, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR), timeout_s=4.0, last_s=24 * _HOUR)
+_MAX_URL = 2048
 _JSON = "application/json"
 _LOGGER = logging.getLogger("tppkit.sandbox.legacy")
 
@@ -65,12 +66,17 @@ def parse_callback_url(text: str) -> str:
     """A provider's callback address: https, with a path if any, without a query and a slash at its end.
 
     Raises:
-        FormatError: `legacy.callback-url`, `qr.address-*`, `qr.character`.
+        ConfigurationError: `legacy.callback-url`.
     """
     url = text.removesuffix("/")
-    if "?" in url:
-        raise FormatError("legacy.callback-url", "the callback address has a query, to which no path can be added")
-    parse_signed_address(f"{url}/", what="the callback address")
+    try:
+        parse_signed_address(f"{url}/", what="the callback address")
+    except FormatError as e:
+        raise ConfigurationError("legacy.callback-url", e.message) from e
+    if "?" in url or len(url) > _MAX_URL:
+        raise ConfigurationError(
+            "legacy.callback-url", f"the callback address has a query, or over {_MAX_URL} characters"
+        )
     return url
 
 
@@ -80,7 +86,7 @@ class LegacySender:
     Args:
         hosts: the test and the live host, by their names.
         name: which of them it is.
-        http: sends.
+        http: makes what sends; called at the first request.
         faults: those of bodies and signatures are carried out here.
 
     Attributes:
@@ -89,7 +95,9 @@ class LegacySender:
 
     schedule = SCHEDULE
 
-    def __init__(self, hosts: Mapping[str, LegacyHost], name: str, http: OutgoingHttp, faults: Faults) -> None:
+    def __init__(
+        self, hosts: Mapping[str, LegacyHost], name: str, http: Callable[[], OutgoingHttp], faults: Faults
+    ) -> None:
         self._key = hosts[name].signing_key
         self._other_key = next(host.signing_key for host in hosts.values() if host.name != name)
         self._http = http
@@ -106,7 +114,7 @@ class LegacySender:
         if self._faults.take("truncated-body"):
             body = body[:-1]
         try:
-            answer = await self._http.request(
+            answer = await self._http().request(
                 "POST", url, headers=(*headers, ("Content-Type", _JSON)), body=body, timeout_s=timeout_s
             )
         except (TransportError, FormatError) as e:
@@ -120,7 +128,7 @@ class LegacySender:
             TransportError: `outgoing.*`; `login.answer`, the status is not 200.
             FormatError: `message.content-type`, `json.*`, `model.invalid`, `qr.address-*`.
         """
-        answer = await self._http.request(
+        answer = await self._http().request(
             "GET", url, headers=(*self._signed("GET", url, b""), ("Accept", _JSON)), timeout_s=SCHEDULE.timeout_s
         )
         if answer.status != 200:

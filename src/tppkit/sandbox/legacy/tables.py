@@ -1,4 +1,4 @@
-"""The tables of the earlier interface: the provider's address, access, payments and logins, with their statements."""
+"""The tables of the earlier interface: the provider's address, access and payments, with their statements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from sqlalchemy import (
     Table,
     bindparam,
     func,
-    insert,
     select,
     update,
 )
@@ -26,7 +25,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._statement import Statement
-from tppkit.protocol.legacy import LoginRequest, PaymentOrder
+from tppkit.protocol.legacy import PaymentOrder
 from tppkit.sandbox.bank.tables import TRANSFERS
 
 SOURCE = "legacy"  # of its transfers in the ledger
@@ -63,17 +62,6 @@ _PAYMENTS = Table(
     Column("decided_at", BigInteger),
     Column("record_id", String(64), nullable=False, unique=True),
 )  # fmt: skip
-_LOGINS = Table(
-    "legacy_logins", TABLES,
-    Column("id", String(64), primary_key=True),
-    Column("host", String(4), nullable=False),
-    Column("url", String(2400), nullable=False),
-    Column("state", String(10), nullable=False),
-    Column("scanned_at", BigInteger, nullable=False),
-    Column("body", LargeBinary),
-    Column("reason", String(300)),
-)  # fmt: skip
-
 _ENGINES = (("sqlite", sqlite), ("postgresql", postgresql))
 _CALLBACK_URL = select(_PROVIDER.c.callback_url)
 _SET_CALLBACK_URL = Statement(
@@ -114,15 +102,10 @@ _LATEST_PAYMENTS = (
     select(_PAYMENTS).order_by(_PAYMENTS.c.requested_at.desc(), _PAYMENTS.c.uuid).limit(bindparam("most"))
 )
 
-_ADD_LOGIN = insert(_LOGINS)
-_LOCK_LOGIN = select(_LOGINS).where(_LOGINS.c.id == bindparam("of_login")).with_for_update()
-_SET_LOGIN = update(_LOGINS).where(_LOGINS.c.id == bindparam("of_login")).values(state=bindparam("to_state"))
-_LATEST_LOGINS = select(_LOGINS).order_by(_LOGINS.c.scanned_at.desc(), _LOGINS.c.id).limit(bindparam("most"))
-
 _LATEST = select(
     *(
         select(func.max(column)).scalar_subquery()
-        for column in (_ACCESS.c.requested_at, _PAYMENTS.c.requested_at, _PAYMENTS.c.decided_at, _LOGINS.c.scanned_at)
+        for column in (_ACCESS.c.requested_at, _PAYMENTS.c.requested_at, _PAYMENTS.c.decided_at)
     ),
     select(func.max(TRANSFERS.c.due_at))
     .where(TRANSFERS.c.source == SOURCE, TRANSFERS.c.state != "pending")
@@ -161,15 +144,6 @@ class PaymentState(StrEnum):
     EXECUTED = "executed"
     DECLINED = "declined"
     FAILED = "failed"
-
-
-class LoginState(StrEnum):
-    """What became of a login code that was scanned."""
-
-    SCANNED = "scanned"
-    CONFIRMED = "confirmed"
-    DECLINED = "declined"
-    DEAD = "dead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,29 +204,6 @@ class StoredPayment:
     requested_at: datetime
     record_id: str
     decided_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredLogin:
-    """A login code that a customer has scanned.
-
-    Attributes:
-        id: unguessable.
-        host: `test` or `live`, whose key signs.
-        url: the address in the code.
-        state: what became of it.
-        scanned_at: aware UTC.
-        request: what the receiver answered, or None.
-        reason: why it is dead, or None.
-    """
-
-    id: str
-    host: str
-    url: str
-    state: LoginState
-    scanned_at: datetime
-    request: LoginRequest | None = None
-    reason: str | None = None
 
 
 def callback_url(db: Connection) -> str | None:
@@ -333,31 +284,6 @@ def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:
     return tuple(found for row in db.execute(_LATEST_PAYMENTS, {"most": most}) if (found := _payment(row)) is not None)
 
 
-def add_login(db: Connection, login: StoredLogin) -> None:
-    """Store a login code that was scanned."""
-    values = {name: getattr(login, name) for name in ("id", "host", "url", "reason")} | {
-        "state": login.state.value, "scanned_at": to_microseconds(login.scanned_at),
-        "body": None if login.request is None else login.request.to_wire(),
-    }  # fmt: skip
-    db.execute(_ADD_LOGIN, values)
-
-
-def lock_login(db: Connection, login_id: str) -> StoredLogin | None:
-    """The login with this id, to be changed."""
-    row = db.execute(_LOCK_LOGIN, {"of_login": login_id}).one_or_none()
-    return None if row is None else _login(row)
-
-
-def set_login(db: Connection, login: StoredLogin) -> None:
-    """Store what became of a login."""
-    db.execute(_SET_LOGIN, {"of_login": login.id, "to_state": login.state.value})
-
-
-def latest_logins(db: Connection, most: int) -> tuple[StoredLogin, ...]:
-    """The latest logins, the latest first."""
-    return tuple(map(_login, db.execute(_LATEST_LOGINS, {"most": most})))
-
-
 def latest_time(db: Connection) -> datetime:
     """The latest virtual time at which something happened, executions included."""
     return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
@@ -387,13 +313,6 @@ def _payment(row: Any) -> StoredPayment | None:
     return StoredPayment(
         row.host, row.uuid, row.token, PaymentOrder.from_wire(bytes(row.body), tolerant=True), row.iban, row.creditor_iban,
         row.creditor_name, PaymentState(row.state), from_microseconds(row.requested_at), row.record_id, _time(row.decided_at),
-    )  # fmt: skip
-
-
-def _login(row: Any) -> StoredLogin:
-    request = None if row.body is None else LoginRequest.from_wire(bytes(row.body))
-    return StoredLogin(
-        row.id, row.host, row.url, LoginState(row.state), from_microseconds(row.scanned_at), request, row.reason
     )  # fmt: skip
 
 
