@@ -60,7 +60,7 @@ def account_of_caller(call: HostCall[Any], kind: str) -> Account:
     raise LocalProtocolError("token.refused", "the access token gives no such access")
 
 
-def look_at_access(db: Connection, host: str, token: str) -> StoredAccess:
+def lock_any_access(db: Connection, host: str, token: str) -> StoredAccess:
     """The access with this token, to be decided.
 
     Raises:

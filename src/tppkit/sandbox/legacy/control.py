@@ -13,10 +13,10 @@ from tppkit.sandbox.bank.customers import Customer, customers
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.delivery_tables import latest_deliveries
-from tppkit.sandbox.legacy.access import approve_access, decline_access, look_at_access, revoke_access
+from tppkit.sandbox.legacy.access import approve_access, decline_access, lock_any_access, revoke_access
 from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin
-from tppkit.sandbox.legacy.logins import confirm_login, decline_login, look_at_login, scan_login
-from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, look_at_payment
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
+from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment
 from tppkit.sandbox.legacy.sender import LegacySender, parse_callback_url, sender_name
 from tppkit.sandbox.legacy.settings import HOSTS, TEST
 from tppkit.sandbox.legacy.tables import AccessState, PaymentState, StoredAccess, StoredPayment, set_callback_url
@@ -84,7 +84,7 @@ class LegacyControl:
             raise LocalProtocolError("login.dead", str(login.reason))
 
         def decide(db: Connection) -> StoredLogin:
-            found = look_at_login(db, login.id)
+            found = lock_any_login(db, login.id)
             if not confirm:
                 return decline_login(db, found)
             return confirm_login(db, found, customer, granted, at=services.now())
@@ -99,24 +99,24 @@ class LegacyControl:
         return [one.as_object() for one in found]
 
     def _approve_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        access = _find(look_at_access, db, fields, parameters["token"], AccessState.REQUESTED)
+        access = _find(lock_any_access, db, fields, parameters["token"], AccessState.REQUESTED)
         at = self._services.now()
         return _access(approve_access(db, access, fields.get("customer"), fields.get("iban"), at=at))
 
     def _decline_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
         return _access(
-            decline_access(db, _find(look_at_access, db, fields, parameters["token"], AccessState.REQUESTED))
+            decline_access(db, _find(lock_any_access, db, fields, parameters["token"], AccessState.REQUESTED))
         )
 
     def _revoke_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        return _access(revoke_access(db, _find(look_at_access, db, fields, parameters["token"], AccessState.GRANTED)))
+        return _access(revoke_access(db, _find(lock_any_access, db, fields, parameters["token"], AccessState.GRANTED)))
 
     def _approve_payment(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        payment = _find(look_at_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
+        payment = _find(lock_any_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
         return _payment(approve_payment(db, payment, at=self._services.now()))
 
     def _decline_payment(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
-        payment = _find(look_at_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
+        payment = _find(lock_any_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
         return _payment(decline_payment(db, payment, at=self._services.now()))
 
 

@@ -25,11 +25,11 @@ from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, custom
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import is_loopback_name
 from tppkit.sandbox.html import is_from_elsewhere, page, see_other
-from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, look_at_access
+from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
 from tppkit.sandbox.legacy.login_tables import LoginState
-from tppkit.sandbox.legacy.logins import confirm_login, decline_login, look_at_login, scan_login
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
 from tppkit.sandbox.legacy.page_texts import ACCESS, DONE, OTHER_ERROR, PERMISSIONS, error_text
-from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, look_at_payment, pay_scanned
+from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment, pay_scanned
 from tppkit.sandbox.legacy.sender import LegacySender
 from tppkit.sandbox.legacy.settings import HOSTS, LIVE, LegacyHost, public_pem
 from tppkit.sandbox.legacy.tables import AccessState, PaymentState, latest_access, latest_payments
@@ -136,11 +136,11 @@ class LegacyPages:
         def write(db: Connection) -> str:
             at = self._services.now()
             if kind == "access":
-                access = look_at_access(db, host, id_)
+                access = lock_any_access(db, host, id_)
                 if approves:
                     return f"access-{approve_access(db, access, customer, _one(form, 'iban'), at=at).state}"
                 return f"access-{decline_access(db, access).state}"
-            payment = look_at_payment(db, host, id_)
+            payment = lock_any_payment(db, host, id_)
             if payment.iban not in [account.iban for account in accounts_of(db, _customer(db, customer).id)]:
                 raise LocalProtocolError("account.unfit", "the customer may not use the account that pays")
             decide = approve_payment if approves else decline_payment
@@ -199,7 +199,7 @@ class LegacyPages:
 
     async def _show_login(self, request: Request) -> Response:
         def read(db: Connection) -> Response:
-            login = look_at_login(db, request.path_params["login"])
+            login = lock_any_login(db, request.path_params["login"])
             if login.request is None or login.state is not LoginState.SCANNED:
                 return _done(f"login-{login.state}")
             customer = _customer(db, request.query_params.get("customer", ""))
@@ -213,7 +213,7 @@ class LegacyPages:
 
     async def _decide_login(self, request: Request, form: Form) -> Response:
         def write(db: Connection) -> str:
-            login, customer = look_at_login(db, request.path_params["login"]), _customer(db, _one(form, "customer"))
+            login, customer = lock_any_login(db, request.path_params["login"]), _customer(db, _one(form, "customer"))
             if not _approves(form):
                 return decline_login(db, login).state
             return confirm_login(db, login, customer, form.get("permission", ()), at=self._services.now()).state

@@ -82,11 +82,11 @@ def pay_scanned(
     """
     payment = _new_payment(host, uuid, None, order, payer, _receiver(db, order, payer), at=at)
     if not add_payment(db, payment):
-        return look_at_payment(db, host, uuid)
+        return lock_any_payment(db, host, uuid)
     return approve_payment(db, payment, at=at)
 
 
-def look_at_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
+def lock_any_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
     """The payment with this uuid, to be decided.
 
     Raises:
