@@ -51,13 +51,15 @@ class Receiver:
     Attributes:
         url: without a slash at its end.
         arrived: what it got.
-        answers: status, headers and body of the next answers; afterwards 200.
+        answers: status, headers and body of the next answers.
+        afterwards: the status of all others.
         delay_s: before each answer.
     """
 
     url: str
     arrived: list[Arrived] = field(default_factory=list)
     answers: list[tuple[int, Mapping[str, str], bytes]] = field(default_factory=list)
+    afterwards: int = 200
     delay_s: float = 0.0
 
     def answer(self, status: int, body: Any = None, **headers: str) -> None:
@@ -83,7 +85,7 @@ def receiving(issued: Issued, folder: Path) -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             receiver.arrived.append(Arrived(self.command, self.path, dict(self.headers), body))
             time.sleep(receiver.delay_s)
-            status, headers, answer = receiver.answers.pop(0) if receiver.answers else (200, {}, b"")
+            status, headers, answer = receiver.answers.pop(0) if receiver.answers else (receiver.afterwards, {}, b"")
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name.replace("_", "-"), value)
