@@ -34,9 +34,10 @@ SLOW = frozenset(
         "evidence/test_archive_crash.py", "evidence/test_outbox.py", "httpsig/signers/test_kms.py", "inbox/test_inbox_kills.py",
         "inbox/test_inbox_transactions.py", "qr/test_qr_reading.py", "sandbox/test_dialects.py", "sandbox/test_exhaustion.py",
         "sandbox/test_kills.py", "sandbox/test_legacy_kills.py", "sandbox/test_pages_browser.py", "sandbox/test_pki_server.py",
-        "sandbox/test_postgresql.py", "sandbox/test_psd2_evidence.py", "sandbox/test_psd2_hostile.py", "sandbox/test_psd2_walk.py", "sandbox/test_tls.py",
-        "test_fuzz_targets.py", "test_mutate.py", "testpki/test_fault_catalogue.py", "testpki/test_pki_folder.py",
-        "testpki/test_pki_guide.py", "testpki/test_pki_profiles.py", "web/test_callback_examples.py", "web/test_callback_origins.py",
+        "sandbox/test_postgresql.py", "sandbox/test_psd2_evidence.py", "sandbox/test_psd2_hostile.py",
+        "sandbox/test_psd2_walk.py", "sandbox/test_tls.py", "test_fuzz_targets.py", "test_mutate.py",
+        "testpki/test_fault_catalogue.py", "testpki/test_pki_folder.py", "testpki/test_pki_guide.py",
+        "testpki/test_pki_profiles.py", "web/test_callback_examples.py", "web/test_callback_origins.py",
         "web/test_callback_targets.py", "web/test_examples.py", "web/test_proxy_servers.py", "web/test_replay_stores.py",
         "web/test_routing_servers.py", "web/test_seal_servers.py", "web/test_trailers.py",
     }
