@@ -41,6 +41,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a streamed answer has neither a Content-Length nor chunks, so a lost connection would look like its end",
             "report it to the service, or look for a proxy that speaks HTTP/1.0",
         ),
+        "answer.no-outcome": Code(
+            "the answer to a request that changes something is neither its success nor a refusal, as gateways and proxies send it",
+            "find out by the callback or the transaction list whether it was carried out, or send the same request with the same uuid or"
+            " access token",
+        ),
         "answer.pages": Code(
             "a page links to a page before it, or the pages do not end",
             "report it to the bank; ask for a shorter window",
@@ -230,6 +235,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback.header-missing": Code(
             "requestid or signature is not there",
             "check that no proxy removes the headers",
+        ),
+        "callback.login-code": Code(
+            "the login GET is for a code that is unknown, has expired, or had its login",
+            "show the customer a new code",
         ),
         "callback.method": Code(
             "the method is not one that the address takes",
@@ -986,6 +995,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a record was received before an earlier record of its stream",
             "up to five minutes is a notice (overlapping requests, a corrected clock); ask the keeper about a larger step",
         ),
+        "login.address": Code(
+            "there is not exactly one address that login codes can be made for",
+            "give the receiver one address of kind login that ends with {token}, or name it with address=",
+        ),
         "login.answer": Code(
             "the receiver of a login code does not answer 200",
             "answer the signed GET with name, perm and code as JSON",
@@ -997,6 +1010,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "login.decided": Code(
             "the customer has decided about this login, or its code is dead",
             "scan the code again",
+        ),
+        "login.session": Code(
+            "the session id is too short to be hidden by its digest",
+            "take the random id of the browser's session, of at least 16 characters",
         ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",

@@ -19,6 +19,7 @@ from raw_provider import RawProvider, make_seal, tls_context
 
 from programs import TPPKIT
 from tppkit.evidence import EvidenceRecord, read_lines
+from tppkit.sandbox import Addresses
 from tppkit.testpki import Pki
 
 
@@ -26,6 +27,7 @@ class BankProcess:
     """`tppkit sandbox up` on one folder, and a provider that is connected to it."""
 
     control_url = ""
+    addresses: Addresses
 
     def __init__(self, folder: Path, pki: Path, trusted: Pki) -> None:
         self.folder = folder
@@ -63,6 +65,7 @@ class BankProcess:
             assert process.poll() is None, (self.folder / "log").read_text()[-2000:]
             time.sleep(0.01)
         addresses = json.loads(ready.read_bytes())
+        self.addresses = Addresses(**addresses)
         self.control_url, url = addresses["control_url"], addresses["psd2_url"]
         return RawProvider(httpx.Client(base_url=url, verify=self._context, trust_env=False, timeout=10), self._seal)
 

@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from raw_provider import control
 
-from tppkit.sandbox import SandboxServer
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
 
 ONA, JONAS, MARTA = "customer-1", "customer-2", "customer-3"
@@ -124,12 +123,12 @@ class Legacy:
     """A provider at one host of a sandbox.
 
     Args:
-        bank: the sandbox.
+        bank: the sandbox, in this process or in another.
         pki: of its server certificate.
         live: at the live host.
     """
 
-    def __init__(self, bank: SandboxServer, pki: Pki, *, live: bool = False) -> None:
+    def __init__(self, bank: Any, pki: Pki, *, live: bool = False) -> None:
         addresses = bank.addresses
         self.bank = bank
         self.host = "live" if live else "test"

@@ -102,6 +102,14 @@ def test_declined_access_gives_nothing_and_is_not_reported(legacy: Legacy) -> No
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "token.decided")
 
 
+def test_revoked_access_gives_nothing(legacy: Legacy) -> None:
+    token = legacy.access()
+    assert legacy.balance(token)
+    assert legacy.control(f"/legacy/access/{token}/revoke")["state"] == "revoked"
+    assert is_refused(legacy.send("GET", f"/ais/{token}/BALANCE"), 401, "UNAUTHORIZED")
+    assert control(legacy.bank, f"/legacy/access/{token}/revoke").status_code == 400
+
+
 @pytest.mark.parametrize(
     ("acc", "choice", "iban"),
     [

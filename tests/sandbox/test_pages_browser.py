@@ -12,7 +12,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from legacy_provider import ORDER, Legacy, Receiver, new_id
 from raw_provider import PAYMENT, RawProvider, advance, approval_link, checked_sandbox, decide
+from test_legacy_pages import TX
 from test_psd2_pages import DAILY, JONAS, ONA, SMALL, consent_status, new_consent
 
 from tppkit.qr import read_texts
@@ -278,10 +280,52 @@ def test_axe_finds_nothing_in_any_page(
     page = browse(pages["link"], form)
     for name, url in pages.items():
         page.goto(url)
-        page.screenshot(path=screenshots / f"{request.node.callspec.id}-{name}.png", full_page=True)
-        found = axe.Axe().run(page, options={"runOnly": WCAG})
-        assert not found.response["violations"], found.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the screen"
+        require_accessible(page, screenshots / f"{request.node.callspec.id}-{name}.png")
+
+
+@pytest.mark.parametrize("form", [DESKTOP, PHONE, DARK], ids=["desktop", "phone", "dark"])
+def test_the_app_takes_codes_and_decides_in_accessible_pages(
+    form: dict[str, Any], legacy: Legacy, browse: Callable[..., Any], screenshots: Path, receiver: Receiver,
+    request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    def check(name: str) -> None:
+        require_accessible(page, screenshots / f"{request.node.callspec.id}-app-{name}.png")
+
+    legacy.send("POST", f"/ais/{new_id()}", {"acc": SMALL})
+    legacy.order(legacy.access("pis", acc=SMALL), {**ORDER, "msg": "W" * 140})
+    page = browse(f"{legacy.bank.addresses.approval_url}/app", form)
+    check("customers")
+    choose(page, "Jonas Petraitis")
+    check("waiting")
+    while page.get_by_role("button", name="Approve").count():
+        page.get_by_role("button", name="Approve").first.click()
+        page.get_by_role("status").wait_for()
+    receiver.answer(200, {"name": "Bookshop", "perm": ["NAME", "EMAIL"], "code": "4711"})
+    for code, customer in ((f"LOGIN:{receiver.url.removeprefix('https://')}", "Marta Nowak"), (TX, "Ona Kazlauskienė")):
+        page.get_by_role("textbox").fill(code)
+        press(page, "Open the code")
+        check(f"scan-{code[:2]}")
+        press(page, customer)
+        check(f"chosen-{code[:2]}")
+        if code == TX:
+            press(page, "Approve")
+        else:
+            page.get_by_label("E-mail address").uncheck()
+            press(page, "Log in")
+            assert heading(page) == "You are logged in"
+            page.goto(f"{legacy.bank.addresses.approval_url}/app?customer={ONA}")
+    assert heading(page) == "Payment approved"
+    assert set(receiver.wait(2)[1].json) == {"id", "name"}
+
+
+def require_accessible(page: Any, picture: Path) -> None:
+    """What axe finds, and whether the page fits the screen; with a picture."""
+    page.screenshot(path=picture, full_page=True)
+    found = axe.Axe().run(page, options={"runOnly": WCAG})
+    assert not found.response["violations"], found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+        f"{picture.stem} is wider than the screen"
+    )
 
 
 def test_a_page_that_waits_says_when_the_time_is_over(

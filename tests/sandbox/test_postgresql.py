@@ -14,7 +14,8 @@ import httpx
 import psycopg
 import pytest
 from account_reader import ACCOUNTS, CONSENTS, Reader
-from raw_provider import PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox
+from legacy_provider import ConnectLegacy, Receiver
+from raw_provider import PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, control
 from test_deliveries import Outbox, Receivers
 
 from servers import relay_to
@@ -89,6 +90,28 @@ def test_unattended_reads_at_once_are_counted_each(server: SandboxServer, connec
         )
     assert sorted(answer.status_code for answer in answers) == [200] * 5 + [429] * 7
     assert [reader.get(target, consent).status_code for target in targets[:3]] == [200] * 3
+
+
+def test_the_same_uuid_at_once_pays_once_and_is_reported_in_order(
+    server: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver
+) -> None:
+    legacy, uuid = connect_legacy(server), "U" * 40
+    legacy.control("/legacy/provider", {"callback_url": receiver.url})
+    token = legacy.access("pis")
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(legacy.order, token, uuid=uuid) for _ in range(8)]
+    assert {answer.result()[1].status_code for answer in answers} == {200}
+    with ThreadPoolExecutor(4) as pool:
+        paths = [f"/legacy/payments/{uuid}/{action}" for action in ("approve", "decline") * 2]
+        decided = list(pool.map(lambda path: control(server, path).status_code, paths))
+    assert sorted(decided) == [200, 400, 400, 400]
+    advance(server, 3600)
+    stages = [one.json["tlc"] for one in receiver.arrived if one.path.endswith(uuid)]
+    assert stages in (["posted", "executed"], ["declined"])
+    for path in ("/legacy/access/%00/approve", "/legacy/payments/%00/approve"):
+        assert control(server, path).status_code == 400
+    code = {"code": f"LOGIN:{receiver.url.removeprefix('https://')}", "customer": "\0"}
+    assert control(server, "/legacy/login", code).status_code == 400
 
 
 def test_steps_of_the_clock_at_once_add_up(server: SandboxServer) -> None:

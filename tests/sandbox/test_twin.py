@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from legacy_provider import Receiver
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client
@@ -23,7 +24,7 @@ from tppkit.errors import ConfigurationError, RequestRefused, TransportError
 from tppkit.evidence import audit_archive
 from tppkit.protocol.psd2 import BookingStatus, ConsentRequest, PaymentInitiated, PaymentInitiation, TransactionStatus
 from tppkit.sandbox import Sandbox
-from tppkit.testpki import certificate_pem, make_pki, make_provider
+from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
 PAYMENT = PaymentInitiation.from_wire(
@@ -235,3 +236,19 @@ print(opened)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki: Pki, receiver: Receiver) -> None:
+    with Sandbox(pki=bank_pki) as bank, httpx.Client(transport=bank.transport()) as http:
+        bank.control("POST", "/legacy/provider", {"callback_url": receiver.url})
+        hosts = (
+            (bank.addresses.legacy_url, bank.addresses.legacy_api_key),
+            (bank.addresses.legacy_live_url, bank.addresses.legacy_live_api_key),
+        )
+        for url, key in hosts:
+            headers, token = {"Authorization": key}, uuid4().hex
+            assert http.post(f"{url}/ais/{token}", json={"acc": "+37060000001"}, headers=headers).status_code == 200
+            bank.control("POST", f"/legacy/access/{token}/approve")
+            bank.advance(timedelta())
+            assert receiver.arrived[-1].json["token"] == token
+            assert set(http.get(f"{url}/ais/{token}/BALANCE", headers=headers).json()) == {"EUR", "USD", "GBP"}

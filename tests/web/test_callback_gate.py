@@ -284,6 +284,24 @@ def test_a_login_get_is_answered_also_when_it_is_repeated_and_reaches_no_handler
     assert (seen, [receipt.outcome for receipt in kept]) == ([], [Outcome.LOGIN] * 2)
 
 
+def refuse_code(_: object) -> LoginRequest:
+    raise CallbackRejected("callback.login-code", "the code has expired")
+
+
+async def refuse_code_async(_: object) -> LoginRequest:
+    return refuse_code(_)
+
+
+def test_a_scan_of_a_code_that_does_not_count_is_not_asked_for_again():
+    scanned = callback(path=f"/login/{UUID}", method="GET", body=b"")
+    one, refusals = gate(receiver=SCANNED, login=refuse_code)
+    other = AsyncCallbackGate(
+        AsyncInbox(SCANNED, MemoryStore()), login=refuse_code_async, on_refusal=refusals.append, now=lambda: AT
+    )
+    assert [one.receive(scanned, LOCAL).status, asyncio.run(other.receive(scanned, LOCAL)).status] == [400, 400]
+    assert [refusal.error.code for refusal in refusals] == ["callback.login-code"] * 2
+
+
 def test_a_login_address_without_an_answer_for_it_is_no_setting():
     for make in (lambda: gate(receiver=SCANNED), lambda: AsyncCallbackGate(AsyncInbox(SCANNED, MemoryStore()))):
         with pytest.raises(ConfigurationError) as refused:

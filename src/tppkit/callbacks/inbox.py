@@ -117,6 +117,11 @@ class Inbox:
         self.receiver, self._store, self._settings = receiver, store, settings
         self._entries = CallbackEntries(receiver, environment=settings.environment, window=settings.window)
 
+    @property
+    def store(self) -> InboxStore:
+        """The store."""
+        return self._store
+
     def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
         """Verify a callback and store it for `work`: STORED, REPEATED, LOGIN or UNREADABLE.
 

@@ -67,6 +67,11 @@ class InboxStore:
         self._database = Database(engine, forks=not isinstance(self, MemoryStore))
         self.engine = self._database.engine
 
+    @property
+    def database(self) -> Database:
+        """The transactions of the store, for tables beside its own."""
+        return self._database
+
     def create_tables(self) -> None:
         """Create the tables that are absent; only reads if they are present.
 
@@ -218,7 +223,7 @@ class InboxStore:
                     have_effect(db, lambda: handler(entry, db))
             return Worked(entry, outcome)
         except EffectFailed as e:
-            failed = e
+            reason = e.reason
         except InboxError as e:
             if outcome is not Outcome.APPLIED:  # no attempt
                 waits = {"of_state": State.WAITING, "of_attempts": attempt - 1, "of_reason": None}
@@ -227,10 +232,10 @@ class InboxStore:
                 if is_held(e):
                     return Worked(entry, Outcome.BUSY)
                 raise
-            failed = EffectFailed(e)  # it may be the handler that costs the connection
-        fails = {"of_state": State.FAILED, "of_attempts": attempt, "of_reason": failed.reason}
+            reason = EffectFailed(e).reason  # it may be the handler that costs the connection
+        fails = {"of_state": State.FAILED, "of_attempts": attempt, "of_reason": reason}
         changed = self._rows(self._sql.move, {**claim, **fails, "of_due_at": _due_at(retries, attempt, at)})
-        return Worked(entry, Outcome.FAILED, failed.code) if changed else Worked(entry, Outcome.BUSY)
+        return Worked(entry, Outcome.FAILED if changed else Outcome.BUSY)
 
     def failed(self, source: str, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
         """Return failed entries in the order of their receipt.

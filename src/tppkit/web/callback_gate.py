@@ -258,12 +258,16 @@ class AsyncCallbackGate(_Gate):
 
 @contextmanager
 def _application(raised: list[Exception], task: asyncio.Task[Any] | None = None) -> Iterator[None]:
-    """Collect what a function of the application raises: whatever its class, the request is not at fault."""
+    """Collect what a function of the application raises: whatever its class, the request is not at fault.
+
+    Only a login code that does not count is the request's fault (`LoginCodes.answer`).
+    """
     try:
         with own_cancellation("a function of the application", task):
             yield
     except Exception as e:  # the application raises any class; raised again
-        raised.append(e)
+        if not isinstance(e, CallbackRejected) or e.code != "callback.login-code":
+            raised.append(e)
         raise
 
 

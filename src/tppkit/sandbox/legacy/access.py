@@ -120,6 +120,19 @@ def decline_access(db: Connection, access: StoredAccess) -> StoredAccess:
     return declined
 
 
+def revoke_access(db: Connection, access: StoredAccess) -> StoredAccess:
+    """The customer ends the access at the bank; no callback is sent.
+
+    Raises:
+        LocalProtocolError: `token.decided`, it is not granted.
+    """
+    if access.state is not AccessState.GRANTED:
+        raise LocalProtocolError("token.decided", f"the access is {access.state}, so it cannot be revoked")
+    revoked = replace(access, state=AccessState.REVOKED)
+    set_access(db, revoked)
+    return revoked
+
+
 def _request(call: HostCall[AccessRequest], kind: str) -> Answer[None]:
     token, acc = require_token(call.parameters["access_token"], "access token"), call.body.acc
     if find_account(call.db, acc) is None and find_customer(call.db, acc) is None:

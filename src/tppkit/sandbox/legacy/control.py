@@ -13,7 +13,7 @@ from tppkit.sandbox.bank.customers import Customer, customers
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.delivery_tables import latest_deliveries
-from tppkit.sandbox.legacy.access import approve_access, decline_access, lock_any_access
+from tppkit.sandbox.legacy.access import approve_access, decline_access, lock_any_access, revoke_access
 from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin
 from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment
@@ -45,6 +45,7 @@ class LegacyControl:
         actions = {
             "/legacy/access/{token}/approve": self._approve_access,
             "/legacy/access/{token}/decline": self._decline_access,
+            "/legacy/access/{token}/revoke": self._revoke_access,
             "/legacy/payments/{uuid}/approve": self._approve_payment,
             "/legacy/payments/{uuid}/decline": self._decline_payment,
         }
@@ -107,6 +108,9 @@ class LegacyControl:
             decline_access(db, _find(lock_any_access, db, fields, parameters["token"], AccessState.REQUESTED))
         )
 
+    def _revoke_access(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
+        return _access(revoke_access(db, _find(lock_any_access, db, fields, parameters["token"], AccessState.GRANTED)))
+
     def _approve_payment(self, db: Connection, parameters: Mapping[str, str], fields: Mapping[str, Any]) -> Any:
         payment = _find(lock_any_payment, db, fields, parameters["uuid"], PaymentState.REQUESTED)
         return _payment(approve_payment(db, payment, at=self._services.now()))
@@ -117,9 +121,9 @@ class LegacyControl:
 
 
 def _find(
-    look: Callable[[Connection, str, str], Found], db: Connection, fields: Mapping[str, Any], id_: str, undecided: str
+    look: Callable[[Connection, str, str], Found], db: Connection, fields: Mapping[str, Any], id_: str, state: str
 ) -> Found:
-    """What has this token or uuid on the named host; on either, what can still be decided."""
+    """What has this token or uuid on the named host; on either, what is in this state if there is one."""
     host, found, error = _host(fields), [], None
     for name in HOSTS if host is None else (host,):
         try:
@@ -128,7 +132,7 @@ def _find(
             error = error or e
     if error is not None and not found:
         raise error
-    return next((one for one in found if one.state == undecided), found[0])
+    return next((one for one in found if one.state == state), found[0])
 
 
 def _access(access: StoredAccess) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -46,7 +47,7 @@ async def scan_login(services: Services, senders: Mapping[str, LegacySender], ho
         TransportError: `database.unavailable`.
     """
     url = parse_login(text).url
-    login = StoredLogin(services.new_id(), host, url, LoginState.SCANNED, services.now())
+    login = StoredLogin(secrets.token_hex(24), host, url, LoginState.SCANNED, services.now())
     try:
         login = replace(login, request=await senders[host].ask(url))
     except TppkitError as e:

@@ -134,6 +134,7 @@ class AccessState(StrEnum):
     REQUESTED = "requested"
     GRANTED = "granted"
     DECLINED = "declined"
+    REVOKED = "revoked"
 
 
 class PaymentState(StrEnum):
