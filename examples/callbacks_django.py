@@ -80,16 +80,19 @@ def transaction_of_django() -> Iterator[Any]:
         yield connection.connection
 
 
-def handle(callback: VerifiedCallback, _: Any) -> None:
-    """Has the effect of a callback; committed together with the mark that it is done, or not at all."""
-    match callback.event:
-        case AccessGranted():
-            what = "access"
-        case Transaction(id=record, ver=version, tlc=state):
-            what = f"{record} {version} {state}"
-        case LoginConfirmed():
-            what = "login"
-    Effect.objects.create(what=what)
+def granted(event: AccessGranted, callback: VerifiedCallback, _: Any) -> None:
+    """Has the effect of a grant; committed together with the mark that it is done, or not at all."""
+    Effect.objects.create(what="access")
+
+
+def paid(event: Transaction, callback: VerifiedCallback, _: Any) -> None:
+    """Has the effect of the outcome of a payment."""
+    Effect.objects.create(what=f"{event.id} {event.ver} {event.tlc}")
+
+
+def logged_in(event: LoginConfirmed, callback: VerifiedCallback, _: Any) -> None:
+    """Has the effect of a confirmed login."""
+    Effect.objects.create(what="login")
 
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:
@@ -103,5 +106,12 @@ def effects(request: HttpRequest) -> JsonResponse:
 
 
 urlpatterns = [path("effects", effects)]
-gate = CallbackGate(Inbox(receiver, store), handler=handle, within=transaction_of_django, login=ask_login)
+gate = CallbackGate(
+    Inbox(receiver, store),
+    on_access=granted,
+    on_payment=paid,
+    on_login=logged_in,
+    within=transaction_of_django,
+    login=ask_login,
+)
 application = WsgiCallbackMiddleware(get_wsgi_application(), gate=gate)

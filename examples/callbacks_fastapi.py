@@ -13,18 +13,19 @@ from fastapi import FastAPI
 from sqlalchemy import Connection, text
 
 from tppkit.callbacks import (
+    AsyncInbox,
     CallbackAddress,
     CallbackKind,
     CallbackReceiver,
-    Inbox,
     VerifiedCallback,
     load_callback_key,
 )
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, LoginRequest, Transaction
-from tppkit.web import CallbackGate, CallbackMiddleware
+from tppkit.web import AsyncCallbackGate, CallbackMiddleware
 
 DATABASE = Path("tpp.sqlite")
+INSERT = text("INSERT INTO effects VALUES (:what)")
 
 receiver = CallbackReceiver(
     [
@@ -40,16 +41,19 @@ with sqlite3.connect(DATABASE) as connection:
     connection.execute("CREATE TABLE IF NOT EXISTS effects (what TEXT)")
 
 
-def handle(callback: VerifiedCallback, connection: Connection) -> None:
-    """Has the effect of a callback; committed together with the mark that it is done, or not at all."""
-    match callback.event:
-        case AccessGranted():
-            what = "access"
-        case Transaction(id=record, ver=version, tlc=state):
-            what = f"{record} {version} {state}"
-        case LoginConfirmed():
-            what = "login"
-    connection.execute(text("INSERT INTO effects VALUES (:what)"), {"what": what})
+async def granted(event: AccessGranted, callback: VerifiedCallback, connection: Connection) -> None:
+    """Has the effect of a grant; committed together with the mark that it is done, or not at all."""
+    connection.execute(INSERT, {"what": "access"})
+
+
+async def paid(event: Transaction, callback: VerifiedCallback, connection: Connection) -> None:
+    """Has the effect of the outcome of a payment."""
+    connection.execute(INSERT, {"what": f"{event.id} {event.ver} {event.tlc}"})
+
+
+async def logged_in(event: LoginConfirmed, callback: VerifiedCallback, connection: Connection) -> None:
+    """Has the effect of a confirmed login."""
+    connection.execute(INSERT, {"what": "login"})
 
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:
@@ -58,7 +62,10 @@ def ask_login(callback: VerifiedCallback) -> LoginRequest:
 
 
 app = FastAPI()
-app.add_middleware(CallbackMiddleware, gate=CallbackGate(Inbox(receiver, store), handler=handle, login=ask_login))
+gate = AsyncCallbackGate(
+    AsyncInbox(receiver, store), on_access=granted, on_payment=paid, on_login=logged_in, login=ask_login
+)
+app.add_middleware(CallbackMiddleware, gate=gate)
 
 
 @app.get("/effects")

@@ -1,15 +1,12 @@
 """Callbacks in front of a Flask application: stored and acknowledged at once; a worker has their effects later.
 
     gunicorn callbacks_flask:app
+    tppkit inbox work --database sqlite:///tpp.sqlite --handler callbacks_flask:work --forever
 
 Needs `service.pub`, the public key of the service, in the folder it is started in.
 """
 
-import logging
 import sqlite3
-import threading
-import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from flask import Flask, Response, jsonify
@@ -21,14 +18,15 @@ from tppkit.callbacks import (
     CallbackReceiver,
     Inbox,
     VerifiedCallback,
+    handler_by_kind,
     load_callback_key,
 )
-from tppkit.errors import InboxError
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, LoginRequest, Transaction
 from tppkit.web import CallbackGate, WsgiCallbackMiddleware
 
 DATABASE = Path("tpp.sqlite")
+INSERT = text("INSERT INTO effects VALUES (:what)")
 
 receiver = CallbackReceiver(
     [
@@ -44,16 +42,19 @@ with sqlite3.connect(DATABASE) as connection:
     connection.execute("CREATE TABLE IF NOT EXISTS effects (what TEXT)")
 
 
-def handle(callback: VerifiedCallback, connection: Connection) -> None:
-    """Has the effect of a callback; committed together with the mark that it is done; tried again when it raises."""
-    match callback.event:
-        case AccessGranted():
-            what = "access"
-        case Transaction(id=record, ver=version, tlc=state):
-            what = f"{record} {version} {state}"
-        case LoginConfirmed():
-            what = "login"
-    connection.execute(text("INSERT INTO effects VALUES (:what)"), {"what": what})
+def granted(event: AccessGranted, callback: VerifiedCallback, connection: Connection) -> None:
+    """Has the effect of a grant; committed together with the mark that it is done; tried again when it raises."""
+    connection.execute(INSERT, {"what": "access"})
+
+
+def paid(event: Transaction, callback: VerifiedCallback, connection: Connection) -> None:
+    """Has the effect of the outcome of a payment."""
+    connection.execute(INSERT, {"what": f"{event.id} {event.ver} {event.tlc}"})
+
+
+def logged_in(event: LoginConfirmed, callback: VerifiedCallback, connection: Connection) -> None:
+    """Has the effect of a confirmed login."""
+    connection.execute(INSERT, {"what": "login"})
 
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:
@@ -62,21 +63,7 @@ def ask_login(callback: VerifiedCallback) -> LoginRequest:
 
 
 inbox = Inbox(receiver, store)
-
-
-def work() -> None:
-    """Has the effects of what is stored. Any number of these may run, here or in processes of their own."""
-    while True:
-        try:
-            idle = not inbox.work(handle, at=datetime.now(UTC))
-        except InboxError:  # the store fails for now; what was claimed is taken again
-            logging.exception("callbacks are stored, but cannot be handled")
-            idle = True
-        if idle:
-            time.sleep(0.2)
-
-
-threading.Thread(target=work, daemon=True).start()
+work = inbox.worker(handler_by_kind(receiver, on_access=granted, on_payment=paid, on_login=logged_in))
 app = Flask(__name__)
 app.wsgi_app = WsgiCallbackMiddleware(app.wsgi_app, gate=CallbackGate(inbox, login=ask_login))  # type: ignore[method-assign]  # as Flask says to do it
 

@@ -27,6 +27,7 @@ PRINTED = [
     ),
     ("inbox", "", "applied\nrepeated\nstale\nstored\nr-3 applied\napplied\ncallback.time-unknown\n"),
     ("evidence", "\n## Outbox\n", None),
+    ("legacy", "", None),
     ("web", "", None),
 ]  # fmt: skip
 

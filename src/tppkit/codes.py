@@ -41,6 +41,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a streamed answer has neither a Content-Length nor chunks, so a lost connection would look like its end",
             "report it to the service, or look for a proxy that speaks HTTP/1.0",
         ),
+        "answer.no-outcome": Code(
+            "the answer to a request that changes something is neither its success nor a refusal, as gateways and proxies send it",
+            "find out by the callback or the transaction list whether it was carried out, or send the same request with the same uuid or"
+            " access token",
+        ),
         "answer.pages": Code(
             "a page links to a page before it, or the pages do not end",
             "report it to the bank; ask for a shorter window",
@@ -231,6 +236,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "requestid or signature is not there",
             "check that no proxy removes the headers",
         ),
+        "callback.login-code": Code(
+            "the login GET is for a code that is unknown, has expired, or had its login",
+            "show the customer a new code",
+        ),
         "callback.method": Code(
             "the method is not one that the address takes",
             "refuse it; callbacks are POST, the login request is GET",
@@ -238,6 +247,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback.networks": Code(
             "this is no network or address",
             "write it as 203.0.113.0/28 or 203.0.113.7",
+        ),
+        "callback.no-handler": Code(
+            "the receiver has an address of a kind that has no handler",
+            "pass on_access=, on_payment= or on_login= for the kind, handler= for all other kinds, or remove the address",
         ),
         "callback.no-login": Code(
             "the gate has a LOGIN address and no function that answers a login GET",
@@ -250,7 +263,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "callback.place": Code(
             "the place to send callbacks to is not HTTP on this machine",
-            "give http://127.0.0.1:PORT, with a path if all of them go there; `callback replay` goes elsewhere with --remote",
+            "give http://127.0.0.1:PORT, with a path if all of them go there; `callback replay` goes elsewhere with --remote,"
+            " `callback send` with https://",
         ),
         "callback.request-id": Code(
             "the requestid has other characters than are taken, or is too long",
@@ -981,6 +995,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a record was received before an earlier record of its stream",
             "up to five minutes is a notice (overlapping requests, a corrected clock); ask the keeper about a larger step",
         ),
+        "login.address": Code(
+            "there is not exactly one address that login codes can be made for",
+            "give the receiver one address of kind login that ends with {token}, or name it with address=",
+        ),
         "login.answer": Code(
             "the receiver of a login code does not answer 200",
             "answer the signed GET with name, perm and code as JSON",
@@ -992,6 +1010,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "login.decided": Code(
             "the customer has decided about this login, or its code is dead",
             "scan the code again",
+        ),
+        "login.session": Code(
+            "the session id is too short to be hidden by its digest",
+            "take the random id of the browser's session, of at least 16 characters",
         ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",

@@ -11,6 +11,8 @@
     │   ├── RemoteProtocolError    theirs: the answer is not what the interface promises
     │   │   └── OutcomeUnknown     the answer is not of this request, which may have been carried out
     │   └── RequestRefused         theirs, by the rules: an error answer with status and codes
+    │       ├── Unauthorized       the earlier interface: no such key, or no such access (401)
+    │       └── AccountUnknown     the earlier interface: no such account (400)
     ├── TransportError             no answer: connection, TLS or time
     ├── ArchiveError               kept evidence cannot be opened or appended to
     ├── InboxError                 the inbox's store, or what it asks, fails: nothing may be acknowledged
@@ -73,6 +75,11 @@ def _restore_finding(
     code: str, severity: Severity, message: str, clause: str | None, values: dict[str, str], offset: int | None
 ) -> Finding:
     return Finding(code, severity, message, clause, MappingProxyType(values), offset)
+
+
+def code_of(error: BaseException) -> str:
+    """The code of an error of tppkit, or the name of any other class; for logs and counters, as messages may hold personal data."""
+    return error.code if isinstance(error, TppkitError) else type(error).__qualname__[:100]
 
 
 class TppkitError(Exception):
@@ -173,11 +180,12 @@ class OutcomeUnknown(RemoteProtocolError):
     """No answer tells whether the request was carried out: it is not the request's, or follows an attempt without an answer.
 
     Attributes:
-        status: HTTP status of the answer, which proves nothing.
-        request_id: the X-Request-ID of the request; sending it again within the hour does nothing twice.
+        status: HTTP status of the answer, which proves nothing; None if the answer could not be read.
+        request_id: names the request, so that sending it again with the same one does nothing twice: its X-Request-ID (within the
+            hour), or its uuid or access token in the earlier interface.
     """
 
-    def __init__(self, code: str, message: str, *, status: int, request_id: str) -> None:
+    def __init__(self, code: str, message: str, *, status: int | None, request_id: str) -> None:
         super().__init__(code, message)
         self.status = status
         self.request_id = request_id
@@ -190,7 +198,7 @@ class RequestRefused(ProtocolError):
         status: HTTP status code.
         peer_code: the code the service gave (for example `SIGNATURE_INVALID`), or None.
         peer_text: the service's explanation, shortened, or None.
-        request_id: the X-Request-ID of the request, or None.
+        request_id: the X-Request-ID of the request, or its uuid or access token in the earlier interface, or None.
     """
 
     def __init__(
@@ -203,8 +211,24 @@ class RequestRefused(ProtocolError):
         self.request_id = request_id
 
 
+class Unauthorized(RequestRefused):
+    """The earlier interface answered 401: the API key is not this service's, or the token gives no such access, yet or any more."""
+
+
+class AccountUnknown(RequestRefused):
+    """The earlier interface answered 400 for an account that it does not know, or without a code."""
+
+
 class TransportError(TppkitError):
-    """No answer arrived: the connection, TLS or the time limit failed."""
+    """No answer arrived: the connection, TLS or the time limit failed.
+
+    Attributes:
+        request_id: what `OutcomeUnknown.request_id` is, or None.
+    """
+
+    def __init__(self, code: str, message: str, *, clause: str | None = None, request_id: str | None = None) -> None:
+        super().__init__(code, message, clause=clause)
+        self.request_id = request_id
 
 
 class ArchiveError(TppkitError):

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import re
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+from receivers import receiving
 
 from tppkit._clock import utc_now
 from tppkit.callbacks import (
     CallbackAddress,
     CallbackKind,
     CallbackReceiver,
-    Inbox,
     ReceivedCallback,
     load_callback_key,
     verify_callback,
 )
 from tppkit.callbacks.attacks import ATTACKS
-from tppkit.errors import CallbackRejected
 from tppkit.httpsig import load_private_key
-from tppkit.inbox.store import MemoryStore
 from tppkit.testpki import write_pki
 
 URL = "https://tpp.example/cb/"
@@ -208,6 +202,14 @@ def test_nothing_is_explained_of_what_holds(tppkit, parts):
         (("explain", "--url", URL, "--public-key", "-", "--other-key", "-"), 2),
         (("listen", "--base-url", URL, "--public-key", "-", "--public-key", "-"), 2),
         (("listen", "--forward-all"), 2),
+        (("send", "--url", "http://127.0.0.1:9/", "--key", "{key}", "--kind", "access"), 3),
+        (("send", "--url", "https://127.0.0.1:9/", "--key", "{key}", "--kind", "access", "--ca", "absent.pem"), 3),
+        (("send", "--url", "http://bank.example/", "--key", "{key}", "--kind", "access"), 2),
+        (("send", "--url", "http://127.0.0.1:9/", "--key", "{rsa}", "--kind", "access"), 2),
+        (("send", "--url", "http://127.0.0.1:9/", "--key", "{key}", "--kind", "other"), 2),
+        (("send", "--url", "http://127.0.0.1:9/", "--key", "{key}", "--kind", "access", "--scan"), 2),
+        (("send", "--url", "http://127.0.0.1:9/", "--key", "{key}", "--kind", "access", "--request-id", "a:b"), 2),
+        (("send", "--url", "http://127.0.0.1:9/{{token}}", "--key", "{key}", "--kind", "payment"), 2),
         (("attack", "http://127.0.0.1:0/", "--key", "{key}"), 2),
         (("attack", "http://192.0.2.1/", "--key", "{key}"), 2),
         (("attack", "http://bank.example/", "--key", "{key}"), 2),
@@ -243,40 +245,6 @@ def test_keys_are_read_from_standard_input(tppkit, certs):
     request = ("--url", URL, "--request-id", "r-1", "--method", "GET", "--signature", headers["signature"])
     verified = tppkit("callback", "verify", *request, "--public-key", "live=-", "--json", stdin=public).json
     assert (verified["verdict"], verified["key_name"]) == ("holds", "live")
-
-
-@contextmanager
-def receiving(receiver: CallbackReceiver | None, seen: list[ReceivedCallback] | None = None) -> Iterator[int]:
-    """A receiver on a real socket; without rules it believes everything."""
-    seen = [] if seen is None else seen
-
-    inbox = Inbox(receiver, MemoryStore()) if receiver else None
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            callback = ReceivedCallback(self.command, self.path, tuple(self.headers.items()), body)
-            seen.append(callback)
-            try:
-                if inbox is not None:
-                    inbox.accept(callback, at=utc_now())
-                self.send_response(200)
-            except CallbackRejected:
-                self.send_response(400)
-            self.end_headers()
-
-        def do_GET(self) -> None:
-            self.do_POST()
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
 
 
 def test_our_own_receiver_stands_every_attack(tppkit, certs):

@@ -47,6 +47,7 @@ NOT_RUN = {
     "callback attack",
     "callback listen",
     "callback replay",
+    "callback send",
     "demo",
     "pki serve",
     "sandbox up",

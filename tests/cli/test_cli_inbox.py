@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import json
+import signal
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from programs import TPPKIT
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    Inbox,
+    InboxSettings,
+    ReceivedCallback,
+    Retries,
+    sign_callback,
+)  # fmt: skip
 from tppkit.inbox import Entry, Version
 from tppkit.inbox.store import InboxStore
 
 DATABASE = ("--database", "sqlite:///inbox.sqlite")
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
+WORKERS = []
 HANDLER = """
 def work(entry, db):
     if entry.content == b"bad":
         raise LookupError("a secret")
     print("handled", entry.name)
 
+def count(outcome, code):
+    print("counted", outcome, code)
+    1 / (code != "LookupError")
+
+def slow(entry, db):
+    print("began", entry.name, flush=True)
+    import time
+    time.sleep(0.5)
+
+work.count = count
 not_a_function = 5
 """
 
@@ -55,7 +84,10 @@ def test_failed_entries_are_listed_released_and_worked(tppkit, store):
     assert (again.exit_code, again.json) == (1, {"released": ["b"], "not_failed": ["a"]})
     worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:work")
     assert (worked.exit_code, worked.stdout.splitlines()) == (
-        0, ["handled r-a", "callback:live  a  r-a  applied", "handled r-b", "webhook  b  r-b  applied"],
+        0, [
+            "handled r-a", "counted applied ", "callback:live  a  r-a  applied",
+            "handled r-b", "counted applied ", "webhook  b  r-b  applied",
+        ],
     )  # fmt: skip
 
 
@@ -72,7 +104,9 @@ def test_a_discarded_entry_is_done_and_purged_later(tppkit, store):
 def test_a_handler_that_fails_gives_exit_1_and_no_message(tppkit, store):
     store.accept(entry("a", content=b"bad"))
     worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:work", "--json")
-    assert (worked.exit_code, [one["outcome"] for one in worked.json]) == (1, ["failed"])
+    counted, _, shown = worked.stdout.partition("\n")
+    assert (worked.exit_code, [one["outcome"] for one in json.loads(shown)]) == (1, ["failed"])
+    assert (counted, worked.stderr) == ("counted failed LookupError", "error: count raised ZeroDivisionError\n")
     listed = tppkit("inbox", "failed", *DATABASE)
     assert "LookupError, due " in listed.stdout
     assert "secret" not in listed.stdout + worked.stdout + worked.stderr
@@ -96,3 +130,62 @@ def test_a_database_without_an_inbox_is_exit_3(tppkit, store, tmp_path):
     (tmp_path / "other.sqlite").touch()
     result = tppkit("inbox", "failed", "--database", "sqlite:///other.sqlite")
     assert (result.exit_code, "[inbox.unavailable]" in result.stderr) == (3, True)
+
+
+def test_an_unreadable_callback_is_listed_released_and_fails_again_until_it_can_be_read(tppkit, store, tmp_path):
+    key = ec.derive_private_key(4711, ec.SECP256R1())
+    receiver = CallbackReceiver(
+        [CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS)], keys=[CallbackKey("live", key.public_key())]
+    )
+    inbox = Inbox(receiver, store, settings=InboxSettings(retries=Retries(first=timedelta(hours=1))))
+    headers = sign_callback(key, request_id="r-1", method="POST", url="https://tpp.example/cb/", body=b'{"a":1}')
+    inbox.accept(ReceivedCallback("POST", "/cb/", headers, b'{"a":1}'), at=OLD)
+    (listed,) = tppkit("inbox", "failed", *DATABASE, "--json").json
+    assert (listed["name"], listed["reason"]) == ("r-1", "CallbackRejected [callback.unreadable]")
+    assert tppkit("inbox", "release", *DATABASE, listed["key"]).exit_code == 0
+    store.accept(entry("a", source="webhook"))
+    (tmp_path / "callbacks_worker.py").write_text("from test_cli_inbox import WORKERS\nwork = WORKERS.pop()\n")
+    counted = []
+    WORKERS.append(inbox.worker(print, count=lambda *given: counted.append(given)))
+    worked = tppkit("inbox", "work", *DATABASE, "--handler", "callbacks_worker:work", "--json")
+    assert [(one["name"], one["outcome"]) for one in worked.json] == [
+        ("r-1", "failed")
+    ]  # and nothing of another source
+    assert counted == [("failed", "callback.unreadable")]
+    (failure,) = store.failed("callback:live")
+    assert failure.due_at - datetime.now(UTC) > timedelta(minutes=50)  # as the inbox's own settings say
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_waits_for_entries_outlives_its_database_and_ends_behind_the_entry_that_it_handles(
+    store, tmp_path, number
+):
+    command = [
+        TPPKIT,
+        "inbox",
+        "work",
+        *DATABASE,
+        "--handler",
+        "operators:slow",
+        "--forever",
+        "--interval",
+        "0.05",
+        "--json",
+    ]
+    with Popen(command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True) as worker:
+        store.accept(entry("a"))
+        assert worker.stdout.readline() == "began r-a\n"
+        assert json.loads(worker.stdout.readline()) == {
+            "source": "callback:live", "key": "a", "name": "r-a", "outcome": "applied",
+        }  # fmt: skip
+        with closing(sqlite3.connect(tmp_path / "inbox.sqlite")) as db:
+            db.execute("ALTER TABLE tppkit_inbox_entries RENAME TO away")
+            assert "[inbox.unavailable]" in worker.stderr.readline()
+            db.execute("ALTER TABLE away RENAME TO tppkit_inbox_entries")
+        store.accept(entry("b"))
+        store.accept(entry("c"))
+        assert worker.stdout.readline() == "began r-b\n"
+        worker.send_signal(number)
+        rest, _ = worker.communicate(timeout=20)
+    assert (worker.returncode, json.loads(rest)["name"]) == (0, "r-b")
+    assert [one.entry.name for one in store.work("callback:live", lambda *_: None, at=datetime.now(UTC))] == ["r-c"]

@@ -26,8 +26,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, bindparam, inse
 from tppkit._clock import utc_now
 from tppkit.client.calls import Call, Calls, Credentials, StreamCall
 from tppkit.client.credentials import ApiKeyCredentials, BasicCredentials
-from tppkit.client.driver import AsyncClient, SyncClient
-from tppkit.client.methods import Method, StreamMethod
+from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, RequestRefused, TransportError
 from tppkit.evidence import EvidenceArchive

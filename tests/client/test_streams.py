@@ -10,8 +10,7 @@ from rogue_bank import Answer, http, rogue_bank, server_context
 
 from tppkit.client.calls import Calls, StreamCall
 from tppkit.client.credentials import BasicCredentials
-from tppkit.client.driver import AsyncClient, SyncClient
-from tppkit.client.methods import StreamMethod
+from tppkit.client.driver import AsyncClient, StreamMethod, SyncClient
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface

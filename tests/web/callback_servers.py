@@ -44,34 +44,35 @@ def running(servers: Mapping[str, Server], *, environment: Mapping[str, str], lo
     with ExitStack() as stack:
         ports = {name: free_port() for name in servers}
         processes = {
-            name: stack.enter_context(_process(server, ports[name], environment, log))
+            name: stack.enter_context(process(server, ports[name], environment, log))
             for name, server in servers.items()
         }
         deadline = time.monotonic() + _START_S
-        for name, process in processes.items():
+        for name, started in processes.items():
             while not listens(ports[name]):
-                if process.poll() is not None or time.monotonic() > deadline:
+                if started.poll() is not None or time.monotonic() > deadline:
                     pytest.fail(f"{name} did not start: {log.read_text()[-2000:]}")
                 time.sleep(0.05)
         yield ports
 
 
 @contextmanager
-def _process(server: Server, port: int, environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(server: Server, port: int, environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program of Python; ends it with SIGTERM."""
     command = [sys.executable, *(part.format(port=port) for part in server.command)]
     path = os.pathsep.join([str(server.path), *filter(None, [os.environ.get("PYTHONPATH")])])
     given = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "default", **environment, **server.environment}
     with log.open("ab") as output:
-        process = subprocess.Popen(command, env=given, cwd=server.folder, stdout=output, stderr=output)
+        started = subprocess.Popen(command, env=given, cwd=server.folder, stdout=output, stderr=output)
     try:
-        yield process
+        yield started
     finally:
-        process.terminate()
+        started.terminate()
         try:
-            process.wait(10)
+            started.wait(10)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            started.kill()
+            started.wait()
 
 
 class Response(NamedTuple):

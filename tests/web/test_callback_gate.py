@@ -108,6 +108,48 @@ def test_the_handler_gets_the_event_and_the_stores_connection(tmp_path):
     assert seen == [("abcdefghijklmnopqrstuvwxyz", Connection)]
 
 
+@pytest.mark.parametrize("given", [{"on_access": print}, {"on_access": print, "on_login": print}])
+def test_a_gate_with_handlers_by_kind_has_one_for_each_address(given):
+    with pytest.raises(ConfigurationError, match=r"cb/\{token\}") as refused:
+        gate(**given)
+    assert refused.value.code == "callback.no-handler"
+
+
+def test_handlers_by_kind_are_called_by_the_gate():
+    seen = []
+    one, _ = gate(on_access=lambda event, callback, db: seen.append(event.token), handler=lambda callback, db: None)
+    assert one.receive(callback(), LOCAL).status == 200
+    assert seen == ["abcdefghijklmnopqrstuvwxyz"]
+
+
+def test_outcomes_and_codes_are_counted_once_a_request_without_anything_of_the_request():
+    counted = []
+
+    def handler(verified: Any, connection: Any) -> None:
+        if verified.request_id == "r-2":
+            raise LookupError("a phone number")
+
+    one, _ = gate(handler=handler, count=lambda *given: counted.append(given))
+    for received in (
+        callback(),
+        callback(),
+        callback("r-2", body=ACCESS.replace(b"2026", b"2027")),
+        callback(body=b"{}"),
+    ):
+        one.receive(received, LOCAL)
+    one.receive(callback("r-3", path="/cb/" + UUID, body=b"{}"), LOCAL)
+    one.receive(callback()._replace(headers=()), LOCAL)
+    assert counted == [
+        ("applied", ""), ("repeated", ""), ("failed", "LookupError"), ("refused", "callback.request-id-reused"),
+        ("unreadable", "callback.unreadable"), ("refused", "callback.header-missing"),
+    ]  # fmt: skip
+
+
+def test_a_counter_that_fails_changes_no_answer(caplog):
+    assert gate(count=lambda *_: 1 / 0)[0].receive(callback(), LOCAL).status == 200
+    assert "count failed for stored" in caplog.text
+
+
 def test_a_repetition_is_acknowledged_and_not_handled_again():
     seen: list[object] = []
     one, _ = gate(handler=lambda *given: seen.append(given))
@@ -240,6 +282,24 @@ def test_a_login_get_is_answered_also_when_it_is_repeated_and_reaches_no_handler
         assert ("content-type", "application/json") in answer.headers
     assert Inbox(SCANNED, store).work(lambda *given: seen.append(given), at=AT) == []
     assert (seen, [receipt.outcome for receipt in kept]) == ([], [Outcome.LOGIN] * 2)
+
+
+def refuse_code(_: object) -> LoginRequest:
+    raise CallbackRejected("callback.login-code", "the code has expired")
+
+
+async def refuse_code_async(_: object) -> LoginRequest:
+    return refuse_code(_)
+
+
+def test_a_scan_of_a_code_that_does_not_count_is_not_asked_for_again():
+    scanned = callback(path=f"/login/{UUID}", method="GET", body=b"")
+    one, refusals = gate(receiver=SCANNED, login=refuse_code)
+    other = AsyncCallbackGate(
+        AsyncInbox(SCANNED, MemoryStore()), login=refuse_code_async, on_refusal=refusals.append, now=lambda: AT
+    )
+    assert [one.receive(scanned, LOCAL).status, asyncio.run(other.receive(scanned, LOCAL)).status] == [400, 400]
+    assert [refusal.error.code for refusal in refusals] == ["callback.login-code"] * 2
 
 
 def test_a_login_address_without_an_answer_for_it_is_no_setting():
@@ -421,13 +481,39 @@ def test_a_result_that_nobody_awaits_undoes_the_mark_in_ones_own_transaction(tmp
 
 @pytest.mark.parametrize(
     ("name", "function"),
-    [("handler", generator), ("handler", async_generator), ("keep", generator), ("login", generator), ("on_refusal", coroutine)],
+    [
+        ("handler", generator), ("handler", async_generator), ("keep", generator), ("login", generator), ("on_refusal", coroutine),
+        ("count", coroutine), ("on_payment", generator),
+    ],
 )  # fmt: skip
 def test_a_function_that_an_awaiting_gate_would_not_run_is_no_setting(name, function):
     inbox = AsyncInbox(RECEIVER, MemoryStore())
     with pytest.raises(ConfigurationError) as refused:
         AsyncCallbackGate(inbox, **{name: function})
     assert refused.value.code == "callback.function"
+
+
+def test_an_awaiting_gate_has_handlers_by_kind_and_counts_too():
+    counted, seen = [], []
+
+    async def granted(event: Any, verified: Any, connection: Any) -> None:
+        seen.append(event.token)
+
+    async def other(verified: Any, connection: Any) -> None:
+        raise LookupError
+
+    async def run() -> list[int]:
+        one = AsyncCallbackGate(
+            AsyncInbox(RECEIVER, MemoryStore()), on_access=granted, handler=other, count=lambda *given: counted.append(given),
+            on_refusal=Refusals().append, now=lambda: AT,
+        )  # fmt: skip
+        record = b'{"id":"t1","ver":1,"timeStamp":1,"tlc":"posted","acc":"x","amount":["EUR-1"]}'
+        calls = (callback(), callback(), callback("r-2", path="/cb/" + UUID, body=record))
+        return [(await one.receive(received, LOCAL)).status for received in calls]
+
+    assert asyncio.run(run()) == [200, 200, 503]
+    assert seen == ["abcdefghijklmnopqrstuvwxyz"]
+    assert counted == [("applied", ""), ("repeated", ""), ("failed", "LookupError")]
 
 
 @pytest.mark.parametrize("handler", [lambda *_: None, lambda *given: async_generator(*given)])

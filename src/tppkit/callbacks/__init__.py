@@ -10,6 +10,7 @@ receipt = inbox.handle(received, handler, at=utc_now())
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
 from tppkit.callbacks.events import CallbackEvent
 from tppkit.callbacks.explain import CallbackExplanation, SignedCandidate, explain_callback
+from tppkit.callbacks.handlers import handler_by_kind
 from tppkit.callbacks.inbox import Inbox, Outcome, Receipt, Worked
 from tppkit.callbacks.inbox_async import AsyncInbox
 from tppkit.callbacks.inbox_settings import NO_TIME, InboxSettings, NoTime, TimeWindow, operated_at
@@ -21,8 +22,9 @@ from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_c
 from tppkit.inbox import Retention, Retries
 
 __all__ = [
-    "NO_TIME", "AsyncInbox", "CallbackAddress", "CallbackEvent", "CallbackExplanation", "CallbackKey", "CallbackKind", "CallbackReceiver",
-    "Inbox", "InboxSettings", "NoTime", "Outcome", "Receipt", "ReceivedCallback", "RequestIds", "Retention", "Retries",
-    "SignedCandidate", "TimeWindow", "VerifiedCallback", "Worked", "explain_callback", "load_callback_key", "make_signature",
-    "operated_at", "parse_networks", "sign_callback", "signed_bytes", "verify_callback", "verify_peer",
+    "NO_TIME", "AsyncInbox", "CallbackAddress", "CallbackEvent", "CallbackExplanation", "CallbackKey", "CallbackKind",
+    "CallbackReceiver", "Inbox", "InboxSettings", "NoTime", "Outcome", "Receipt", "ReceivedCallback", "RequestIds", "Retention",
+    "Retries", "SignedCandidate", "TimeWindow", "VerifiedCallback", "Worked", "explain_callback", "handler_by_kind",
+    "load_callback_key", "make_signature", "operated_at", "parse_networks", "sign_callback", "signed_bytes", "verify_callback",
+    "verify_peer",
 ]  # fmt: skip

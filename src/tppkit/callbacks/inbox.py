@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # The second argument is SQLAlchemy's connection, or what the caller's transaction has.
 Handler = Callable[[VerifiedCallback, Any], object]
+Count = Callable[[str, str], object]
 Transaction = Callable[[], AbstractContextManager[Any]]
 _UNREADABLE = "CallbackRejected [callback.unreadable]"
 
@@ -69,10 +70,12 @@ class Worked(NamedTuple):
     Attributes:
         entry: the entry; its `name` is the requestid.
         outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY if another worker or delivery has it or its record.
+        code: of the error if it FAILED, or the class of an error that has no code.
     """
 
     entry: Entry
     outcome: Outcome
+    code: str = ""
 
 
 class Receipt(NamedTuple):
@@ -113,6 +116,11 @@ class Inbox:
     def __init__(self, receiver: CallbackReceiver, store: InboxStore, *, settings: InboxSettings = DEFAULTS) -> None:
         self.receiver, self._store, self._settings = receiver, store, settings
         self._entries = CallbackEntries(receiver, environment=settings.environment, window=settings.window)
+
+    @property
+    def store(self) -> InboxStore:
+        """The store."""
+        return self._store
 
     def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
         """Verify a callback and store it for `work`: STORED, REPEATED, LOGIN or UNREADABLE.
@@ -230,11 +238,16 @@ class Inbox:
             self._entries.source, self.worker(handler), at=at, limit=limit, lease=self._settings.lease,
             retries=self._settings.retries, version_of=self._entries.version_of,
         )  # fmt: skip
-        return [Worked(entry, Outcome(outcome)) for entry, outcome in worked]
+        return [Worked(entry, Outcome(outcome), code) for entry, outcome, code in worked]
 
-    def worker(self, handler: Handler) -> EntryHandler:
-        """Return a handler of entries, for `tppkit inbox work --handler`, from a handler of callbacks."""
-        return EntryHandler(self._entries, handler)
+    def worker(self, handler: Handler, *, count: Count | None = None) -> EntryHandler:
+        """Return a handler of entries, for `tppkit inbox work --handler`, from a handler of callbacks.
+
+        Args:
+            handler: called with the callback and SQLAlchemy's connection.
+            count: called with outcome and code of each entry that was worked, for metrics.
+        """
+        return EntryHandler(self._entries, handler, settings=self._settings, count=count)
 
     def callback_of(self, entry: Entry) -> VerifiedCallback:
         """Return the callback of a stored entry, for example of a failure.
@@ -292,11 +305,16 @@ class EntryHandler:
     Args:
         entries: turns entries into callbacks.
         handler: the handler.
+        settings: of the inbox.
+        count: counts what was worked.
     """
 
-    def __init__(self, entries: CallbackEntries, handler: Handler) -> None:
-        self._entries, self._handler = entries, handler
-        self.version_of = entries.version_of
+    def __init__(
+        self, entries: CallbackEntries, handler: Handler, *, settings: InboxSettings, count: Count | None
+    ) -> None:
+        self._entries, self._handler, self.count = entries, handler, count
+        self.source, self.version_of = entries.source, entries.version_of
+        self.lease, self.retries = settings.lease, settings.retries
 
     def __call__(self, entry: Entry, connection: Any) -> None:
         """Handle an entry."""

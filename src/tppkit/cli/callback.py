@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import click
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit._clock import format_time, utc_now
 from tppkit.callbacks import (
@@ -30,8 +29,9 @@ from tppkit.cli.callback_heard import print_heard
 from tppkit.cli.callback_kept import KeptCallbacks, load_kept
 from tppkit.cli.callback_listen import Listener, base_addresses
 from tppkit.cli.callback_listen import listen as serve_callbacks
+from tppkit.cli.callback_send import print_reply, read_private_key, send
 from tppkit.cli.callback_sending import parse_place, readdress, send_message
-from tppkit.cli.certificates import key_password_option, read_key, read_password
+from tppkit.cli.certificates import key_password_option
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -46,7 +46,7 @@ from tppkit.cli.output import (
     say_error,
 )  # fmt: skip
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
-from tppkit.errors import CallbackRejected, ConfigurationError, Finding, Severity
+from tppkit.errors import CallbackRejected, Finding, Severity
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 
 _MAX_KEY_BYTES = 64 * 1024
@@ -113,7 +113,7 @@ def sign(
     require_one_stdin(key, body)
     try:
         headers = sign_callback(
-            _private_key(key, password_file), request_id=request_id or str(uuid4()), method=method, url=url, body=_body(body),
+            read_private_key(key, password_file), request_id=request_id or str(uuid4()), method=method, url=url, body=_body(body),
             deterministic=deterministic,
         )  # fmt: skip
     except UnicodeEncodeError as e:
@@ -220,7 +220,7 @@ def attack(
     path of --signed-url, and two go beside it. When the good callback is not taken the others are not judged, and the exit code is 1.
     """
     require_one_stdin(key, body)
-    private = _private_key(key, password_file)
+    private = read_private_key(key, password_file)
     results = run_attacks(url, key=private, signed_url=signed_url, body=None if body is None else _body(body))
     return print_results(results, as_json=as_json)
 
@@ -282,13 +282,10 @@ def replay(kept: str, url: str, remote: bool, folder: Path, as_json: bool) -> in
     """Send a kept callback again, byte for byte, and tell what is answered: by its number, or from a file with a raw request."""
     place = parse_place(url, remote=remote)
     reply = send_message(readdress(load_kept(kept, folder=folder), place=place).to_wire(), place=place)
-    if as_json:
-        text = reply.body.decode("utf-8", "replace")
-        print_json({"status": reply.status, "content_type": reply.content_type, "body": text})
-    else:
-        click.echo(f"answered {reply.status}")
-        print_facts([("body", reply.body[:_SHOWN_BYTES].decode("utf-8", "replace"))])
-    return HOLDS if 200 <= reply.status < 300 else DOES_NOT_HOLD
+    return print_reply(reply, as_json=as_json)
+
+
+callback.add_command(send)
 
 
 def _listening(keys: tuple[str, ...], base_url: str | None, addresses: tuple[str, ...]) -> CallbackReceiver | None:
@@ -361,13 +358,6 @@ def _key_file(text: str) -> str:
 def _stands_in_header(text: str) -> bool:
     """Whether a header can have a value (RFC 9110 section 5.5), with nothing that would be trimmed."""
     return bool(text) and text == text.strip() and all(c >= " " and c != "\x7f" for c in text)
-
-
-def _private_key(file: str, password_file: Path | None) -> ec.EllipticCurvePrivateKey:
-    key = read_key(file, read_password(password_file))
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ConfigurationError("callback-key.curve", f"{file} is not a private key on secp256r1")
-    return key
 
 
 def _body(name: str | None) -> bytes:

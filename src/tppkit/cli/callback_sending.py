@@ -112,13 +112,16 @@ def readdress(callback: ReceivedCallback, *, place: Place, host: str | None = No
     return callback._replace(target=place.target or callback.target, headers=(*fixed, *kept))
 
 
-def send_message(message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S) -> Reply:
+def send_message(
+    message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S, context: ssl.SSLContext | None = None
+) -> Reply:
     """Send a message and read what is answered.
 
     Args:
         message: the whole HTTP/1.1 message.
         place: where to.
         timeout_s: how long connecting may take, and then all the rest together.
+        context: for https; the system's authorities by default.
 
     Raises:
         TransportError: `transport.failed`, nothing listens there, the answer is no HTTP or takes too long.
@@ -130,7 +133,7 @@ def send_message(message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S) 
         ):
             if not place.tls:
                 return _exchange(plain, message)
-            with ssl.create_default_context().wrap_socket(plain, server_hostname=place.host) as protected:
+            with (context or ssl.create_default_context()).wrap_socket(plain, server_hostname=place.host) as protected:
                 return _exchange(protected, message)
     except (OSError, http.client.HTTPException) as e:
         reason = getattr(e, "strerror", None) or type(e).__name__

@@ -56,6 +56,13 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("tppkit callback replay 1 --to http://localhost:8000", "tppkit callback replay callback.http --to http://localhost:8000"),
             "0 answered with 2xx, 1 answered otherwise, 2 wrong usage, 3 input cannot be read or there is no answer.",
         ),
+        "callback send": (
+            (
+                "tppkit callback send --url http://localhost:8000/back/ --key certs/callback-test.key --kind access",
+                "tppkit callback send --url https://localhost:8443/back/ --key certs/callback-test.key --kind access --ca certs/root.pem",
+            ),
+            "0 answered with 2xx, 1 answered otherwise, 2 wrong usage, 3 input cannot be read or there is no answer.",
+        ),
         "callback sign": (
             ("tppkit callback sign --key certs/callback-test.key --url https://tpp.example/back/ --body payment.json",), _MAKES,
         ),
@@ -83,8 +90,11 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("tppkit inbox purge --database sqlite:///tpp.sqlite",), "0 done, 2 wrong usage, 3 the database cannot be read.",
         ),
         "inbox work": (
-            ("tppkit inbox work --database sqlite:///tpp.sqlite --handler payments:work",),
-            "0 done, 1 an entry failed, 2 wrong usage, 3 the database cannot be read.",
+            (
+                "tppkit inbox work --database sqlite:///tpp.sqlite --handler payments:work",
+                "tppkit inbox work --database sqlite:///tpp.sqlite --handler payments:work --forever --interval 5",
+            ),
+            "0 done, or ended by a signal with --forever, 1 an entry failed, 2 wrong usage, 3 the database cannot be read.",
         ),
         "pki create": (
             ("tppkit pki create my-pki", "tppkit pki create their-pki --org-id PSDDE-BAFIN-123456 --roles PSP_PI,PSP_AI --faults"), _MAKES,

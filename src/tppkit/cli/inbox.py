@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,11 +16,12 @@ import click
 
 from tppkit._clock import format_time, utc_now
 from tppkit._text import printable
-from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_option, print_json, say
-from tppkit.errors import ConfigurationError
-from tppkit.inbox import Failure, Outcome
+from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_option, print_json, say, say_error
+from tppkit.errors import ConfigurationError, InboxError
+from tppkit.inbox import Failure, Outcome, Worked
 
 _PAGE = 1000
+_TURN = 100  # entries of one source before those of the next
 
 
 def _database_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,26 +94,84 @@ def purge(database: str, prefix: str, source: str | None, as_json: bool) -> int:
 
 @inbox.command()
 @click.option("--handler", required=True, metavar="MODULE:FUNCTION", help="Called with each entry and the connection.")
+@click.option("--forever", is_flag=True, help="Wait for further entries, until SIGTERM or Ctrl-C.")
+@click.option(
+    "--interval", "interval_s", type=click.FloatRange(0.01, 3600), default=1.0, show_default=True, metavar="SECONDS",
+    help="How long to wait with --forever when no entry is due.",
+)  # fmt: skip
 @_database_options
-def work(handler: str, database: str, prefix: str, source: str | None, as_json: bool) -> int:
+def work(
+    handler: str, forever: bool, interval_s: float, database: str, prefix: str, source: str | None, as_json: bool
+) -> int:
     """Handle the entries that are due, oldest first, until none is left. Exit 1 if one failed.
 
-    MODULE is found in the working directory too. `Inbox.worker` makes FUNCTION from a handler of callbacks.
+    MODULE is found in the working directory too. `Inbox.worker` makes FUNCTION from a handler of callbacks, for its own source.
+
+    With --forever, a signal ends the command behind the entry that is handled, with exit 0. A failure of the database is reported, and
+    tried again. --json prints one object a line.
     """
-    function, done = _load(handler), list[dict[str, str]]()
-    version_of = getattr(function, "version_of", None)
+    function, stop, done = _load(handler), _Stop(), list[dict[str, str]]()
+    for number in (signal.SIGINT, signal.SIGTERM) if forever else ():
+        signal.signal(number, stop.ask)
     with _opened(database, prefix) as store:
-        for name in _sources(store, source):
-            while worked := store.work(name, function, at=utc_now(), version_of=version_of):
-                for one in worked:
-                    done.append(
-                        {"source": name, "key": one.entry.key, "name": one.entry.name, "outcome": one.outcome.value}
-                    )
+        while not stop.asked:
+            idle = True
+            try:
+                for name, one in _turn(store, source, function, stop):
+                    idle = False
+                    shown = {"source": name, "key": one.entry.key, "name": one.entry.name, "outcome": one.outcome.value}
                     if not as_json:
-                        click.echo(printable(f"{name}  {one.entry.key}  {one.entry.name}  {one.outcome}"))
-    if as_json:
+                        click.echo(printable("  ".join(shown.values())))
+                    elif forever:
+                        click.echo(json.dumps(shown))
+                    if not forever:
+                        done.append(shown)
+            except InboxError as e:
+                if not forever:
+                    raise
+                say_error(e)
+            if idle and not forever:
+                break
+            if idle:
+                stop.wait(interval_s)
+    if as_json and not forever:
         print_json(done)
     return DOES_NOT_HOLD if any(one["outcome"] == Outcome.FAILED for one in done) else HOLDS
+
+
+class _Stop:
+    """Whether a signal has asked to end: not an Event, because a signal may come while its lock is held."""
+
+    asked = False
+
+    def ask(self, number: int, _: object) -> None:
+        """Handle a signal; a second one ends the process at once."""
+        self.asked = True
+        signal.signal(number, signal.SIG_DFL)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the time is over, or a signal comes."""
+        end = time.monotonic() + seconds
+        while not self.asked and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+
+
+def _turn(store: Any, source: str | None, function: Any, stop: _Stop) -> Iterator[tuple[str, Worked]]:
+    """Handle some entries of each source, one at a time, so that a signal waits for one at most."""
+    given = {name: getattr(function, name) for name in ("version_of", "lease", "retries") if hasattr(function, name)}
+    count = getattr(function, "count", None)
+    for name in _sources(store, source or getattr(function, "source", None)):
+        for _ in range(_TURN):
+            worked = [] if stop.asked else store.work(name, function, at=utc_now(), limit=1, **given)
+            if not worked:
+                break
+            (one,) = worked
+            try:
+                if count is not None:
+                    count(one.outcome.value, one.code)
+            except Exception as e:  # noqa: BLE001  # the application's own: the entry is done
+                say(f"error: count raised {type(e).__name__}")
+            yield name, one
 
 
 @contextmanager

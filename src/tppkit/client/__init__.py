@@ -7,10 +7,12 @@ with Psd2Client("https://psd2.bank.example", identity=identity) as client: ...
 from tppkit.client.connections import make_async_client, make_client
 from tppkit.client.fetch import make_fetch
 from tppkit.client.identity import Identity
+from tppkit.client.legacy import AccessKind, AsyncLegacyClient, LegacyClient
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.seal_auth import SealAuth
 from tppkit.client.tls_sessions import deadline
 
 __all__ = [
-    "AsyncPsd2Client", "Identity", "Psd2Client", "SealAuth", "deadline", "make_async_client", "make_client", "make_fetch",
+    "AccessKind", "AsyncLegacyClient", "AsyncPsd2Client", "Identity", "LegacyClient", "Psd2Client", "SealAuth", "deadline",
+    "make_async_client", "make_client", "make_fetch",
 ]  # fmt: skip

@@ -1,16 +1,18 @@
-"""Reads answers as they arrive, and explains lost connections."""
+"""Takes an answer that belongs to its request, reads it as it arrives, and explains lost connections."""
 
 from __future__ import annotations
 
 import re
 import ssl
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
 
-from tppkit.client.calls import Call
-from tppkit.errors import RemoteProtocolError
+from tppkit.client.calls import Call, Calls, ServerAnswer
+from tppkit.client.connections import FAILURES, TIMEOUTS
+from tppkit.errors import OutcomeUnknown, RemoteProtocolError, TransportError
 from tppkit.protocol.wire import RowReader, is_streamed
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -67,17 +69,54 @@ async def read_next_async(chunks: AsyncIterator[bytes], body: AnswerBody) -> lis
     return body.end()
 
 
-async def as_chunks(chunk: bytes) -> AsyncIterator[bytes]:
+@contextmanager
+def opened_answer(
+    calls: Calls, call: Call[Any], response: httpx.Response
+) -> Iterator[tuple[ServerAnswer, Iterator[bytes]]]:
+    """An answer without its body, if it belongs to the call, and the chunks of the body; closed in the end.
+
+    Raises:
+        OutcomeUnknown, RemoteProtocolError: see `Calls.check_answer`; `answer.no-end`.
+    """
+    try:
+        answer = ServerAnswer(response.status_code, response.headers)
+        calls.check_answer(call, answer)
+        _require_end(call, response)
+        # A hook or transport of the caller's may have read the answer.
+        yield answer, iter([response.content]) if response.is_stream_consumed else response.iter_raw()
+    except OutcomeUnknown:
+        if stream := response.extensions.get("network_stream"):
+            stream.close()  # the body may have been read, so that the connection would serve the next request
+        raise
+    finally:
+        response.close()
+
+
+@asynccontextmanager
+async def opened_answer_async(
+    calls: Calls, call: Call[Any], response: httpx.Response
+) -> AsyncIterator[tuple[ServerAnswer, AsyncIterator[bytes]]]:
+    """As `opened_answer`, for asyncio."""
+    try:
+        answer = ServerAnswer(response.status_code, response.headers)
+        calls.check_answer(call, answer)
+        _require_end(call, response)
+        yield answer, _as_chunks(response.content) if response.is_stream_consumed else response.aiter_raw()
+    except OutcomeUnknown:
+        if stream := response.extensions.get("network_stream"):
+            await stream.aclose()
+        raise
+    finally:
+        await response.aclose()
+
+
+async def _as_chunks(chunk: bytes) -> AsyncIterator[bytes]:
     """Bytes that were read already, as chunks."""
     yield chunk
 
 
-def require_end(call: Call[Any], response: httpx.Response) -> None:
-    """Check that a streamed success shows where it ends.
-
-    Raises:
-        RemoteProtocolError: `answer.no-end`.
-    """
+def _require_end(call: Call[Any], response: httpx.Response) -> None:
+    """Check that a streamed success shows where it ends."""
     if response.status_code != call.row.success or not is_streamed(call.row.answer):
         return
     is_framed = response.http_version == "HTTP/2" or not {"content-length", "transfer-encoding"}.isdisjoint(
@@ -89,6 +128,21 @@ def require_end(call: Call[Any], response: httpx.Response) -> None:
         )
 
 
+@contextmanager
+def transport_errors() -> Iterator[None]:
+    """Raise the HTTP library's failures as ours.
+
+    Raises:
+        TransportError: `transport.timeout`, `transport.failed`.
+    """
+    try:
+        yield
+    except TIMEOUTS as e:
+        raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
+    except FAILURES as e:
+        raise TransportError("transport.failed", f"the connection failed: {_failure_text(e)}") from e
+
+
 def certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
     """The refusal of the server's certificate that caused a failure."""
     cause: BaseException | None = failure
@@ -97,7 +151,7 @@ def certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | 
     return cause
 
 
-def failure_text(failure: BaseException) -> str:
+def _failure_text(failure: BaseException) -> str:
     """Why a connection failed, in one line."""
     # OpenSSL reports the name that was asked for, but not that only names in subjectAltName count.
     found = _OTHER_NAME.search(str(certificate_error(failure)))

@@ -87,7 +87,7 @@ class Call(Generic[R_co]):
         row: its endpoint.
         message: what is sent; the HTTP library adds Host.
         result: reads the body of a success.
-        request_id: the id that every answer must echo, or None where the interface has none.
+        request_id: names the request in its errors; every answer must echo it where the interface has a header for that.
         to_find_out: what the caller can do if the outcome is not known.
         polling: repeat the call until its result is final; None sends it once.
         no_content: the result of a success without a body; None reads the body all the same.
@@ -288,6 +288,10 @@ class Calls:
             return call.no_content
         return call.result(answer.body)
 
+    def refusal_class(self, status: int, code: str | None) -> type[RequestRefused]:
+        """The class of the error for a refusal."""
+        return RequestRefused
+
     def check_success(self, call: Call[Any], answer: ServerAnswer) -> None:
         """Check that an answer is a success.
 
@@ -301,7 +305,7 @@ class Calls:
         if status >= 400:
             code, text = self._interface.refusals.read(answer.body)
             reason = f": {shown(text, limit=200)}" if text else ""
-            raise RequestRefused(
+            raise self.refusal_class(status, code)(
                 f"{call.name} was refused: {status} {code or 'without a code'}{reason}",
                 status=status, peer_code=code, peer_text=text, request_id=call.request_id,
             )  # fmt: skip

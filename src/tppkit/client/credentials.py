@@ -356,6 +356,9 @@ class ApiKeyCredentials:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._key!r})"
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a key is not pickled or copied")
+
     def authorize(self, row: Endpoint[Any, Any], message: Message) -> Message:
         """The message with the key."""
         if row.auth is not self._auth:

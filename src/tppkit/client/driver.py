@@ -11,29 +11,29 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing, contextmanager
-from functools import partial
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import AsyncExitStack, ExitStack, aclosing, closing
+from functools import partial, wraps
 from types import MappingProxyType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 import httpx
 
 from tppkit.client.answers import (
     AnswerBody,
-    as_chunks,
     certificate_error,
-    failure_text,
+    opened_answer,
+    opened_answer_async,
     read_next,
     read_next_async,
-    require_end,
+    transport_errors,
 )
 from tppkit.client.calls import Attempts, Call, Calls, PagedCall, ServerAnswer, StreamCall
-from tppkit.client.connections import DEFAULT_TIMEOUT_S, FAILURES, TIMEOUTS, client_options
+from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_sessions import deadline
-from tppkit.errors import LocalProtocolError, OutcomeUnknown, TransportError
+from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TransportError
 from tppkit.httpsig.message import Message
 from tppkit.protocol.wire import RowReader
 
@@ -42,6 +42,7 @@ _PLAIN: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects"
 
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")
+P = ParamSpec("P")
 
 _Step = Callable[[], Any]
 _Rows = RowReader[Any] | None
@@ -96,10 +97,14 @@ class _Client(Generic[C]):
                 is_passing = e.code == "transport.failed" and certificate_error(e) is None
                 pause_s = attempts.pause_s(None, left_s=end - self._clock()) if is_passing else None
                 if pause_s is None:
-                    raise TransportError(
-                        e.code, "; ".join(filter(None, (e.message, call.to_find_out)))
-                    ) from e.__cause__
+                    advised = "; ".join(filter(None, (e.message, call.to_find_out)))
+                    raise TransportError(e.code, advised, request_id=call.request_id) from e.__cause__
                 may_be_done = not call.row.safe
+            except RemoteProtocolError as e:
+                if call.row.safe or isinstance(e, OutcomeUnknown):
+                    raise
+                advised = "; ".join(filter(None, (e.message, call.to_find_out)))
+                raise OutcomeUnknown(e.code, advised, status=None, request_id=call.request_id or "") from e
             else:
                 pause_s = attempts.pause_s(answer, left_s=end - self._clock())
                 if pause_s is None:
@@ -188,7 +193,7 @@ class SyncClient(_Client[C]):
             while True:
                 try:
                     outcome = step()
-                except TransportError as e:
+                except (TransportError, RemoteProtocolError) as e:
                     step = steps.throw(e)
                 else:
                     step = steps.send(outcome)
@@ -205,9 +210,11 @@ class SyncClient(_Client[C]):
 
     def _batches(self, call: Call[Any], request: httpx.Request, reader: _Rows = None) -> Generator[Any, None, None]:
         """Yield the answer once its first rows have arrived, then its rows."""
-        with _transport_errors(), ExitStack() as opened:
+        with transport_errors(), ExitStack() as opened:
             with deadline(self._timeout_s):
-                answer, chunks = opened.enter_context(self._answer(call, request))
+                answer, chunks = opened.enter_context(
+                    opened_answer(self.calls, call, self._http.send(request, **_PLAIN))
+                )
                 body = AnswerBody(reader if answer.status == call.row.success else None)
                 rows = read_next(chunks, body)
             if not rows:
@@ -217,22 +224,6 @@ class SyncClient(_Client[C]):
                 yield rows
                 with deadline(self._timeout_s):
                     rows = read_next(chunks, body)
-
-    @contextmanager
-    def _answer(self, call: Call[Any], request: httpx.Request) -> Iterator[tuple[ServerAnswer, Iterator[bytes]]]:
-        response = self._http.send(request, **_PLAIN)
-        try:
-            answer = ServerAnswer(response.status_code, response.headers)
-            self.calls.check_answer(call, answer)
-            require_end(call, response)
-            # A hook or transport of the caller's may have read the answer.
-            yield answer, iter([response.content]) if response.is_stream_consumed else response.iter_raw()
-        except OutcomeUnknown:
-            if stream := response.extensions.get("network_stream"):
-                stream.close()  # the body may have been read, so that the connection would serve the next request
-            raise
-        finally:
-            response.close()
 
 
 class AsyncClient(_Client[C]):
@@ -286,7 +277,7 @@ class AsyncClient(_Client[C]):
             while True:
                 try:
                     outcome = await step()
-                except TransportError as e:
+                except (TransportError, RemoteProtocolError) as e:
                     step = steps.throw(e)
                 else:
                     step = steps.send(outcome)
@@ -304,10 +295,12 @@ class AsyncClient(_Client[C]):
     async def _batches(
         self, call: Call[Any], request: httpx.Request, reader: _Rows = None
     ) -> AsyncGenerator[Any, None]:
-        with _transport_errors():
+        with transport_errors():
             async with AsyncExitStack() as opened:
                 async with asyncio.timeout(self._timeout_s):
-                    answer, chunks = await opened.enter_async_context(self._answer(call, request))
+                    answer, chunks = await opened.enter_async_context(
+                        opened_answer_async(self.calls, call, await self._http.send(request, **_PLAIN))
+                    )
                     body = AnswerBody(reader if answer.status == call.row.success else None)
                     rows = await read_next_async(chunks, body)
                 if not rows:
@@ -318,29 +311,80 @@ class AsyncClient(_Client[C]):
                     async with asyncio.timeout(self._timeout_s):
                         rows = await read_next_async(chunks, body)
 
-    @asynccontextmanager
-    async def _answer(
-        self, call: Call[Any], request: httpx.Request
-    ) -> AsyncIterator[tuple[ServerAnswer, AsyncIterator[bytes]]]:
-        response = await self._http.send(request, **_PLAIN)
-        try:
-            answer = ServerAnswer(response.status_code, response.headers)
-            self.calls.check_answer(call, answer)
-            require_end(call, response)
-            yield answer, as_chunks(response.content) if response.is_stream_consumed else response.aiter_raw()
-        except OutcomeUnknown:
-            if stream := response.extensions.get("network_stream"):
-                await stream.aclose()
-            raise
-        finally:
-            await response.aclose()
+
+class Method(Generic[C, P, R]):
+    """A method of a client, made from the builder of its request.
+
+    On a `SyncClient` it returns the result, on an `AsyncClient` a coroutine, on the class the builder itself.
+
+    Args:
+        build: a method of the client's `Calls`.
+
+    Example:
+        payment_status = Method(Psd2Calls.payment_status)
+    """
+
+    def __init__(self, build: Callable[Concatenate[C, P], Call[R]]) -> None:
+        self._build = build
+        self.__doc__ = build.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[C, P], Call[R]]: ...
+    @overload
+    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, R]: ...
+    @overload
+    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    def __get__(self, client: SyncClient[C] | AsyncClient[C] | None, owner: type) -> Any:
+        """The method of this client."""
+        if isinstance(client, AsyncClient):
+            return _built_async(self._build, client)
+        return self._build if client is None else _built(self._build, client.calls, client.send)
 
 
-@contextmanager
-def _transport_errors() -> Iterator[None]:
-    try:
-        yield
-    except TIMEOUTS as e:
-        raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
-    except FAILURES as e:
-        raise TransportError("transport.failed", f"the connection failed: {failure_text(e)}") from e
+class StreamMethod(Generic[C, P, R]):
+    """A method of a client whose result is rows, of one streamed answer or of pages that link to each other.
+
+    It is a generator on a `SyncClient`, an asynchronous one on an `AsyncClient`.
+
+    Args:
+        build: a method of the client's `Calls`.
+
+    Example:
+        search_csv = StreamMethod(GatewayCalls.search_csv)
+    """
+
+    def __init__(self, build: Callable[Concatenate[C, P], StreamCall[R] | PagedCall[R]]) -> None:
+        self._build = build
+        self.__doc__ = build.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[C, P], StreamCall[R] | PagedCall[R]]: ...
+    @overload
+    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, Generator[R, None, None]]: ...
+    @overload
+    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, AsyncGenerator[R, None]]: ...
+    def __get__(self, client: SyncClient[C] | AsyncClient[C] | None, owner: type) -> Any:
+        """The method of this client."""
+        if client is None:
+            return self._build
+
+        def send(call: StreamCall[R] | PagedCall[R]) -> Any:
+            return client.pages(call) if isinstance(call, PagedCall) else client.stream(call)
+
+        return _built(self._build, client.calls, send)
+
+
+def _built(build: Callable[..., Any], calls: Calls, send: Callable[[Any], Any]) -> Callable[..., Any]:
+    @wraps(build)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return send(build(calls, *args, **kwargs))
+
+    return method
+
+
+def _built_async(build: Callable[..., Any], client: AsyncClient[C]) -> Callable[..., Any]:
+    @wraps(build)
+    async def method(*args: Any, **kwargs: Any) -> Any:
+        return await client.send(build(client.calls, *args, **kwargs))
+
+    return method

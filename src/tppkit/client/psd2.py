@@ -17,9 +17,8 @@ from uuid import UUID, uuid4
 import httpx
 
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
-from tppkit.client.driver import AsyncClient, SyncClient
+from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.identity import Identity
-from tppkit.client.methods import Method, StreamMethod
 from tppkit.client.psd2_calls import Psd2Calls
 
 

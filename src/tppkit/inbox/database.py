@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from tppkit._extras import missing_extra
-from tppkit.errors import ConfigurationError, InboxError, TppkitError
+from tppkit.errors import ConfigurationError, InboxError, TppkitError, code_of
 
 try:
     from sqlalchemy import Connection, Engine, MetaData, inspect
@@ -42,7 +42,12 @@ class EffectFailed(Exception):
     def reason(self) -> str:
         """The class and code of the error; its message may contain what must not be kept."""
         name = type(self.error).__qualname__[:100]
-        return f"{name} [{self.error.code}]" if isinstance(self.error, TppkitError) else name
+        return f"{name} [{self.code}]" if isinstance(self.error, TppkitError) else name
+
+    @property
+    def code(self) -> str:
+        """The code of the error, or its class."""
+        return code_of(self.error)
 
 
 class DriverConnection:

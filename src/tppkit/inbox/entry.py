@@ -89,10 +89,12 @@ class Worked(NamedTuple):
     Attributes:
         entry: the entry.
         outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY if another worker or delivery has it or its record.
+        code: of the error if it FAILED, or the class of an error that has no code.
     """
 
     entry: Entry
     outcome: Outcome
+    code: str = ""
 
 
 class Failure(NamedTuple):

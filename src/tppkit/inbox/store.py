@@ -67,6 +67,11 @@ class InboxStore:
         self._database = Database(engine, forks=not isinstance(self, MemoryStore))
         self.engine = self._database.engine
 
+    @property
+    def database(self) -> Database:
+        """The transactions of the store, for tables beside its own."""
+        return self._database
+
     def create_tables(self) -> None:
         """Create the tables that are absent; only reads if they are present.
 
@@ -192,7 +197,7 @@ class InboxStore:
                     break
                 entry, attempt = taken
                 if attempt is None:
-                    worked.append(Worked(entry, Outcome.FAILED))
+                    worked.append(Worked(entry, Outcome.FAILED, "lease-ended"))
                 else:
                     worked.append(self._work_one(entry, attempt, handler, at, retries, version_of))
                 until = shift(at, lease + timedelta(seconds=time.monotonic() - began))

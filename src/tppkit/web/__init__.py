@@ -9,8 +9,10 @@ app = CallbackMiddleware(app, gate=CallbackGate(inbox, handler=handler))
 `tppkit.web.fastapi` and `tppkit.web.flask` have a dependency and a decorator for handlers.
 """
 
-from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate, RefusedCallback, log_refused_callback
+from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
+from tppkit.web.callback_refusals import RefusedCallback, log_refused_callback
 from tppkit.web.callback_requests import CallbackPeers, callback_target
+from tppkit.web.callback_routes import verify_callback_request
 from tppkit.web.callbacks import CallbackMiddleware
 from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware
 from tppkit.web.caller import (
@@ -35,4 +37,5 @@ __all__ = [
     "PeerCertificate", "Pending", "ProxyForm", "QwacPolicy", "RefusedCallback", "ReplayGuard", "SealGate", "SealMiddleware",
     "TrustedProxy", "WsgiCallbackMiddleware", "WsgiSealMiddleware", "WsgiSource", "authorize", "callback_target", "caller_of",
     "log_refused_callback", "peer_certificate", "read_message", "require_role", "seal_every_request", "verified_request",
+    "verify_callback_request",
 ]  # fmt: skip

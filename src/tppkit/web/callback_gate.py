@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from tppkit._clock import Clock, utc_now
@@ -29,99 +26,52 @@ from tppkit.callbacks import (
     Receipt,
     ReceivedCallback,
     VerifiedCallback,
+    handler_by_kind,
 )
-from tppkit.callbacks.handlers import own_cancellation, require_over
-from tppkit.callbacks.inbox import Handler, Transaction
+from tppkit.callbacks.handlers import EventHandler, own_cancellation, require_over
+from tppkit.callbacks.inbox import Count, Handler
+from tppkit.callbacks.inbox import Transaction as OpenTransaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
-from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError, TransportError
-from tppkit.protocol.legacy import LoginRequest
-from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
+from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, Transaction
+from tppkit.web.callback_refusals import (
+    ACKNOWLEDGED,
+    AGAIN,
+    LOG,
+    OnRefusal,
+    RequestGate,
+    log_refused_callback,
+    make_answer,
+    require_run,
+)
+from tppkit.web.callback_requests import CallbackPeers
 from tppkit.web.sources import Answer, Source
 
-_LOG = logging.getLogger("tppkit.web")
 Keep = Callable[[Receipt], object]
 Login = Callable[[VerifiedCallback], LoginRequest]
 AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
 
 
-def _answer(status: int, body: bytes = b"") -> Answer:
-    fixed = (("content-length", str(len(body))), ("cache-control", "no-store"))
-    return Answer(status, (*fixed, ("content-type", "application/json")) if body else fixed, body)
-
-
-_ACKNOWLEDGED, _REJECTED, _AGAIN = _answer(200), _answer(400), _answer(503)
-_BY_CODE = {
-    "transport.timeout": _answer(408),
-    "transport.busy": _AGAIN,
-    "callback.peer": _answer(403),
-    "callback.too-large": _answer(413),
-    "message.too-large": _answer(413),
-    "message.no-length": _answer(411),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedCallback:
-    """A request that was not acknowledged, for the log and never for the sender.
-
-    Attributes:
-        error: the whole reason; the exception of the handler if that failed.
-        status: the status of the answer.
-        at: the time of the answer, aware UTC.
-        peer: the address of the connection, or None.
-        received: the request, for `explain_callback`; None if its body was not read.
-    """
-
-    error: Exception
-    status: int
-    at: datetime
-    peer: str | None
-    received: ReceivedCallback | None = field(default=None, repr=False)
-
-
-OnRefusal = Callable[[RefusedCallback], object]
-
-
-def log_refused_callback(refused: RefusedCallback) -> None:
-    """Write a refusal to the logger `tppkit.web`: WARNING for faults of the sender, ERROR with the traceback for our own."""
-    failed, error = refused.status >= 500, refused.error
-    _LOG.log(
-        logging.ERROR if failed else logging.WARNING, "callback from %s: %d: %s",
-        refused.peer, refused.status, error if isinstance(error, TppkitError) else f"{error} [{type(error).__name__}]",
-        exc_info=error if failed else None,
-    )  # fmt: skip
-
-
-class _Gate:
+class _Gate(RequestGate):
     """What both gates do before and after the inbox."""
 
+    _awaited = False  # whether functions of the application may be coroutine functions
+
     def __init__(
-        self, inbox: Inbox | AsyncInbox, *, login: object, peers: CallbackPeers | None, on_refusal: OnRefusal, now: Clock
+        self, inbox: Inbox | AsyncInbox, handlers: Mapping[str, Any], *, login: object, peers: CallbackPeers | None,
+        on_refusal: OnRefusal, count: Count | None, now: Clock,
     ) -> None:  # fmt: skip
-        self.receiver, self.now = inbox.receiver, now
-        self._answers_login, self._peers, self._on_refusal = login is not None, peers, on_refusal
+        super().__init__(inbox.receiver, peers=peers, on_refusal=on_refusal, count=count, now=now)
+        require_run(awaited=self._awaited, login=login, **handlers)
+        self._answers_login = login is not None
         scanned = [address.url for address in self.receiver.book.addresses if address.kind is CallbackKind.LOGIN]
         if scanned and login is None:
             raise ConfigurationError(
                 "callback.no-login",
                 f"login GETs come to {shown(scanned[0])}, and the gate has no login= to answer them",
             )
-
-    def find(self, source: Source) -> str | None:
-        """The target of a request to one of the receiver's addresses; None for any other request."""
-        target = read_target(source)
-        return None if target is None or self.receiver.book.find(target) is None else target
-
-    def require_head(self, source: Source) -> None:
-        """Check what is known before the body is read.
-
-        Raises:
-            CallbackRejected: `callback.peer`.
-            FormatError: `message.no-length`, `message.too-large`, `message.malformed`.
-        """
-        if self._peers is not None:
-            self._peers.require(source)
-        require_length(source, max_bytes=self.receiver.max_body)
+        given = {name: one for name, one in handlers.items() if one is not None}
+        self._handler: Any = handler_by_kind(self.receiver, **given) if given else None
 
     def check(self, receipt: Receipt) -> None:
         """Log a callback that is acknowledged although it has a fault (assumption same-version).
@@ -132,38 +82,23 @@ class _Gate:
         if receipt.outcome is Outcome.LOGIN and not self._answers_login:
             raise CallbackRejected("callback.method", "a login GET came to a gate without login=")
         if receipt.outcome is Outcome.VERSION_CONFLICT:
-            _LOG.warning(
+            LOG.warning(
                 "callback %s: its record came before with the same ver and other content, so it is acknowledged and not"
                 " applied [%s]",
                 receipt.callback.request_id, "callback.version-conflict",
             )  # fmt: skip
         elif receipt.outcome is Outcome.UNREADABLE:
-            _LOG.warning(
+            LOG.warning(
                 "callback %s: acknowledged, and kept as failed until it is released or discarded: %s",
                 receipt.callback.request_id, receipt.fault,
             )  # fmt: skip
 
-    def refuse(
-        self, error: Exception, source: Source, received: ReceivedCallback | None = None, *, again: bool = False
-    ) -> Answer:
-        """Call `on_refusal` for a request that is not acknowledged, and return the answer to it.
-
-        Args:
-            error: the reason. Errors of the store, of settings and of no class of ours are answered 503.
-            source: the request as the server hands it over.
-            received: the request, if its body was read.
-            again: answer 503 whatever the error is, because the request is not at fault.
-        """
-        answer = _AGAIN
-        if not again and isinstance(error, CallbackRejected | FormatError | TransportError):
-            answer = _BY_CODE.get(error.code, _REJECTED)
-        try:
-            require_over(
-                self._on_refusal(RefusedCallback(error, answer.status, self.now(), source.address(), received))
-            )
-        except Exception:  # noqa: BLE001  # the application's own: logged, and the answer stays
-            _LOG.exception("on_refusal failed for a callback that was answered %d: %s", answer.status, error)
-        return answer
+    def answer(self, receipt: Receipt, body: bytes) -> Answer:
+        """Count a receipt, and return the answer."""
+        self.count(receipt.outcome.value, receipt.fault.code if receipt.fault else "")
+        if not receipt.acknowledged:
+            return AGAIN
+        return make_answer(200, body) if body else ACKNOWLEDGED
 
 
 class CallbackGate(_Gate):
@@ -171,8 +106,11 @@ class CallbackGate(_Gate):
 
     Args:
         inbox: stores the callbacks.
-        handler: called once for each event before the answer, in the store's transaction (`Inbox.handle`). Without it, callbacks are
-            stored for `Inbox.work` (`Inbox.accept`).
+        on_access: called once for each grant before the answer, in the store's transaction (`Inbox.handle`), with the event, the
+            callback and the connection. Without any handler, callbacks are stored for `Inbox.work` (`Inbox.accept`).
+        on_payment: for outcomes of payment requests.
+        on_login: for confirmed logins.
+        handler: called with the callback and the connection, for every kind without a handler of its own.
         within: opens a transaction of the application, returns its connection and commits at its end. The handler then runs in
             that transaction (`Inbox.handle_within`).
         login: builds the answer to a login GET. It is called for repetitions too, so it must have no effect of its own. Login GETs
@@ -183,24 +121,30 @@ class CallbackGate(_Gate):
         on_refusal: called with each refusal, in place of the default that logs it. What it raises is logged and changes no answer.
             Under ASGI it may be called on the event loop, so it must not block: use `logging.handlers.QueueHandler` for slow logs, and
             call `explain_callback` elsewhere.
+        count: called with outcome and code for each request that is answered, for metrics: the `Outcome` and an empty code, `refused`
+            with the code of the error, or `failed` with it for what is answered 503. Neither contains anything of the request. It is
+            called on the event loop and in threads.
         now: the clock.
 
     Raises:
         ConfigurationError: `callback.function`, a function would not run because it is a coroutine function or a generator;
-            `callback.no-login`.
+            `callback.no-login`; `callback.no-handler`, an address has a kind without a handler, although others have one.
 
     Example:
-        app = CallbackMiddleware(app, gate=CallbackGate(Inbox(receiver, store), handler=handle))
+        app = CallbackMiddleware(app, gate=CallbackGate(Inbox(receiver, store), on_payment=paid, on_access=granted))
     """
 
     def __init__(
-        self, inbox: Inbox, *, handler: Handler | None = None, within: Transaction | None = None, login: Login | None = None,
-        keep: Keep | None = None, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
+        self, inbox: Inbox, *, on_access: EventHandler[AccessGranted, object] | None = None,
+        on_payment: EventHandler[Transaction, object] | None = None, on_login: EventHandler[LoginConfirmed, object] | None = None,
+        handler: Handler | None = None, within: OpenTransaction | None = None, login: Login | None = None, keep: Keep | None = None,
+        peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback, count: Count | None = None,
         now: Clock = utc_now,
     ) -> None:  # fmt: skip
-        super().__init__(inbox, login=login, peers=peers, on_refusal=on_refusal, now=now)
-        _require_run(awaited=False, handler=handler, login=login, keep=keep, on_refusal=on_refusal)
-        self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
+        handlers = {"on_access": on_access, "on_payment": on_payment, "on_login": on_login, "handler": handler}
+        super().__init__(inbox, handlers, login=login, peers=peers, on_refusal=on_refusal, count=count, now=now)
+        require_run(awaited=False, keep=keep)
+        self._inbox, self._within, self._login, self._keep = inbox, within, login, keep
 
     def receive(self, received: ReceivedCallback, source: Source) -> Answer:
         """Receive a request to one of the addresses, and return the answer.
@@ -213,16 +157,15 @@ class CallbackGate(_Gate):
         try:
             receipt = self._take(received, raised)
             self.check(receipt)
-            if not receipt.acknowledged:
-                return _AGAIN
+            body = b""
             with _application(raised):
-                if self._keep is not None:
+                if self._keep is not None and receipt.acknowledged:
                     require_over(self._keep(receipt))
                 if receipt.outcome is Outcome.LOGIN and self._login is not None:
-                    return _answer(200, self._login(receipt.callback).to_wire())
+                    body = self._login(receipt.callback).to_wire()
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 503 without details
             return self.refuse(e, source, received, again=e in raised)
-        return _ACKNOWLEDGED
+        return self.answer(receipt, body)
 
     def _take(self, received: ReceivedCallback, raised: list[Exception]) -> Receipt:
         handler = self._handler
@@ -243,31 +186,40 @@ class AsyncCallbackGate(_Gate):
 
     Args:
         inbox: stores the callbacks.
+        on_access: see `CallbackGate`.
+        on_payment: see `CallbackGate`.
+        on_login: see `CallbackGate`.
         handler: see `CallbackGate`.
         within: see `CallbackGate`; an asynchronous context manager.
         login: see `CallbackGate`.
         keep: see `CallbackGate`.
         peers: see `CallbackGate`.
         on_refusal: see `CallbackGate`; a plain function, always called on the event loop.
+        count: see `CallbackGate`; a plain function, always called on the event loop.
         now: the clock.
 
     Raises:
         ConfigurationError: `callback.function`, a function would not run because it is a generator, or `on_refusal` because it is a
-            coroutine function; `callback.no-login`.
+            coroutine function; `callback.no-login`; `callback.no-handler`.
 
     Example:
-        app = CallbackMiddleware(app, gate=AsyncCallbackGate(AsyncInbox(receiver, store), handler=handle))
+        app = CallbackMiddleware(app, gate=AsyncCallbackGate(AsyncInbox(receiver, store), on_payment=paid, on_access=granted))
     """
 
+    _awaited = True
+
     def __init__(
-        self, inbox: AsyncInbox, *, handler: AsyncHandler | None = None, within: AsyncTransaction | None = None,
-        login: AsyncLogin | None = None, keep: Keep | None = None, peers: CallbackPeers | None = None,
-        on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
+        self, inbox: AsyncInbox, *, on_access: EventHandler[AccessGranted, Awaitable[object]] | None = None,
+        on_payment: EventHandler[Transaction, Awaitable[object]] | None = None,
+        on_login: EventHandler[LoginConfirmed, Awaitable[object]] | None = None, handler: AsyncHandler | None = None,
+        within: AsyncTransaction | None = None, login: AsyncLogin | None = None, keep: Keep | None = None,
+        peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback, count: Count | None = None,
+        now: Clock = utc_now,
     ) -> None:  # fmt: skip
-        super().__init__(inbox, login=login, peers=peers, on_refusal=on_refusal, now=now)
-        _require_run(awaited=True, handler=handler, login=login, keep=keep)
-        _require_run(awaited=False, on_refusal=on_refusal)
-        self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
+        handlers = {"on_access": on_access, "on_payment": on_payment, "on_login": on_login, "handler": handler}
+        super().__init__(inbox, handlers, login=login, peers=peers, on_refusal=on_refusal, count=count, now=now)
+        require_run(awaited=True, keep=keep)
+        self._inbox, self._within, self._login, self._keep = inbox, within, login, keep
 
     async def receive(self, received: ReceivedCallback, source: Source) -> Answer:
         """See `CallbackGate.receive`."""
@@ -275,16 +227,15 @@ class AsyncCallbackGate(_Gate):
         try:
             receipt = await self._take(received, raised)
             self.check(receipt)
-            if not receipt.acknowledged:
-                return _AGAIN
+            body = b""
             with _application(raised, asyncio.current_task()):
-                if self._keep is not None:
+                if self._keep is not None and receipt.acknowledged:
                     require_over(await _result(self._keep(receipt)))
                 if receipt.outcome is Outcome.LOGIN and self._login is not None:
-                    return _answer(200, (await _result(self._login(receipt.callback))).to_wire())
+                    body = (await _result(self._login(receipt.callback))).to_wire()
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 503 without details
             return self.refuse(e, source, received, again=e in raised)
-        return _ACKNOWLEDGED
+        return self.answer(receipt, body)
 
     async def _take(self, received: ReceivedCallback, raised: list[Exception]) -> Receipt:
         handler = self._handler
@@ -307,32 +258,18 @@ class AsyncCallbackGate(_Gate):
 
 @contextmanager
 def _application(raised: list[Exception], task: asyncio.Task[Any] | None = None) -> Iterator[None]:
-    """Collect what a function of the application raises: whatever its class, the request is not at fault."""
+    """Collect what a function of the application raises: whatever its class, the request is not at fault.
+
+    Only a login code that does not count is the request's fault (`LoginCodes.answer`).
+    """
     try:
         with own_cancellation("a function of the application", task):
             yield
     except Exception as e:  # the application raises any class; raised again
-        raised.append(e)
+        if not isinstance(e, CallbackRejected) or e.code != "callback.login-code":
+            raised.append(e)
         raise
 
 
 async def _result(given: Any) -> Any:
     return await given if inspect.isawaitable(given) else given
-
-
-def _require_run(*, awaited: bool, **functions: object) -> None:
-    """Reject a function whose call runs nothing and raises nothing: its callbacks would be acknowledged without their effect.
-
-    Raises:
-        ConfigurationError: `callback.function`.
-    """
-    wrong: list[Callable[[Any], bool]] = [inspect.isgeneratorfunction, inspect.isasyncgenfunction]
-    if not awaited:
-        wrong.append(inspect.iscoroutinefunction)
-    for name, function in functions.items():
-        # An object that can be called is what its __call__ is.
-        if any(is_wrong(one) for is_wrong in wrong for one in (function, getattr(function, "__call__", None))):  # noqa: B004
-            raise ConfigurationError(
-                "callback.function",
-                f"{name} is a generator, or a coroutine function that is not awaited: use AsyncCallbackGate for coroutine functions",
-            )

@@ -1,17 +1,31 @@
-"""What a FastAPI handler asks for behind `SealMiddleware`: the verified request, as a dependency.
+"""What a FastAPI handler asks for: the verified request behind `SealMiddleware`, or a verified callback, as a dependency.
 
 @app.post("/psd2/v1/payments/{product}")
 async def initiate(product: str, verified: Sealed) -> Response: ...
+
+Callback = Annotated[VerifiedCallback, Depends(verified_callback(receiver))]
+
+@app.post("/cb/")
+async def granted(callback: Callback) -> Response: ...
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, HTTPException, Request
 
+from tppkit._clock import Clock, utc_now
+from tppkit.callbacks import CallbackReceiver, VerifiedCallback, verify_callback
+from tppkit.callbacks.inbox import Count
+from tppkit.errors import CallbackRejected, FormatError, TransportError
 from tppkit.seals import VerifiedRequest
+from tppkit.web.callback_refusals import OnRefusal, RequestGate, log_refused_callback
+from tppkit.web.callback_requests import CallbackPeers
+from tppkit.web.callback_routes import read_asgi_callback
 from tppkit.web.caller import verified_request
+from tppkit.web.sources import AsgiSource
 
 
 async def sealed_request(request: Request) -> VerifiedRequest:
@@ -24,3 +38,36 @@ async def sealed_request(request: Request) -> VerifiedRequest:
 
 
 Sealed = Annotated[VerifiedRequest, Depends(sealed_request)]
+
+
+def verified_callback(
+    receiver: CallbackReceiver, *, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
+    count: Count | None = None, now: Clock = utc_now,
+) -> Callable[[Request], Coroutine[Any, Any, VerifiedCallback]]:  # fmt: skip
+    """Return a dependency that verifies a callback or login GET; a request that is refused gets a status without a reason.
+
+    Nothing is remembered: see `verify_callback_request`.
+
+    Args:
+        receiver: the addresses and keys.
+        peers: see `CallbackGate`.
+        on_refusal: see `CallbackGate`; always called on the event loop.
+        count: called with `verified`, or `refused` and the code of the error.
+        now: the clock.
+
+    Raises:
+        ConfigurationError: `callback.function`.
+    """
+    gate = RequestGate(receiver, peers=peers, on_refusal=on_refusal, count=count, now=now)
+
+    async def verify(request: Request) -> VerifiedCallback:
+        received = None
+        try:
+            received = await read_asgi_callback(request, receiver=receiver, peers=peers)
+            verified = verify_callback(received, at=gate.now(), receiver=receiver)
+        except (CallbackRejected, FormatError, TransportError) as e:
+            raise HTTPException(gate.refuse(e, AsgiSource(request.scope), received).status) from e
+        gate.count("verified")
+        return verified
+
+    return verify

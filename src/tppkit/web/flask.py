@@ -1,8 +1,12 @@
-"""What a Flask view asks for behind `WsgiSealMiddleware`: the verified request, through a decorator.
+"""What a Flask view asks for: the verified request behind `WsgiSealMiddleware`, or a verified callback, through a decorator.
 
 @app.post("/psd2/v1/payments/<product>")
 @sealed
 def initiate(product: str, verified: VerifiedRequest) -> Response: ...
+
+@app.post("/cb/")
+@verified_callback(receiver)
+def granted(verified: VerifiedCallback) -> Response: ...
 """
 
 from __future__ import annotations
@@ -11,9 +15,17 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from flask import current_app, request
+from flask import Response, abort, current_app, request
 
+from tppkit._clock import Clock, utc_now
+from tppkit.callbacks import CallbackReceiver, verify_callback
+from tppkit.callbacks.inbox import Count
+from tppkit.errors import CallbackRejected, FormatError, TransportError
+from tppkit.web.callback_refusals import OnRefusal, RequestGate, log_refused_callback
+from tppkit.web.callback_requests import CallbackPeers
+from tppkit.web.callback_routes import read_wsgi_callback
 from tppkit.web.caller import verified_request
+from tppkit.web.sources import WsgiSource
 
 R = TypeVar("R")
 
@@ -31,3 +43,41 @@ def sealed(view: Callable[..., R]) -> Callable[..., R]:
         return run(*args, verified=verified_request(request.environ), **kwargs)
 
     return proven
+
+
+def verified_callback(
+    receiver: CallbackReceiver, *, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
+    count: Count | None = None, now: Clock = utc_now,
+) -> Callable[[Callable[..., R]], Callable[..., R]]:  # fmt: skip
+    """Return a decorator that calls a view with the keyword argument `verified`: the verified callback or login GET.
+
+    A request that is refused gets a status without a reason. Nothing is remembered: see `verify_callback_request`.
+
+    Args:
+        receiver: the addresses and keys.
+        peers: see `CallbackGate`.
+        on_refusal: see `CallbackGate`.
+        count: called with `verified`, or `refused` and the code of the error.
+        now: the clock.
+
+    Raises:
+        ConfigurationError: `callback.function`.
+    """
+    gate = RequestGate(receiver, peers=peers, on_refusal=on_refusal, count=count, now=now)
+
+    def decorate(view: Callable[..., R]) -> Callable[..., R]:
+        @wraps(view)
+        def proven(*args: Any, **kwargs: Any) -> R:
+            received = None
+            try:
+                received = read_wsgi_callback(request.environ, receiver=receiver, peers=peers)
+                verified = verify_callback(received, at=gate.now(), receiver=receiver)
+            except (CallbackRejected, FormatError, TransportError) as e:
+                abort(Response(status=gate.refuse(e, WsgiSource(request.environ), received).status))
+            gate.count("verified")
+            run: Callable[..., R] = current_app.ensure_sync(view)
+            return run(*args, verified=verified, **kwargs)
+
+        return proven
+
+    return decorate

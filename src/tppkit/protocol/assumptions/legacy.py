@@ -129,6 +129,11 @@ LEGACY: tuple[Assumption, ...] = (
         "callbacks.CallbackAddress",
     ),
     Assumption(
+        "login-window", "legacy", "for how long a login code counts, and for how many logins",
+        "five minutes from its making, unless set, at the receipt of the login; for one login, after a signed GET", "a code is shown to one"
+        " browser, which is logged in by it", "callbacks.login_codes.LoginCodes",
+    ),
+    Assumption(
         "access-expiry", "legacy", "the time zone of exp", "UTC, unless another zone is set; the text is kept",
         "every other time of the interface is in UTC", "protocol.legacy.AccessGranted.expires_at(zone)",
     ),

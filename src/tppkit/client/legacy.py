@@ -1,0 +1,229 @@
+"""The earlier interface from the provider's side, for threads and asyncio.
+
+    with LegacyClient(legacy_url, api_key=os.environ["API_KEY"]) as client:
+        token = client.request_access(AccessKind.ACCOUNTS, "+37060000000")
+        ...  # the callback says that the customer has consented
+        client.balance(token)["EUR"]
+
+Source: PSD2 document, part B.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import httpx
+from pydantic import SecretStr
+
+from tppkit.certificates import EidasCertificate
+from tppkit.client.calls import Call, Calls, ServerAnswer
+from tppkit.client.connections import DEFAULT_TIMEOUT_S
+from tppkit.client.credentials import ApiKeyCredentials
+from tppkit.client.driver import AsyncClient, Method, SyncClient
+from tppkit.client.tls_context import NoCertificate
+from tppkit.errors import AccountUnknown, OutcomeUnknown, RequestRefused, Unauthorized
+from tppkit.protocol.legacy import LEGACY, AccessRequest, PaymentOrder, Transaction
+from tppkit.protocol.legacy.endpoints import (
+    BALANCE,
+    PAY,
+    REQUEST_ACCOUNT_ACCESS,
+    REQUEST_PAYMENT_ACCESS,
+    TRANSACTION_LIST,
+)
+from tppkit.protocol.legacy.rules import require_token
+
+_ASK_AGAIN = (
+    "the customer may have been asked: wait for the callback, or request access again with the same token, which is the"
+    " error's request_id"
+)
+_LOOK = (
+    "it may have been carried out: its callback or the transaction list says whether it was; sent again with the same uuid {uuid}"
+    " and the same order it pays once"
+)
+_ACCOUNT_CODES = (None, "ACCOUNT_NOT_FOUND")  # the document shows no error body
+
+# Without `once`, which the driver repeats: whether a payment is sent again is for the caller to decide.
+_PAY = replace(PAY, once=None)
+
+
+class AccessKind(StrEnum):
+    """What access is requested for."""
+
+    ACCOUNTS = "ais"
+    PAYMENTS = "pis"
+
+
+_ACCESS = {AccessKind.ACCOUNTS: REQUEST_ACCOUNT_ACCESS, AccessKind.PAYMENTS: REQUEST_PAYMENT_ACCESS}
+
+
+def make_token() -> str:
+    """A new access token or uuid: 32 hexadecimal digits from the machine's randomness."""
+    return secrets.token_hex(16)
+
+
+class LegacyCalls(Calls):
+    """Builds the requests of the earlier interface; sends nothing.
+
+    Args:
+        base_url: `https://host[:port]` of the test or the live service, with a path prefix where a gateway needs one.
+        api_key: the key of the same service.
+        new_token: makes access tokens and uuids.
+
+    Raises:
+        ConfigurationError: `client.base-url`, `credentials.malformed`.
+    """
+
+    def __init__(self, base_url: str, *, api_key: SecretStr | str, new_token: Callable[[], str] = make_token) -> None:
+        super().__init__(LEGACY, base_url, credentials=ApiKeyCredentials(api_key))
+        self._new_token = new_token
+
+    def request_access(self, kind: AccessKind, acc: str, *, token: str | None = None) -> Call[str]:
+        """Ask a customer for access: POST /ais/{access_token} or /pis/{access_token}.
+
+        Args:
+            kind: to account information or to payments.
+            acc: the customer's account, IBAN or phone number.
+            token: the access token; absent: a new one. Give the same one again to repeat the same request.
+
+        Returns:
+            The access token. It is of use when the callback has echoed it.
+
+        Raises:
+            AccountUnknown: the service has no such account.
+            Unauthorized: the API key is not the service's.
+            RequestRefused: the answer is another error: 409, the token was used for another request.
+            OutcomeUnknown, TransportError: the customer may have been asked; the error's `request_id` is the token.
+            FormatError: `token.malformed`, `model.invalid`; nothing was sent.
+        """
+        token = require_token(self._new_token() if token is None else token, "access token")
+        body = AccessRequest.from_object({"acc": acc})
+        return _named(self.call(_ACCESS[kind], body, to_find_out=_ASK_AGAIN, access_token=token), token)
+
+    def balance(self, token: str) -> Call[Mapping[str, Decimal]]:
+        """The balance by currency, in the major unit: GET /ais/{access_token}/BALANCE.
+
+        Raises:
+            Unauthorized: the token gives no access (not yet, or not any more), or the API key is not the service's.
+            RequestRefused: the answer is another error.
+            TransportError: there is no answer.
+            RemoteProtocolError, FormatError: the answer is not one of this interface.
+            FormatError: `token.malformed`; nothing was sent.
+        """
+        return self.call(BALANCE, None, access_token=require_token(token, "access token"))
+
+    def transactions(self, token: str) -> Call[tuple[Transaction, ...]]:
+        """The transactions of the account, the newest first: GET /ais/{access_token}/LIST. Raises as `balance`."""
+        return self.call(TRANSACTION_LIST, None, access_token=require_token(token, "access token"))
+
+    def pay(self, token: str, order: PaymentOrder, *, uuid: str | None = None) -> Call[str]:
+        """Request a payment: POST /pis/{access_token}/TX/{uuid}. It is sent once, and never repeated by this client.
+
+        Args:
+            token: of a granted access to payments.
+            order: what to pay, and to whom.
+            uuid: names the payment; absent: a new one. Give the same one again, with the same order, to repeat the same request.
+
+        Returns:
+            The uuid. The outcome comes by callback, to the callback address with this uuid.
+
+        Raises:
+            OutcomeUnknown, TransportError: no answer says whether the payment was carried out, so it may have been. The callback or
+                `transactions` decides; the error's `request_id` is the uuid to send it again with.
+            AccountUnknown: the receiver's account, or that of the access, is unknown.
+            Unauthorized: as `balance`.
+            RequestRefused: the answer is another error: 409, the uuid was used for another payment.
+            FormatError: `token.malformed`; nothing was sent.
+        """
+        uuid = require_token(self._new_token() if uuid is None else uuid, "uuid")
+        token, advice = require_token(token, "access token"), _LOOK.format(uuid=uuid)
+        return _named(self.call(_PAY, order, to_find_out=advice, access_token=token, uuid=uuid), uuid)
+
+    def check_success(self, call: Call[Any], answer: ServerAnswer) -> None:
+        """Check that an answer is a success.
+
+        Raises:
+            OutcomeUnknown: `answer.no-outcome`, it is neither a success nor a refusal of a request that changes something.
+            RequestRefused: as `Calls.check_success`; so is RemoteProtocolError.
+        """
+        is_refusal = 400 <= answer.status < 500 or (answer.status == 503 and not self.proves_nothing(answer))
+        if not call.row.safe and not is_refusal and answer.status != call.row.success:
+            # No id is echoed, so a gateway's error is told from the service's by its status alone.
+            raise OutcomeUnknown(
+                "answer.no-outcome", f"{call.name} was answered {answer.status}; {call.to_find_out}",
+                status=answer.status, request_id=call.request_id or "",
+            )  # fmt: skip
+        super().check_success(call, answer)
+
+    def refusal_class(self, status: int, code: str | None) -> type[RequestRefused]:
+        """The class of the error for a refusal. Source: PSD2 document, part B section 7."""
+        if status == 401:
+            return Unauthorized
+        return AccountUnknown if status == 400 and code in _ACCOUNT_CODES else RequestRefused
+
+
+def _named(call: Call[None], name: str) -> Call[str]:
+    """The call with what makes it the same call again: as its result, and in its errors."""
+    return Call(call.row, call.message, lambda _: name, name, call.to_find_out)
+
+
+class _Methods:
+    request_access = Method(LegacyCalls.request_access)
+    balance = Method(LegacyCalls.balance)
+    transactions = Method(LegacyCalls.transactions)
+    pay = Method(LegacyCalls.pay)
+
+
+class LegacyClient(_Methods, SyncClient[LegacyCalls]):
+    """The earlier interface of a service, for threads. The test and the live service each need a client.
+
+    Args:
+        base_url: `https://host[:port][/prefix]`.
+        api_key: of the same service.
+        server_anchors: authorities that the server's certificate must chain to; None takes the system's.
+        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
+        new_token: makes access tokens and uuids.
+        http: a client to use instead of an own one, as `make_client(NoCertificate())` gives it; it is not closed.
+        sleep: waits a number of seconds, before a read is repeated.
+        clock: monotonic seconds.
+
+    Raises:
+        ConfigurationError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`.
+
+    Example:
+        with LegacyClient(legacy_url, api_key=os.environ["API_KEY"]) as client:
+            uuid = client.pay(token, PaymentOrder(acc="+37060000000", amts={"EUR": Decimal("12.50")}))
+    """
+
+    def __init__(
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] = make_token, http: httpx.Client | None = None,
+        sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        calls = LegacyCalls(base_url, api_key=api_key, new_token=new_token)
+        tls = NoCertificate(server_anchors=server_anchors)
+        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
+
+
+class AsyncLegacyClient(_Methods, AsyncClient[LegacyCalls]):
+    """The earlier interface of a service, for asyncio. Arguments, methods and errors are those of `LegacyClient`.
+
+    Example:
+        async with AsyncLegacyClient(legacy_url, api_key=os.environ["API_KEY"]) as client:
+            balance = await client.balance(token)
+    """
+
+    def __init__(
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S, new_token: Callable[[], str] = make_token, http: httpx.AsyncClient | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        calls = LegacyCalls(base_url, api_key=api_key, new_token=new_token)
+        tls = NoCertificate(server_anchors=server_anchors)
+        super().__init__(calls, tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)

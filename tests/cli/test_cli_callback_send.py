@@ -1,0 +1,89 @@
+"""`tppkit callback send`: a signed sample to a receiver, over HTTP and HTTPS."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+from receivers import receiving
+
+from tppkit._clock import utc_now
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, load_callback_key, verify_callback
+from tppkit.testpki import write_pki
+
+UUID = "0123456789abcdefghij"
+KINDS = [
+    ("/cb/", "access", (), "AccessGranted"), (f"/cb/{UUID}", "payment", (), "Transaction"),
+    (f"/login/{UUID}", "login", (), "LoginConfirmed"), (f"/login/{UUID}", "login", ("--scan",), "NoneType"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def certs(pki, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("pki") / "certs"
+    write_pki(pki, folder)
+    return folder
+
+
+@pytest.fixture
+def receiver(certs) -> CallbackReceiver:
+    addresses = [
+        CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS),
+        CallbackAddress("https://tpp.example/cb/{token}", CallbackKind.PAYMENT),
+        CallbackAddress("https://tpp.example/login/{token}", CallbackKind.LOGIN),
+    ]
+    return CallbackReceiver(addresses, keys=[load_callback_key(certs / "callback-live.pub", name="live")])
+
+
+@pytest.mark.parametrize(("path", "kind", "more", "event"), KINDS)
+def test_a_sample_of_each_kind_is_accepted(tppkit, certs, receiver, path, kind, more, event):
+    seen = []
+    with receiving(receiver, seen) as port:
+        sent = tppkit(
+            "callback", "send", "--url", f"http://127.0.0.1:{port}", "--signed-url", f"https://tpp.example{path}",
+            "--key", certs / "callback-live.key", "--kind", kind, *more, "--json",
+        )  # fmt: skip
+    assert (sent.exit_code, sent.json["status"]) == (0, 200)
+    assert type(verify_callback(seen[0], at=utc_now(), receiver=receiver).event).__name__ == event
+
+
+def test_a_sample_that_is_refused_is_exit_1_and_the_answer_is_printed(tppkit, certs, receiver):
+    with receiving(receiver) as port:
+        sent = tppkit(
+            "callback",
+            "send",
+            "--url",
+            f"http://127.0.0.1:{port}/cb/",
+            "--key",
+            certs / "callback-live.key",
+            "--kind",
+            "access",
+        )
+    assert (sent.exit_code, sent.stdout) == (1, "answered 400\n")  # it was signed for https://127.0.0.1:PORT/cb/
+
+
+def test_a_body_and_a_requestid_of_ones_own_are_sent(tppkit, certs):
+    seen = []
+    with receiving(None, seen) as port:
+        tppkit(
+            "callback", "send", "--url", f"http://127.0.0.1:{port}/cb/", "--key", certs / "callback-live.key",
+            "--kind", "access", "--body", "-", "--request-id", "r-7", stdin=b'{"a":1}',
+        )  # fmt: skip
+    assert (seen[0].body, dict(seen[0].headers)["requestid"]) == (b'{"a":1}', "r-7")
+
+
+def test_the_receivers_certificate_is_verified(tppkit, certs):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certs / "server-chain.pem", certs / "server.key")
+    seen = []
+    with receiving(None, seen, tls=context) as port:
+        send = ("callback", "send", "--key", certs / "callback-live.key", "--kind", "access", "--url")
+        of_root = tppkit(*send, f"https://localhost:{port}/cb/", "--ca", certs / "root.pem")
+        assert (of_root.exit_code, of_root.stdout, len(seen)) == (0, "answered 200\n", 1)
+        for refused in (
+            tppkit(*send, f"https://localhost:{port}/cb/"),
+            tppkit(*send, f"https://localhost:{port}/cb/", "--ca", certs / "qseal.pem"),
+        ):
+            assert (refused.exit_code, refused.stdout, len(seen)) == (3, "", 1)
+            assert "certificate verify failed" in refused.stderr.lower()

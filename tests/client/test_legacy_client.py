@@ -1,0 +1,293 @@
+"""Both clients of the earlier interface against servers on loopback, friendly and hostile."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import json
+import logging
+import pickle
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr, ValidationError
+from rogue_bank import Answer, RogueBank, as_json, forwarder, http, rogue_bank, server_context, trickling
+
+from tppkit.client import AccessKind, AsyncLegacyClient, LegacyClient
+from tppkit.client.credentials import ApiKeyCredentials
+from tppkit.errors import (  # fmt: skip
+    AccountUnknown,
+    ConfigurationError,
+    FormatError,
+    OutcomeUnknown,
+    RemoteProtocolError,
+    RequestRefused,
+    TppkitError,
+    TransportError,
+    Unauthorized,
+)
+from tppkit.protocol.legacy import LEGACY, PaymentOrder
+from tppkit.testpki import Pki
+
+KEY = "5ec4e75ec4e75ec4e75ec4e75ec4e7aa"
+TOKEN, UUID, PHONE = "a" * 40, "0123456789abcdefghij", "+37060000000"
+ORDER = PaymentOrder(acc=PHONE, amts={"EUR": Decimal("12.50")}, msg="Order 4711")
+RECORD = json.loads(
+    '{"id":"t1","ver":2,"timeStamp":0,"tlc":"executed","acc":"LT121000011101001000","amount":["EUR-12.50"]}'
+)
+Step = Callable[[Any], Any]
+Run = Callable[..., Any]
+
+
+def pay(client: Any) -> Any:
+    return client.pay(TOKEN, ORDER, uuid=UUID)
+
+
+def request_access(client: Any) -> Any:
+    return client.request_access(AccessKind.PAYMENTS, PHONE, token=TOKEN)
+
+
+def balance(client: Any) -> Any:
+    return client.balance(TOKEN)
+
+
+CALLS: dict[str, Step] = {
+    "request_account_access": lambda client: client.request_access(AccessKind.ACCOUNTS, PHONE),
+    "balance": balance,
+    "transactions": lambda client: client.transactions(TOKEN),
+    "request_payment_access": request_access,
+    "pay": pay,
+}
+
+
+@pytest.fixture(params=[LegacyClient, AsyncLegacyClient], ids=["sync", "async"])
+def run(request: pytest.FixtureRequest, bank_pki: Pki) -> Run:
+    """Runs a step with the one and with the other client, and returns its result, or raises its error."""
+
+    def one(url: str, step: Step, **options: Any) -> Any:
+        options = {"api_key": KEY, "server_anchors": [bank_pki.root.certificate], **options}
+        if request.param is LegacyClient:
+            with LegacyClient(url, sleep=lambda _: None, **options) as client:
+                return step(client)
+
+        async def main() -> Any:
+            async with AsyncLegacyClient(url, sleep=lambda _: asyncio.sleep(0), **options) as client:
+                result = step(client)
+                return await result if inspect.isawaitable(result) else result
+
+        return asyncio.run(main())
+
+    return one
+
+
+@pytest.fixture
+def ask(run: Run, bank_pki_folder: Path) -> Callable[[Answer, Step], tuple[Any, RogueBank]]:
+    """The result of a step, or the error that it raises, and what a service that answers so saw."""
+
+    def one(answer: Answer, step: Step) -> tuple[Any, RogueBank]:
+        with rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as service:
+            try:
+                return run(service.url, step), service
+            except TppkitError as e:
+                return e, service
+
+    return one
+
+
+Ask = Callable[[Answer, Step], tuple[Any, RogueBank]]
+
+
+def service_answer(request: bytes) -> bytes:
+    """A service that knows everything."""
+    head = request.split(b"\r\n", 1)[0]
+    if b"/BALANCE" in head:
+        return http(200, b'{"EUR":0.30000000000000004,"JPY":500}', content_type="application/json")(request)
+    return (as_json(200, [RECORD]) if b"/LIST" in head else http(200))(request)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_each_row_is_sent_with_the_bare_key(name: str, ask: Ask) -> None:
+    _, service = ask(service_answer, CALLS[name])
+    message = service.message()
+    route = LEGACY.find(message.method, message.target)
+    assert route.row.name == name
+    assert dict(message.headers)["Authorization"] == KEY
+    bodies = {"pay": ORDER.to_wire(), "balance": b"", "transactions": b""}
+    assert message.body == bodies.get(name, b'{"acc":"+37060000000"}')
+
+
+def test_results_are_exact_and_name_what_was_used(ask: Ask) -> None:
+    assert ask(service_answer, balance)[0] == {"EUR": Decimal("0.30"), "JPY": Decimal(500)}
+    ((record,), _) = ask(service_answer, CALLS["transactions"])
+    assert str(record.amounts[0]) == "EUR-12.50"
+    assert (ask(service_answer, pay)[0], ask(service_answer, request_access)[0]) == (UUID, TOKEN)
+    made, service = ask(service_answer, lambda client: client.pay(TOKEN, ORDER))
+    assert re.fullmatch("[0-9a-f]{32}", made)
+    assert service.message().target == f"/pis/{TOKEN}/TX/{made}"
+    assert b'"amts":{"EUR":12.50}' in service.message().body
+
+
+@pytest.mark.parametrize(
+    "text", ["1" * 19, "1" * 41, "99391c7e-ad88-49ec-a2ad-99ddcb1f7721", "ž" * 20, "1" * 20 + "\n", ""]
+)
+def test_what_is_no_token_or_uuid_is_not_sent(text: str, ask: Ask) -> None:
+    steps: list[Step] = [
+        lambda client: client.request_access(AccessKind.ACCOUNTS, PHONE, token=text),
+        lambda client: client.balance(text),
+        lambda client: client.transactions(text),
+        lambda client: client.pay(text, ORDER),
+        lambda client: client.pay(TOKEN, ORDER, uuid=text),
+    ]
+    for step in steps:
+        error, service = ask(service_answer, step)
+        assert (type(error), error.code, service.connections) == (FormatError, "token.malformed", 0)
+        assert not text or text not in str(error)
+
+
+@pytest.mark.parametrize("amts", [{"EUR": Decimal(1), "USD": Decimal(1)}, {}, {"EUR": 12.5}, {"EUR": Decimal("0.001")}])
+def test_an_order_has_one_exact_amount(amts: Any) -> None:
+    with pytest.raises(ValidationError):
+        PaymentOrder(acc=PHONE, amts=amts)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, b"", Unauthorized),
+        (401, b'{"error":{"code":"UNAUTHORIZED","message":"no"}}', Unauthorized),
+        (400, b"account not found", AccountUnknown),
+        (400, b'{"error":{"code":"ACCOUNT_NOT_FOUND"}}', AccountUnknown),
+        (400, b'{"error":{"code":"CURRENCY_INVALID"}}', RequestRefused),
+        (409, b'{"error":{"code":"UUID_REUSE"}}', RequestRefused),
+        (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}', RequestRefused),
+    ],
+)
+def test_refusals_are_told_apart(status: int, body: bytes, kind: type[RequestRefused], ask: Ask) -> None:
+    for step in (pay, balance):
+        error, _ = ask(http(status, body), step)
+        assert (type(error), error.status) == (kind, status)
+    assert ask(http(status, body), pay)[0].request_id == UUID
+
+
+# Ends of a request that leave its outcome open.
+LOST: dict[str, Answer] = {
+    "connection": lambda _: b"",
+    "gateway": http(502, b"<html>"),
+    "unavailable": http(503, b"<html>"),
+    "server": http(500, b'{"error":{"code":"INTERNAL_SERVER_ERROR"}}'),
+    "redirect": http(307, location="https://localhost:1/"),
+    "created": http(201),
+    "cut off": lambda _: b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{",
+    "endless": lambda _: (
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 70
+    ),
+    "no http": lambda _: b"SSH-2.0-OpenSSH\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_payment_without_an_outcome_is_sent_once_and_its_uuid_offered(name: str, ask: Ask) -> None:
+    error, service = ask(LOST[name], pay)
+    assert isinstance(error, OutcomeUnknown | TransportError)
+    assert (error.request_id, len(service.requests), TOKEN in str(error)) == (UUID, 1, False)
+    assert (
+        f"its callback or the transaction list says whether it was; sent again with the same uuid {UUID}"
+        in error.message
+    )
+
+
+def test_a_made_uuid_is_offered_too_and_the_repetition_is_the_same_request(run: Run, bank_pki_folder: Path) -> None:
+    answers = iter([b"", http(200)(b"")])
+    with rogue_bank(server_context(bank_pki_folder), lambda _: next(answers), then_close=True) as service:
+        with pytest.raises(TransportError) as lost:
+            run(service.url, lambda client: client.pay(TOKEN, ORDER))
+        uuid = pickle.loads(pickle.dumps(lost.value)).request_id
+        assert run(service.url, lambda client: client.pay(TOKEN, ORDER, uuid=uuid)) == uuid
+    assert service.requests[0] == service.requests[1]
+
+
+def test_a_payment_without_an_answer_in_time_is_not_repeated(run: Run, bank_pki_folder: Path) -> None:
+    with (
+        trickling(server_context(bank_pki_folder), every_s=0.1) as port,
+        forwarder(port) as counted,
+        pytest.raises(TransportError) as late,
+    ):
+        run(f"https://localhost:{counted['port']}", pay, timeout_s=0.5)
+    assert (late.value.code, late.value.request_id, counted["connections"]) == ("transport.timeout", UUID, 1)
+
+
+def test_a_lost_request_for_access_offers_its_token_and_does_not_show_it(ask: Ask) -> None:
+    for answer in (LOST["connection"], LOST["gateway"]):
+        error, service = ask(answer, request_access)
+        assert (error.request_id, len(service.requests), TOKEN in str(error)) == (TOKEN, 1, False)
+
+
+def test_an_account_that_is_none_is_not_sent(ask: Ask) -> None:
+    error, service = ask(service_answer, lambda client: client.request_access(AccessKind.ACCOUNTS, "LT00 1234"))
+    assert (error.code, service.connections, "1234" in str(error)) == ("model.invalid", 0, False)
+
+
+def test_reads_are_repeated(ask: Ask) -> None:
+    answers = iter([b"", http(503)(b""), service_answer(b"GET /BALANCE\r\n")])
+    result, service = ask(lambda _: next(answers), balance)
+    assert (result["EUR"], len(service.requests)) == (Decimal("0.30"), 3)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"EUR":NaN}', b'{"EUR":Infinity}', b'{"EUR":1e999}', b'{"EUR":' + b"9" * 5000 + b"}", b'{"EUR":1,"EUR":2}', b'{"eur":1}',
+        b'{"EUR":"1.00"}', b'{"EUR":true}', b'{"EUR":null}', b"[]", b"", b"\xff", b"[" * 5000, b'{"EUR":1' + b" " * 65_536 + b"}",
+    ],
+)  # fmt: skip
+def test_a_balance_is_exact_or_an_error(body: bytes, ask: Ask) -> None:
+    assert isinstance(ask(http(200, body), balance)[0], FormatError)
+
+
+@pytest.mark.parametrize(
+    "records", [{}, [{}], [RECORD, 1], [{**RECORD, "amount": [-12.5]}], [{**RECORD, "amount": ["EUR-1e9"]}]]
+)
+def test_a_list_is_exact_or_an_error(records: Any, ask: Ask) -> None:
+    assert isinstance(ask(as_json(200, records), CALLS["transactions"])[0], FormatError)
+
+
+@pytest.mark.parametrize("name", ["endless", "redirect"])
+def test_a_read_that_is_no_answer_is_an_error(name: str, ask: Ask) -> None:
+    assert type(ask(LOST[name], balance)[0]) is RemoteProtocolError
+
+
+def test_a_certificate_of_another_authority_gets_nothing(run: Run, bank_pki_folder: Path) -> None:
+    with (
+        rogue_bank(server_context(bank_pki_folder), service_answer) as service,
+        pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED"),
+    ):
+        run(service.url, pay, server_anchors=None)  # the system's
+    assert service.requests == []
+
+
+@pytest.mark.parametrize(
+    ("code", "settings"),
+    [("client.base-url", {"url": "http://service.example"}), ("credentials.malformed", {"api_key": "two words"})],
+)
+def test_only_https_is_called_and_only_with_a_key(code: str, settings: Any, run: Run) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        run(**{"url": "https://service.example", "step": pay, **settings})
+    assert refused.value.code == code
+
+
+def test_the_key_is_never_shown(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    credentials = ApiKeyCredentials(SecretStr(KEY))
+    shown = [repr(credentials), str(credentials), repr(vars(credentials))]
+    for answer in (http(401, b'{"error":{"code":"UNAUTHORIZED","message":"no"}}'), *LOST.values()):
+        error, _ = ask(answer, pay)
+        shown += [str(error), repr(error), repr(vars(error)), repr(error.__cause__), repr(pickle.dumps(error))]
+    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError):
+            copied(credentials)
+    assert KEY not in "".join([*shown, caplog.text])

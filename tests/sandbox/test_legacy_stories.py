@@ -1,0 +1,255 @@
+"""The stories that the earlier interface is accepted by, with our client and our receiver, over HTTPS, each under its number.
+
+They share a bank, whose clock only moves forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from legacy_provider import ADDRESS, DAILY, FOREIGN, JONAS_PHONE, ONA, ONA_PHONE, SMALL, new_id
+from raw_provider import control
+from shop import Shop, open_shop
+
+from tppkit._clock import utc_now
+from tppkit.client import AccessKind, LegacyClient, make_client
+from tppkit.client.tls_context import NoCertificate
+from tppkit.errors import AccountUnknown, FormatError, RequestRefused, TransportError, Unauthorized
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, LoginRequest, PaymentOrder
+from tppkit.qr import Login, Payment, ScanLink
+from tppkit.sandbox import SandboxServer
+from tppkit.testpki import Pki, make_pki
+
+ACCOUNTS, PAYMENTS = AccessKind.ACCOUNTS, AccessKind.PAYMENTS
+HYPHENS = "0190b5c1-7e1d-4c3b-9a55-2f6f7b8c9d0e"
+DAY_S = 86_400
+
+Open = Callable[..., AbstractContextManager[Shop]]
+
+
+@pytest.fixture
+def open_here(bank: SandboxServer, bank_pki: Pki, tmp_path: Path) -> Open:
+    """Opens further shops at the same bank; callbacks go to the last one."""
+    return partial(open_shop, bank, bank_pki, tmp_path)
+
+
+@pytest.fixture
+def shop(open_here: Open) -> Iterator[Shop]:
+    with open_here() as opened:
+        yield opened
+
+
+def order(amount: str = "12.50", acc: str = FOREIGN, **fields: Any) -> PaymentOrder:
+    return PaymentOrder.from_object({"acc": acc, "amts": {"EUR": Decimal(amount)}, **ADDRESS, **fields})
+
+
+def log_in(shop: Shop, **choice: Any) -> None:
+    """A customer scans a new login code."""
+    shop.control("/legacy/login", {"code": Login(f"{shop.origin}/login/{new_id()}").text, "customer": ONA, **choice})
+    shop.advance()
+
+
+def deliveries(shop: Shop) -> Any:
+    return httpx.get(shop.bank.addresses.control_url + "/legacy/deliveries", trust_env=False).json()
+
+
+def test_story_1_access_is_granted_reported_and_ends(shop: Shop) -> None:
+    token = shop.granted(ACCOUNTS, ONA_PHONE)
+    (grant,) = shop.events
+    assert isinstance(grant, AccessGranted)
+    assert grant.token == token
+    assert timedelta(days=89, hours=23) < grant.expires_at() - utc_now() <= timedelta(days=90)
+    shop.advance(90 * DAY_S - 60)
+    assert shop.client.balance(token).keys() == {"EUR", "USD", "GBP"}
+    assert len(shop.client.transactions(token)) > 20
+    shop.advance(61)
+    for ask in (shop.client.balance, shop.client.transactions):
+        with pytest.raises(Unauthorized):
+            ask(token)
+
+
+def test_story_2_a_token_or_uuid_of_another_form_is_refused_before_it_is_sent(shop: Shop) -> None:
+    token = shop.granted(PAYMENTS, ONA_PHONE)
+    for malformed in (HYPHENS, "a" * 19, "a" * 41):
+        with pytest.raises(FormatError, match="20 to 40"):
+            shop.client.request_access(ACCOUNTS, ONA_PHONE, token=malformed)
+        with pytest.raises(FormatError, match="20 to 40"):
+            shop.client.pay(token, order(), uuid=malformed)
+    latest = httpx.get(shop.bank.addresses.control_url + "/requests", trust_env=False).json()[0]
+    assert latest["target"] == f"/pis/{token}"
+    assert shop.client.request_access(ACCOUNTS, ONA_PHONE, token="a" * 40) == "a" * 40
+    assert shop.client.pay(token, order(), uuid="Z" * 40) == "Z" * 40
+
+
+def test_story_3_an_unknown_account_key_or_token_is_refused(shop: Shop, bank_pki: Pki) -> None:
+    for acc in ("+37069999999", FOREIGN):
+        with pytest.raises(AccountUnknown):
+            shop.client.request_access(ACCOUNTS, acc)
+    stranger = LegacyClient(
+        shop.bank.addresses.legacy_url, api_key="0" * 32, server_anchors=[bank_pki.root.certificate]
+    )
+    with stranger, pytest.raises(Unauthorized):
+        stranger.request_access(ACCOUNTS, ONA_PHONE)
+    with pytest.raises(Unauthorized):
+        shop.client.balance(new_id())
+
+
+def test_story_4_a_receiver_of_another_bank_must_be_named(shop: Shop) -> None:
+    token = shop.granted(PAYMENTS, ONA_PHONE)
+    for acc in (JONAS_PHONE, SMALL):
+        assert shop.client.pay(token, PaymentOrder(acc=acc, amts={"EUR": Decimal(1)}))
+    with pytest.raises(RequestRefused) as refused:
+        shop.client.pay(token, PaymentOrder(acc=FOREIGN, amts={"EUR": Decimal(1)}))
+    assert (refused.value.status, refused.value.peer_code) == (400, "RECEIVER_INCOMPLETE")
+
+
+def test_story_5_a_payment_is_posted_and_then_executed(shop: Shop) -> None:
+    uuid = shop.client.pay(shop.granted(PAYMENTS, ONA_PHONE), order())
+    shop.approve(uuid)
+    assert shop.outcomes() == [("posted", 1), ("executed", 2)]
+    for one in shop.events[1:]:
+        assert ([str(amount) for amount in one.amounts], one.fees, one.acc) == (["EUR-12.50"], (), FOREIGN)
+
+
+def test_story_6_reports_in_reverse_and_twice_have_one_effect(shop: Shop) -> None:
+    uuid = shop.client.pay(shop.granted(PAYMENTS, ONA_PHONE), order())
+    for name in ("reorder", "duplicate"):
+        shop.control("/faults", {"name": name})
+    shop.approve(uuid)
+    assert shop.outcomes() == [("executed", 2)]
+    assert shop.counted == {("applied", ""): 2, ("stale", ""): 2}
+
+
+def test_story_7_a_callback_is_repeated_until_the_receiver_has_it(shop: Shop) -> None:
+    shop.failures = 3
+    token = shop.granted(ACCOUNTS, ONA_PHONE)
+    for seconds in (10, 60, 300):
+        assert shop.events == []
+        shop.advance(seconds)
+    shop.advance(DAY_S)
+    assert [one.token for one in shop.events] == [token]
+    assert [one["text"] for one in deliveries(shop)[0]["attempts"]] == ["status 503"] * 3 + ["status 200"]
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: make_pki(at=utc_now()), lambda: make_pki(at=utc_now() - timedelta(days=4000), seed=11)]
+)
+def test_story_8_a_receiver_without_a_valid_certificate_gets_nothing(made: Callable[[], Pki], open_here: Open) -> None:
+    with open_here(issued=made().server) as shop:
+        shop.granted(ACCOUNTS, ONA_PHONE)
+        assert (shop.events, shop.counted) == ([], {})
+        assert "certificate" in deliveries(shop)[0]["attempts"][0]["text"]
+
+
+def test_story_9_a_login_posts_what_was_asked_for(shop: Shop) -> None:
+    shop.login = LoginRequest(name="Bookshop", perm=(LoginPermission.NAME, LoginPermission.EMAIL), code="42")
+    log_in(shop)
+    (login,) = shop.events
+    assert isinstance(login, LoginConfirmed)
+    assert (login.name, login.email) == ("Ona Kazlauskienė", "ona@example.com")
+    assert (login.phone, login.address, login.code) == (None, None, None)
+    assert shop.counted == {("login", ""): 1, ("applied", ""): 1}
+
+
+def test_story_10_a_declined_login_posts_nothing_and_a_second_scan_works(shop: Shop) -> None:
+    log_in(shop, confirm=False)
+    shop.advance(DAY_S)
+    assert shop.counted == {("login", ""): 1}
+    log_in(shop)
+    assert shop.counted == {("login", ""): 2, ("applied", ""): 1}
+
+
+def test_story_11_amounts_are_decimals_without_a_binary_tail(shop: Shop) -> None:
+    reads, pays = shop.granted(ACCOUNTS, SMALL), shop.granted(PAYMENTS, SMALL)
+    assert str(shop.client.balance(reads)["EUR"]) == "8.40"
+    shop.approve(shop.client.pay(pays, order("8.10", DAILY)))
+    assert str(shop.client.balance(reads)["EUR"]) == "0.30"
+    back = shop.client.pay(
+        shop.granted(PAYMENTS, ONA_PHONE),
+        PaymentOrder.from_object({"acc": SMALL, "amts": {"EUR": Decimal(str(0.1 + 0.2))}}),
+    )
+    shop.approve(back)
+    assert [str(one.value) for one in shop.client.transactions(reads)[0].amounts] == ["0.30"]
+    assert str(shop.client.balance(reads)["EUR"]) == "0.60"
+
+
+def test_story_12_a_scanned_payment_moves_money_and_no_callback_is_owed(shop: Shop) -> None:
+    reads = shop.granted(ACCOUNTS, ONA_PHONE)
+    before, owed = shop.client.balance(reads)["EUR"], len(deliveries(shop))
+    code = Payment(account=FOREIGN, name="Bookshop", currency="EUR", amount=Decimal("12.50"), message="Order 4711")
+    link = ScanLink(shop.bank.addresses.legacy_url, code.text).text
+    scan = httpx.get(link, verify=False, trust_env=False)  # the certificate is not this test's subject
+    page = httpx.URL(scan.headers["location"])
+    form = {"code": code.text, "customer": ONA, "payment": new_id(), "iban": DAILY, "action": "approve"}
+    assert httpx.post(page, data=form, trust_env=False, follow_redirects=True).status_code == 200
+    shop.advance(3600)
+    assert before - shop.client.balance(reads)["EUR"] == Decimal("12.50")
+    assert shop.client.transactions(reads)[0].msg == "Order 4711"
+    assert len(shop.events) == 1
+    assert len(deliveries(shop)) == owed
+
+
+def test_story_13_an_order_has_exactly_one_currency(shop: Shop) -> None:
+    token, body = shop.granted(PAYMENTS, ONA_PHONE), b'{"acc":"%b","amts":{"EUR":1,"USD":1}}' % SMALL.encode()
+    with pytest.raises(FormatError, match="exactly one currency") as here:
+        PaymentOrder.from_wire(body)
+    answer = httpx.post(
+        f"{shop.bank.addresses.legacy_url}/pis/{token}/TX/{new_id()}", content=body, trust_env=False, verify=False,
+        headers={"Authorization": shop.bank.addresses.legacy_api_key, "Content-Type": "application/json"},
+    )  # fmt: skip
+    assert answer.status_code == 400
+    assert here.value.message in answer.json()["error"]["message"]
+
+
+def test_story_14_keys_tokens_and_callbacks_of_the_test_host_are_nothing_at_the_live_one(
+    shop: Shop, open_here: Open, bank_pki: Pki
+) -> None:
+    at, token = shop.bank.addresses, shop.granted(ACCOUNTS, ONA_PHONE)
+    with open_here(live=True) as live:
+        for url, key in ((at.legacy_live_url, at.legacy_api_key), (at.legacy_url, at.legacy_live_api_key)):
+            client = LegacyClient(url, api_key=key, server_anchors=[bank_pki.root.certificate])
+            with client, pytest.raises(Unauthorized):
+                client.request_access(ACCOUNTS, ONA_PHONE)
+        with pytest.raises(Unauthorized):
+            live.client.balance(token)
+        shop.granted(ACCOUNTS, ONA_PHONE)
+        assert live.counted == {("refused", "callback.signature"): 1}
+        live.granted(ACCOUNTS, ONA_PHONE)
+        assert len(live.events) == 1
+
+
+def test_story_15_a_payment_whose_answer_was_lost_is_made_once(shop: Shop, bank_pki: Pki) -> None:
+    def lose(answer: httpx.Response) -> None:
+        raise httpx.ReadTimeout("the answer is lost")
+
+    token, at = shop.granted(PAYMENTS, ONA_PHONE), shop.bank.addresses
+    with make_client(NoCertificate(server_anchors=[bank_pki.root.certificate])) as http:
+        http.event_hooks = {"response": [lose]}
+        with pytest.raises(TransportError) as lost:
+            LegacyClient(at.legacy_url, api_key=at.legacy_api_key, http=http).pay(token, order())
+    uuid = lost.value.request_id
+    assert shop.client.pay(token, order(), uuid=uuid) == uuid
+    with pytest.raises(RequestRefused) as refused:
+        shop.client.pay(token, order(msg="another"), uuid=uuid)
+    assert refused.value.status == 409
+    shop.approve(uuid)
+    assert control(shop.bank, f"/legacy/payments/{uuid}/approve").status_code == 400
+    assert shop.outcomes() == [("posted", 1), ("executed", 2)]
+
+
+def test_story_16_an_unknown_category_is_a_general_transfer_and_kept(shop: Shop) -> None:
+    reads, pays = shop.granted(ACCOUNTS, ONA_PHONE), shop.granted(PAYMENTS, ONA_PHONE)
+    for fields in ({"tcc": "ZZZZ"}, {}):
+        shop.approve(shop.client.pay(pays, order(**fields)))
+    absent, unknown = shop.client.transactions(reads)[:2]
+    assert (unknown.tcc, absent.tcc) == ("ZZZZ", None)
+    assert unknown.category == absent.category == "general transfer"
+    assert [one.tcc for one in shop.events[2:4]] == ["ZZZZ", "ZZZZ"]

@@ -1,0 +1,122 @@
+"""Routes of an application's own: the FastAPI dependency, the Flask decorator and `verify_callback_request`, by real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from callback_servers import Response, Server, request, running
+from cryptography.hazmat.primitives.asymmetric import ec
+from starlette.requests import Request
+
+from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, sign_callback
+from tppkit.errors import TransportError
+from tppkit.testpki import write_pki
+from tppkit.web import callback_routes, verify_callback_request
+
+UUID = "4fZ0aB9" * 4
+ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2030-01-01 12:00:00"}'
+PAYMENT = b'{"id":"T-1","ver":1,"timeStamp":0,"tlc":"posted","acc":"LT12","amount":["EUR-1"]}'
+SERVERS = {
+    "fastapi": Server(("-m", "uvicorn", "callback_route_apps:app", "--port", "{port}", "--no-proxy-headers")),
+    "flask": Server(("-m", "gunicorn", "callback_route_apps:flask", "-b", "127.0.0.1:{port}")),
+}
+
+
+class Application(NamedTuple):
+    """An application that runs, and the service's key."""
+
+    port: int
+    key: ec.EllipticCurvePrivateKey
+    log: Path
+
+    def call(
+        self, path: str, body: bytes = b"", *, method: str = "POST", sent: bytes | None = None, **more: Any
+    ) -> Response:
+        headers = sign_callback(self.key, request_id="r-1", method=method, url=f"https://tpp.example{path}", body=body)
+        return request(self.port, method, path, headers, body if sent is None else sent, **more)
+
+
+@pytest.fixture(scope="module")
+def applications(pki: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Application]]:
+    folder = tmp_path_factory.mktemp("routes")
+    write_pki(pki, folder / "certs")
+    key, log = pki.callback_keys["callback-live"], folder / "log"
+    with running(SERVERS, environment={"CALLBACK_KEY": str(folder / "certs" / "callback-live.pub")}, log=log) as ports:
+        yield {name: Application(port, key, log) for name, port in ports.items()}
+
+
+@pytest.fixture(params=SERVERS)
+def application(request: pytest.FixtureRequest, applications: dict[str, Application]) -> Application:
+    return applications[request.param]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "event"),
+    [
+        ("POST", "/cb/", ACCESS, "AccessGranted"), ("POST", f"/cb/{UUID}", PAYMENT, "Transaction"),
+        ("GET", f"/login/{UUID}", b"", "NoneType"), ("POST", "/own", b'{"a":1}', "NoneType"),
+    ],
+)  # fmt: skip
+def test_a_route_gets_what_was_proven(application, method, path, body, event):
+    for _ in range(2):  # nothing is remembered
+        response = application.call(path, body, method=method)
+        assert response.status == 200
+        found = json.loads(response.body)
+        assert (found["url"], found["event"]) == (f"https://tpp.example{path}", event)
+
+
+@pytest.mark.parametrize(
+    ("body", "sent", "status", "code"),
+    [
+        (ACCESS, ACCESS + b" ", 400, "callback.signature"), (PAYMENT, PAYMENT, 400, "model.invalid"),
+        (ACCESS, b"{" + b" " * 70_000, 413, "message.too-large"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_gets_a_status_without_a_reason_and_is_logged_and_counted(
+    application, body, sent, status, code
+):
+    response = application.call("/cb/", body, sent=sent)
+    assert response.status == status
+    assert b"callback" not in response.body
+    assert b"sign" not in response.body
+    assert f"[{code}]" in application.log.read_text()
+    counted = json.loads(application.call("/cb/", ACCESS).body)["counted"]
+    assert counted[-2:] == [["refused", code], ["verified", ""]]
+
+
+def test_a_body_without_a_length_is_read_no_further_than_its_limit(application):
+    assert application.call("/cb/", ACCESS, chunked=True).status == 200
+    assert application.call("/cb/", ACCESS, sent=b"{" + b" " * 70_000, chunked=True).status == 413
+
+
+def test_other_senders_are_refused_before_the_body(application):
+    assert application.call("/guarded", b"{}").status == 403
+
+
+def test_an_own_route_gets_the_reason(application):
+    assert b"callback.signature" in application.call("/own", b"{}", sent=b"{ }").body
+
+
+def test_an_environ_is_verified_like_a_request(applications):
+    assert b"callback.address" in applications["flask"].call("/own?by=environ", b"{}").body
+
+
+def test_a_body_that_does_not_come_is_waited_for_no_longer_than_the_limit(monkeypatch):
+    monkeypatch.setattr(callback_routes, "TIMEOUT_S", 0.01)
+    key = ec.derive_private_key(4711, ec.SECP256R1()).public_key()
+    receiver = CallbackReceiver(
+        [CallbackAddress("https://tpp.example/own", CallbackKind.OTHER)], keys=[CallbackKey("live", key)]
+    )
+    scope = {"type": "http", "method": "POST", "path": "/own", "raw_path": b"/own", "query_string": b"", "headers": []}
+
+    async def verify() -> None:
+        await verify_callback_request(Request(scope, receive=asyncio.Event().wait), receiver=receiver)
+
+    with pytest.raises(TransportError) as late:
+        asyncio.run(verify())
+    assert late.value.code == "transport.timeout"
