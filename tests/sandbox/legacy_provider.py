@@ -83,9 +83,10 @@ def receiving(issued: Issued, folder: Path) -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            # Before a test hears of it: what the test says then is for the next one.
+            status, headers, answer = receiver.answers.pop(0) if receiver.answers else (receiver.afterwards, {}, b"")
             receiver.arrived.append(Arrived(self.command, self.path, dict(self.headers), body))
             time.sleep(receiver.delay_s)
-            status, headers, answer = receiver.answers.pop(0) if receiver.answers else (receiver.afterwards, {}, b"")
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name.replace("_", "-"), value)

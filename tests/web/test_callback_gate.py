@@ -481,13 +481,39 @@ def test_a_result_that_nobody_awaits_undoes_the_mark_in_ones_own_transaction(tmp
 
 @pytest.mark.parametrize(
     ("name", "function"),
-    [("handler", generator), ("handler", async_generator), ("keep", generator), ("login", generator), ("on_refusal", coroutine)],
+    [
+        ("handler", generator), ("handler", async_generator), ("keep", generator), ("login", generator), ("on_refusal", coroutine),
+        ("count", coroutine), ("on_payment", generator),
+    ],
 )  # fmt: skip
 def test_a_function_that_an_awaiting_gate_would_not_run_is_no_setting(name, function):
     inbox = AsyncInbox(RECEIVER, MemoryStore())
     with pytest.raises(ConfigurationError) as refused:
         AsyncCallbackGate(inbox, **{name: function})
     assert refused.value.code == "callback.function"
+
+
+def test_an_awaiting_gate_has_handlers_by_kind_and_counts_too():
+    counted, seen = [], []
+
+    async def granted(event: Any, verified: Any, connection: Any) -> None:
+        seen.append(event.token)
+
+    async def other(verified: Any, connection: Any) -> None:
+        raise LookupError
+
+    async def run() -> list[int]:
+        one = AsyncCallbackGate(
+            AsyncInbox(RECEIVER, MemoryStore()), on_access=granted, handler=other, count=lambda *given: counted.append(given),
+            on_refusal=Refusals().append, now=lambda: AT,
+        )  # fmt: skip
+        record = b'{"id":"t1","ver":1,"timeStamp":1,"tlc":"posted","acc":"x","amount":["EUR-1"]}'
+        calls = (callback(), callback(), callback("r-2", path="/cb/" + UUID, body=record))
+        return [(await one.receive(received, LOCAL)).status for received in calls]
+
+    assert asyncio.run(run()) == [200, 200, 503]
+    assert seen == ["abcdefghijklmnopqrstuvwxyz"]
+    assert counted == [("applied", ""), ("repeated", ""), ("failed", "LookupError")]
 
 
 @pytest.mark.parametrize("handler", [lambda *_: None, lambda *given: async_generator(*given)])
