@@ -1032,7 +1032,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give the whole address as it was called: https://host/path?query, percent-encoded",
         ),
         "message.content-encoding": Code(
-            "a sealed body is compressed or otherwise encoded",
+            "a body is compressed or otherwise encoded",
             "send the body without Content-Encoding",
         ),
         "message.content-type": Code(

@@ -193,6 +193,8 @@ class Host:
         route, message = request.route, request.message
         if route.row.request.media_type is not None:
             require_media_type(message.single("content-type"), route.row.request.media_type)
+            if message.single("content-encoding"):
+                raise FormatError("message.content-encoding", "the body has a Content-Encoding")
         body = route.row.request.read(message.body, tolerant=False)
         return HostCall(
             request.caller.id,
