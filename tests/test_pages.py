@@ -114,6 +114,7 @@ def test_the_blocks_about_diagnoses_run(run: Run, shell: Callable[[str], str]) -
     assert run(*blocks("diagnose", "python")) == "explained ['target-base-path-stripped']\n"
 
 
-def test_the_quickstart_runs(run: Run, shell: Callable[[str], str]) -> None:
-    shell("\n".join(blocks("quickstart", "sh")))
-    assert run(*blocks("quickstart", "python")) == blocks("quickstart", "text")[-1]
+@pytest.mark.parametrize("page", ["quickstart", "quickstart-legacy"])
+def test_a_quickstart_runs(page: str, run: Run, shell: Callable[[str], str]) -> None:
+    shell("\n".join(blocks(page, "sh")))
+    assert run(*blocks(page, "python")) == blocks(page, "text")[-1]

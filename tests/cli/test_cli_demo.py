@@ -38,13 +38,17 @@ def test_with_json_the_result_is_one_object_and_the_story_is_on_stderr(tppkit, t
         "as_expected": True, "directory": "kept", "pki": "kept/pki", "archive": "kept/archive",
         "archive_altered": "kept/archive-altered", "steps": steps,
     }  # fmt: skip
-    assert [step["as_expected"] for step in steps] == [True] * 14
+    assert [step["as_expected"] for step in steps] == [True] * 17
     assert any("401 SIGNATURE_MISSING" in line for step in steps for line in step["lines"])
     assert [line for step in steps[10:12] for line in step["lines"] if "-12.50 EUR" in line] == [
         "The payment is ACSP; pending: -12.50 EUR, Order 4711.",
         "The payment is ACSC: settlement completed; booked: -12.50 EUR, Order 4711.",
     ]
-    assert done.stderr.splitlines()[-1] == "demo: 14 steps, all as expected"
+    said = [" ".join(step["lines"]) for step in steps[12:15]]
+    for text, line in zip(("logs in Ona Kazlauskienė", "says until when", "posted, version 1"), said, strict=True):
+        assert text in line
+    assert "executed, version 2, EUR-12.50" in said[-1]
+    assert done.stderr.splitlines()[-1] == "demo: 17 steps, all as expected"
 
 
 def test_it_shows_each_refusal_with_status_and_code(demo_folder):
@@ -62,7 +66,9 @@ def test_it_is_plain_where_there_is_no_terminal(demo_folder):
 def test_it_says_where_the_files_are_and_they_are_there(demo_folder):
     folder, said = demo_folder
     assert str(folder) in said
-    assert {"pki", "archive", "archive-altered", "sandbox.sqlite"} <= {path.name for path in folder.iterdir()}
+    assert {"pki", "archive", "archive-altered", "sandbox.sqlite", "inbox.sqlite"} <= {
+        path.name for path in folder.iterdir()
+    }
 
 
 def test_the_archive_it_keeps_passes_a_later_audit(demo_folder, tppkit):

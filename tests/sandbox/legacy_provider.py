@@ -51,13 +51,15 @@ class Receiver:
     Attributes:
         url: without a slash at its end.
         arrived: what it got.
-        answers: status, headers and body of the next answers; afterwards 200.
+        answers: status, headers and body of the next answers.
+        afterwards: the status of all others.
         delay_s: before each answer.
     """
 
     url: str
     arrived: list[Arrived] = field(default_factory=list)
     answers: list[tuple[int, Mapping[str, str], bytes]] = field(default_factory=list)
+    afterwards: int = 200
     delay_s: float = 0.0
 
     def answer(self, status: int, body: Any = None, **headers: str) -> None:
@@ -82,7 +84,7 @@ def receiving(issued: Issued, folder: Path) -> Iterator[Receiver]:
         def do(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             # Before a test hears of it: what the test says then is for the next one.
-            status, headers, answer = receiver.answers.pop(0) if receiver.answers else (200, {}, b"")
+            status, headers, answer = receiver.answers.pop(0) if receiver.answers else (receiver.afterwards, {}, b"")
             receiver.arrived.append(Arrived(self.command, self.path, dict(self.headers), body))
             time.sleep(receiver.delay_s)
             self.send_response(status)

@@ -14,9 +14,10 @@ import uvicorn
 from raw_provider import control
 
 from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, Inbox, VerifiedCallback, load_callback_key
+from tppkit.callbacks.login_codes import LoginCodes
 from tppkit.client import AccessKind, LegacyClient
 from tppkit.inbox.store import InboxStore
-from tppkit.protocol.legacy import LoginRequest, Transaction
+from tppkit.protocol.legacy import LoginConfirmed, LoginPermission, Transaction
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.listening import QuietServer, listen, serve, stop
 from tppkit.sandbox.thread import in_thread
@@ -33,7 +34,7 @@ class Shop:
         client: of the test or the live host.
         host: `test` or `live`.
         origin: of the receiver.
-        login: the answer to login GETs.
+        codes: of the shop's login page.
         events: what the handlers were called with, in this order.
         counted: outcome and code of each request that the receiver has answered.
         failures: how many of the next callbacks a handler fails for.
@@ -43,7 +44,7 @@ class Shop:
     client: LegacyClient
     host: str
     origin: str
-    login: LoginRequest
+    codes: LoginCodes
     events: list[Any] = field(default_factory=list)
     counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     failures: int = 0
@@ -54,6 +55,10 @@ class Shop:
             self.failures -= 1
             raise OSError("the shop's own system fails")
         self.events.append(event)
+
+    def log_in(self, event: LoginConfirmed, callback: VerifiedCallback, connection: Any) -> None:
+        """Handle a confirmed login: the event, and the session that it belongs to."""
+        self.events.append((event, self.codes.match(callback, connection)))
 
     def count(self, outcome: str, code: str) -> None:
         self.counted[outcome, code] += 1
@@ -122,10 +127,13 @@ def open_shop(
             keys=[load_callback_key(Path(public), name="bank")],
         )
         store.create_tables()
-        shop = Shop(bank, client, "live" if live else "test", origin, LoginRequest(name="Bookshop"))
+        inbox = Inbox(receiver, store)
+        codes = LoginCodes(inbox, name="Bookshop", perm=(LoginPermission.NAME, LoginPermission.EMAIL))
+        codes.create_tables()
+        shop = Shop(bank, client, "live" if live else "test", origin, codes)
         gate = CallbackGate(
-            Inbox(receiver, store), on_access=shop.handle, on_payment=shop.handle, on_login=shop.handle,
-            login=lambda _: shop.login, count=shop.count,
+            inbox, on_access=shop.handle, on_payment=shop.handle, on_login=shop.log_in,
+            login=shop.codes.answer, count=shop.count,
         )  # fmt: skip
         config = uvicorn.Config(
             CallbackMiddleware(_nothing_else, gate=gate), lifespan="off", ws="none", log_config=None, proxy_headers=False,

@@ -20,17 +20,19 @@ from raw_provider import control
 from shop import Shop, open_shop
 
 from tppkit._clock import utc_now
+from tppkit.callbacks.login_codes import LoginCode, digest_session_id
 from tppkit.client import AccessKind, LegacyClient, make_client
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import AccountUnknown, FormatError, RequestRefused, TransportError, Unauthorized
-from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, LoginRequest, PaymentOrder
-from tppkit.qr import Login, Payment, ScanLink
+from tppkit.protocol.legacy import AccessGranted, PaymentOrder
+from tppkit.qr import Payment, ScanLink
 from tppkit.sandbox import SandboxServer
 from tppkit.testpki import Pki, make_pki
 
 ACCOUNTS, PAYMENTS = AccessKind.ACCOUNTS, AccessKind.PAYMENTS
 HYPHENS = "0190b5c1-7e1d-4c3b-9a55-2f6f7b8c9d0e"
 DAY_S = 86_400
+SESSION = "kX2vT9mQ4bR7wZ1c"
 
 Open = Callable[..., AbstractContextManager[Shop]]
 
@@ -51,10 +53,11 @@ def order(amount: str = "12.50", acc: str = FOREIGN, **fields: Any) -> PaymentOr
     return PaymentOrder.from_object({"acc": acc, "amts": {"EUR": Decimal(amount)}, **ADDRESS, **fields})
 
 
-def log_in(shop: Shop, **choice: Any) -> None:
-    """A customer scans a new login code."""
-    shop.control("/legacy/login", {"code": Login(f"{shop.origin}/login/{new_id()}").text, "customer": ONA, **choice})
+def scan(shop: Shop, code: LoginCode, **choice: Any) -> Any:
+    """What comes of a customer's scan."""
+    outcome = shop.control("/legacy/login", {"code": code.text, "customer": ONA, **choice})
     shop.advance()
+    return outcome
 
 
 def deliveries(shop: Shop) -> Any:
@@ -150,20 +153,19 @@ def test_story_8_a_receiver_without_a_valid_certificate_gets_nothing(made: Calla
 
 
 def test_story_9_a_login_posts_what_was_asked_for(shop: Shop) -> None:
-    shop.login = LoginRequest(name="Bookshop", perm=(LoginPermission.NAME, LoginPermission.EMAIL), code="42")
-    log_in(shop)
-    (login,) = shop.events
-    assert isinstance(login, LoginConfirmed)
+    assert scan(shop, shop.codes.make(SESSION, at=utc_now()))["state"] == "confirmed"
+    ((login, session),) = shop.events
     assert (login.name, login.email) == ("Ona Kazlauskienė", "ona@example.com")
     assert (login.phone, login.address, login.code) == (None, None, None)
-    assert shop.counted == {("login", ""): 1, ("applied", ""): 1}
+    assert session == digest_session_id(SESSION)
 
 
 def test_story_10_a_declined_login_posts_nothing_and_a_second_scan_works(shop: Shop) -> None:
-    log_in(shop, confirm=False)
+    code = shop.codes.make(SESSION, at=utc_now())
+    assert scan(shop, code, confirm=False)["state"] == "declined"
     shop.advance(DAY_S)
     assert shop.counted == {("login", ""): 1}
-    log_in(shop)
+    assert scan(shop, code)["asked"]["code"] == code.code
     assert shop.counted == {("login", ""): 2, ("applied", ""): 1}
 
 
@@ -186,8 +188,8 @@ def test_story_12_a_scanned_payment_moves_money_and_no_callback_is_owed(shop: Sh
     before, owed = shop.client.balance(reads)["EUR"], len(deliveries(shop))
     code = Payment(account=FOREIGN, name="Bookshop", currency="EUR", amount=Decimal("12.50"), message="Order 4711")
     link = ScanLink(shop.bank.addresses.legacy_url, code.text).text
-    scan = httpx.get(link, verify=False, trust_env=False)  # the certificate is not this test's subject
-    page = httpx.URL(scan.headers["location"])
+    scanned = httpx.get(link, verify=False, trust_env=False)  # the certificate is not this test's subject
+    page = httpx.URL(scanned.headers["location"])
     form = {"code": code.text, "customer": ONA, "payment": new_id(), "iban": DAILY, "action": "approve"}
     assert httpx.post(page, data=form, trust_env=False, follow_redirects=True).status_code == 200
     shop.advance(3600)

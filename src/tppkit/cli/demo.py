@@ -96,13 +96,15 @@ class _Bank:
 )
 @json_option
 def demo(directory: Path | None, as_json: bool) -> int:
-    """Make a test PKI, read accounts and pay at a sandbox bank, be refused four times, and audit what was kept."""
+    """Read accounts and pay at a sandbox bank, be refused four times, get a login and an outcome by callback, and audit what was kept."""
     from tppkit.sandbox import SandboxSettings, run_sandbox
 
     folder = _folder(directory)
     bank = run_sandbox(SandboxSettings(folder, pki=folder / "pki"))
     story = Story(on_stderr=as_json)
-    story.say("tppkit demo: account data and a SEPA payment over mutual TLS, seals kept and re-verified by an auditor")
+    story.say(
+        "tppkit demo: account data and payments over mutual TLS, signed callbacks, and seals that an auditor re-verifies"
+    )
     story.say("")
     with suppress(StoryOver):
         _play(story, folder, bank)
@@ -114,6 +116,8 @@ def demo(directory: Path | None, as_json: bool) -> int:
 
 
 def _play(story: Story, folder: Path, bank: AbstractContextManager[SandboxServer]) -> None:
+    from tppkit.cli.demo_legacy import play_legacy
+
     cast = _make_certificates(story, folder)
     with bank as server:
         identity = _identity(cast.pki.qwac, cast.pki)
@@ -123,6 +127,7 @@ def _play(story: Story, folder: Path, bank: AbstractContextManager[SandboxServer
             initiated = _pay(story, client)
             _be_refused(story, cast, identity, server.addresses.psd2_url)
             _approve(story, ours, initiated)
+        play_legacy(story, server, cast.pki, folder, ours.control)
     _audit(story, folder)
 
 
@@ -309,7 +314,9 @@ def _flip_one_byte(records: Path) -> int:
 
 def _end(story: Story, folder: Path) -> int:
     story.say("")
-    story.say(f"Everything is in {folder}: pki/, archive/, archive-altered/, sandbox.sqlite. Look again with")
+    story.say(
+        f"Everything is in {folder}: pki/, archive/, archive-altered/, sandbox.sqlite, inbox.sqlite. Look again with"
+    )
     program = "tppkit" if shutil.which("tppkit") else sys.argv[0]
     story.say(f"  {program} cert show {folder}/pki/qwac.pem")
     story.say(f"  {program} audit verify {folder}/archive --trust {folder}/pki")
