@@ -223,7 +223,7 @@ class InboxStore:
                     have_effect(db, lambda: handler(entry, db))
             return Worked(entry, outcome)
         except EffectFailed as e:
-            reason = e.reason
+            failed = e
         except InboxError as e:
             if outcome is not Outcome.APPLIED:  # no attempt
                 waits = {"of_state": State.WAITING, "of_attempts": attempt - 1, "of_reason": None}
@@ -232,10 +232,10 @@ class InboxStore:
                 if is_held(e):
                     return Worked(entry, Outcome.BUSY)
                 raise
-            reason = EffectFailed(e).reason  # it may be the handler that costs the connection
-        fails = {"of_state": State.FAILED, "of_attempts": attempt, "of_reason": reason}
+            failed = EffectFailed(e)  # it may be the handler that costs the connection
+        fails = {"of_state": State.FAILED, "of_attempts": attempt, "of_reason": failed.reason}
         changed = self._rows(self._sql.move, {**claim, **fails, "of_due_at": _due_at(retries, attempt, at)})
-        return Worked(entry, Outcome.FAILED if changed else Outcome.BUSY)
+        return Worked(entry, Outcome.FAILED, failed.code) if changed else Worked(entry, Outcome.BUSY)
 
     def failed(self, source: str, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
         """Return failed entries in the order of their receipt.
