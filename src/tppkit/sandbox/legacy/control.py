@@ -66,7 +66,10 @@ class LegacyControl:
         return answer
 
     async def _set_provider(self, parameters: Mapping[str, str], body: Any) -> Any:
-        url = parse_callback_url(_fields(body, "callback_url").get("callback_url", ""))
+        given = _fields(body, "callback_url")
+        if not given:
+            raise FormatError("model.invalid", "the body has no callback_url")
+        url = parse_callback_url(given["callback_url"])
         await self._services.events.write(lambda db: set_callback_url(db, url))
         return {"callback_url": url}
 
