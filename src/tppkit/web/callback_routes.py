@@ -99,6 +99,12 @@ async def read_asgi_callback(
                 chunks.append(chunk)
     except TimeoutError as e:
         raise TransportError("transport.timeout", f"the body did not come within {TIMEOUT_S:g} seconds") from e
+    except Exception as e:
+        if type(e).__name__ != "ClientDisconnect":  # Starlette's, which is not a requirement of this module
+            raise
+        raise TransportError(
+            "transport.disconnected", "the client closed the connection before the end of the body"
+        ) from e
     return ReceivedCallback.from_wire(source.method, target.encode("latin-1"), source.raw_headers, b"".join(chunks))
 
 
