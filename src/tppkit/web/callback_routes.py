@@ -32,7 +32,7 @@ class AsgiRequest(Protocol):
 
 
 class WsgiRequest(Protocol):
-    """A request of Flask, Werkzeug or Django."""
+    """A request of Flask or Werkzeug, or of Django under WSGI."""
 
     @property
     def environ(self) -> Any:
@@ -56,8 +56,8 @@ def verify_callback_request(
     a bare 400: its text is for the log, not for the sender.
 
     Args:
-        request: a request of Starlette or FastAPI, whose result is awaited; or a request of Flask or Django, or a WSGI environ. Nothing
-            may have read its body, except by `await request.body()`.
+        request: a request of Starlette or FastAPI, whose result is awaited; or a request of Flask, of Django under WSGI, or a WSGI
+            environ. Nothing may have read its body, except by `await request.body()`.
         receiver: the addresses and keys.
         peers: the networks from which callbacks are accepted; without it, all.
         at: the time to judge at, aware; now by default.
