@@ -1017,7 +1017,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",
-            "give a printable name, a printable code or none, and each permission once",
+            "give a visible name of at most 70 characters, a visible code of at most 35 or none, and each permission once",
         ),
         "login.unknown": Code(
             "no code was scanned for this login",

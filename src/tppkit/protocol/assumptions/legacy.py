@@ -240,6 +240,7 @@ LEGACY: tuple[Assumption, ...] = (
     Assumption(
         "login-fields", "legacy", "which fields of the login POST a permission stands for, and what a wrong answer to the login GET brings",
         "NAME name, PHONE phone, EMAIL email, ADDRESS address, city and country, ID code (the person code); the customer may decline each;"
+        " name and code have at most 70 and 35 characters, all visible;"
         " an unknown permission, a missing name, another status or Content-Type, over 64 KiB or 4 seconds: nothing is posted",
         "section 4 of part B names both lists and does not join them", "sandbox.legacy.logins",
     ),
