@@ -960,7 +960,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give an https address with a path or without one",
         ),
         "legacy.key": Code(
-            "a key in the sandbox's folder is no private key on secp256r1",
+            "a file in the sandbox's folder is no private key on secp256r1, or no API key of 32 hexadecimal digits",
             "remove the file; a new one is made at the next start",
         ),
         "listen.port": Code(
