@@ -40,6 +40,7 @@ try:
         delete,
         func,
         insert,
+        select,
         update,
     )
 
@@ -49,10 +50,11 @@ except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
 LIFETIME = timedelta(minutes=5)
-KEPT = timedelta(days=7)  # behind its expiry: a login that came in time may still wait for a worker
+KEPT = timedelta(days=7)  # after its expiry: a login that came in time may still wait for a worker
 MIN_SESSION_ID = 16
 
 _DIGITS = 4
+_FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks to the codes of KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,8 @@ class LoginCodes:
         self._match = Statement(
             update(table).where(*counts, row.scanned_at.is_not(None)).values(matched_at=at).returning(row.session)
         )
-        self._purge = Statement(delete(table).where(row.expires_at <= at).returning(row.token))
+        old = select(row.token).where(row.expires_at <= at).order_by(row.expires_at).limit(_FORGOTTEN_AT_ONCE)
+        self._forget = Statement(delete(table).where(row.token.in_(old.with_for_update(skip_locked=True))))
 
     def create_tables(self) -> None:
         """Create the table if it is absent.
@@ -149,7 +152,7 @@ class LoginCodes:
         self._database.create_tables(self._metadata)
 
     def make(self, session_id: str, *, at: datetime) -> LoginCode:
-        """Make a code for a browser session.
+        """Make a code for a browser session, and forget some codes that expired seven days ago or earlier.
 
         Args:
             session_id: of the browser that is shown the code; only its digest is stored.
@@ -165,7 +168,9 @@ class LoginCodes:
         text = Login(self._address.origin + self._address.path + token).text
         expires_at = to_microseconds(shift(as_utc(at), self._lifetime))
         values = {"token": token, "session": digest_session_id(session_id), "code": code, "expires_at": expires_at}
+        old = to_microseconds(shift(as_utc(at), -KEPT))
         with self._database.transaction() as db:
+            self._forget.run_one(db, {"at": old})
             self._insert.run_one(db, {f"new_{name}": value for name, value in values.items()})
         return LoginCode(text, code, from_microseconds(expires_at))
 
@@ -216,15 +221,6 @@ class LoginCodes:
             return self.match(callback, connection)
         session: str | None = await run_sync(lambda db: self.match(callback, db))
         return session
-
-    def purge(self, *, at: datetime) -> int:
-        """Forget codes that expired seven days ago; returns how many. Call it now and then.
-
-        Raises:
-            InboxError: `inbox.unavailable`.
-        """
-        with self._database.transaction() as db:
-            return len(self._purge.all(db, {"at": to_microseconds(shift(as_utc(at), -KEPT))}))
 
     def _is_mine(self, callback: VerifiedCallback) -> bool:
         return callback.address == self._address
