@@ -53,7 +53,8 @@ class Schedule(NamedTuple):
     Attributes:
         gaps_s: seconds from each failure to the next attempt; the number of attempts is one more, unless there is `last_s`.
         timeout_s: how long an attempt may take, on the machine's clock.
-        last_s: the last gap is repeated, and no attempt is later than this after the first one; None ends with the gaps.
+        last_s: the last gap is repeated, and no attempt is scheduled later than this after the first one; None ends with the
+            gaps. An attempt that was scheduled is made, however far the clock was moved in between.
     """
 
     gaps_s: tuple[float, ...]
