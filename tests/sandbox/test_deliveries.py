@@ -286,6 +286,16 @@ def test_faults_of_the_way(fault: Fault, sent: list[int], texts: list[str], run:
     run(main)
 
 
+def test_faults_of_several_deliveries_reorder_each_stream(run: Any) -> None:
+    async def main(outbox: Outbox) -> None:
+        outbox.faults.add(Fault("reorder", count=2))
+        for stream in ("a", "b"):
+            await outbox.add(1, 2, stream=stream)
+            assert await outbox.run() == [2, 1]
+
+    run(main)
+
+
 def test_a_reordered_one_waits_for_what_comes_later(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.faults.add(Fault("reorder"))

@@ -219,7 +219,10 @@ class Deliveries:
         if delay := self._faults.take("delay"):
             text = f"put off by {delay.delay_s:g} s by a fault"
             return Result((Attempt(False, text),), WAITING, shift(self._now(), timedelta(seconds=delay.delay_s)))
-        if delivery.stream is not None and delivery.state == WAITING and self._faults.take("reorder"):
+        is_first = (
+            delivery.stream is not None and delivery.ver == 1
+        )  # if the second were held too, the order would stay
+        if is_first and delivery.state == WAITING and self._faults.take("reorder"):
             until = shift(self._now(), timedelta(seconds=_HELD_S))
             return Result((Attempt(False, "held by a fault until the next one of its stream is sent"),), HELD, until)
         attempt = await _send(sender, delivery)

@@ -107,7 +107,7 @@ def _open(deliveries: Any) -> tuple[Any, ...]:
 
 
 _OTHERS = _DELIVERIES.alias()
-# One that has a due time is not released again: its next attempt has been scheduled.
+# One that has a due time is not released again: its next attempt has been scheduled. A held one stays so, to be held once only.
 _RELEASE = Statement(
     update(_DELIVERIES)
     .where(
@@ -115,7 +115,7 @@ _RELEASE = Statement(
         _DELIVERIES.c.ver == select(func.min(_OTHERS.c.ver)).where(*_open(_OTHERS)).scalar_subquery(),
         or_(_DELIVERIES.c.due_at.is_(None), _DELIVERIES.c.state == HELD),
     )
-    .values(state=WAITING, due_at=_DELIVERIES.c.added_at)
+    .values(due_at=_DELIVERIES.c.added_at)
 )
 _LATEST = (
     select(_DELIVERIES)

@@ -20,7 +20,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "duplicate": "sent a second time after it was acknowledged",
         "drop": "never sent, and given up",
         "delay": "put off by delay_s seconds of virtual time",
-        "reorder": "sent after the next one of its stream",
+        "reorder": "the first one of its stream is sent after the second",
         "stale-ver": "the body has a version that is one too low",
         "wrong-key": "signed with a key that nobody knows",
         "moved-boundary": "the last character of the signed address is sent with the body",
