@@ -4,7 +4,7 @@ A delivery is added in the transaction of its cause. Each attempt is made outsid
 its own; if the process dies between them, the attempt is made again. Of a stream, a delivery waits until those of lower versions are
 acknowledged or given up; until then it has no due time. Times are those of the virtual clock, timeouts those of the machine's.
 
-    deliveries.add(db, sender="callbacks", address=url, body=body, at=at, stream=payment_id, ver=1)
+    add_delivery(db, sender="callbacks", address=url, body=body, at=at, stream=payment_id, ver=1)
     deliveries.wake()                            # after the commit: the first attempt is made at once
     await deliveries.run_due()                   # everything due has been attempted once
 """
@@ -19,8 +19,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from sqlalchemy import Connection
-
 from tppkit._clock import Clock, shift
 from tppkit.errors import TransportError
 from tppkit.sandbox.database import Database
@@ -32,7 +30,6 @@ from tppkit.sandbox.delivery_tables import (
     Attempt,
     Delivery,
     Result,
-    add_delivery,
     due_deliveries,
     next_due,
     settle_delivery,
@@ -101,26 +98,10 @@ class Deliveries:
         self._running: dict[int, tuple[str, asyncio.Task[None]]] = {}
         self._page: list[Delivery] = []  # due, and not under way because its receivers are busy
         self._look = True  # there may be more that is due, for receivers that are not busy
-        # Held from the look for what is due until it runs, and while one ends, so that what was read as due has not ended meanwhile.
+        # Lock: a delivery read as due must not finish before it is registered as running.
         self._changed = asyncio.Condition()
         self._awake = asyncio.Event()
         self._failure: Exception | None = None
-
-    def add(
-        self, db: Connection, *, sender: str, address: str, body: bytes, at: datetime, stream: str | None = None, ver: int = 0
-    ) -> None:  # fmt: skip
-        """Add a delivery in the transaction of its cause.
-
-        Args:
-            db: the transaction.
-            sender: who sends it.
-            address: where it goes.
-            body: what is sent.
-            at: the present, or when the cause was due; aware UTC.
-            stream: keeps the order among deliveries of the same text.
-            ver: its place in the stream; not below those that were added before.
-        """
-        add_delivery(db, sender=sender, address=address, body=body, at=at, stream=stream, ver=ver)
 
     def wake(self) -> None:
         """After a commit in which something may have been added: do not wait for the next look."""

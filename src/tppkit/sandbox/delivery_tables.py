@@ -33,7 +33,6 @@ from tppkit._statement import Statement
 from tppkit._text import printable
 
 MAX_TEXT = 300
-COLUMNS = "Added", "Address", "Version", "State", "Last attempt"  # of `Logged.row`
 WAITING, HELD, ACKNOWLEDGED, GIVEN_UP = "waiting", "held", "acknowledged", "given up"
 
 TABLES = MetaData()
@@ -189,15 +188,8 @@ class Logged(NamedTuple):
     delivery: Delivery
     attempts: tuple[LoggedAttempt, ...]
 
-    @property
-    def row(self) -> tuple[str, ...]:
-        """The delivery for a table of the index page, with the columns `COLUMNS`."""
-        one = self.delivery
-        last = self.attempts[-1].text if self.attempts else ""
-        return format_time(one.added_at), one.address, str(one.ver), one.state, last
-
     def as_object(self) -> dict[str, Any]:
-        """The same as JSON, without the body."""
+        """The delivery as JSON, without the body."""
         one = self.delivery
         return {
             "id": one.id, "address": one.address, "stream": one.stream, "ver": one.ver, "state": one.state,
@@ -225,7 +217,17 @@ class Result(NamedTuple):
 def add_delivery(
     db: Connection, *, sender: str, address: str, body: bytes, at: datetime, stream: str | None, ver: int
 ) -> None:
-    """Add one, which waits if there is an earlier one of its stream."""
+    """Add a delivery in the transaction of its cause; it waits if there is an earlier one of its stream.
+
+    Args:
+        db: the transaction.
+        sender: who sends it.
+        address: where it goes.
+        body: what is sent.
+        at: the present, or when the cause was due; aware UTC.
+        stream: keeps the order among deliveries of the same text; None for none.
+        ver: its place in the stream, from 1; not below those that were added before.
+    """
     waits = stream is not None and _EARLIER.first(db, {"of_stream": stream, "than_ver": ver}) is not None
     added_at = to_microseconds(at)
     given = sender, address, urlsplit(address).netloc.lower(), body, stream, ver, added_at, None if waits else added_at
