@@ -232,6 +232,14 @@ def test_loopback_allows_nothing_else(address: str) -> None:
     assert error.code == "outgoing.refused"
 
 
+def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    http = OutgoingHttp(ANYWHERE, resolve=resolving("10.1.2.3"))
+    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
+    assert HOST in error.message
+    assert "10.1.2.3" not in error.message
+    assert "10.1.2.3" in caplog.text
+
+
 def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving: Any) -> None:
     server = serving(told("204 No Content"))
     rules = {"loopback": False, "allow": [ip_network("127.0.0.1/32")]}
