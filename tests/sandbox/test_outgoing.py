@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_network
@@ -268,6 +271,29 @@ def test_a_name_is_resolved_once(serving: Any) -> None:
 
     assert (asyncio.run(main()), asked) == (204, [HOST])
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\n")
+
+
+def test_slow_name_servers_hold_up_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+
+    def slow(*args: Any, **more: Any) -> Any:
+        answered.wait(10)
+        raise OSError
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        http = OutgoingHttp(ANYWHERE)
+        calls = [asyncio.create_task(http.request("GET", f"https://{HOST}/", timeout_s=0.2)) for _ in range(20)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await asyncio.to_thread(len, "")
+            found = await asyncio.gather(*calls, return_exceptions=True)
+        answered.set()
+        assert {one.code for one in found if isinstance(one, TransportError)} == {"outgoing.timeout"}
+
+    asyncio.run(main())
 
 
 def test_a_host_that_is_not_found_and_a_closed_port_are_failures() -> None:

@@ -11,7 +11,9 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
 
@@ -23,6 +25,7 @@ from tppkit.errors import TransportError
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_ADDRESSES = 4  # of a host, that are tried in turn
+RESOLVING_AT_ONCE = 8
 _READ_BYTES = 16 * 1024
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -53,10 +56,16 @@ def receivers_tls(*roots: bytes) -> ssl.SSLContext:
     return context
 
 
-async def look_up(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, by the system's resolver."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(one[4][0]) for one in found]
+def system_resolver() -> Resolve:
+    """The system's resolver, in threads of its own: a slow name server must not hold up other work of the process."""
+    threads = ThreadPoolExecutor(RESOLVING_AT_ONCE, thread_name_prefix="resolver")
+
+    async def look_up(host: str, port: int) -> Sequence[str]:
+        call = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(threads, call)
+        return [str(one[4][0]) for one in found]
+
+    return look_up
 
 
 class OutgoingHttp:
@@ -66,7 +75,7 @@ class OutgoingHttp:
         tls: how receivers are verified.
         allow: further networks that may be called.
         loopback: whether this machine may be called: while the sandbox itself is reached from there only.
-        resolve: gives the addresses of a host and port.
+        resolve: gives the addresses of a host and port; by default `system_resolver`.
 
     Example:
         http = OutgoingHttp(receivers_tls(root_pem), loopback=True)
@@ -74,12 +83,17 @@ class OutgoingHttp:
     """
 
     def __init__(
-        self, tls: ssl.SSLContext, *, allow: Sequence[Network] = (), loopback: bool = False, resolve: Resolve = look_up
+        self,
+        tls: ssl.SSLContext,
+        *,
+        allow: Sequence[Network] = (),
+        loopback: bool = False,
+        resolve: Resolve | None = None,
     ) -> None:
         self._tls = tls
         self._allow = tuple(allow)
         self._loopback = loopback
-        self._resolve = resolve
+        self._resolve = resolve or system_resolver()
 
     async def request(
         self, method: str, url: str, *, headers: Sequence[tuple[str, str]] = (), body: bytes = b"", timeout_s: float,
