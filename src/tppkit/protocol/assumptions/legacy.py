@@ -106,13 +106,13 @@ LEGACY: tuple[Assumption, ...] = (
         " told as version-conflict: in the receipt, to the evidence, in the log",
         "a ver stands for one state of a record, so only who reads the record at the service knows which content holds; a refusal"
         " would only bring the same again",
-        "callbacks.admission, Outcome.VERSION_CONFLICT",
+        "callbacks.entries, Outcome.VERSION_CONFLICT",
     ),
     Assumption(
         "access-repeats", "legacy", "whether the same token and exp under another requestid are a second grant",
         "no, a repetition: acknowledged and without effect; two logins with the same body are two logins",
         "a token is granted once; a customer can log in at the same code again",
-        "callbacks.admission",
+        "callbacks.entries",
     ),
     Assumption(
         "callback-signature-case", "legacy", "the case of the hexadecimal digits of a signature",
@@ -215,7 +215,7 @@ LEGACY: tuple[Assumption, ...] = (
         "section 4 of part B: they are not needed for an own customer only", "protocol.legacy.errors, order.receiver",
     ),
     Assumption(
-        "tx-repeats", "legacy", "the same uuid again", "with the same body 200 and no second payment; with another body 409",
+        "tx-repeats", "legacy", "the same uuid again", "with the same body 200 and no second payment, also after the access has ended or was revoked; with another body 409",
         "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; request-id.reuse",
     ),
     Assumption(
