@@ -103,7 +103,7 @@ LEGACY: tuple[Assumption, ...] = (
         "same-version", "legacy", "whether a record can come again with the same ver, another requestid and other content",
         "no: with the same content (JSON names in any order at any depth, EUR1.50 as EUR1.5) it is a repetition; with another it is"
         " acknowledged, has no effect and is"
-        " told as version-conflict: in the receipt, to the evidence, in the log",
+        " reported as version-conflict: in the receipt, to the evidence, in the log",
         "a ver stands for one state of a record, so only who reads the record at the service knows which content holds; a refusal"
         " would only bring the same again",
         "callbacks.entries, Outcome.VERSION_CONFLICT",
@@ -129,7 +129,7 @@ LEGACY: tuple[Assumption, ...] = (
         "callbacks.CallbackAddress",
     ),
     Assumption(
-        "login-window", "legacy", "for how long a login code counts, and for how many logins",
+        "login-window", "legacy", "for how long a login code is valid, and for how many logins",
         "five minutes from its making, unless set, at the receipt of the login; for one login, after a signed GET", "a code is shown to one"
         " browser, which is logged in by it", "callbacks.login_codes.LoginCodes",
     ),
@@ -215,7 +215,8 @@ LEGACY: tuple[Assumption, ...] = (
         "section 4 of part B: they are not needed for an own customer only", "protocol.legacy.errors, order.receiver",
     ),
     Assumption(
-        "tx-repeats", "legacy", "the same uuid again", "with the same body 200 and no second payment, also after the access has ended or was revoked; with another body 409",
+        "tx-repeats", "legacy", "the same uuid again",
+        "with the same body 200 and no second payment, also after the access has ended or was revoked; with another body 409",
         "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; request-id.reuse",
     ),
     Assumption(
