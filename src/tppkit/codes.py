@@ -26,7 +26,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "choose an account that GET /customers of the control host lists for the customer; advance the clock",
         ),
         "account.unknown": Code(
-            "the consent has no account of this resourceId, or the earlier interface knows no account of this acc",
+            "the consent has no account of this resourceId, or the legacy interface knows no account of this acc",
             "take the resourceId from the accounts of the same consent; check phone number or IBAN",
         ),
         "answer.after-lost": Code(
@@ -1981,7 +1981,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "send a UUID with every request, in the header that the message names",
         ),
         "request-id.reuse": Code(
-            "the request's id was used for another request, within the hour or, as uuid of the earlier interface, ever",
+            "the request's id was used for another request, within the hour or, as uuid of the legacy interface, ever",
             "make a new one for a new request",
         ),
         "request.refused": Code(

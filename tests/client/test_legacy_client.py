@@ -1,4 +1,4 @@
-"""Both clients of the earlier interface against servers on loopback, friendly and hostile."""
+"""Both clients of the legacy interface against servers on loopback, friendly and hostile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callbacks and login GETs of the earlier interface: verify what the service signs, and receive it once.
+"""Callbacks and login GETs of the legacy interface: verify what the service signs, and receive it once.
 
 receiver = CallbackReceiver([CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS)], keys=[key])
 verified = verify_callback(received, at=utc_now(), receiver=receiver)

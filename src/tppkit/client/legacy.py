@@ -1,4 +1,4 @@
-"""The earlier interface from the provider's side, for threads and asyncio.
+"""The legacy interface from the provider's side, for threads and asyncio.
 
     with LegacyClient(legacy_url, api_key=os.environ["API_KEY"]) as client:
         token = client.request_access(AccessKind.ACCOUNTS, "+37060000000")
@@ -69,7 +69,7 @@ def make_token() -> str:
 
 
 class LegacyCalls(Calls):
-    """Builds the requests of the earlier interface; sends nothing.
+    """Builds the requests of the legacy interface; sends nothing.
 
     Args:
         base_url: `https://host[:port]` of the test or the live service, with a path prefix where a gateway needs one.
@@ -181,7 +181,7 @@ class _Methods:
 
 
 class LegacyClient(_Methods, SyncClient[LegacyCalls]):
-    """The earlier interface of a service, for threads. The test and the live service each need a client.
+    """The legacy interface of a service, for threads. The test and the live service each need a client.
 
     Args:
         base_url: `https://host[:port][/prefix]`.
@@ -212,7 +212,7 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
 
 
 class AsyncLegacyClient(_Methods, AsyncClient[LegacyCalls]):
-    """The earlier interface of a service, for asyncio. Arguments, methods and errors are those of `LegacyClient`.
+    """The legacy interface of a service, for asyncio. Arguments, methods and errors are those of `LegacyClient`.
 
     Example:
         async with AsyncLegacyClient(legacy_url, api_key=os.environ["API_KEY"]) as client:

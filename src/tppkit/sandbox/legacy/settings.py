@@ -1,4 +1,4 @@
-"""What the test and the live host of the earlier interface have of their own: signing key and API key; made once, kept in a folder."""
+"""What the test and the live host of the legacy interface have of their own: signing key and API key; made once, kept in a folder."""
 
 from __future__ import annotations
 
