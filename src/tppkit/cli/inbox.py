@@ -107,7 +107,7 @@ def work(
 
     MODULE is found in the working directory too. `Inbox.worker` makes FUNCTION from a handler of callbacks, for its own source.
 
-    With --forever, a signal ends the command behind the entry that is handled, with exit 0. A failure of the database is reported, and
+    With --forever, a signal ends the command after the entry that is handled, with exit 0. A failure of the database is reported, and
     tried again. --json prints one object a line.
     """
     function, stop, done = _load(handler), _Stop(), list[dict[str, str]]()

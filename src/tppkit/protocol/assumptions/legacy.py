@@ -103,16 +103,16 @@ LEGACY: tuple[Assumption, ...] = (
         "same-version", "legacy", "whether a record can come again with the same ver, another requestid and other content",
         "no: with the same content (JSON names in any order at any depth, EUR1.50 as EUR1.5) it is a repetition; with another it is"
         " acknowledged, has no effect and is"
-        " told as version-conflict: in the receipt, to the evidence, in the log",
+        " reported as version-conflict: in the receipt, to the evidence, in the log",
         "a ver stands for one state of a record, so only who reads the record at the service knows which content holds; a refusal"
         " would only bring the same again",
-        "callbacks.admission, Outcome.VERSION_CONFLICT",
+        "callbacks.entries, Outcome.VERSION_CONFLICT",
     ),
     Assumption(
         "access-repeats", "legacy", "whether the same token and exp under another requestid are a second grant",
         "no, a repetition: acknowledged and without effect; two logins with the same body are two logins",
         "a token is granted once; a customer can log in at the same code again",
-        "callbacks.admission",
+        "callbacks.entries",
     ),
     Assumption(
         "callback-signature-case", "legacy", "the case of the hexadecimal digits of a signature",
@@ -129,7 +129,7 @@ LEGACY: tuple[Assumption, ...] = (
         "callbacks.CallbackAddress",
     ),
     Assumption(
-        "login-window", "legacy", "for how long a login code counts, and for how many logins",
+        "login-window", "legacy", "for how long a login code is valid, and for how many logins",
         "five minutes from its making, unless set, at the receipt of the login; for one login, after a signed GET", "a code is shown to one"
         " browser, which is logged in by it", "callbacks.login_codes.LoginCodes",
     ),
@@ -215,7 +215,8 @@ LEGACY: tuple[Assumption, ...] = (
         "section 4 of part B: they are not needed for an own customer only", "protocol.legacy.errors, order.receiver",
     ),
     Assumption(
-        "tx-repeats", "legacy", "the same uuid again", "with the same body 200 and no second payment; with another body 409",
+        "tx-repeats", "legacy", "the same uuid again",
+        "with the same body 200 and no second payment, also after the access has ended or was revoked; with another body 409",
         "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; request-id.reuse",
     ),
     Assumption(
@@ -240,6 +241,7 @@ LEGACY: tuple[Assumption, ...] = (
     Assumption(
         "login-fields", "legacy", "which fields of the login POST a permission stands for, and what a wrong answer to the login GET brings",
         "NAME name, PHONE phone, EMAIL email, ADDRESS address, city and country, ID code (the person code); the customer may decline each;"
+        " name and code have at most 70 and 35 characters, all visible;"
         " an unknown permission, a missing name, another status or Content-Type, over 64 KiB or 4 seconds: nothing is posted",
         "section 4 of part B names both lists and does not join them", "sandbox.legacy.logins",
     ),

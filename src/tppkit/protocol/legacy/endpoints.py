@@ -1,4 +1,4 @@
-"""Endpoint rows of the earlier interface, and what the service sends of itself. Source: PSD2 document, part B sections 4 to 6."""
+"""Endpoint rows of the legacy interface, and what the service sends of itself. Source: PSD2 document, part B sections 4 to 6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the earlier interface: HTTP status and code.
+"""Errors of the legacy interface: HTTP status and code.
 
 Source: PSD2 document, part B section 7, which names 401 and 400 for an unknown account; the rest is ours (assumptions
 legacy-errors, access-refused, access-repeated, tx-repeats).
