@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from legacy_provider import ONA, ConnectLegacy, Legacy, Receiver
-from raw_provider import control
+from raw_provider import checked_sandbox, control
 
-from tppkit.sandbox import SandboxServer
+from tppkit.sandbox import SandboxServer, SandboxSettings
 
 ALL = ["NAME", "PHONE", "EMAIL", "ADDRESS", "ID"]
 
@@ -105,6 +106,14 @@ def test_an_address_of_another_form_is_not_called(address: str, legacy: Legacy) 
 def test_private_addresses_are_not_called(host: str, legacy: Legacy) -> None:
     answer = control(legacy.bank, "/legacy/login", {"code": f"LOGIN:{host}/x"})
     assert "outgoing.refused" in answer.json()["error"]["message"]
+
+
+def test_loopback_is_not_called_behind_a_public_name(tmp_path: Path, bank_pki_folder: Path, receiver: Receiver) -> None:
+    settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, public_url="https://localhost:8443")
+    with checked_sandbox(settings) as server:
+        answer = control(server, "/legacy/login", {"code": code(receiver)})
+    assert "outgoing.refused" in answer.json()["error"]["message"]
+    assert receiver.arrived == []
 
 
 @pytest.mark.parametrize(

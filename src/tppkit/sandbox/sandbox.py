@@ -163,7 +163,9 @@ class SandboxHosts:
         faults = Faults()
         self.legacy = open_hosts(settings.directory / "legacy", approval_url)
         roots = [certificate_pem(root) for root in anchors.roots]
-        networks, is_local = parse_networks(settings.allow_addresses), is_loopback_address(settings.host)
+        networks = parse_networks(settings.allow_addresses)
+        # Behind a proxy strangers reach it, whose login codes must not probe this machine.
+        is_local = is_loopback_address(settings.host) and settings.public_url is None
         # Made when it is needed: reading the system's authorities takes as long as all else here.
         http = cache(lambda: OutgoingHttp(receivers_tls(*roots), allow=networks, loopback=is_local))
         cells = (
