@@ -57,10 +57,11 @@ def test_a_customer_decides_about_access_with_an_account(browser: httpx.Client, 
     assert token not in browser.get(f"/app?customer={JONAS}").text
     page = browser.get(f"/app?customer={ONA}")
     assert "asks to see the balance" in page.text
-    done = send(browser, page, {"id": token, "iban": SAVINGS, "action": "approve"})
+    assert token not in page.text
+    done = send(browser, page, {"iban": SAVINGS, "action": "approve"})
     assert "Access approved" in done.text
     assert set(legacy.balance(token)) == {"EUR"}
-    again = send(browser, page, {"id": token, "iban": SAVINGS, "action": "approve"})
+    again = send(browser, page, {"iban": SAVINGS, "action": "approve"})
     assert (again.status_code, "decided before" in again.text) == (409, True)
 
 
@@ -179,9 +180,17 @@ def test_what_cannot_be_read_is_said_in_plain_words(path: str, browser: httpx.Cl
 def test_a_form_from_elsewhere_decides_nothing(headers: dict[str, str], browser: httpx.Client, legacy: Legacy) -> None:
     token = new_id()
     legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
-    form = {"kind": "access", "host": "test", "id": token, "customer": ONA, "iban": DAILY, "action": "approve"}
+    form = {**hidden(browser.get(f"/app?customer={ONA}")), "iban": DAILY, "action": "approve"}
     assert browser.post("/app", data=form, headers=headers).status_code == 403
     assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
+
+
+@pytest.mark.parametrize("path", ["/app", f"/app?customer={ONA}"])
+def test_the_app_is_for_this_machine_only(path: str, browser: httpx.Client) -> None:
+    host = {"Host": "192.0.2.7:8444"}  # a name of the sandbox, under which scanned codes are shown
+    assert browser.get(f"/scan?{quote(TX, safe='')}", headers=host).status_code == 200
+    for answer in (browser.get(path, headers=host), browser.post(path, headers=host, data={"action": "approve"})):
+        assert (answer.status_code, "for this machine only" in answer.text) == (403, True)
 
 
 def test_the_index_page_shows_access_payments_logins_and_callbacks(

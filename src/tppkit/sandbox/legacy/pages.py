@@ -1,11 +1,13 @@
 """The bank's app as a page: what waits for a customer's decision, scanned codes, logins; and the public keys.
 
-The customer is chosen, not authenticated. Only forms of these pages decide: one from elsewhere is refused, and so is a name that is
-not the sandbox's own, which may have been pointed here (DNS rebinding).
+The customer is chosen, not authenticated, so `/app`, which shows what waits for each customer, is for this machine only. Only forms of
+these pages decide: one from elsewhere is refused, and so is a name that is not the sandbox's own, which may have been pointed here
+(DNS rebinding).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
@@ -24,7 +26,7 @@ from tppkit.qr import Login, Payment, ScanLink, parse_code
 from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import is_loopback_name
-from tppkit.sandbox.html import is_from_elsewhere, page, see_other
+from tppkit.sandbox.html import is_from_elsewhere, is_local, local_only_page, page, see_other
 from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
 from tppkit.sandbox.legacy.login_tables import LoginState
 from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
@@ -32,7 +34,7 @@ from tppkit.sandbox.legacy.page_texts import ACCESS, DONE, OTHER_ERROR, PERMISSI
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment, pay_scanned
 from tppkit.sandbox.legacy.sender import LegacySender
 from tppkit.sandbox.legacy.settings import HOSTS, LIVE, LegacyHost, public_pem
-from tppkit.sandbox.legacy.tables import AccessState, PaymentState, latest_access, latest_payments
+from tppkit.sandbox.legacy.tables import AccessState, PaymentState, StoredAccess, latest_access, latest_payments
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 16 * 1024  # a code has at most 2,330 bytes, each three characters in a form
@@ -80,6 +82,8 @@ class LegacyPages:
         """The answer to a request under a name of the sandbox; an error as a page in plain words."""
 
         async def guarded(request: Request) -> Response:
+            if request.url.path == "/app" and not is_local(request):
+                return local_only_page()
             if not _is_own_name(request.headers.get("host", ""), self._pages_url):
                 return _message(LocalProtocolError("form.elsewhere", ""))
             try:
@@ -136,7 +140,7 @@ class LegacyPages:
         def write(db: Connection) -> str:
             at = self._services.now()
             if kind == "access":
-                access = lock_any_access(db, host, id_)
+                access = _lock_shown_access(db, id_)
                 if approves:
                     return f"access-{approve_access(db, access, customer, _one(form, 'iban'), at=at).state}"
                 return f"access-{decline_access(db, access).state}"
@@ -230,7 +234,7 @@ def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
         if access.state is AccessState.REQUESTED and accounts:
             title = ACCESS[access.kind]
             found.append(
-                {"kind": "access", "host": access.host, "id": access.token, "title": title, "accounts": accounts}
+                {"kind": "access", "host": access.host, "id": _form_id(access), "title": title, "accounts": accounts}
             )
     own = [account.iban for account in accounts_of(db, customer.id)]
     for payment in latest_payments(db, _SHOWN):
@@ -240,6 +244,18 @@ def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
             shown = {"payment": payment, "category": category(order.tcc)}
             found.append({"kind": "payment", "host": payment.host, "id": payment.uuid, "title": title, **shown})
     return found
+
+
+def _form_id(access: StoredAccess) -> str:
+    """The id of a request in forms; the token is the provider's secret."""
+    return hashlib.sha256(f"{access.host}:{access.token}".encode()).hexdigest()
+
+
+def _lock_shown_access(db: Connection, form_id: str) -> StoredAccess:
+    found = next((one for one in latest_access(db, _SHOWN) if _form_id(one) == form_id), None)
+    if found is None:
+        raise LocalProtocolError("token.unknown", "no such request is among the latest")
+    return lock_any_access(db, found.host, found.token)
 
 
 def _parse(text: str) -> Login | Payment:
