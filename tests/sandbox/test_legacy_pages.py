@@ -193,6 +193,14 @@ def test_the_app_is_for_this_machine_only(path: str, browser: httpx.Client) -> N
         assert (answer.status_code, "for this machine only" in answer.text) == (403, True)
 
 
+@pytest.mark.parametrize(
+    "path", ["/app", f"/app?customer={ONA}", "/app/login/x", "/scan", f"/scan?{quote(TX, safe='')}"]
+)
+def test_the_pages_cannot_be_framed(path: str, browser: httpx.Client) -> None:
+    (policy,) = browser.get(path).headers.get_list("Content-Security-Policy")
+    assert policy.endswith("; frame-ancestors 'none'")
+
+
 def test_the_index_page_shows_access_payments_logins_and_callbacks(
     browser: httpx.Client, legacy: Legacy, receiver: Receiver
 ) -> None:

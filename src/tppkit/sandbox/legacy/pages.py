@@ -26,7 +26,7 @@ from tppkit.qr import Login, Payment, ScanLink, parse_code
 from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import is_loopback_name
-from tppkit.sandbox.html import is_from_elsewhere, is_local, local_only_page, page, see_other
+from tppkit.sandbox.html import is_from_elsewhere, is_local, local_only_page, page, see_other, unframed
 from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
 from tppkit.sandbox.legacy.login_tables import LoginState
 from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
@@ -81,7 +81,7 @@ class LegacyPages:
     def _guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         """The answer to a request under a name of the sandbox; an error as a page in plain words."""
 
-        async def guarded(request: Request) -> Response:
+        async def checked(request: Request) -> Response:
             if request.url.path == "/app" and not is_local(request):
                 return local_only_page()
             if not _is_own_name(request.headers.get("host", ""), self._pages_url):
@@ -91,6 +91,9 @@ class LegacyPages:
                 return await answer(request)
             except TppkitError as e:
                 return _message(e)
+
+        async def guarded(request: Request) -> Response:
+            return unframed(await checked(request))
 
         return guarded
 
