@@ -78,12 +78,16 @@ def pay_scanned(
     """The customer pays a scanned code; nothing is asked for, so no callback is owed. The same uuid pays once.
 
     Raises:
-        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `account.unfit`, too many transfers are on their way.
+        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `account.unfit`, too many transfers are on their way;
+            `payment.decided`, the uuid was used for another payment.
     """
     payment = _new_payment(host, uuid, None, order, payer, _receiver(db, order, payer), at=at)
-    if not add_payment(db, payment):
-        return lock_any_payment(db, host, uuid)
-    return approve_payment(db, payment, at=at)
+    if add_payment(db, payment):
+        return approve_payment(db, payment, at=at)
+    known = lock_any_payment(db, host, uuid)
+    if (known.token, known.order, known.iban) != (None, order, payer.iban):
+        raise LocalProtocolError("payment.decided", "the uuid was used for another payment")
+    return known
 
 
 def lock_any_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
