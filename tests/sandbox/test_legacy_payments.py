@@ -120,6 +120,7 @@ def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(tpp: Legacy)
         ({"amts": {"EUR": "1.00"}}, "FORMAT_ERROR"),
         ({"amts": {"JPY": 100}}, "CURRENCY_INVALID"),
         ({"acc": SMALL, "amts": {"USD": 1}}, "CURRENCY_INVALID"),
+        ({"acc": "+48600000003", "amts": {"USD": 1}}, "CURRENCY_INVALID"),  # only her company's account has it
         ({"acc": DAILY}, "FORMAT_ERROR"),
         ({"acc": "LT00"}, "FORMAT_ERROR"),
         ({"country": "DE"}, "FORMAT_ERROR"),

@@ -16,7 +16,7 @@ from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.legacy import LifeCycle, PaymentOrder
 from tppkit.protocol.legacy.endpoints import PAY
 from tppkit.protocol.legacy.rules import is_token, require_token
-from tppkit.sandbox.bank.customers import Account, accounts_of, find_account, find_customer
+from tppkit.sandbox.bank.customers import PERSONAL, Account, accounts_of, find_account, find_customer
 from tppkit.sandbox.bank.execution import carry_out
 from tppkit.sandbox.bank.ledger import (
     Transfer,
@@ -171,7 +171,7 @@ def _order_id(host: str, uuid: str) -> str:
 
 
 def _receiver(db: Connection, order: PaymentOrder, payer: Account) -> _Receiver:
-    """The account that is paid. Of a customer named by phone, the first that takes the currency and is not the payer's.
+    """The account that is paid. Of a customer named by phone, the first personal one that takes the currency and does not pay.
 
     Raises:
         LocalProtocolError: `account.unknown`, `order.currency`, `order.self`.
@@ -185,7 +185,7 @@ def _receiver(db: Connection, order: PaymentOrder, payer: Account) -> _Receiver:
         customer = find_customer(db, order.acc)
         if customer is None:
             raise LocalProtocolError("account.unknown", "the bank has no customer with this phone number")
-        accounts = accounts_of(db, customer.id)
+        accounts = tuple(one for one in accounts_of(db, customer.id) if one.kind == PERSONAL)
     currency = order.amount.currency
     others = [account for account in accounts if account.iban != payer.iban]
     if accounts and not others:
