@@ -183,9 +183,10 @@ def _receiver(db: Connection, order: PaymentOrder, payer: Account) -> _Receiver:
             accounts = (found,)
     else:
         customer = find_customer(db, order.acc)
-        if customer is None:
+        usable = () if customer is None else accounts_of(db, customer.id)
+        accounts = tuple(one for one in usable if one.kind == PERSONAL)
+        if not accounts:
             raise LocalProtocolError("account.unknown", "the bank has no customer with this phone number")
-        accounts = tuple(one for one in accounts_of(db, customer.id) if one.kind == PERSONAL)
     currency = order.amount.currency
     others = [account for account in accounts if account.iban != payer.iban]
     if accounts and not others:
