@@ -15,7 +15,7 @@ from tppkit.sandbox.control import Control
 from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.legacy.access import approve_access, decline_access, lock_any_access, revoke_access
 from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin
-from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, scan_login
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment
 from tppkit.sandbox.legacy.sender import LegacySender, parse_callback_url, sender_name
 from tppkit.sandbox.legacy.settings import HOSTS, TEST
@@ -84,7 +84,7 @@ class LegacyControl:
             raise LocalProtocolError("login.dead", str(login.reason))
 
         def decide(db: Connection) -> StoredLogin:
-            found = lock_any_login(db, login.id)
+            found = find_any_login(db, login.id, lock=True)
             if not confirm:
                 return decline_login(db, found)
             return confirm_login(db, found, customer, granted, at=services.now())

@@ -29,7 +29,7 @@ from tppkit.sandbox.control import is_loopback_name
 from tppkit.sandbox.html import is_from_elsewhere, is_local, local_only_page, page, see_other, unframed
 from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
 from tppkit.sandbox.legacy.login_tables import LoginState
-from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, scan_login
 from tppkit.sandbox.legacy.page_texts import ACCESS, DONE, OTHER_ERROR, PERMISSIONS, error_text
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment, pay_scanned
 from tppkit.sandbox.legacy.sender import LegacySender
@@ -206,7 +206,7 @@ class LegacyPages:
 
     async def _show_login(self, request: Request) -> Response:
         def read(db: Connection) -> Response:
-            login = lock_any_login(db, request.path_params["login"])
+            login = find_any_login(db, request.path_params["login"])
             if login.request is None or login.state is not LoginState.SCANNED:
                 return _done(f"login-{login.state}")
             customer = _customer(db, request.query_params.get("customer", ""))
@@ -216,11 +216,12 @@ class LegacyPages:
                 customer=customer, asked=asked,
             )  # fmt: skip
 
-        return await self._services.database.write(read)
+        return await self._services.database.read(read)
 
     async def _decide_login(self, request: Request, form: Form) -> Response:
         def write(db: Connection) -> str:
-            login, customer = lock_any_login(db, request.path_params["login"]), _customer(db, _one(form, "customer"))
+            login = find_any_login(db, request.path_params["login"], lock=True)
+            customer = _customer(db, _one(form, "customer"))
             if not _approves(form):
                 return decline_login(db, login).state
             return confirm_login(db, login, customer, form.get("permission", ()), at=self._services.now()).state
