@@ -21,7 +21,7 @@ from tppkit.web.sources import RAW_TARGET
 _KEPT = 200
 
 _MAX_TARGET = 1024  # so that a line fits into the buffer of a pipe
-_VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
+VISIBLE = "".join(map(chr, range(0x21, 0x7F)))  # what of a target is never percent-encoded
 _PLAIN = re.compile("[!-~]*")
 
 
@@ -151,4 +151,4 @@ class RequestLog:
 def _target(scope: Mapping[str, Any]) -> str:
     target: bytes = scope["extensions"][RAW_TARGET]["target"][:_MAX_TARGET]
     text = target.decode("latin-1")
-    return without_tokens(text if _PLAIN.fullmatch(text) else quote(target, safe=_VISIBLE))
+    return without_tokens(text if _PLAIN.fullmatch(text) else quote(target, safe=VISIBLE))

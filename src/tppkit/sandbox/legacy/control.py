@@ -9,9 +9,9 @@ from sqlalchemy import Connection
 
 from tppkit._clock import format_time
 from tppkit.errors import FormatError, LocalProtocolError
-from tppkit.sandbox.bank.customers import Customer, customers
+from tppkit.sandbox.bank.customers import require_customer
 from tppkit.sandbox.cell import Services
-from tppkit.sandbox.control import Control
+from tppkit.sandbox.control import Control, text_fields
 from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.legacy.access import approve_access, decline_access, lock_any_access, revoke_access
 from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin
@@ -60,13 +60,13 @@ class LegacyControl:
         self, action: Callable[[Connection, Mapping[str, str], Mapping[str, Any]], Any]
     ) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
-            fields = _fields(body, "customer", "iban", "host")
+            fields = text_fields(body, "customer", "iban", "host")
             return await self._services.events.write(lambda db: action(db, parameters, fields))
 
         return answer
 
     async def _set_provider(self, parameters: Mapping[str, str], body: Any) -> Any:
-        url = parse_callback_url(_fields(body, "callback_url").get("callback_url", ""))
+        url = parse_callback_url(text_fields(body, "callback_url").get("callback_url", ""))
         await self._services.events.write(lambda db: set_callback_url(db, url))
         return {"callback_url": url}
 
@@ -74,11 +74,11 @@ class LegacyControl:
         """Scan a code as a customer, and confirm it unless `confirm` is false."""
         given = dict(body) if isinstance(body, dict) else {}
         granted, confirm = given.pop("permissions", None), given.pop("confirm", True)
-        fields, services = _fields(given, "code", "customer", "host"), self._services
+        fields, services = text_fields(given, "code", "customer", "host"), self._services
         is_list = isinstance(granted, list) and all(isinstance(one, str) for one in granted)
         if not isinstance(confirm, bool) or not (granted is None or is_list):
             raise FormatError("model.invalid", "permissions is not a list of texts, or confirm not true or false")
-        customer = await services.database.read(lambda db: _customer(db, fields.get("customer")))
+        customer = await services.database.read(lambda db: require_customer(db, fields.get("customer")))
         login = await scan_login(services, self._senders, _host(fields) or TEST, fields.get("code", ""))
         if login.state is LoginState.DEAD:
             raise LocalProtocolError("login.dead", str(login.reason))
@@ -150,22 +150,8 @@ def _payment(payment: StoredPayment) -> Any:
     return {"uuid": payment.uuid, "host": payment.host, "state": payment.state.value}
 
 
-def _customer(db: Connection, id_: str | None) -> Customer:
-    found = next((one for one in customers(db) if id_ in (None, one.id)), None)
-    if found is None:
-        raise LocalProtocolError("account.unfit", "the bank has no such customer")
-    return found
-
-
 def _host(fields: Mapping[str, Any]) -> str | None:
     host: str | None = fields.get("host")
     if host not in (None, *HOSTS):
         raise FormatError("model.invalid", "host is neither test nor live")
     return host
-
-
-def _fields(body: Any, *names: str) -> Mapping[str, Any]:
-    fields = {} if body is None else body
-    if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in names):
-        raise FormatError("model.invalid", f"the body is no object with texts for {', '.join(names)}")
-    return {name: fields[name] for name in names if name in fields}

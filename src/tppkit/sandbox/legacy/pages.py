@@ -23,7 +23,7 @@ from tppkit.errors import FormatError, LocalProtocolError, TppkitError
 from tppkit.protocol.legacy import PaymentOrder, category
 from tppkit.protocol.legacy.rules import is_token
 from tppkit.qr import Login, Payment, ScanLink, parse_code
-from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers
+from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers, require_customer
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import is_loopback_name
 from tppkit.sandbox.html import is_from_elsewhere, is_local, local_only_page, page, see_other, unframed
@@ -148,7 +148,7 @@ class LegacyPages:
                     return f"access-{approve_access(db, access, customer, _one(form, 'iban'), at=at).state}"
                 return f"access-{decline_access(db, access).state}"
             payment = lock_any_payment(db, host, id_)
-            if payment.iban not in [account.iban for account in accounts_of(db, _customer(db, customer).id)]:
+            if payment.iban not in [account.iban for account in accounts_of(db, require_customer(db, customer).id)]:
                 raise LocalProtocolError("account.unfit", "the customer may not use the account that pays")
             decide = approve_payment if approves else decline_payment
             return f"payment-{decide(db, payment, at=at).state}"
@@ -164,7 +164,7 @@ class LegacyPages:
     async def _scan(self, request: Request, form: Form) -> Response:
         """A customer has scanned a code: the receiver of a login is asked, a payment is shown and approved."""
         code, id_ = _parse(_one(form, "code")), _one(form, "customer")
-        customer = await self._services.database.read(lambda db: _customer(db, id_))
+        customer = await self._services.database.read(lambda db: require_customer(db, id_))
         host = _host(request)
         if isinstance(code, Login):
             login = await scan_login(self._services, self._senders, host, code.text)
@@ -209,7 +209,7 @@ class LegacyPages:
             login = find_any_login(db, request.path_params["login"])
             if login.request is None or login.state is not LoginState.SCANNED:
                 return _done(f"login-{login.state}")
-            customer = _customer(db, request.query_params.get("customer", ""))
+            customer = require_customer(db, request.query_params.get("customer", ""))
             asked = [(one.value, PERMISSIONS[one][0], PERMISSIONS[one][1](customer)) for one in login.request.perm]
             return page(
                 "login.html", heading=f"Log in at {login.request.name}?", address=urlsplit(login.url).netloc, request=login.request,
@@ -221,7 +221,7 @@ class LegacyPages:
     async def _decide_login(self, request: Request, form: Form) -> Response:
         def write(db: Connection) -> str:
             login = find_any_login(db, request.path_params["login"], lock=True)
-            customer = _customer(db, _one(form, "customer"))
+            customer = require_customer(db, _one(form, "customer"))
             if not _approves(form):
                 return decline_login(db, login).state
             return confirm_login(db, login, customer, form.get("permission", ()), at=self._services.now()).state
@@ -285,13 +285,6 @@ def _order(code: Login | Payment) -> PaymentOrder:
 
 def _can_pay(account: Account, code: Payment) -> bool:
     return code.currency in account.currencies and account.iban != code.account
-
-
-def _customer(db: Connection, id_: str) -> Customer:
-    found = next((one for one in customers(db) if one.id == id_), None)
-    if found is None:
-        raise LocalProtocolError("account.unfit", "the bank has no such customer")
-    return found
 
 
 def _host(request: Request) -> str:
