@@ -194,7 +194,7 @@ class SandboxHosts:
             self.deliveries = Deliveries(self.database, self.clock.now, senders, faults)
             self.events = Events(self.database, self.clock.now, cells, then=self.deliveries.wake)
             services = Services(
-                self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events, self.deliveries
+                self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events
             )  # fmt: skip
             self.hosts = {name: host for cell in cells for name, host in cell.hosts(services).items()}
             self.requests = LatestRequests(self.clock.now)
