@@ -1,4 +1,4 @@
-"""Access and account data of the earlier interface, over HTTPS with a plain client."""
+"""Access and account data of the legacy interface, over HTTPS with a plain client."""
 
 from __future__ import annotations
 

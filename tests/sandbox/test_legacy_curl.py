@@ -1,4 +1,4 @@
-"""The earlier interface by `curl` and `openssl` alone: every row, control call, callback and form of code, at both hosts."""
+"""The legacy interface by `curl` and `openssl` alone: every row, control call, callback and form of code, at both hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payments of the earlier interface: what is taken, what moves, and what the callbacks say; over HTTPS with a plain client."""
+"""Payments of the legacy interface: what is taken, what moves, and what the callbacks say; over HTTPS with a plain client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stories that the earlier interface is accepted by, with our client and our receiver, over HTTPS, each under its number.
+"""The stories that the legacy interface is accepted by, with our client and our receiver, over HTTPS, each under its number.
 
 Story 2 is in `test_legacy_access` and, for the client, in `tests/client/test_legacy_client`. They share a bank, whose clock only
 moves forward.

@@ -1,4 +1,4 @@
-"""The earlier interface as a cell of the sandbox: a test and a live host on one ledger."""
+"""The legacy interface as a cell of the sandbox: a test and a live host on one ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a developer does to the earlier interface from outside, as the customers would in the bank's app."""
+"""What a developer does to the legacy interface from outside, as the customers would in the bank's app."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Found = TypeVar("Found", StoredAccess, StoredPayment)
 class LegacyControl:
     """The routes of the control host. Approve takes `{"customer": id, "iban": iban}`; absent ones are the first that fit.
 
-    A token or uuid that both hosts have names what can still be decided, on the test host first; `{"host": "live"}` names the other.
+    If both hosts have the token or uuid, the undecided request is used, test first; `{"host": "live"}` names the live one.
 
     Args:
         services: of the bank.

@@ -49,7 +49,7 @@ def scan_path(host: str) -> str:
 
 
 class LegacyPages:
-    """The pages of the earlier interface.
+    """The pages of the legacy interface.
 
     Args:
         services: of the bank.
