@@ -1218,7 +1218,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "outgoing.refused": Code(
             "the sandbox does not call this address: it is not https, or its host is not on the public network",
-            "give an https address; allow further networks with --allow-address, loopback while the sandbox listens on loopback",
+            "give an https address; allow further networks with --allow-address, and loopback too behind --public-url",
         ),
         "outgoing.timeout": Code(
             "a receiver that the sandbox calls did not answer in time",

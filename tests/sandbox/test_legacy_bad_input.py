@@ -1,4 +1,4 @@
-"""The earlier interface against bad input: the code of the table, in its form, and nothing stored."""
+"""The legacy interface against bad input: the code of the table, in its form, and nothing stored."""
 
 from __future__ import annotations
 

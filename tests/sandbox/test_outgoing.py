@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from raw_provider import server_context
 
 from tppkit.errors import FormatError, TransportError
 from tppkit.sandbox.outgoing import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
-from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
+from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import authority_name
 
 HOST = "receiver.example"
@@ -53,20 +53,11 @@ def receiver(bank_pki: Pki) -> Issued:
     return bank_pki.issue_server(HOST, label="receiver")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path
-
-
 class Receiver:
     """A server over TLS, which keeps the requests that it got."""
 
     def __init__(self, folder: Path, pki: Pki, identity: Issued, answer: Answer) -> None:
-        chain, key = folder / "chain.pem", folder / "key.pem"
-        chain.write_bytes(b"".join(map(certificate_pem, (identity.certificate, *identity.chain))))
-        key.write_bytes(key_pem(identity.key))
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.context.load_cert_chain(chain, key)
+        self.context = server_context(identity, folder)
         self.context.set_servername_callback(lambda socket, name, context: self.names.append(name))
         self.trusted = receivers_tls(certificate_pem(pki.root.certificate))
         self.names: list[str | None] = []
@@ -108,9 +99,9 @@ class Receiver:
 
 
 @pytest.fixture
-def serving(folder: Path, bank_pki: Pki, receiver: Issued) -> Callable[..., Receiver]:
+def serving(tmp_path: Path, bank_pki: Pki, receiver: Issued) -> Callable[..., Receiver]:
     def make(answer: Answer, identity: Issued = receiver) -> Receiver:
-        return Receiver(folder, bank_pki, identity, answer)
+        return Receiver(tmp_path, bank_pki, identity, answer)
 
     return make
 

@@ -182,7 +182,8 @@ LEGACY: tuple[Assumption, ...] = (
     Assumption(
         "account-form", "legacy", "the form of acc in requests, and the answer to an unknown one",
         "an IBAN in electronic form with right check digits, or a phone number of 7 to 15 digits with or without +; 400 for an unknown"
-        " customer's account, before and after consent, and for an unknown phone number of a receiver; any right IBAN can be paid",
+        " customer's account, before and after consent, and for an unknown phone number of a receiver; any right IBAN can be paid;"
+        " a payment to a phone number goes to the first personal account with the currency other than the payer's",
         "section 4 of part B: phone number or IBAN, and 400 for account not found", "protocol.legacy.models.Account",
     ),
     Assumption(

@@ -1,4 +1,4 @@
-"""What a developer does to the earlier interface from outside, as the customers would in the bank's app."""
+"""What a developer does to the legacy interface from outside, as the customers would in the bank's app."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from sqlalchemy import Connection
 
 from tppkit._clock import format_time
 from tppkit.errors import FormatError, LocalProtocolError
-from tppkit.sandbox.bank.customers import Customer, customers
+from tppkit.sandbox.bank.customers import require_customer
 from tppkit.sandbox.cell import Services
-from tppkit.sandbox.control import Control
+from tppkit.sandbox.control import Control, text_fields
 from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.legacy.access import approve_access, decline_access, lock_any_access, revoke_access
 from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin
-from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, scan_login
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment
 from tppkit.sandbox.legacy.sender import LegacySender, parse_callback_url, sender_name
 from tppkit.sandbox.legacy.settings import HOSTS, TEST
@@ -29,7 +29,7 @@ Found = TypeVar("Found", StoredAccess, StoredPayment)
 class LegacyControl:
     """The routes of the control host. Approve takes `{"customer": id, "iban": iban}`; absent ones are the first that fit.
 
-    A token or uuid that both hosts have names what can still be decided, on the test host first; `{"host": "live"}` names the other.
+    If both hosts have the token or uuid, the undecided request is used, test first; `{"host": "live"}` names the live one.
 
     Args:
         services: of the bank.
@@ -60,13 +60,13 @@ class LegacyControl:
         self, action: Callable[[Connection, Mapping[str, str], Mapping[str, Any]], Any]
     ) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
-            fields = _fields(body, "customer", "iban", "host")
+            fields = text_fields(body, "customer", "iban", "host")
             return await self._services.events.write(lambda db: action(db, parameters, fields))
 
         return answer
 
     async def _set_provider(self, parameters: Mapping[str, str], body: Any) -> Any:
-        given = _fields(body, "callback_url")
+        given = text_fields(body, "callback_url")
         if not given:
             raise FormatError("model.invalid", "the body has no callback_url")
         url = parse_callback_url(given["callback_url"])
@@ -77,17 +77,17 @@ class LegacyControl:
         """Scan a code as a customer, and confirm it unless `confirm` is false."""
         given = dict(body) if isinstance(body, dict) else {}
         granted, confirm = given.pop("permissions", None), given.pop("confirm", True)
-        fields, services = _fields(given, "code", "customer", "host"), self._services
+        fields, services = text_fields(given, "code", "customer", "host"), self._services
         is_list = isinstance(granted, list) and all(isinstance(one, str) for one in granted)
         if not isinstance(confirm, bool) or not (granted is None or is_list):
             raise FormatError("model.invalid", "permissions is not a list of texts, or confirm not true or false")
-        customer = await services.database.read(lambda db: _customer(db, fields.get("customer")))
+        customer = await services.database.read(lambda db: require_customer(db, fields.get("customer")))
         login = await scan_login(services, self._senders, _host(fields) or TEST, fields.get("code", ""))
         if login.state is LoginState.DEAD:
             raise LocalProtocolError("login.dead", str(login.reason))
 
         def decide(db: Connection) -> StoredLogin:
-            found = lock_any_login(db, login.id)
+            found = find_any_login(db, login.id, lock=True)
             if not confirm:
                 return decline_login(db, found)
             return confirm_login(db, found, customer, granted, at=services.now())
@@ -153,22 +153,8 @@ def _payment(payment: StoredPayment) -> Any:
     return {"uuid": payment.uuid, "host": payment.host, "state": payment.state.value}
 
 
-def _customer(db: Connection, id_: str | None) -> Customer:
-    found = next((one for one in customers(db) if id_ in (None, one.id)), None)
-    if found is None:
-        raise LocalProtocolError("account.unfit", "the bank has no such customer")
-    return found
-
-
 def _host(fields: Mapping[str, Any]) -> str | None:
     host: str | None = fields.get("host")
     if host not in (None, *HOSTS):
         raise FormatError("model.invalid", "host is neither test nor live")
     return host
-
-
-def _fields(body: Any, *names: str) -> Mapping[str, Any]:
-    fields = {} if body is None else body
-    if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in names):
-        raise FormatError("model.invalid", f"the body is no object with texts for {', '.join(names)}")
-    return {name: fields[name] for name in names if name in fields}

@@ -37,7 +37,8 @@ _LOGINS = Table(
 )  # fmt: skip
 
 _ADD_LOGIN = insert(_LOGINS)
-_LOCK_LOGIN = select(_LOGINS).where(_LOGINS.c.id == bindparam("of_login")).with_for_update()
+_FIND_LOGIN = select(_LOGINS).where(_LOGINS.c.id == bindparam("of_login"))
+_LOCK_LOGIN = _FIND_LOGIN.with_for_update()
 _SET_LOGIN = update(_LOGINS).where(_LOGINS.c.id == bindparam("of_login")).values(state=bindparam("to_state"))
 _LATEST_LOGINS = select(_LOGINS).order_by(_LOGINS.c.scanned_at.desc(), _LOGINS.c.id).limit(bindparam("most"))
 _LATEST_TIME = select(func.max(_LOGINS.c.scanned_at))
@@ -84,9 +85,9 @@ def add_login(db: Connection, login: StoredLogin) -> None:
     db.execute(_ADD_LOGIN, values)
 
 
-def lock_login(db: Connection, login_id: str) -> StoredLogin | None:
-    """The login with this id, to be changed."""
-    row = db.execute(_LOCK_LOGIN, {"of_login": login_id}).one_or_none()
+def find_login(db: Connection, login_id: str, *, lock: bool = False) -> StoredLogin | None:
+    """The login with this id; locked if it is to be changed."""
+    row = db.execute(_LOCK_LOGIN if lock else _FIND_LOGIN, {"of_login": login_id}).one_or_none()
     return None if row is None else _login(row)
 
 

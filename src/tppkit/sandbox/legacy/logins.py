@@ -17,7 +17,7 @@ from tppkit.qr import parse_login
 from tppkit.sandbox.bank.customers import Customer
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.delivery_tables import add_delivery
-from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin, add_login, lock_login, set_login
+from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin, add_login, find_login, set_login
 from tppkit.sandbox.legacy.sender import LegacySender, sender_name
 
 _MAX_REASON = 300
@@ -58,13 +58,13 @@ async def scan_login(services: Services, senders: Mapping[str, LegacySender], ho
     return login
 
 
-def lock_any_login(db: Connection, login_id: str) -> StoredLogin:
-    """The login with this id, to be decided.
+def find_any_login(db: Connection, login_id: str, *, lock: bool = False) -> StoredLogin:
+    """The login with this id; locked if it is to be decided.
 
     Raises:
         LocalProtocolError: `login.unknown`.
     """
-    login = lock_login(db, login_id) if login_id.isascii() and login_id.isprintable() else None
+    login = find_login(db, login_id, lock=lock) if login_id.isascii() and login_id.isprintable() else None
     if login is None:
         raise LocalProtocolError("login.unknown", "no code was scanned for this login")
     return login

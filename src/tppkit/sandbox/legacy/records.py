@@ -75,7 +75,8 @@ def _record(
     pays = amounts[0].value < 0
     if payment is not None and pays:
         return payment_record(payment, first.stage, first.at)
-    if not pays or first.debtor_name == first.creditor_name:
+    # Only an exchange within the account has no transfer and its owner on both sides.
+    if not pays or (transfer is None and first.debtor_name == first.creditor_name):
         acc = account.iban
     else:
         acc = _iban_of(first.creditor_name) if transfer is None else transfer.creditor_iban

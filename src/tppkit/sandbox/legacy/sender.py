@@ -1,4 +1,4 @@
-"""Callbacks and login GETs: signed anew for each attempt, by the key of the host.
+"""Callbacks and login GETs: each attempt has a new signature by the key of the host.
 
 Source: PSD2 document, part B sections 5 and 6.
 """
@@ -47,7 +47,7 @@ def callback(
     Args:
         db: the transaction.
         host: `test` or `live`.
-        path: behind the callback address and a slash: empty, or the payment's uuid.
+        path: what follows the callback address and a slash: empty, or the payment's uuid.
         body: what is sent.
         at: when it happened, aware UTC.
         stream: what it reports on, if there is an order to keep.

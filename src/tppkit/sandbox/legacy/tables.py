@@ -1,4 +1,4 @@
-"""The tables of the earlier interface: the provider's address, access and payments, with their statements."""
+"""The tables of the legacy interface: the provider's address, access and payments, with their statements."""
 
 from __future__ import annotations
 
