@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from legacy_provider import ORDER, ConnectLegacy, Legacy, Receiver, receiving
 from raw_provider import advance, checked_sandbox, control
 
-from tppkit._clock import utc_now
+from tppkit._clock import parse_time, utc_now
 from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.testpki import Pki, make_pki
 
@@ -57,16 +58,30 @@ def test_story_7_a_callback_is_repeated_by_the_schedule_until_it_is_acknowledged
     assert attempts(tpp) == ["status 500"] * 3 + ["status 200"]
 
 
+def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(tpp: Legacy, receiver: Receiver) -> None:
+    token = tpp.access("pis")
+    receiver.wait(1)
+    for _ in range(6):
+        receiver.answer(500)
+    tpp.paid(token)
+    advance(tpp.bank, 365 * 24 * HOUR)
+    assert [one.json["ver"] for one in receiver.arrived[1:]] == [1] * 7 + [2]
+    executed, posted = tpp.deliveries()[:2]
+    times = [parse_time(one["at"]) for one in posted["attempts"]]
+    gaps = [round((later - earlier).total_seconds(), -1) for earlier, later in pairwise(times)]
+    assert gaps == [10, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, HOUR]
+    assert parse_time(executed["attempts"][0]["at"]) - times[-1] < timedelta(seconds=10)
+
+
 def test_a_callback_is_given_up_after_a_day(tpp: Legacy, receiver: Receiver) -> None:
     for _ in range(60):
         receiver.answer(302, Location=receiver.url)
     tpp.access()
     receiver.wait(1)
-    for _ in range(50):
-        advance(tpp.bank, HOUR)
+    advance(tpp.bank, 50 * HOUR)
     last = tpp.deliveries()[0]
     assert (last["state"], last["due_at"]) == ("given up", None)
-    assert 23 <= len(receiver.arrived) <= 25
+    assert len(receiver.arrived) == 28
     assert set(attempts(tpp)) == {"status 302"}
 
 
@@ -99,7 +114,9 @@ def test_the_second_report_of_a_payment_waits_for_the_first(tpp: Legacy, receive
     receiver.answer(500)
     tpp.paid(token)
     receiver.wait(2)
-    advance(tpp.bank, HOUR)
+    before = parse_time(tpp.control("/clock/next")["now"])  # the attempt after 10 seconds
+    assert len(receiver.arrived) == 3
+    assert parse_time(tpp.control("/clock/next")["now"]) - before > timedelta(minutes=59)
     assert [one.json["tlc"] for one in receiver.wait(4)[1:]] == ["posted", "posted", "executed"]
 
 
