@@ -27,7 +27,7 @@ from tppkit.sandbox.legacy.tables import callback_url
 from tppkit.sandbox.outgoing import OutgoingHttp
 
 _MINUTE, _HOUR = 60.0, 3600.0
-# Assumption callback-repeats.
+# Assumption delivery-schedule.
 SCHEDULE = Schedule((10.0, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR), timeout_s=4.0, last_s=24 * _HOUR)
 _MAX_URL = 2048
 _JSON = "application/json"
