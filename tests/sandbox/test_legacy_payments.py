@@ -137,10 +137,15 @@ def test_story_15_the_same_uuid_pays_once(tpp: Legacy, receiver: Receiver) -> No
     assert [one.result()[1].status_code for one in answers] == [200] * 4
     assert is_refused(tpp.order(token, {**ORDER, "msg": "another"}, uuid)[1], 409, "UUID_REUSE")
     text = tpp.order(token, {**ORDER, "msg": "another"}, uuid)[1].json()["error"]["message"]
-    assert text == "another request has used this uuid (request-id.reuse)"
+    assert text == "the uuid was used for another payment request (request-id.reuse)"
+    assert tpp.order(token, dict(reversed(ORDER.items())), uuid)[1].status_code == 200
+    assert tpp.order(tpp.access("pis"), ORDER, uuid)[1].status_code == 200  # another access to the same account
+    assert is_refused(tpp.order(new_id(), ORDER, uuid)[1], 401, "UNAUTHORIZED")
     assert tpp.order(token, ORDER, uuid.upper())[1].status_code == 200  # letters of another case are another uuid
     tpp.control(f"/legacy/payments/{uuid}/approve")
     assert tpp.order(token, ORDER, uuid)[1].status_code == 200
+    tpp.control(f"/legacy/access/{token}/revoke")
+    assert is_refused(tpp.order(token, ORDER, uuid)[1], 401, "UNAUTHORIZED")
     advance(tpp.bank, HOUR)
     assert outcomes(receiver.arrived, uuid) == [("posted", 1), ("executed", 2)]
     assert len(tpp.listed(reads)) == before + 1

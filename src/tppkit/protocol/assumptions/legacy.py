@@ -222,7 +222,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "tx-repeats", "legacy", "the same uuid again",
-        "with the same body 200 and no second payment, also after the access has ended or was revoked; with another body 409",
+        "with the same order from the same account 200 and no second payment, however the JSON is written; with another order 409;"
+        " first of all 401 for an access token that gives no access now",
         "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; request-id.reuse",
     ),
     Assumption(
