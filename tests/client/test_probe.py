@@ -405,7 +405,7 @@ def test_a_host_refuses_a_handler_that_cannot_answer_its_row(handler: Any, row: 
 
 @pytest.mark.parametrize(
     "once",
-    [Once(header="idempotency-key"), Once(parameter="uuid", window=timedelta(hours=1))],
+    [Once(header="idempotency-key"), Once(header="x-request-id", window=timedelta(hours=1))],
     ids=["header", "window"],
 )
 def test_a_host_refuses_a_row_whose_ids_it_cannot_keep(once: Once) -> None:

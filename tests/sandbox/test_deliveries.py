@@ -142,6 +142,17 @@ def test_a_failed_one_is_repeated_by_its_schedule_and_given_up_at_its_end(run: A
     run(main)
 
 
+def test_one_that_is_overdue_at_the_end_of_its_time_is_given_up(run: Any) -> None:
+    async def main(outbox: Outbox) -> None:
+        outbox.receivers.answers[SHOP] = [False]
+        await outbox.add(1, 2)
+        assert await outbox.run() == [1]
+        assert await outbox.run(86_401) == [2]
+        assert [one.delivery.state for one in await outbox.log()] == ["given up", "acknowledged"]
+
+    run(main)
+
+
 def test_without_a_last_time_the_gaps_are_all() -> None:
     schedule = Schedule((120,) * 9, timeout_s=4)
     assert schedule.next_at(9, first_at=AT, at=AT) == AT + timedelta(minutes=2)

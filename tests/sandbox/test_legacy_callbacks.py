@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from legacy_provider import ORDER, ConnectLegacy, Legacy, Receiver
 from raw_provider import advance, checked_sandbox, control
 
+from tppkit._clock import parse_time
 from tppkit.sandbox import SandboxServer, SandboxSettings
 
-HOUR = 3600
+MINUTE, HOUR = 60, 3600
 
 
 @pytest.fixture
@@ -18,6 +21,33 @@ def tpp(fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Rece
     made = connect_legacy(fresh_bank)
     made.control("/legacy/provider", {"callback_url": receiver.url})
     return made
+
+
+def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(tpp: Legacy, receiver: Receiver) -> None:
+    token = tpp.access("pis")
+    receiver.wait(1)
+    for _ in range(6):
+        receiver.answer(500)
+    tpp.paid(token)
+    advance(tpp.bank, 365 * 24 * HOUR)
+    assert [one.json["ver"] for one in receiver.arrived[1:]] == [1] * 7 + [2]
+    executed, posted = tpp.deliveries()[:2]
+    times = [parse_time(one["at"]) for one in posted["attempts"]]
+    gaps = [round((later - earlier).total_seconds(), -1) for earlier, later in pairwise(times)]
+    assert gaps == [10, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, HOUR]
+    assert parse_time(executed["attempts"][0]["at"]) - times[-1] < timedelta(seconds=10)
+
+
+def test_the_clock_moves_to_what_is_due_next(tpp: Legacy, receiver: Receiver) -> None:
+    token = tpp.access("pis")
+    receiver.wait(1)
+    receiver.answer(500)
+    tpp.paid(token)
+    receiver.wait(2)
+    before = parse_time(tpp.control("/clock/next")["now"])  # the attempt after 10 seconds
+    assert len(receiver.arrived) == 3
+    assert parse_time(tpp.control("/clock/next")["now"]) - before > timedelta(minutes=59)
+    assert [one.json["tlc"] for one in receiver.wait(4)[1:]] == ["posted", "posted", "executed"]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +69,7 @@ def test_a_fault_of_the_request_concerns_one_attempt(
     assert bad.headers["requestid"] != good.headers["requestid"]
     assert tpp.is_signed(bad, origin) is (name in ("moved-boundary", "stale-ver"))
     assert (bad.body == good.body) is (name in ("wrong-key", "other-der", "swapped-keys"))
-    assert (b'"ver":1' in bad.body) is (name == "stale-ver")
+    assert (b'"ver":0' in bad.body) is (name == "stale-ver")
     assert bad.headers["signature"].startswith("3081") is (name == "other-der")
     assert (bad.path == good.path) is (name != "moved-boundary")
     assert connect_legacy(tpp.bank, live=True).is_signed(bad, origin) is (name == "swapped-keys")

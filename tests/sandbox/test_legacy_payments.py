@@ -103,7 +103,14 @@ def test_story_15_a_uuid_sent_four_times_at_once_is_one_payment(legacy: Legacy) 
         answers = [threads.submit(legacy.order, token, ORDER, uuid) for _ in range(4)]
     assert [one.result()[1].status_code for one in answers] == [200] * 4
     assert is_refused(legacy.order(token, {**ORDER, "msg": "another"}, uuid)[1], 409, "UUID_REUSE")
+    text = legacy.order(token, {**ORDER, "msg": "another"}, uuid)[1].json()["error"]["message"]
+    assert text == "the uuid was used for another payment request (request-id.reuse)"
+    assert legacy.order(token, dict(reversed(ORDER.items())), uuid)[1].status_code == 200
+    assert legacy.order(legacy.access("pis"), ORDER, uuid)[1].status_code == 200  # another access to the same account
+    assert is_refused(legacy.order(new_id(), ORDER, uuid)[1], 401, "UNAUTHORIZED")
     assert legacy.order(token, ORDER, uuid.upper())[1].status_code == 200  # letters of another case are another uuid
+    legacy.control(f"/legacy/access/{token}/revoke")
+    assert is_refused(legacy.order(token, ORDER, uuid)[1], 401, "UNAUTHORIZED")
 
 
 def test_a_refused_uuid_can_be_used_again(legacy: Legacy) -> None:

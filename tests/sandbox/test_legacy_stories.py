@@ -118,6 +118,14 @@ def test_story_6_reports_in_reverse_and_twice_have_one_effect(shop: Shop) -> Non
     assert shop.counted == {("applied", ""): 2, ("stale", ""): 2}
 
 
+def test_a_report_with_a_stale_version_has_no_effect(shop: Shop) -> None:
+    uuid = shop.client.pay(shop.granted(PAYMENTS, ONA_PHONE), order())
+    shop.control("/faults", {"name": "stale-ver"})
+    shop.approve(uuid)
+    assert shop.outcomes() == [("posted", 1)]
+    assert shop.counted == {("applied", ""): 2, ("stale", ""): 1}
+
+
 def test_story_7_a_callback_is_repeated_until_the_receiver_has_it(shop: Shop) -> None:
     shop.failures = 3
     token = shop.granted(ACCOUNTS, ONA_PHONE)

@@ -130,6 +130,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("tppkit sandbox clock advance 5m", "tppkit sandbox clock advance 2d --control-url http://localhost:9446"),
             "0 done, 2 wrong usage, 3 the sandbox did not answer.",
         ),
+        "sandbox clock next": (("tppkit sandbox clock next",), "0 done, 2 wrong usage, 3 the sandbox did not answer."),
         "seal sign": (
             (
                 f"tppkit seal sign --key certs/qseal.key --cert certs/qseal.pem --method POST --url {_PAYMENT_URL} --body payment.json",

@@ -14,7 +14,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -48,9 +47,6 @@ _PAYMENT_ADVICE = (
     " and the same order cannot pay twice"
 )
 _ACCOUNT_CODES = (None, "ACCOUNT_NOT_FOUND")  # the document shows no error body
-
-# Without `once`, which the driver repeats: whether a payment is sent again is for the caller to decide.
-_PAY = replace(PAY, once=None)
 
 
 class AccessKind(StrEnum):
@@ -143,7 +139,7 @@ class LegacyCalls(Calls):
         """
         uuid = require_token(self._new_token() if uuid is None else uuid, "uuid")
         token, advice = require_token(token, "access token"), _PAYMENT_ADVICE.format(uuid=uuid)
-        return _named(self.call(_PAY, order, to_find_out=advice, access_token=token, uuid=uuid), uuid)
+        return _named(self.call(PAY, order, to_find_out=advice, access_token=token, uuid=uuid), uuid)
 
     def check_success(self, call: Call[Any], answer: ServerAnswer) -> None:
         """Check that an answer is a success.

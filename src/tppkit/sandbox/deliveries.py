@@ -50,8 +50,8 @@ class Schedule(NamedTuple):
     Attributes:
         gaps_s: seconds from each failure to the next attempt; the number of attempts is one more, unless there is `last_s`.
         timeout_s: how long an attempt may take, on the machine's clock.
-        last_s: the last gap is repeated, and no attempt is scheduled later than this after the first one; None ends with the
-            gaps. An attempt that was scheduled is made, however far the clock was moved in between.
+        last_s: the last gap is repeated, and no attempt is made later than this after the first one, also after a stop of the
+            sandbox; None ends with the gaps.
     """
 
     gaps_s: tuple[float, ...]
@@ -63,7 +63,11 @@ class Schedule(NamedTuple):
         if attempts > len(self.gaps_s) and (self.last_s is None or not self.gaps_s):
             return None
         due = shift(at, timedelta(seconds=self.gaps_s[min(attempts, len(self.gaps_s)) - 1]))
-        return None if self.last_s is not None and due - first_at > timedelta(seconds=self.last_s) else due
+        return None if self.is_over(first_at, due) else due
+
+    def is_over(self, first_at: datetime, at: datetime) -> bool:
+        """Whether a time is too late for another attempt."""
+        return self.last_s is not None and at - first_at > timedelta(seconds=self.last_s)
 
 
 class Sender(Protocol):
@@ -195,6 +199,8 @@ class Deliveries:
         sender = self._senders.get(delivery.sender)
         if sender is None:  # the database is of another version
             return Result((Attempt(False, "there is no sender any more"),), GIVEN_UP, None)
+        if delivery.first_at is not None and sender.schedule.is_over(delivery.first_at, self._now()):
+            return Result((Attempt(False, "given up: the time for attempts is over"),), GIVEN_UP, None)
         if self._faults.take("drop"):
             return Result((Attempt(False, "dropped by a fault"),), GIVEN_UP, None)
         if delay := self._faults.take("delay"):

@@ -21,7 +21,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "drop": "never sent, and given up",
         "delay": "put off by delay_s seconds of virtual time",
         "reorder": "the first one of its stream is sent after the second",
-        "stale-ver": "the body has a version that is one too low",
+        "stale-ver": "a report after the first of its stream has version 0, which is below the first",
         "wrong-key": "signed with a key that nobody knows",
         "moved-boundary": "the last character of the signed address is sent with the body",
         "other-der": "the signature is encoded in another way than DER",

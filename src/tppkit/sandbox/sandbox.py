@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +35,7 @@ from tppkit.sandbox.control import control_host
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Deliveries
 from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES
+from tppkit.sandbox.delivery_tables import next_due
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
@@ -211,10 +212,12 @@ class SandboxHosts:
             self.control = control_host([*shared_routes, *consistency.control, *self.requests.control, *routes])
             self._opened = opened.pop_all()
 
-    async def _catch_up(self) -> None:
-        """Return when everything that is due has happened, and what it reports has been attempted once."""
+    async def _catch_up(self) -> datetime | None:
+        """Return when everything that is due has happened, and what it reports has been attempted once; when something is due next."""
         await self.events.catch_up()
         await self.deliveries.run_due()
+        times = await self.database.read_soon(lambda db: (self.events.next_time(db), next_due(db)))
+        return min(filter(None, times), default=None)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -81,6 +81,12 @@ LEGACY: tuple[Assumption, ...] = (
         "callbacks.VerifiedCallback.replay_key",
     ),
     Assumption(
+        "delivery-schedule", "legacy", "when the service repeats a callback that is not acknowledged, and when it gives up",
+        "the sandbox: at once, then after 10 seconds, 1, 5 and 15 minutes and each hour; after 24 hours it is given up; receivers do not"
+        " depend on it", "the document says repeated without a schedule; a receiver that is down for a night misses nothing",
+        "sandbox.legacy.sender.SCHEDULE",
+    ),
+    Assumption(
         "callback-answers", "legacy", "which answers end the repetition of a callback, and how long the service waits for one",
         "200 acknowledges; 400, 403, 408, 411 and 413 refuse and 503 asks for a repetition, though each may be repeated or not; an answer"
         " within 4 seconds",
@@ -217,7 +223,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "tx-repeats", "legacy", "the same uuid again",
-        "with the same body 200 and no second payment, also after the access has ended or was revoked; with another body 409",
+        "with the same order from the same account 200 and no second payment, however the JSON is written; with another order 409;"
+        " first of all 401 for an access token that gives no access now",
         "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; request-id.reuse",
     ),
     Assumption(

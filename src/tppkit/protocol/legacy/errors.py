@@ -33,7 +33,6 @@ _ROWS = (
     ("order.receiver", 400, "RECEIVER_INCOMPLETE"),
     ("order.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "UUID_REUSE"),
-    ("request-id.in-progress", 409, "UUID_IN_PROGRESS"),
     ("header.", 400, "FORMAT_ERROR"),
     ("body.unexpected", 400, "FORMAT_ERROR"),
     ("query.", 400, "FORMAT_ERROR"),

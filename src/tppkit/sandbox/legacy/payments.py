@@ -54,7 +54,7 @@ class _Receiver(NamedTuple):
 
 
 def pay(call: HostCall[PaymentOrder]) -> Answer[None]:
-    """POST /pis/<access_token>/TX/<uuid>."""
+    """POST /pis/<access_token>/TX/<uuid>. The same order with the same uuid is one payment (assumption tx-repeats)."""
     payer, order = account_of_caller(call, PIS), call.body
     uuid = require_token(call.parameters["uuid"], "uuid")
     receiver = _receiver(call.db, order, payer)
@@ -65,7 +65,9 @@ def pay(call: HostCall[PaymentOrder]) -> Answer[None]:
     token = call.parameters["access_token"]
     payment = _new_payment(call.settings.name, uuid, token, order, payer, receiver, at=call.at)
     if not add_payment(call.db, payment):
-        raise LocalProtocolError("request-id.reuse", "the uuid was used for another payment request")
+        known = lock_any_payment(call.db, payment.host, uuid)
+        if known.token is None or (known.iban, known.order) != (payer.iban, order):
+            raise LocalProtocolError("request-id.reuse", "the uuid was used for another payment request")
     return Answer(None)
 
 
