@@ -13,6 +13,7 @@ from legacy_provider import (
     DAILY,
     FOREIGN,
     JONAS,
+    JONAS_PHONE,
     MARTA,
     ONA,
     ONA_PHONE,
@@ -52,11 +53,16 @@ def send(browser: httpx.Client, page: httpx.Response, fields: Mapping[str, Any],
 def test_a_customer_decides_about_access_with_an_account(browser: httpx.Client, legacy: Legacy) -> None:
     token = new_id()
     legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
+    for _ in range(51):
+        legacy.send("POST", f"/ais/{new_id()}", {"acc": JONAS_PHONE})
     assert "Ona Kazlauskienė" in browser.get("/app").text
     assert token not in browser.get(f"/app?customer={JONAS}").text
     page = browser.get(f"/app?customer={ONA}")
     assert "asks to see the balance" in page.text
     assert token not in page.text
+    for action in ("approve", "decline"):
+        form = {**hidden(page), "customer": JONAS, "iban": SMALL, "action": action}
+        assert browser.post("/app", data=form).status_code == 404
     done = send(browser, page, {"iban": SAVINGS, "action": "approve"})
     assert "Access approved" in done.text
     assert set(legacy.balance(token)) == {"EUR"}

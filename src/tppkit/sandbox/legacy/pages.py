@@ -34,11 +34,10 @@ from tppkit.sandbox.legacy.page_texts import ACCESS, DONE, OTHER_ERROR, PERMISSI
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment, pay_scanned
 from tppkit.sandbox.legacy.sender import LegacySender
 from tppkit.sandbox.legacy.settings import HOSTS, LIVE, LegacyHost, public_pem
-from tppkit.sandbox.legacy.tables import AccessState, PaymentState, StoredAccess, latest_access, latest_payments
+from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, access_to, waiting_payments
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 16 * 1024  # a code has at most 2,330 bytes, each three characters in a form
-_SHOWN = 50
 
 Form = Mapping[str, Sequence[str]]
 
@@ -143,7 +142,7 @@ class LegacyPages:
         def write(db: Connection) -> str:
             at = self._services.now()
             if kind == "access":
-                access = _lock_shown_access(db, id_)
+                access = _lock_own_access(db, require_customer(db, customer), id_)
                 if approves:
                     return f"access-{approve_access(db, access, customer, _one(form, 'iban'), at=at).state}"
                 return f"access-{decline_access(db, access).state}"
@@ -233,21 +232,24 @@ class LegacyPages:
 def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
     """What this customer can decide, the latest first."""
     found: list[dict[str, Any]] = []
-    for access in latest_access(db, _SHOWN):
+    for access in (one for one in _own_access(db, customer) if one.state is AccessState.REQUESTED):
         accounts = [account for _, account in access_choices(db, access, customer.id, None)]
-        if access.state is AccessState.REQUESTED and accounts:
-            title = ACCESS[access.kind]
-            found.append(
-                {"kind": "access", "host": access.host, "id": _form_id(access), "title": title, "accounts": accounts}
-            )
-    own = [account.iban for account in accounts_of(db, customer.id)]
-    for payment in latest_payments(db, _SHOWN):
-        if payment.state is PaymentState.REQUESTED and payment.iban in own:
-            order = payment.order
-            title = f"Pay {order.amount.value} {order.amount.currency} to {payment.creditor_name}?"
-            shown = {"payment": payment, "category": category(order.tcc)}
-            found.append({"kind": "payment", "host": payment.host, "id": payment.uuid, "title": title, **shown})
+        title = ACCESS[access.kind]
+        found.append(
+            {"kind": "access", "host": access.host, "id": _form_id(access), "title": title, "accounts": accounts}
+        )
+    for payment in waiting_payments(db, [account.iban for account in accounts_of(db, customer.id)]):
+        order = payment.order
+        title = f"Pay {order.amount.value} {order.amount.currency} to {payment.creditor_name}?"
+        shown = {"payment": payment, "category": category(order.tcc)}
+        found.append({"kind": "payment", "host": payment.host, "id": payment.uuid, "title": title, **shown})
     return found
+
+
+def _own_access(db: Connection, customer: Customer) -> tuple[StoredAccess, ...]:
+    """The requests that the customer decides about, or has decided."""
+    ibans = [account.iban for account in accounts_of(db, customer.id)]
+    return access_to(db, [customer.phone, customer.phone.removeprefix("+"), *ibans])
 
 
 def _form_id(access: StoredAccess) -> str:
@@ -255,10 +257,10 @@ def _form_id(access: StoredAccess) -> str:
     return hashlib.sha256(f"{access.host}:{access.token}".encode()).hexdigest()
 
 
-def _lock_shown_access(db: Connection, form_id: str) -> StoredAccess:
-    found = next((one for one in latest_access(db, _SHOWN) if _form_id(one) == form_id), None)
+def _lock_own_access(db: Connection, customer: Customer, form_id: str) -> StoredAccess:
+    found = next((one for one in _own_access(db, customer) if _form_id(one) == form_id), None)
     if found is None:
-        raise LocalProtocolError("token.unknown", "no such request is among the latest")
+        raise LocalProtocolError("token.unknown", "the customer has no such request")
     return lock_any_access(db, found.host, found.token)
 
 
