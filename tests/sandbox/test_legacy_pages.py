@@ -126,6 +126,23 @@ def test_a_login_shows_what_is_asked_for_and_posts_what_stays_ticked(
     assert legacy.is_signed(posted, receiver.url.removesuffix("/cb"))
 
 
+@pytest.mark.parametrize("action", ["approve", "decline"])
+def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(
+    action: str, browser: httpx.Client, legacy: Legacy, receiver: Receiver
+) -> None:
+    receiver.answer(200, {"name": "Bookshop", "perm": ["ID"]})
+    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
+    asked = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
+    form = {"permission": "ID", "action": action}
+    path = asked.url.path
+    for answer in (browser.get(f"{path}?customer={JONAS}"), send(browser, asked, {**form, "customer": JONAS})):
+        assert (answer.status_code, "not known" in answer.text) == (404, True)
+    legacy.control("/clock/advance", {"seconds": 300})
+    for answer in (browser.get(asked.url), send(browser, asked, form)):
+        assert (answer.status_code, "This login is over" in answer.text) == (409, True)
+    assert len(receiver.arrived) == 1
+
+
 def test_a_dead_login_says_why(browser: httpx.Client, receiver: Receiver) -> None:
     code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
     receiver.answer(200, {"perm": []})

@@ -169,6 +169,11 @@ LEGACY: tuple[Assumption, ...] = (
         "the usual time of access to accounts; section 6 of part B has no callback for it", "protocol.legacy.rules.ACCESS_LIFETIME",
     ),
     Assumption(
+        "undecided-life", "legacy", "for how long a customer can decide about a request for access or a payment",
+        "without end: access counts from the customer's consent, and a payment is made from its approval on",
+        "section 4 of part B gives no end, and no callback for one", "sandbox.legacy.access, sandbox.legacy.payments",
+    ),
+    Assumption(
         "access-refused", "legacy", "the answer to a token that is unknown, not granted yet, declined, expired, revoked, of another API key"
         " or for the other service (AIS, PIS)",
         "401 for each, without a difference", "section 4 of part B: unauthorized; a difference would say what others hold",
@@ -245,6 +250,11 @@ LEGACY: tuple[Assumption, ...] = (
         " name and code have at most 70 and 35 characters, all visible;"
         " an unknown permission, a missing name, another status or Content-Type, over 64 KiB or 4 seconds: nothing is posted",
         "section 4 of part B names both lists and does not join them", "sandbox.legacy.logins",
+    ),
+    Assumption(
+        "login-confirmation", "legacy", "for how long, and by whom, a scanned login can be confirmed",
+        "by the customer who scanned it, within five minutes of the scan; afterwards nothing is posted",
+        "as long as a receiver takes a code for valid (login-window)", "sandbox.legacy.logins.CONFIRMABLE",
     ),
 )
 # fmt: on

@@ -82,15 +82,15 @@ class LegacyControl:
         if not isinstance(confirm, bool) or not (granted is None or is_list):
             raise FormatError("model.invalid", "permissions is not a list of texts, or confirm not true or false")
         customer = await services.database.read(lambda db: require_customer(db, fields.get("customer")))
-        login = await scan_login(services, self._senders, _host(fields) or TEST, fields.get("code", ""))
+        login = await scan_login(services, self._senders, _host(fields) or TEST, fields.get("code", ""), customer)
         if login.state is LoginState.DEAD:
             raise LocalProtocolError("login.dead", str(login.reason))
 
         def decide(db: Connection) -> StoredLogin:
-            found = find_any_login(db, login.id, lock=True)
+            found, at = find_any_login(db, login.id, lock=True), services.now()
             if not confirm:
-                return decline_login(db, found)
-            return confirm_login(db, found, customer, granted, at=services.now())
+                return decline_login(db, found, customer, at=at)
+            return confirm_login(db, found, customer, granted, at=at)
 
         decided = await services.events.write(decide)
         asked = {} if login.request is None else login.request.to_object()

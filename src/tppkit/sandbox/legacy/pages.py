@@ -29,7 +29,7 @@ from tppkit.sandbox.control import is_loopback_name
 from tppkit.sandbox.html import is_from_elsewhere, is_local, local_only_page, page, see_other, unframed
 from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
 from tppkit.sandbox.legacy.login_tables import LoginState
-from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, scan_login
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, require_open, scan_login
 from tppkit.sandbox.legacy.page_texts import ACCESS, DONE, OTHER_ERROR, PERMISSIONS, error_text
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment, pay_scanned
 from tppkit.sandbox.legacy.sender import LegacySender
@@ -166,7 +166,7 @@ class LegacyPages:
         customer = await self._services.database.read(lambda db: require_customer(db, id_))
         host = _host(request)
         if isinstance(code, Login):
-            login = await scan_login(self._services, self._senders, host, code.text)
+            login = await scan_login(self._services, self._senders, host, code.text, customer)
             if login.state is LoginState.DEAD:
                 return page(
                     "message.html", status=502, heading="You cannot log in with this code", text=f"Its receiver fails: {login.reason}."
@@ -209,6 +209,7 @@ class LegacyPages:
             if login.request is None or login.state is not LoginState.SCANNED:
                 return _done(f"login-{login.state}")
             customer = require_customer(db, request.query_params.get("customer", ""))
+            require_open(login, customer, at=self._services.now())
             asked = [(one.value, PERMISSIONS[one][0], PERMISSIONS[one][1](customer)) for one in login.request.perm]
             return page(
                 "login.html", heading=f"Log in at {login.request.name}?", address=urlsplit(login.url).netloc, request=login.request,
@@ -220,10 +221,10 @@ class LegacyPages:
     async def _decide_login(self, request: Request, form: Form) -> Response:
         def write(db: Connection) -> str:
             login = find_any_login(db, request.path_params["login"], lock=True)
-            customer = require_customer(db, _one(form, "customer"))
+            customer, at = require_customer(db, _one(form, "customer")), self._services.now()
             if not _approves(form):
-                return decline_login(db, login).state
-            return confirm_login(db, login, customer, form.get("permission", ()), at=self._services.now()).state
+                return decline_login(db, login, customer, at=at).state
+            return confirm_login(db, login, customer, form.get("permission", ()), at=at).state
 
         await self._services.events.write(write)
         return see_other(request.url.path)
