@@ -81,6 +81,8 @@ def test_revoked_access_gives_nothing(legacy: Legacy) -> None:
 def test_the_account_restricts_who_approves_with_what(acc: str, choice: Any, iban: str | None, legacy: Legacy) -> None:
     token = new_id()
     assert legacy.send("POST", f"/pis/{token}", {"acc": acc}).status_code == 200
+    misspelt = control(legacy.bank, f"/legacy/access/{token}/approve", {"custmer": ONA})
+    assert misspelt.json()["error"]["code"] == "model.invalid"
     answer = control(legacy.bank, f"/legacy/access/{token}/approve", choice)
     if iban is None:
         assert answer.json()["error"]["code"] == "account.unfit"

@@ -219,12 +219,12 @@ class StoredPayment:
 
 def callback_url(db: Connection) -> str | None:
     """The provider's callback address, without a slash at its end."""
-    return db.execute(_CALLBACK_URL).scalar_one_or_none()
+    return db.execute(_CALLBACK_URL).scalar_one_or_none() or None
 
 
-def set_callback_url(db: Connection, url: str) -> None:
-    """Send callbacks to an address from now on, also after a restart."""
-    _SET_CALLBACK_URL.run(db, {"callback_url": url})
+def set_callback_url(db: Connection, url: str | None) -> None:
+    """Send callbacks to an address from now on, also after a restart; None sends none."""
+    _SET_CALLBACK_URL.run(db, {"callback_url": url or ""})
 
 
 def add_access(db: Connection, access: StoredAccess) -> bool:
