@@ -119,6 +119,9 @@ def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_fir
     assert (first["tlc"], first["ver"], first["amount"], first["tcc"]) == ("posted", 1, ["USD-1.50"], "ZZZZ")
     assert (first["acc"], first["name"], first["msg"]) == (FOREIGN, "Example Shop", "Order 4711")
     assert uuid not in first["id"]
+    legacy.control("/clock/advance", {"seconds": 3600})
+    executed = legacy.listed(token)[0]
+    assert (executed["tlc"], executed["timeStamp"]) == ("executed", first["timeStamp"])
     stamps = [one["timeStamp"] for one in before]
     assert stamps == sorted(stamps, reverse=True)
     assert {one["tlc"] for one in before} == {"executed"}

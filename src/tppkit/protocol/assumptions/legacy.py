@@ -144,7 +144,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "tran-time-stamp", "legacy", "the unit of timeStamp",
-        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came",
+        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came; the sandbox writes the same one in every ver of"
+        " a record: when the customer decided",
         "section 2 of part B defines no other time of type integer", "protocol.legacy.Transaction.operated_at",
     ),
     Assumption(
