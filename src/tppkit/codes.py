@@ -1011,6 +1011,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the customer has decided about this login, or its code is dead",
             "scan the code again",
         ),
+        "login.expired": Code(
+            "the code of this login was scanned over five minutes ago",
+            "scan a new code, and confirm it sooner",
+        ),
         "login.session": Code(
             "the session id is too short to be hidden by its digest",
             "take the random id of the browser's session, of at least 16 characters",
@@ -1020,7 +1024,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give a visible name of at most 70 characters, a visible code of at most 35 or none, and each permission once",
         ),
         "login.unknown": Code(
-            "no code was scanned for this login",
+            "no code was scanned for this login, or another customer scanned it",
             "scan the code again",
         ),
         "machine.no-such-move": Code(

@@ -81,6 +81,8 @@ def test_revoked_access_gives_nothing(legacy: Legacy) -> None:
 def test_the_account_restricts_who_approves_with_what(acc: str, choice: Any, iban: str | None, legacy: Legacy) -> None:
     token = new_id()
     assert legacy.send("POST", f"/pis/{token}", {"acc": acc}).status_code == 200
+    misspelt = control(legacy.bank, f"/legacy/access/{token}/approve", {"custmer": ONA})
+    assert misspelt.json()["error"]["code"] == "model.invalid"
     answer = control(legacy.bank, f"/legacy/access/{token}/approve", choice)
     if iban is None:
         assert answer.json()["error"]["code"] == "account.unfit"
@@ -117,6 +119,9 @@ def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_fir
     assert (first["tlc"], first["ver"], first["amount"], first["tcc"]) == ("posted", 1, ["USD-1.50"], "ZZZZ")
     assert (first["acc"], first["name"], first["msg"]) == (FOREIGN, "Example Shop", "Order 4711")
     assert uuid not in first["id"]
+    legacy.control("/clock/advance", {"seconds": 3600})
+    executed = legacy.listed(token)[0]
+    assert (executed["tlc"], executed["timeStamp"]) == ("executed", first["timeStamp"])
     stamps = [one["timeStamp"] for one in before]
     assert stamps == sorted(stamps, reverse=True)
     assert {one["tlc"] for one in before} == {"executed"}

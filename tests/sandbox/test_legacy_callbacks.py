@@ -76,6 +76,8 @@ def test_a_fault_of_the_request_concerns_one_attempt(
 
 
 def test_without_an_address_payments_work_and_nothing_is_sent(legacy: Legacy) -> None:
+    for url in ("https://localhost/cb", None):
+        assert legacy.control("/legacy/provider", {"callback_url": url}) == {"callback_url": url}
     legacy.paid(legacy.access("pis"))
     assert legacy.deliveries() == []
 
@@ -84,7 +86,7 @@ def test_without_an_address_payments_work_and_nothing_is_sent(legacy: Legacy) ->
     "url", ["http://localhost/", "https://localhost/cb?x=1", "https://a@localhost/", "", "https://"]
 )
 def test_an_address_of_another_form_is_refused(url: str, legacy: Legacy, tmp_path: Path) -> None:
-    for body in ({"callback_url": url}, {}, None):
+    for body in ({"callback_url": url}, {"callback_url": "https://localhost/cb", "url": url}, {}, None):
         assert control(legacy.bank, "/legacy/provider", body).status_code == 400
 
 

@@ -88,4 +88,15 @@ def test_loopback_is_not_called_behind_a_public_name(tmp_path: Path, bank_pki_fo
 )
 def test_a_body_of_another_form_is_refused(body: Any, legacy: Legacy) -> None:
     answer = control(legacy.bank, "/legacy/login", body)
-    assert 400 <= answer.status_code < 500
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "fields", [{"permissions": ["BIRTHDAY"]}, {"permissions": [["NAME"]]}, {"permission": ["NAME"]}, {"custmer": ONA}]
+)
+def test_an_unknown_permission_or_field_is_refused_before_the_code_is_called(
+    fields: Any, legacy: Legacy, receiver: Receiver
+) -> None:
+    answer = control(legacy.bank, "/legacy/login", {"code": code(receiver), **fields})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "model.invalid")
+    assert receiver.arrived == []

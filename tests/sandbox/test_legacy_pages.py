@@ -13,6 +13,7 @@ from legacy_provider import (
     DAILY,
     FOREIGN,
     JONAS,
+    JONAS_PHONE,
     MARTA,
     ONA,
     ONA_PHONE,
@@ -52,11 +53,16 @@ def send(browser: httpx.Client, page: httpx.Response, fields: Mapping[str, Any],
 def test_a_customer_decides_about_access_with_an_account(browser: httpx.Client, legacy: Legacy) -> None:
     token = new_id()
     legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
+    for _ in range(51):
+        legacy.send("POST", f"/ais/{new_id()}", {"acc": JONAS_PHONE})
     assert "Ona Kazlauskienė" in browser.get("/app").text
     assert token not in browser.get(f"/app?customer={JONAS}").text
     page = browser.get(f"/app?customer={ONA}")
     assert "asks to see the balance" in page.text
     assert token not in page.text
+    for action in ("approve", "decline"):
+        form = {**hidden(page), "customer": JONAS, "iban": SMALL, "action": action}
+        assert browser.post("/app", data=form).status_code == 404
     done = send(browser, page, {"iban": SAVINGS, "action": "approve"})
     assert "Access approved" in done.text
     assert set(legacy.balance(token)) == {"EUR"}
@@ -118,6 +124,23 @@ def test_a_login_shows_what_is_asked_for_and_posts_what_stays_ticked(
     posted = receiver.wait(2)[1]
     assert {name: posted.json[name] for name in posted.json if name != "id"} == {"phone": ONA_PHONE}
     assert legacy.is_signed(posted, receiver.url.removesuffix("/cb"))
+
+
+@pytest.mark.parametrize("action", ["approve", "decline"])
+def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(
+    action: str, browser: httpx.Client, legacy: Legacy, receiver: Receiver
+) -> None:
+    receiver.answer(200, {"name": "Bookshop", "perm": ["ID"]})
+    code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
+    asked = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
+    form = {"permission": "ID", "action": action}
+    path = asked.url.path
+    for answer in (browser.get(f"{path}?customer={JONAS}"), send(browser, asked, {**form, "customer": JONAS})):
+        assert (answer.status_code, "not known" in answer.text) == (404, True)
+    legacy.control("/clock/advance", {"seconds": 300})
+    for answer in (browser.get(asked.url), send(browser, asked, form)):
+        assert (answer.status_code, "This login is over" in answer.text) == (409, True)
+    assert len(receiver.arrived) == 1
 
 
 def test_a_dead_login_says_why(browser: httpx.Client, receiver: Receiver) -> None:

@@ -56,7 +56,9 @@ def failed(database: str, prefix: str, source: str | None, as_json: bool) -> int
 
 
 def _changing(name: str, what: str, summary: str) -> None:
-    @inbox.command(name, help=f"{summary} Exit 1 if one is not failed.\n\nKEY: as `tppkit inbox failed` prints it.")
+    @inbox.command(
+        name, help=f"{summary} Exit 1 if one is not failed.\n\nKEY: as `tppkit inbox failed` prints it, in full."
+    )
     @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
     @_database_options
     def change(keys: tuple[str, ...], database: str, prefix: str, source: str | None, as_json: bool) -> int:

@@ -43,8 +43,8 @@ _ACCESS_ADVICE = (
     " error's request_id"
 )
 _PAYMENT_ADVICE = (
-    "it may have been carried out: its callback or the transaction list says whether it was; sending it again with uuid {uuid}"
-    " and the same order cannot pay twice"
+    "it may have been carried out: send the same order again with uuid {uuid}, which cannot pay twice; its callback tells the"
+    " outcome, and that the transaction list lacks it proves nothing"
 )
 _ACCOUNT_CODES = (None, "ACCOUNT_NOT_FOUND")  # the document shows no error body
 
@@ -115,7 +115,10 @@ class LegacyCalls(Calls):
         return self.call(BALANCE, None, access_token=require_token(token, "access token"))
 
     def transactions(self, token: str) -> Call[tuple[Transaction, ...]]:
-        """The transactions of the account, the newest first: GET /ais/{access_token}/LIST. Errors: see `balance`."""
+        """The transactions of the account, the newest first: GET /ais/{access_token}/LIST. Errors: see `balance`.
+
+        They do not say what became of a request: payments that are undecided, declined or failed are absent, and ids are not uuids.
+        """
         return self.call(TRANSACTION_LIST, None, access_token=require_token(token, "access token"))
 
     def pay(self, token: str, order: PaymentOrder, *, uuid: str | None = None) -> Call[str]:
@@ -130,8 +133,8 @@ class LegacyCalls(Calls):
             The uuid. The outcome comes by callback, to the callback address with this uuid.
 
         Raises:
-            OutcomeUnknown, TransportError: no answer says whether the payment was carried out, so it may have been. The callback or
-                `transactions` decides; the error's `request_id` is the uuid to send it again with.
+            OutcomeUnknown, TransportError: no answer says whether the payment was requested, so it may be carried out. Give the same order
+                and the error's `request_id` as uuid again; a new uuid may pay twice.
             AccountUnknown: the receiver's account, or that of the access, is unknown.
             Unauthorized: see `balance`.
             RequestRefused: the answer is another error: 409, the uuid was used for another payment.

@@ -150,7 +150,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "tran-time-stamp", "legacy", "the unit of timeStamp",
-        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came",
+        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came; the sandbox writes the same one in every ver of"
+        " a record: when the customer decided",
         "section 2 of part B defines no other time of type integer", "protocol.legacy.Transaction.operated_at",
     ),
     Assumption(
@@ -173,6 +174,11 @@ LEGACY: tuple[Assumption, ...] = (
         "access-life", "legacy", "for how long access lasts, and what a declined request brings",
         "90 days from the customer's consent; a declined request brings no callback, and its token stays unusable",
         "the usual time of access to accounts; section 6 of part B has no callback for it", "protocol.legacy.rules.ACCESS_LIFETIME",
+    ),
+    Assumption(
+        "undecided-life", "legacy", "for how long a customer can decide about a request for access or a payment",
+        "without end: access counts from the customer's consent, and a payment is made from its approval on",
+        "section 4 of part B gives no end, and no callback for one", "sandbox.legacy.access, sandbox.legacy.payments",
     ),
     Assumption(
         "access-refused", "legacy", "the answer to a token that is unknown, not granted yet, declined, expired, revoked, of another API key"
@@ -252,6 +258,11 @@ LEGACY: tuple[Assumption, ...] = (
         " name and code have at most 70 and 35 characters, all visible;"
         " an unknown permission, a missing name, another status or Content-Type, over 64 KiB or 4 seconds: nothing is posted",
         "section 4 of part B names both lists and does not join them", "sandbox.legacy.logins",
+    ),
+    Assumption(
+        "login-confirmation", "legacy", "for how long, and by whom, a scanned login can be confirmed",
+        "by the customer who scanned it, within five minutes of the scan; afterwards nothing is posted",
+        "as long as a receiver takes a code for valid (login-window)", "sandbox.legacy.logins.CONFIRMABLE",
     ),
 )
 # fmt: on

@@ -32,6 +32,7 @@ _LOGINS = Table(
     Column("url", String(2400), nullable=False),
     Column("state", String(10), nullable=False),
     Column("scanned_at", BigInteger, nullable=False),
+    Column("customer", String(32), nullable=False),
     Column("body", LargeBinary),
     Column("reason", String(300)),
 )  # fmt: skip
@@ -63,6 +64,7 @@ class StoredLogin:
         url: the address in the code.
         state: what became of it.
         scanned_at: aware UTC.
+        customer: id of the customer who scanned it.
         request: what the receiver answered, or None.
         reason: why it is dead, or None.
     """
@@ -72,13 +74,14 @@ class StoredLogin:
     url: str
     state: LoginState
     scanned_at: datetime
+    customer: str
     request: LoginRequest | None = None
     reason: str | None = None
 
 
 def add_login(db: Connection, login: StoredLogin) -> None:
     """Store a login code that was scanned."""
-    values = {name: getattr(login, name) for name in ("id", "host", "url", "reason")} | {
+    values = {name: getattr(login, name) for name in ("id", "host", "url", "customer", "reason")} | {
         "state": login.state.value, "scanned_at": to_microseconds(login.scanned_at),
         "body": None if login.request is None else login.request.to_wire(),
     }  # fmt: skip
@@ -109,5 +112,5 @@ def latest_login_time(db: Connection) -> datetime:
 def _login(row: Any) -> StoredLogin:
     request = None if row.body is None else LoginRequest.from_wire(bytes(row.body))
     return StoredLogin(
-        row.id, row.host, row.url, LoginState(row.state), from_microseconds(row.scanned_at), request, row.reason
+        row.id, row.host, row.url, LoginState(row.state), from_microseconds(row.scanned_at), row.customer, request, row.reason
     )  # fmt: skip

@@ -29,16 +29,15 @@ from tppkit.sandbox.control import is_loopback_name
 from tppkit.sandbox.html import is_from_elsewhere, is_local, local_only_page, page, see_other, unframed
 from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
 from tppkit.sandbox.legacy.login_tables import LoginState
-from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, scan_login
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, require_open, scan_login
 from tppkit.sandbox.legacy.page_texts import ACCESS, DONE, OTHER_ERROR, PERMISSIONS, error_text
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment, pay_scanned
 from tppkit.sandbox.legacy.sender import LegacySender
 from tppkit.sandbox.legacy.settings import HOSTS, LIVE, LegacyHost, public_pem
-from tppkit.sandbox.legacy.tables import AccessState, PaymentState, StoredAccess, latest_access, latest_payments
+from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, access_to, waiting_payments
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 16 * 1024  # a code has at most 2,330 bytes, each three characters in a form
-_SHOWN = 50
 
 Form = Mapping[str, Sequence[str]]
 
@@ -143,7 +142,7 @@ class LegacyPages:
         def write(db: Connection) -> str:
             at = self._services.now()
             if kind == "access":
-                access = _lock_shown_access(db, id_)
+                access = _lock_own_access(db, require_customer(db, customer), id_)
                 if approves:
                     return f"access-{approve_access(db, access, customer, _one(form, 'iban'), at=at).state}"
                 return f"access-{decline_access(db, access).state}"
@@ -167,7 +166,7 @@ class LegacyPages:
         customer = await self._services.database.read(lambda db: require_customer(db, id_))
         host = _host(request)
         if isinstance(code, Login):
-            login = await scan_login(self._services, self._senders, host, code.text)
+            login = await scan_login(self._services, self._senders, host, code.text, customer)
             if login.state is LoginState.DEAD:
                 return page(
                     "message.html", status=502, heading="You cannot log in with this code", text=f"Its receiver fails: {login.reason}."
@@ -210,6 +209,7 @@ class LegacyPages:
             if login.request is None or login.state is not LoginState.SCANNED:
                 return _done(f"login-{login.state}")
             customer = require_customer(db, request.query_params.get("customer", ""))
+            require_open(login, customer, at=self._services.now())
             asked = [(one.value, PERMISSIONS[one][0], PERMISSIONS[one][1](customer)) for one in login.request.perm]
             return page(
                 "login.html", heading=f"Log in at {login.request.name}?", address=urlsplit(login.url).netloc, request=login.request,
@@ -221,10 +221,10 @@ class LegacyPages:
     async def _decide_login(self, request: Request, form: Form) -> Response:
         def write(db: Connection) -> str:
             login = find_any_login(db, request.path_params["login"], lock=True)
-            customer = require_customer(db, _one(form, "customer"))
+            customer, at = require_customer(db, _one(form, "customer")), self._services.now()
             if not _approves(form):
-                return decline_login(db, login).state
-            return confirm_login(db, login, customer, form.get("permission", ()), at=self._services.now()).state
+                return decline_login(db, login, customer, at=at).state
+            return confirm_login(db, login, customer, form.get("permission", ()), at=at).state
 
         await self._services.events.write(write)
         return see_other(request.url.path)
@@ -233,21 +233,24 @@ class LegacyPages:
 def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
     """What this customer can decide, the latest first."""
     found: list[dict[str, Any]] = []
-    for access in latest_access(db, _SHOWN):
+    for access in (one for one in _own_access(db, customer) if one.state is AccessState.REQUESTED):
         accounts = [account for _, account in access_choices(db, access, customer.id, None)]
-        if access.state is AccessState.REQUESTED and accounts:
-            title = ACCESS[access.kind]
-            found.append(
-                {"kind": "access", "host": access.host, "id": _form_id(access), "title": title, "accounts": accounts}
-            )
-    own = [account.iban for account in accounts_of(db, customer.id)]
-    for payment in latest_payments(db, _SHOWN):
-        if payment.state is PaymentState.REQUESTED and payment.iban in own:
-            order = payment.order
-            title = f"Pay {order.amount.value} {order.amount.currency} to {payment.creditor_name}?"
-            shown = {"payment": payment, "category": category(order.tcc)}
-            found.append({"kind": "payment", "host": payment.host, "id": payment.uuid, "title": title, **shown})
+        title = ACCESS[access.kind]
+        found.append(
+            {"kind": "access", "host": access.host, "id": _form_id(access), "title": title, "accounts": accounts}
+        )
+    for payment in waiting_payments(db, [account.iban for account in accounts_of(db, customer.id)]):
+        order = payment.order
+        title = f"Pay {order.amount.value} {order.amount.currency} to {payment.creditor_name}?"
+        shown = {"payment": payment, "category": category(order.tcc)}
+        found.append({"kind": "payment", "host": payment.host, "id": payment.uuid, "title": title, **shown})
     return found
+
+
+def _own_access(db: Connection, customer: Customer) -> tuple[StoredAccess, ...]:
+    """The requests that the customer decides about, or has decided."""
+    ibans = [account.iban for account in accounts_of(db, customer.id)]
+    return access_to(db, [customer.phone, customer.phone.removeprefix("+"), *ibans])
 
 
 def _form_id(access: StoredAccess) -> str:
@@ -255,10 +258,10 @@ def _form_id(access: StoredAccess) -> str:
     return hashlib.sha256(f"{access.host}:{access.token}".encode()).hexdigest()
 
 
-def _lock_shown_access(db: Connection, form_id: str) -> StoredAccess:
-    found = next((one for one in latest_access(db, _SHOWN) if _form_id(one) == form_id), None)
+def _lock_own_access(db: Connection, customer: Customer, form_id: str) -> StoredAccess:
+    found = next((one for one in _own_access(db, customer) if _form_id(one) == form_id), None)
     if found is None:
-        raise LocalProtocolError("token.unknown", "no such request is among the latest")
+        raise LocalProtocolError("token.unknown", "the customer has no such request")
     return lock_any_access(db, found.host, found.token)
 
 
