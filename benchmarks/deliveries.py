@@ -23,6 +23,7 @@ from tppkit.sandbox.delivery_tables import (
     Attempt,
     Delivery,
     Result,
+    add_delivery,
     due_deliveries,
     settle_delivery,
 )
@@ -59,7 +60,7 @@ def draining() -> Iterator[Line]:
         async def main() -> None:
             for number in rounds(BATCHES + 1, within_s=BATCHES_S):
                 for database in (theirs, ours):
-                    await database.write(lambda db, first=number * BATCH: fill(deliveries, db, first))
+                    await database.write(lambda db, first=number * BATCH: fill(db, first))
                 gc.collect()
                 begin = perf_counter()
                 by_hand(theirs)
@@ -85,7 +86,7 @@ def remembering_deliveries() -> Iterator[Line]:
             for start in range(0, CALLBACKS // 10, 1000):
                 at = number * CALLBACKS // 10 + start
                 count = min(1000, CALLBACKS // 10 - start)
-                await database.write(lambda db, at=at, count=count: fill(deliveries, db, at, count))
+                await database.write(lambda db, at=at, count=count: fill(db, at, count))
             await deliveries.run_due()
             first = first or resident()
         growth = resident() - first
@@ -97,12 +98,12 @@ def remembering_deliveries() -> Iterator[Line]:
     yield counted(f"{CALLBACKS:,} deliveries", growth // 2**20, what=f"MiB more than {CALLBACKS // 10:,}", at_most=8)
 
 
-def fill(deliveries: Deliveries, db: Connection, first: int, count: int = BATCH) -> None:
+def fill(db: Connection, first: int, count: int = BATCH) -> None:
     """Add deliveries to one receiver, two of each stream."""
     for number in range(first, first + count):
         address = f"https://tpp.example/cb/{number // 2:020d}"
         stream = f"payment-{number // 2}"
-        deliveries.add(db, sender="silence", address=address, body=BODY, at=AT, stream=stream, ver=number % 2)
+        add_delivery(db, sender="silence", address=address, body=BODY, at=AT, stream=stream, ver=number % 2)
 
 
 def by_hand(database: Database) -> None:
