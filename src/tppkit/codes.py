@@ -350,6 +350,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the card expired before this month",
             "ask the customer for another card",
         ),
+        "card.luhn": Code(
+            "the check digit of the card number does not fit, as after a typing error",
+            "ask the customer to check the number; the gateway may take it all the same",
+        ),
         "certificate.authority-extension": Code(
             "the certificate has an extension that only authorities may have",
             "ask the issuer for a certificate without it",

@@ -75,7 +75,7 @@ GATEWAY: tuple[Assumption, ...] = (
     Assumption(
         "linked-orders", "gateway", "status, direction and flags of orders made from another; what a reversal reverses",
         "completed from the start; debit for voids, refunds and chargebacks, credit for captures and reversals; is-refund for"
-        " refunds only; a reversal returns a chargeback, and its original order is the paid one;"
+        " refunds only, is-test for every order of a test project; a reversal returns a chargeback, and its original order is the paid one;"
         " a refund is of the paid order, not of its capture order",
         "sections 2.2 and 2.3 have the fields only", "protocol.gateway.orders.LINKS",
     ),
@@ -185,7 +185,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "csv-rows", "gateway", "orders without transactions in the CSV report, and columns of fees and settlement",
-        "no row; empty unless the transaction has such fields", "section 4.3: each row is one transaction",
+        "no row, and size counts orders; empty unless the transaction has such fields", "section 4.3: each row is one transaction",
         "protocol.gateway.search.report_rows",
     ),
     Assumption(

@@ -95,7 +95,7 @@ def truncate_pan(pan: CardSecret) -> str:
 
 
 def is_luhn_number(pan: CardSecret) -> bool:
-    """Whether the check digit fits. A number that fails is worth a warning only: the document has no such rule."""
+    """Whether the check digit fits (ISO/IEC 7812-1)."""
     digits = [int(digit) for digit in reversed(pan.get_secret_value())]
     return (sum(digits[::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])) % 10 == 0
 

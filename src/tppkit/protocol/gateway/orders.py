@@ -291,7 +291,7 @@ class Link(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-# Sections 2.2 and 2.3; directions are an assumption: linked-orders.
+# Sections 2.2 and 2.3; for directions, assumption linked-orders.
 LINKS: Mapping[str, Link] = {
     "capture": Link("capture_of_order_id", None, CreditDebit.CREDIT, "capture_of_transaction_id"),
     "void": Link("void_of_order_id", None, CreditDebit.DEBIT),

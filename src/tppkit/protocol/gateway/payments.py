@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from tppkit.errors import LocalProtocolError
-from tppkit.protocol.gateway.bodies import AuthenticateRequest
+from tppkit.errors import Finding, LocalProtocolError, Severity
+from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest
+from tppkit.protocol.gateway.card_data import is_luhn_number
 from tppkit.protocol.gateway.orders import (
     BILLING,
     CARD_ACCOUNT,
@@ -233,6 +234,16 @@ def require_setup_token(state: SetupTokenState, *, order_created: datetime, at: 
         raise LocalProtocolError("setup-token.used", "the setup token has stored a card")
     if state is SetupTokenState.DEAD or due_setup_token_trigger(state, order_created=order_created, now=at):
         raise LocalProtocolError("setup-token.expired", "the order was created more than 300 seconds ago")
+
+
+def check_card(card: CardRequest) -> tuple[Finding, ...]:
+    """What is suspicious about a card: a warning if its check digit does not fit. The vault stores it all the same.
+
+    Source: section 4.2, whose rule is 12 to 19 digits.
+    """
+    if is_luhn_number(card.pan):
+        return ()
+    return (Finding("card.luhn", Severity.WARNING, "the check digit of the card number does not fit"),)
 
 
 def merchant_identifier(project_id: str) -> str:

@@ -1,6 +1,6 @@
 """States of orders, transactions, payment links, setup tokens and authorisations. Source: gateway document, section 3.
 
-The document shows the states and no transitions, so every move is an assumption: order-moves, transaction-moves, link-moves,
+The document shows states without transitions; for every move, see assumptions order-moves, transaction-moves, link-moves,
 setup-token, authorisation-moves.
 """
 

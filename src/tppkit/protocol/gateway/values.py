@@ -23,7 +23,7 @@ MAX_ADDRESS = 2048
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _DURATION = re.compile(
-    r"P(?=[0-9T])(?:(?P<weeks>[0-9]{1,9})W|(?:(?P<days>[0-9]{1,9})D)?"
+    r"P(?=[0-9T])(?:(?P<weeks>[0-9]{1,6})W|(?:(?P<days>[0-9]{1,6})D)?"
     r"(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,9})S)?)?)"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
