@@ -43,7 +43,10 @@ def raw(fields: object) -> bytes:
         {"currency": "EUR\n"}, {"currency": "XAU"}, {"currency": "ZZZ"}, {"merchant_order_id": ""}, {"description": "a\0b"},
         {"description": "a" * 1001}, {"expiration_period": "P1M"}, {"expiration_period": "PT0S"}, {"payment_methods": []},
         {"payment_methods": [{"name": "x"}]}, {"return_url": "javascript:alert(1)"}, {"webhook_url": "https://a:b@c.example/"},
-        {"failure_url": "/relative"}, {"return_url": "https://a.example/ b"}, {"customer": {"country": "usa"}}, {"customer": "x"},
+        {"failure_url": "/relative"}, {"return_url": "https://a.example/ b"},
+        {"return_url": "https://a.example/\u00e9"}, {"return_url": "https://a.example/\x7f"},
+        {"return_url": "https://a.example/" + "a" * 2048},
+        {"customer": {"country": "usa"}}, {"customer": "x"},
         {"extra": []}, {"transactions": [{}, {}]}, {"transactions": [{"capture_mode": "later"}]},
         {"transactions": [{"payment_method_details": {"cvc": "12"}}]}, {"transactions": [{"payment_method_details": {"cvc": 123}}]},
         {"transactions": [{"payment_method_details": {"one_click_type": "second"}}]},
@@ -57,6 +60,8 @@ def test_an_order_with_a_wrong_value_is_refused(fields: dict[str, Any]) -> None:
 
 
 def test_an_order_of_zero_is_possible() -> None:
+    methods = ("credit-card", "bank-transfer")
+    assert OrderRequest(currency="EUR", amount=0, payment_methods=methods).payment_methods == methods
     assert OrderRequest.from_wire(raw(REQUEST | {"amount": 0})).amount == 0
 
 

@@ -70,6 +70,10 @@ def test_orders_within_the_rules(details: dict[str, Any] | None, customer: dict[
     check_order(request(details, **customer))
 
 
+def test_other_payment_methods_have_no_rules_of_cards() -> None:
+    check_order(request({"cardholder_name": "Ada"}, method="bank-transfer"))
+
+
 def test_an_order_without_transaction_has_no_further_rules() -> None:
     check_order(OrderRequest(currency="EUR", amount=1))
 
@@ -135,6 +139,8 @@ def test_one_click_and_initiate_refuse_what_has_no_details() -> None:
         require_one_click_card(None)
     with pytest.raises(LocalProtocolError):
         require_recurring(PaymentMethodDetails())
+    with pytest.raises(LocalProtocolError):
+        require_recurring(None)
     require_recurring(PaymentMethodDetails(recurring_type="recurring", first_network_transaction_id="n"))
 
 
