@@ -409,7 +409,7 @@ def read_callback(data: bytes) -> None:
 
 
 def read_signed_body(data: bytes) -> None:
-    """Bodies of the earlier interface: events, orders, and what a login is answered."""
+    """Bodies of the legacy interface: events, orders, and what a login is answered."""
     for model in (AccessGranted, Transaction, LoginConfirmed, PaymentOrder, LoginRequest):
         with suppress(FormatError):
             event = model.from_wire(data)

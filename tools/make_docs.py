@@ -79,8 +79,8 @@ def psd2() -> Iterator[str]:
 
 
 def legacy() -> Iterator[str]:
-    """The earlier interface."""
-    yield "# Earlier interface\n\n## Endpoints\n"
+    """The legacy interface."""
+    yield "# Legacy interface\n\n## Endpoints\n"
     yield "| name | method | path | proof | body | answer |\n|---|---|---|---|---|---|"
     for row in (*LEGACY.endpoints, SCAN):
         body, answer = _body(row.request), "page" if row is SCAN else _body(row.answer)

@@ -8,7 +8,7 @@ Errors name the host at most: paths hold what nobody else should know, such as t
 from __future__ import annotations
 
 import re
-from ipaddress import AddressValueError, IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -33,6 +33,7 @@ _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 # of it lie local translation (RFC 8215), IPv4-compatible, IPv4-translated and site-local addresses.
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
+_PROTOCOLS = IPv4Network("192.0.0.0/24")  # of RFC 6890: no hosts, but is_global has some of it
 
 
 class Address(NamedTuple):
@@ -120,7 +121,7 @@ def is_public(address: str) -> bool:
         )
     if isinstance(found, IPv6Address) and found not in _GLOBAL_UNICAST:
         return False
-    return found.is_global and not found.is_multicast
+    return found.is_global and not found.is_multicast and found not in _PROTOCOLS
 
 
 def _is_host(host: str) -> bool:

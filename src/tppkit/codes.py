@@ -26,7 +26,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "choose an account that GET /customers of the control host lists for the customer; advance the clock",
         ),
         "account.unknown": Code(
-            "the consent has no account of this resourceId, or the earlier interface knows no account of this acc",
+            "the consent has no account of this resourceId, or the legacy interface knows no account of this acc",
             "take the resourceId from the accounts of the same consent; check phone number or IBAN",
         ),
         "aft.address": Code(
@@ -1008,7 +1008,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give an https address with a path or without one",
         ),
         "legacy.key": Code(
-            "a key in the sandbox's folder is no private key on secp256r1",
+            "a file in the sandbox's folder is no private key on secp256r1, or no API key of 32 hexadecimal digits",
             "remove the file; a new one is made at the next start",
         ),
         "listen.port": Code(
@@ -1059,16 +1059,20 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the customer has decided about this login, or its code is dead",
             "scan the code again",
         ),
+        "login.expired": Code(
+            "the code of this login was scanned over five minutes ago",
+            "scan a new code, and confirm it sooner",
+        ),
         "login.session": Code(
             "the session id is too short to be hidden by its digest",
             "take the random id of the browser's session, of at least 16 characters",
         ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",
-            "give a printable name, a printable code or none, and each permission once",
+            "give a visible name of at most 70 characters, a visible code of at most 35 or none, and each permission once",
         ),
         "login.unknown": Code(
-            "no code was scanned for this login",
+            "no code was scanned for this login, or another customer scanned it",
             "scan the code again",
         ),
         "machine.no-such-move": Code(
@@ -1286,7 +1290,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "outgoing.refused": Code(
             "the sandbox does not call this address: it is not https, or its host is not on the public network",
-            "give an https address; allow further networks with --allow-address, loopback while the sandbox listens on loopback",
+            "give an https address; allow further networks with --allow-address, and loopback too behind --public-url",
         ),
         "outgoing.timeout": Code(
             "a receiver that the sandbox calls did not answer in time",
@@ -2061,7 +2065,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "send a UUID with every request, in the header that the message names",
         ),
         "request-id.reuse": Code(
-            "the request's id was used for another request, within the hour or, as uuid of the earlier interface, ever",
+            "the request's id was used for another request, within the hour or, as uuid of the legacy interface, ever",
             "make a new one for a new request",
         ),
         "request.refused": Code(

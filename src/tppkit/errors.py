@@ -11,8 +11,8 @@
     │   ├── RemoteProtocolError    theirs: the answer is not what the interface promises
     │   │   └── OutcomeUnknown     the answer is not of this request, which may have been carried out
     │   └── RequestRefused         theirs, by the rules: an error answer with status and codes
-    │       ├── Unauthorized       the earlier interface: no such key, or no such access (401)
-    │       └── AccountUnknown     the earlier interface: no such account (400)
+    │       ├── Unauthorized       the legacy interface: no such key, or no such access (401)
+    │       └── AccountUnknown     the legacy interface: no such account (400)
     ├── TransportError             no answer: connection, TLS or time
     ├── ArchiveError               kept evidence cannot be opened or appended to
     ├── InboxError                 the inbox's store, or what it asks, fails: nothing may be acknowledged
@@ -182,7 +182,7 @@ class OutcomeUnknown(RemoteProtocolError):
     Attributes:
         status: HTTP status of the answer, which proves nothing; None if the answer could not be read.
         request_id: names the request, so that sending it again with the same one does nothing twice: its X-Request-ID (within the
-            hour), or its uuid or access token in the earlier interface.
+            hour), or its uuid or access token in the legacy interface.
     """
 
     def __init__(self, code: str, message: str, *, status: int | None, request_id: str) -> None:
@@ -198,7 +198,7 @@ class RequestRefused(ProtocolError):
         status: HTTP status code.
         peer_code: the code the service gave (for example `SIGNATURE_INVALID`), or None.
         peer_text: the service's explanation, shortened, or None.
-        request_id: the X-Request-ID of the request, or its uuid or access token in the earlier interface, or None.
+        request_id: the X-Request-ID of the request, or its uuid or access token in the legacy interface, or None.
     """
 
     def __init__(
@@ -212,11 +212,11 @@ class RequestRefused(ProtocolError):
 
 
 class Unauthorized(RequestRefused):
-    """The earlier interface answered 401: the API key is not this service's, or the token gives no such access, yet or any more."""
+    """The legacy interface answered 401: the API key is not this service's, or the token gives no such access, yet or any more."""
 
 
 class AccountUnknown(RequestRefused):
-    """The earlier interface answered 400 for an account that it does not know, or without a code."""
+    """The legacy interface answered 400 for an account that it does not know, or without a code."""
 
 
 class TransportError(TppkitError):

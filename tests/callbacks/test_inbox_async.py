@@ -13,7 +13,7 @@ from inboxes import AT, core_url, login, new_prefix, outcome, receiver, scan
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
-from tppkit.callbacks import AsyncInbox, Outcome
+from tppkit.callbacks import AsyncInbox, Outcome, Unhandled
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.store import InboxStore, MemoryStore
 
@@ -65,7 +65,7 @@ def test_a_callback_takes_effect_once_however_often_it_comes(run: Run) -> None:
         receipts = [await inbox.handle(outcome("r1"), effects.handler, at=AT) for _ in range(2)]
         assert [one.outcome for one in receipts] == [Outcome.APPLIED, Outcome.REPEATED]
         assert await effects.lines() == ["r1"]
-        assert (await inbox.handle(scan("r2"), effects.handler, at=AT)).outcome is Outcome.LOGIN
+        assert (await inbox.handle(scan("r2"), effects.handler, at=AT)).outcome is Unhandled.LOGIN
 
     run(scenario)
 

@@ -21,6 +21,7 @@ from tppkit.callbacks import (
     Outcome,
     ReceivedCallback,
     TimeWindow,
+    Unhandled,
     operated_at,
 )
 from tppkit.errors import CallbackRejected
@@ -72,7 +73,7 @@ def test_an_unreadable_callback_is_acknowledged_and_kept_as_failed(inbox: Inbox,
         for _ in range(2):  # also when it is repeated
             receipt = WAYS[way](inbox, case, call)
             assert (receipt.outcome, receipt.acknowledged, receipt.fault.code) == (
-                Outcome.UNREADABLE, True, "callback.unreadable",
+                Unhandled.UNREADABLE, True, "callback.unreadable",
             )  # fmt: skip
     failures = {failure.entry.name: failure for failure in inbox.failed()}
     assert failures.keys() == {name.replace(" ", "-") for name in UNREADABLE}
@@ -97,8 +98,8 @@ def test_an_unreadable_callback_that_is_released_too_early_fails_again(inbox: In
 
 def test_an_unreadable_callback_is_handled_after_an_upgrade_in_the_order_of_versions(inbox: Inbox, case: Case) -> None:
     old = before_upgrade(case)
-    assert old.accept(outcome("r2", ver=2), at=AT).outcome is Outcome.UNREADABLE
-    assert old.accept(outcome("r4", ver=4), at=AT).outcome is Outcome.UNREADABLE
+    assert old.accept(outcome("r2", ver=2), at=AT).outcome is Unhandled.UNREADABLE
+    assert old.accept(outcome("r4", ver=4), at=AT).outcome is Unhandled.UNREADABLE
     assert inbox.handle(outcome("r3", ver=3), case.handler, at=AT).outcome is Outcome.APPLIED
     for failure in inbox.failed():
         assert inbox.release(failure, at=AT)
@@ -128,19 +129,19 @@ def test_an_unreadable_callback_with_a_used_requestid_is_refused(inbox: Inbox, c
 def test_a_time_window_does_not_hold_for_an_unreadable_callback(case: Case) -> None:
     settings = InboxSettings(window=TimeWindow(operated_at, past=SECOND))
     inbox = case.inbox(settings)
-    assert inbox.accept(unreadable(), at=AT).outcome is Outcome.UNREADABLE
+    assert inbox.accept(unreadable(), at=AT).outcome is Unhandled.UNREADABLE
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_login_get_is_not_stored_and_reaches_no_handler(inbox: Inbox, case: Case, way: str) -> None:
     for _ in range(2):
         receipt = WAYS[way](inbox, case, scan("r1"))
-        assert (receipt.outcome, receipt.acknowledged) == (Outcome.LOGIN, True)
+        assert (receipt.outcome, receipt.acknowledged) == (Unhandled.LOGIN, True)
     assert (inbox.work(case.handler, at=AT + DAY), inbox.failed(), case.effects()) == ([], [], [])
 
 
 def test_once_has_no_effect_of_them(inbox: Inbox) -> None:
-    assert inbox.once(scan("r1"), at=AT, within=None).outcome is Outcome.LOGIN
+    assert inbox.once(scan("r1"), at=AT, within=None).outcome is Unhandled.LOGIN
     with pytest.raises(CallbackRejected) as refused:
         inbox.once(unreadable(), at=AT, within=None)
     assert refused.value.code == "callback.unreadable"

@@ -1,4 +1,4 @@
-"""Both clients of the earlier interface against servers on loopback, friendly and hostile."""
+"""Both clients of the legacy interface against servers on loopback, friendly and hostile."""
 
 from __future__ import annotations
 
@@ -195,10 +195,7 @@ def test_a_payment_without_an_outcome_is_sent_once_and_its_uuid_offered(name: st
     error, service = ask(LOST[name], pay)
     assert isinstance(error, OutcomeUnknown | TransportError)
     assert (error.request_id, len(service.requests), TOKEN in str(error)) == (UUID, 1, False)
-    assert (
-        f"its callback or the transaction list says whether it was; sent again with the same uuid {UUID}"
-        in error.message
-    )
+    assert f"send the same order again with uuid {UUID}, which cannot pay twice" in error.message
 
 
 def test_a_made_uuid_is_offered_too_and_the_repetition_is_the_same_request(run: Run, bank_pki_folder: Path) -> None:

@@ -35,10 +35,8 @@ from tppkit.protocol.refusals import Refusal, RefusalRow, Refusals
 from tppkit.protocol.wire import CsvRows, Json, JsonArray, Nothing, WireModel
 from tppkit.sandbox.cell import Answer, Handler, HostCall, Services, StreamHandler
 from tppkit.sandbox.database import MAX_STREAMS, Database
-from tppkit.sandbox.deliveries import Deliveries
 from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
-from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.sandbox.tls import ServerTls, make_http_protocol
@@ -196,7 +194,6 @@ def running(folder: Path, pki: Path, handlers: Sequence[Any] = HANDLERS) -> Iter
             utc_now,
             lambda: str(next(ids)),
             Events(database, utc_now, ()),
-            Deliveries(database, utc_now, {}, Faults()),
         )
         host = Host(interface=SHOP, handlers=handlers, authenticators=keys, services=services)
         server = QuietServer(make_config(host, http=make_http_protocol(ServerTls(certificate, key, root))))
@@ -408,7 +405,7 @@ def test_a_host_refuses_a_handler_that_cannot_answer_its_row(handler: Any, row: 
 
 @pytest.mark.parametrize(
     "once",
-    [Once(header="idempotency-key"), Once(parameter="uuid", window=timedelta(hours=1))],
+    [Once(header="idempotency-key"), Once(header="x-request-id", window=timedelta(hours=1))],
     ids=["header", "window"],
 )
 def test_a_host_refuses_a_row_whose_ids_it_cannot_keep(once: Once) -> None:
@@ -417,6 +414,6 @@ def test_a_host_refuses_a_row_whose_ids_it_cannot_keep(once: Once) -> None:
     with pytest.raises(ConfigurationError) as refused:
         Host(
             interface=replace(SHOP, endpoints=(row,)), handlers=[Handler(row, account)],
-            authenticators=dict.fromkeys(Auth, keys), services=replace(Services(*[cast("Any", None)] * 7), requests=requests),
+            authenticators=dict.fromkeys(Auth, keys), services=replace(Services(*[cast("Any", None)] * 6), requests=requests),
         )  # fmt: skip
     assert refused.value.code == "host.handlers"

@@ -1,4 +1,4 @@
-"""The rows of the earlier interface: what each says, and that requests find them."""
+"""The rows of the legacy interface: what each says, and that requests find them."""
 
 from __future__ import annotations
 

@@ -297,6 +297,8 @@ def test_a_login_says_who_asks_and_for_what():
         {"name": "Shop", "perm": ["SHOE"]},
         {"name": "Shop", "perm": "NAME"},
         {"name": "a\nb"},
+        {"name": "\u3164"},
+        {"name": 60_000 * "a"},
         [],
     ],
 )
@@ -310,7 +312,9 @@ def test_an_answer_that_asks_wrongly_is_refused(answer):
         {"name": ""},
         {"name": "a\nb"},
         {"name": "\u202eShop"},
+        *({"name": name} for name in (" ", "\u3164", "Sh\u115fop", "\u2800", 71 * "a")),
         {"name": "Shop", "code": ""},
+        {"name": "Shop", "code": 36 * "1"},
         {"name": "Shop", "code": "\x1b[2J"},
         {"name": "Shop", "perm": (LoginPermission.NAME, LoginPermission.NAME)},
     ],

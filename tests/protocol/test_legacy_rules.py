@@ -1,4 +1,4 @@
-"""Rules of the earlier interface."""
+"""Rules of the legacy interface."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def tpp(bank: SandboxServer, connect: Connect) -> RawProvider:
 
 @pytest.fixture
 def connect_legacy(bank_pki: Pki) -> Iterator[ConnectLegacy]:
-    """Makes providers of the earlier interface at a sandbox, at its live host with `live=True`."""
+    """Makes providers of the legacy interface at a sandbox, at its live host with `live=True`."""
     with ExitStack() as opened:
 
         def connected(server: SandboxServer, *, live: bool = False) -> Legacy:

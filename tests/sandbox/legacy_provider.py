@@ -1,4 +1,4 @@
-"""A provider of the earlier interface over HTTPS, and its receiver of callbacks: nothing it is told is checked on this side."""
+"""A provider of the legacy interface over HTTPS, and its receiver of callbacks: nothing it is told is checked on this side."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from raw_provider import control
+from raw_provider import control, server_context
 
-from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
+from tppkit.testpki import Issued, Pki, certificate_pem
 
 ONA, JONAS, MARTA = "customer-1", "customer-2", "customer-3"
 ONA_PHONE, JONAS_PHONE = "+37060000001", "+37060000002"
@@ -99,10 +99,7 @@ def receiving(issued: Issued, folder: Path) -> Iterator[Receiver]:
         def log_message(self, *parts: Any) -> None:
             pass
 
-    pem = folder / f"receiver-{uuid4().hex}.pem"
-    pem.write_bytes(b"".join(map(certificate_pem, (issued.certificate, *issued.chain))) + key_pem(issued.key))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem)
+    context = server_context(issued, folder)
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

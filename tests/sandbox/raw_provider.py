@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ import httpx
 from tppkit.client.tls_context import IdentityContext, IdentityContexts
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Message, Seal, sign_request
-from tppkit.testpki import Issued, Pki
+from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
 
 SEPA = "sepa-credit-transfers"
 INSTANT = "instant-sepa-credit-transfers"
@@ -43,6 +44,20 @@ def tls_context(issued: Issued, pki: Pki) -> ssl.SSLContext:
     # httpx sets protocols on a context with every connection, which a bare one of OpenSSL does not bear from several threads.
     contexts = IdentityContexts((issued.certificate, *issued.chain), issued.key, server_anchors=[pki.root.certificate])
     return IdentityContext(lambda: contexts)
+
+
+def write_identity(issued: Issued, folder: Path) -> Path:
+    """A file with a server's certificate, chain and key, PEM."""
+    pem = folder / f"{uuid4().hex}.pem"
+    pem.write_bytes(b"".join(map(certificate_pem, (issued.certificate, *issued.chain))) + key_pem(issued.key))
+    return pem
+
+
+def server_context(issued: Issued, folder: Path) -> ssl.SSLContext:
+    """The TLS of a server with this certificate, which is written to the folder."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(write_identity(issued, folder))
+    return context
 
 
 @dataclass

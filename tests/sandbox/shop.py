@@ -1,4 +1,4 @@
-"""A shop that is a provider of the earlier interface with our own code: the client calls the bank, the receiver gets its callbacks."""
+"""A shop that is a provider of the legacy interface with our own code: the client calls the bank, the receiver gets its callbacks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import uvicorn
-from raw_provider import control
+from raw_provider import control, write_identity
 
 from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, Inbox, VerifiedCallback, load_callback_key
 from tppkit.callbacks.login_codes import LoginCodes
@@ -21,7 +20,7 @@ from tppkit.protocol.legacy import LoginConfirmed, LoginPermission, Transaction
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.listening import QuietServer, listen, serve, stop
 from tppkit.sandbox.thread import in_thread
-from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
+from tppkit.testpki import Issued, Pki
 from tppkit.web import CallbackGate, CallbackMiddleware
 
 
@@ -109,8 +108,7 @@ def open_shop(
         if live
         else (at.legacy_url, at.legacy_api_key, at.legacy_public_key)
     )
-    pem = folder / f"{uuid4().hex}.pem"
-    pem.write_bytes(b"".join(map(certificate_pem, (issued.certificate, *issued.chain))) + key_pem(issued.key))
+    pem = write_identity(issued, folder)
     with (
         LegacyClient(url, api_key=key, server_anchors=[pki.root.certificate]) as client,
         closing(InboxStore(f"sqlite:///{pem.with_suffix('.sqlite')}")) as store,

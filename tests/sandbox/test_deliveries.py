@@ -17,7 +17,7 @@ from sqlalchemy import text
 from tppkit.errors import TransportError
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import AT_ONCE, AT_ONCE_TO_ONE, Deliveries, Schedule
-from tppkit.sandbox.delivery_tables import TABLES, Attempt, Delivery, Logged, latest_deliveries
+from tppkit.sandbox.delivery_tables import TABLES, Attempt, Delivery, Logged, add_delivery, latest_deliveries
 from tppkit.sandbox.faults import Fault, Faults
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -71,9 +71,7 @@ class Outbox:
     async def add(self, *vers: int, address: str = SHOP, stream: str | None = "payment") -> None:
         def job(db: Any) -> None:
             for ver in vers:
-                self.deliveries.add(
-                    db, sender="shop", address=address, body=b"{}", at=self.at, stream=stream, ver=ver
-                )  # fmt: skip
+                add_delivery(db, sender="shop", address=address, body=b"{}", at=self.at, stream=stream, ver=ver)
 
         await self.database.write(job, then=lambda _: self.deliveries.wake())
 
@@ -117,7 +115,7 @@ def test_a_delivery_is_sent_once_and_what_is_undone_never(run: Any) -> None:
         await outbox.add(1)
 
         def fails(db: Any) -> None:
-            outbox.deliveries.add(db, sender="shop", address=SHOP, body=b"{}", at=AT, ver=2)
+            add_delivery(db, sender="shop", address=SHOP, body=b"{}", at=AT, stream=None, ver=2)
             raise ValueError
 
         with pytest.raises(ValueError):
@@ -140,6 +138,17 @@ def test_a_failed_one_is_repeated_by_its_schedule_and_given_up_at_its_end(run: A
         assert (one.delivery.state, one.delivery.due_at, one.delivery.attempts) == ("given up", None, 26)
         assert {text for _, _, text in one.attempts} == {"status 500"}
         assert one.attempts[-1].at - AT <= timedelta(days=1)
+
+    run(main)
+
+
+def test_one_that_is_overdue_at_the_end_of_its_time_is_given_up(run: Any) -> None:
+    async def main(outbox: Outbox) -> None:
+        outbox.receivers.answers[SHOP] = [False]
+        await outbox.add(1, 2)
+        assert await outbox.run() == [1]
+        assert await outbox.run(86_401) == [2]
+        assert [one.delivery.state for one in await outbox.log()] == ["given up", "acknowledged"]
 
     run(main)
 
@@ -231,7 +240,9 @@ def test_a_result_that_cannot_be_written_is_not_sent_again(run: Any, monkeypatch
             await outbox.run()
         await outbox.database.write(lambda db: db.execute(text("DROP TRIGGER full")))
         assert await outbox.run() == []
-        assert [one.row[3:] for one in await outbox.log()] == [("acknowledged", "status 200")]
+        assert [(one.delivery.state, one.attempts[-1].text) for one in await outbox.log()] == [
+            ("acknowledged", "status 200")
+        ]
 
     run(main)
 
@@ -282,6 +293,16 @@ def test_faults_of_the_way(fault: Fault, sent: list[int], texts: list[str], run:
         assert await outbox.run() == sent
         assert [text for one in await outbox.log() for _, _, text in one.attempts] == texts
         assert await outbox.run(30) == ([] if sent else [1, 2])
+
+    run(main)
+
+
+def test_faults_of_several_deliveries_reorder_each_stream(run: Any) -> None:
+    async def main(outbox: Outbox) -> None:
+        outbox.faults.add(Fault("reorder", count=2))
+        for stream in ("a", "b"):
+            await outbox.add(1, 2, stream=stream)
+            assert await outbox.run() == [2, 1]
 
     run(main)
 

@@ -22,7 +22,6 @@ import httpx
 import pytest
 from account_reader import CONSENTS, request
 from bank_process import BankProcess
-from legacy_provider import ConnectLegacy, Receiver
 from raw_provider import INSTANT, RawProvider, altered
 
 from tppkit.seals import Message
@@ -103,27 +102,6 @@ def state(tpp: RawProvider, status: str) -> str:
     """The state that a poll reports."""
     ((_, reported),) = tpp.request("GET", status).json().items()
     return str(reported)
-
-
-def test_what_payments_report_survives_a_kill(
-    killed_bank: BankProcess, connect_legacy: ConnectLegacy, receiver: Receiver
-) -> None:
-    with killed_bank.running() as (process, tpp), tpp.http:
-        legacy = connect_legacy(killed_bank)
-        legacy.control("/legacy/provider", {"callback_url": receiver.url})
-        token = legacy.access("pis")
-        receiver.wait(1)
-        receiver.delay_s = 2.0
-        uuids = [legacy.paid(token) for _ in range(6)]
-        process.kill()
-    receiver.delay_s = 0.0
-    with killed_bank.running() as (process, tpp), tpp.http:
-        for _ in range(2):  # the attempts under way at the kill may have been repeated by the watch since
-            killed_bank.control("/clock/advance", {"seconds": 3600})
-        killed_bank.stop(process)
-    for uuid in uuids:
-        stages = [one.json["tlc"] for one in receiver.arrived if one.path == f"/cb/{uuid}"]
-        assert (list(dict.fromkeys(stages)), stages[-1]) == (["posted", "executed"], "executed")
 
 
 # CPython leaves a socket to the collector whose peer resets it between connect and handshake.

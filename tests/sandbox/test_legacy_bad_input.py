@@ -1,4 +1,4 @@
-"""The earlier interface against bad input: the code of the table, in its form, and nothing stored."""
+"""The legacy interface against bad input: the code of the table, in its form, and nothing stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS: Mapping[str, tuple[str, str, bytes]] = {
     "pay": ("POST", "/pis/{p}/TX/{n}", TX),
 }
 POSTS = [name for name, (method, _, _) in ROWS.items() if method == "POST"]
-TABLES = "legacy_access", "legacy_payments", "legacy_logins", "deliveries", "request_ids", "kept_answers", "transfers"
+TABLES = "legacy_access", "legacy_payments", "legacy_logins", "deliveries", "kept_answers", "transfers"
 
 
 class Case:

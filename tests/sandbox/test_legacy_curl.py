@@ -1,4 +1,4 @@
-"""The earlier interface by `curl` and `openssl` alone: every row, control call, callback and form of code, at both hosts."""
+"""The legacy interface by `curl` and `openssl` alone: every row, control call, callback and form of code, at both hosts."""
 
 from __future__ import annotations
 
@@ -139,6 +139,7 @@ def test_curl_drives_every_row_and_openssl_verifies_every_callback(shell: Shell)
     assert [(one.path, one.json["tlc"]) for one in reported] == [
         (f"/cb/{declined}", "declined"), (f"/cb/{paid}", "posted"), (f"/cb/{paid}", "executed"),
     ]  # fmt: skip
+    assert reported[1].json["id"] == reported[2].json["id"]
     assert round(before - shell.call(BALANCE, access_token=reads)["EUR"], 2) == 12.5
     listed = shell.call(TRANSACTION_LIST, access_token=reads)[0]
     assert (listed["id"], listed["amount"]) == (reported[-1].json["id"], ["EUR-12.50"])

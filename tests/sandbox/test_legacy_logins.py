@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
-from legacy_provider import ONA, ConnectLegacy, Legacy, Receiver
-from raw_provider import control
+from legacy_provider import ONA, Legacy, Receiver
+from raw_provider import checked_sandbox, control
 
-from tppkit.sandbox import SandboxServer
+from tppkit.sandbox import SandboxSettings
 
 ALL = ["NAME", "PHONE", "EMAIL", "ADDRESS", "ID"]
 
@@ -28,26 +29,6 @@ def reason(legacy: Legacy, receiver: Receiver) -> str:
     return str(answer.json()["error"]["message"])
 
 
-@pytest.mark.parametrize("live", [False, True])
-def test_story_9_only_what_is_asked_for_is_posted(
-    live: bool, bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver
-) -> None:
-    legacy = connect_legacy(bank, live=live)
-    receiver.answer(200, {"name": "Bookshop", "perm": ["NAME", "EMAIL"], "code": "42"})
-    assert log_in(legacy, receiver, host=legacy.host)["state"] == "confirmed"
-    asked, posted = receiver.wait(2)
-    origin = receiver.url.removesuffix("/cb")
-    assert (asked.method, asked.path, asked.body) == ("GET", "/cb/login/7c1f", b"")
-    assert (posted.method, posted.path) == ("POST", "/cb/login/7c1f")
-    assert legacy.is_signed(asked, origin)
-    assert legacy.is_signed(posted, origin)
-    assert not connect_legacy(bank, live=not live).is_signed(asked, origin)
-    assert asked.headers["requestid"] != posted.headers["requestid"]
-    fields = {"name": "Ona Kazlauskienė", "email": "ona@example.com"}
-    assert posted.json == {"id": posted.json["id"], **fields}
-    assert isinstance(posted.json["id"], int)
-
-
 @pytest.mark.parametrize(
     ("granted", "names"),
     [
@@ -60,13 +41,6 @@ def test_each_permission_can_be_declined(granted: Any, names: set[str], legacy: 
     receiver.answer(200, {"name": "Bookshop", "perm": ALL})
     log_in(legacy, receiver, **({} if granted is None else {"permissions": granted}))
     assert set(receiver.wait(2)[1].json) == names
-
-
-def test_story_10_a_declined_login_posts_nothing_and_a_second_scan_works(legacy: Legacy, receiver: Receiver) -> None:
-    for confirm, state in ((False, "declined"), (True, "confirmed")):
-        receiver.answer(200, {"name": "Bookshop", "perm": []})
-        assert log_in(legacy, receiver, confirm=confirm)["state"] == state
-    assert [one.method for one in receiver.wait(3)] == ["GET", "GET", "POST"]
 
 
 @pytest.mark.parametrize(
@@ -101,10 +75,12 @@ def test_an_address_of_another_form_is_not_called(address: str, legacy: Legacy) 
     assert answer.json()["error"]["code"].startswith("qr.")
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "[fd00::1]", "192.168.1.1:8443"])
-def test_private_addresses_are_not_called(host: str, legacy: Legacy) -> None:
-    answer = control(legacy.bank, "/legacy/login", {"code": f"LOGIN:{host}/x"})
+def test_loopback_is_not_called_behind_a_public_name(tmp_path: Path, bank_pki_folder: Path, receiver: Receiver) -> None:
+    settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, public_url="https://localhost:8443")
+    with checked_sandbox(settings) as server:
+        answer = control(server, "/legacy/login", {"code": code(receiver)})
     assert "outgoing.refused" in answer.json()["error"]["message"]
+    assert receiver.arrived == []
 
 
 @pytest.mark.parametrize(
@@ -112,4 +88,15 @@ def test_private_addresses_are_not_called(host: str, legacy: Legacy) -> None:
 )
 def test_a_body_of_another_form_is_refused(body: Any, legacy: Legacy) -> None:
     answer = control(legacy.bank, "/legacy/login", body)
-    assert 400 <= answer.status_code < 500
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "fields", [{"permissions": ["BIRTHDAY"]}, {"permissions": [["NAME"]]}, {"permission": ["NAME"]}, {"custmer": ONA}]
+)
+def test_an_unknown_permission_or_field_is_refused_before_the_code_is_called(
+    fields: Any, legacy: Legacy, receiver: Receiver
+) -> None:
+    answer = control(legacy.bank, "/legacy/login", {"code": code(receiver), **fields})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "model.invalid")
+    assert receiver.arrived == []

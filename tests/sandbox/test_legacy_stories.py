@@ -1,6 +1,7 @@
-"""The stories that the earlier interface is accepted by, with our client and our receiver, over HTTPS, each under its number.
+"""The stories that the legacy interface is accepted by, with our client and our receiver, over HTTPS, each under its number.
 
-They share a bank, whose clock only moves forward.
+Story 2 is in `test_legacy_access` and, for the client, in `tests/client/test_legacy_client`. They share a bank, whose clock only
+moves forward.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from tppkit.sandbox import SandboxServer
 from tppkit.testpki import Pki, make_pki
 
 ACCOUNTS, PAYMENTS = AccessKind.ACCOUNTS, AccessKind.PAYMENTS
-HYPHENS = "0190b5c1-7e1d-4c3b-9a55-2f6f7b8c9d0e"
 DAY_S = 86_400
 SESSION = "kX2vT9mQ4bR7wZ1c"
 
@@ -79,19 +79,6 @@ def test_story_1_access_is_granted_reported_and_ends(shop: Shop) -> None:
             ask(token)
 
 
-def test_story_2_a_token_or_uuid_of_another_form_is_refused_before_it_is_sent(shop: Shop) -> None:
-    token = shop.granted(PAYMENTS, ONA_PHONE)
-    for malformed in (HYPHENS, "a" * 19, "a" * 41):
-        with pytest.raises(FormatError, match="20 to 40"):
-            shop.client.request_access(ACCOUNTS, ONA_PHONE, token=malformed)
-        with pytest.raises(FormatError, match="20 to 40"):
-            shop.client.pay(token, order(), uuid=malformed)
-    latest = httpx.get(shop.bank.addresses.control_url + "/requests", trust_env=False).json()[0]
-    assert latest["target"] == f"/pis/{token}"
-    assert shop.client.request_access(ACCOUNTS, ONA_PHONE, token="a" * 40) == "a" * 40
-    assert shop.client.pay(token, order(), uuid="Z" * 40) == "Z" * 40
-
-
 def test_story_3_an_unknown_account_key_or_token_is_refused(shop: Shop, bank_pki: Pki) -> None:
     for acc in ("+37069999999", FOREIGN):
         with pytest.raises(AccountUnknown):
@@ -129,6 +116,14 @@ def test_story_6_reports_in_reverse_and_twice_have_one_effect(shop: Shop) -> Non
     shop.approve(uuid)
     assert shop.outcomes() == [("executed", 2)]
     assert shop.counted == {("applied", ""): 2, ("stale", ""): 2}
+
+
+def test_a_report_with_a_stale_version_has_no_effect(shop: Shop) -> None:
+    uuid = shop.client.pay(shop.granted(PAYMENTS, ONA_PHONE), order())
+    shop.control("/faults", {"name": "stale-ver"})
+    shop.approve(uuid)
+    assert shop.outcomes() == [("posted", 1)]
+    assert shop.counted == {("applied", ""): 2, ("stale", ""): 1}
 
 
 def test_story_7_a_callback_is_repeated_until_the_receiver_has_it(shop: Shop) -> None:
@@ -186,15 +181,20 @@ def test_story_11_amounts_are_decimals_without_a_binary_tail(shop: Shop) -> None
 def test_story_12_a_scanned_payment_moves_money_and_no_callback_is_owed(shop: Shop) -> None:
     reads = shop.granted(ACCOUNTS, ONA_PHONE)
     before, owed = shop.client.balance(reads)["EUR"], len(deliveries(shop))
-    code = Payment(account=FOREIGN, name="Bookshop", currency="EUR", amount=Decimal("12.50"), message="Order 4711")
+    code = Payment(
+        account=FOREIGN, name="Bookshop", currency="EUR", amount=Decimal("12.50"), message="Order 4711", type="SHOP"
+    )
     link = ScanLink(shop.bank.addresses.legacy_url, code.text).text
     scanned = httpx.get(link, verify=False, trust_env=False)  # the certificate is not this test's subject
     page = httpx.URL(scanned.headers["location"])
     form = {"code": code.text, "customer": ONA, "payment": new_id(), "iban": DAILY, "action": "approve"}
-    assert httpx.post(page, data=form, trust_env=False, follow_redirects=True).status_code == 200
+    another = form | {"code": code.text.replace("12.50", "13.50")}
+    for sent, status in ((form, 200), (form, 200), (another, 409)):
+        assert httpx.post(page, data=sent, trust_env=False, follow_redirects=True).status_code == status
     shop.advance(3600)
     assert before - shop.client.balance(reads)["EUR"] == Decimal("12.50")
-    assert shop.client.transactions(reads)[0].msg == "Order 4711"
+    paid = shop.client.transactions(reads)[0]
+    assert (paid.name, paid.msg, paid.tcc) == ("Bookshop", "Order 4711", "SHOP")
     assert len(shop.events) == 1
     assert len(deliveries(shop)) == owed
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
+import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_network
@@ -12,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from raw_provider import server_context
 
 from tppkit.errors import FormatError, TransportError
 from tppkit.sandbox.outgoing import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
-from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
+from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import authority_name
 
 HOST = "receiver.example"
@@ -24,7 +27,7 @@ PRIVATE = [
     "127.0.0.1", "127.8.9.10", "::1", "0.0.0.0", "::", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
     "224.0.0.1", "240.0.0.1", "255.255.255.255", "fe80::1", "fe80::1%eth0", "fc00::1", "fec0::1", "ff02::1", "2001:db8::1",
     "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "64:ff9b:1::a00:1",
-    "2002:7f00:1::", "2002:a00:1::", "not an address",
+    "2002:7f00:1::", "2002:a00:1::", "192.0.0.8", "::ffff:192.0.0.9", "not an address",
 ]  # fmt: skip
 
 
@@ -50,20 +53,11 @@ def receiver(bank_pki: Pki) -> Issued:
     return bank_pki.issue_server(HOST, label="receiver")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path
-
-
 class Receiver:
     """A server over TLS, which keeps the requests that it got."""
 
     def __init__(self, folder: Path, pki: Pki, identity: Issued, answer: Answer) -> None:
-        chain, key = folder / "chain.pem", folder / "key.pem"
-        chain.write_bytes(b"".join(map(certificate_pem, (identity.certificate, *identity.chain))))
-        key.write_bytes(key_pem(identity.key))
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.context.load_cert_chain(chain, key)
+        self.context = server_context(identity, folder)
         self.context.set_servername_callback(lambda socket, name, context: self.names.append(name))
         self.trusted = receivers_tls(certificate_pem(pki.root.certificate))
         self.names: list[str | None] = []
@@ -105,9 +99,9 @@ class Receiver:
 
 
 @pytest.fixture
-def serving(folder: Path, bank_pki: Pki, receiver: Issued) -> Callable[..., Receiver]:
+def serving(tmp_path: Path, bank_pki: Pki, receiver: Issued) -> Callable[..., Receiver]:
     def make(answer: Answer, identity: Issued = receiver) -> Receiver:
-        return Receiver(folder, bank_pki, identity, answer)
+        return Receiver(tmp_path, bank_pki, identity, answer)
 
     return make
 
@@ -232,6 +226,14 @@ def test_loopback_allows_nothing_else(address: str) -> None:
     assert error.code == "outgoing.refused"
 
 
+def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    http = OutgoingHttp(ANYWHERE, resolve=resolving("10.1.2.3"))
+    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
+    assert HOST in error.message
+    assert "10.1.2.3" not in error.message
+    assert "10.1.2.3" in caplog.text
+
+
 def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving: Any) -> None:
     server = serving(told("204 No Content"))
     rules = {"loopback": False, "allow": [ip_network("127.0.0.1/32")]}
@@ -260,6 +262,29 @@ def test_a_name_is_resolved_once(serving: Any) -> None:
 
     assert (asyncio.run(main()), asked) == (204, [HOST])
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\n")
+
+
+def test_slow_name_servers_hold_up_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+
+    def slow(*args: Any, **more: Any) -> Any:
+        answered.wait(10)
+        raise OSError
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        http = OutgoingHttp(ANYWHERE)
+        calls = [asyncio.create_task(http.request("GET", f"https://{HOST}/", timeout_s=0.2)) for _ in range(20)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await asyncio.to_thread(len, "")
+            found = await asyncio.gather(*calls, return_exceptions=True)
+        answered.set()
+        assert {one.code for one in found if isinstance(one, TransportError)} == {"outgoing.timeout"}
+
+    asyncio.run(main())
 
 
 def test_a_host_that_is_not_found_and_a_closed_port_are_failures() -> None:

@@ -90,6 +90,21 @@ def test_a_token_is_never_shown(target: str) -> None:
     assert "TOKEN" not in without_tokens(target)
 
 
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("/ais/TOKEN/BALANCE", "/ais/***/BALANCE"),
+        ("/ais/TOKEN?x", "/ais/***?x"),
+        ("/pis/TOKEN/TX/4711", "/pis/***/TX/4711"),
+        ("/%61is//TOKEN/LIST", "/%61is//***/LIST"),
+        ("/pis%2FTOKEN%2FTX/4711", "/pis%2F***/4711"),
+        ("/legacy/access/TOKEN/approve", "/legacy/access/***/approve"),
+    ],
+)
+def test_an_access_token_is_not_shown_but_the_uuid_of_a_payment_is(target: str, shown: str) -> None:
+    assert without_tokens(target) == shown
+
+
 def test_the_reason_of_a_refusal_does_not_show_a_token_either(
     logged: Logged, connect: type[RawProvider], caplog: pytest.LogCaptureFixture
 ) -> None:

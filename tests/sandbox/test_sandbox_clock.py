@@ -108,3 +108,19 @@ def test_it_can_be_advanced_ten_years_in_all(clock: SandboxClock) -> None:
     asyncio.run(clock.advance(MAX_ADVANCE))
     with pytest.raises(ConfigurationError):
         asyncio.run(clock.advance(timedelta(seconds=1)))
+
+
+def test_it_stops_at_each_due_time_once_a_second_at_most(clock: SandboxClock) -> None:
+    stops: list[timedelta] = []
+    due = [HOUR, HOUR + timedelta(milliseconds=1), timedelta(days=400)]
+
+    async def catch_up() -> datetime | None:
+        stops.append(clock.now() - BASE)
+        left = [one for one in due if one > stops[-1]]
+        return BASE + left[0] if left else None
+
+    asyncio.run(clock.advance_through(timedelta(days=1), catch_up))
+    assert stops == [timedelta(), HOUR, HOUR + timedelta(seconds=1), timedelta(days=1)]
+    with pytest.raises(ConfigurationError):
+        asyncio.run(clock.advance_through(MAX_ADVANCE, catch_up))
+    assert clock.now() == BASE + timedelta(days=1)

@@ -19,7 +19,7 @@ import pytest
 from legacy_provider import Receiver
 
 from tppkit._clock import utc_now
-from tppkit.client import Identity, Psd2Client
+from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client
 from tppkit.errors import ConfigurationError, RequestRefused, TransportError
 from tppkit.evidence import audit_archive
 from tppkit.protocol.psd2 import BookingStatus, ConsentRequest, PaymentInitiated, PaymentInitiation, TransactionStatus
@@ -239,16 +239,16 @@ print(opened)
 
 
 def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki: Pki, receiver: Receiver) -> None:
-    with Sandbox(pki=bank_pki) as bank, httpx.Client(transport=bank.transport()) as http:
+    with Sandbox(pki=bank_pki) as bank:
         bank.control("POST", "/legacy/provider", {"callback_url": receiver.url})
         hosts = (
             (bank.addresses.legacy_url, bank.addresses.legacy_api_key),
             (bank.addresses.legacy_live_url, bank.addresses.legacy_live_api_key),
         )
         for url, key in hosts:
-            headers, token = {"Authorization": key}, uuid4().hex
-            assert http.post(f"{url}/ais/{token}", json={"acc": "+37060000001"}, headers=headers).status_code == 200
+            client = LegacyClient(url, api_key=key, http=httpx.Client(transport=bank.transport()))
+            token = client.request_access(AccessKind.ACCOUNTS, "+37060000001")
             bank.control("POST", f"/legacy/access/{token}/approve")
             bank.advance(timedelta())
             assert receiver.arrived[-1].json["token"] == token
-            assert set(http.get(f"{url}/ais/{token}/BALANCE", headers=headers).json()) == {"EUR", "USD", "GBP"}
+            assert set(client.balance(token)) == {"EUR", "USD", "GBP"}

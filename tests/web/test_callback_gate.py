@@ -31,6 +31,7 @@ from tppkit.callbacks import (
     Receipt,
     ReceivedCallback,
     TimeWindow,
+    Unhandled,
     explain_callback,
     parse_networks,
     sign_callback,
@@ -281,7 +282,7 @@ def test_a_login_get_is_answered_also_when_it_is_repeated_and_reaches_no_handler
         assert (answer.status, answer.body) == (200, '{"name":"Shop ž","perm":["ID"],"code":"0123"}'.encode())
         assert ("content-type", "application/json") in answer.headers
     assert Inbox(SCANNED, store).work(lambda *given: seen.append(given), at=AT) == []
-    assert (seen, [receipt.outcome for receipt in kept]) == ([], [Outcome.LOGIN] * 2)
+    assert (seen, [receipt.outcome for receipt in kept]) == ([], [Unhandled.LOGIN] * 2)
 
 
 def refuse_code(_: object) -> LoginRequest:
@@ -322,7 +323,7 @@ def test_an_unreadable_callback_is_acknowledged_kept_and_logged(caplog):
     one, refusals = gate(store, handler=lambda *_: pytest.fail("handled"), keep=kept.append)
     answer = one.receive(callback(path=f"/cb/{UUID}", body=b'{"amount":["EUR:-12.50"]}'), LOCAL)
     assert (answer.status, answer.body, refusals) == (200, b"", [])
-    assert [receipt.outcome for receipt in kept] == [Outcome.UNREADABLE]
+    assert [receipt.outcome for receipt in kept] == [Unhandled.UNREADABLE]
     (failure,) = Inbox(RECEIVER, store).failed()
     assert (failure.entry.name, failure.due_at) == ("r-1", None)
     (record,) = caplog.records

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 import pytest
 from callback_servers import Response, Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
+from fastapi import HTTPException
 from starlette.requests import Request
 
 from tppkit.callbacks import CallbackAddress, CallbackKey, CallbackKind, CallbackReceiver, sign_callback
 from tppkit.errors import TransportError
 from tppkit.testpki import write_pki
 from tppkit.web import callback_routes, verify_callback_request
+from tppkit.web.callback_refusals import RefusedCallback
+from tppkit.web.fastapi import verified_callback
 
 UUID = "4fZ0aB9" * 4
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2030-01-01 12:00:00"}'
@@ -106,17 +109,36 @@ def test_an_environ_is_verified_like_a_request(applications):
     assert b"callback.address" in applications["flask"].call("/own?by=environ", b"{}").body
 
 
-def test_a_body_that_does_not_come_is_waited_for_no_longer_than_the_limit(monkeypatch):
+KEY = ec.derive_private_key(4711, ec.SECP256R1()).public_key()
+RECEIVER = CallbackReceiver(
+    [CallbackAddress("https://tpp.example/own", CallbackKind.OTHER)], keys=[CallbackKey("live", KEY)]
+)
+SCOPE = {"type": "http", "method": "POST", "path": "/own", "raw_path": b"/own", "query_string": b"", "headers": []}
+
+
+async def disconnected() -> dict[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(
+    ("receive", "code"),
+    [(asyncio.Event().wait, "transport.timeout"), (disconnected, "transport.disconnected")],
+)
+def test_a_body_that_does_not_come_is_waited_for_no_longer_than_the_limit(receive, code, monkeypatch):
     monkeypatch.setattr(callback_routes, "TIMEOUT_S", 0.01)
-    key = ec.derive_private_key(4711, ec.SECP256R1()).public_key()
-    receiver = CallbackReceiver(
-        [CallbackAddress("https://tpp.example/own", CallbackKind.OTHER)], keys=[CallbackKey("live", key)]
-    )
-    scope = {"type": "http", "method": "POST", "path": "/own", "raw_path": b"/own", "query_string": b"", "headers": []}
 
     async def verify() -> None:
-        await verify_callback_request(Request(scope, receive=asyncio.Event().wait), receiver=receiver)
+        await verify_callback_request(Request(SCOPE, receive=receive), receiver=RECEIVER)
 
-    with pytest.raises(TransportError) as late:
+    with pytest.raises(TransportError) as failed:
         asyncio.run(verify())
-    assert late.value.code == "transport.timeout"
+    assert failed.value.code == code
+
+
+def test_a_sender_that_leaves_before_the_body_is_refused_and_counted():
+    refused, counted = list[RefusedCallback](), list[tuple[str, str]]()
+    dependency = verified_callback(RECEIVER, on_refusal=refused.append, count=lambda *one: counted.append(one))
+    with pytest.raises(HTTPException) as answer:
+        asyncio.run(dependency(Request(SCOPE, receive=disconnected)))
+    assert (answer.value.status_code, refused[0].status) == (400, 400)
+    assert counted == [("refused", "transport.disconnected")]

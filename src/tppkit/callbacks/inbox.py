@@ -25,8 +25,7 @@ from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
-from tppkit.inbox import Entry, Failure
-from tppkit.inbox import Outcome as Stored
+from tppkit.inbox import Entry, Failure, Outcome, Worked
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
@@ -38,56 +37,28 @@ Transaction = Callable[[], AbstractContextManager[Any]]
 _UNREADABLE = "CallbackRejected [callback.unreadable]"
 
 
-class Outcome(StrEnum):
-    """The result of receiving or working a callback.
+class Unhandled(StrEnum):
+    """Why no handler gets a callback.
 
     Attributes:
-        STORED: it is new and waits for a worker.
-        APPLIED: it took effect now.
-        REPEATED: it was stored or handled before.
-        STALE: the same or a newer version was applied before; it is done without effect.
-        VERSION_CONFLICT: the same version was applied before with other content; it is done without effect.
-        BUSY: another worker or delivery has it; the service should repeat it.
-        FAILED: its handler failed; only `work` returns this, deliveries raise what the handler raised.
-        LOGIN: a login GET: no handler gets it and it is not stored. Answer it with a `LoginRequest`.
+        LOGIN: a login GET: it is not stored. Answer it with a `LoginRequest`.
         UNREADABLE: its signature is valid, but its content cannot be read. Kept as failed until it is released or discarded.
     """
 
-    STORED = Stored.STORED.value
-    APPLIED = Stored.APPLIED.value
-    REPEATED = Stored.REPEATED.value
-    STALE = Stored.STALE.value
-    VERSION_CONFLICT = Stored.VERSION_CONFLICT.value
-    BUSY = Stored.BUSY.value
-    FAILED = Stored.FAILED.value
     LOGIN = "login"
     UNREADABLE = "unreadable"
-
-
-class Worked(NamedTuple):
-    """A stored callback that a worker has taken.
-
-    Attributes:
-        entry: the entry; its `name` is the requestid.
-        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY if another worker or delivery has it or its record.
-        code: of the error if it FAILED, or the class of an error that has no code.
-    """
-
-    entry: Entry
-    outcome: Outcome
-    code: str = ""
 
 
 class Receipt(NamedTuple):
     """The result for a received callback.
 
     Attributes:
-        outcome: STORED, APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY, LOGIN or UNREADABLE.
+        outcome: STORED, APPLIED, REPEATED, STALE, VERSION_CONFLICT or BUSY; LOGIN or UNREADABLE of `Unhandled`.
         callback: what was proven.
         fault: why it is UNREADABLE, else None.
     """
 
-    outcome: Outcome
+    outcome: Outcome | Unhandled
     callback: VerifiedCallback
     fault: CallbackRejected | None = None
 
@@ -186,7 +157,7 @@ class Inbox:
         admitted = self._entries.admit(received, at=at)
         callback, entry, fault = admitted
         if callback.method == "GET":
-            return Receipt(Outcome.LOGIN, callback)
+            return Receipt(Unhandled.LOGIN, callback)
         if fault is not None:
             raise fault
         return _receipt(self._store.handle_within(entry, None, at=callback.received_at, within=within), admitted)
@@ -234,11 +205,10 @@ class Inbox:
             InboxError: `inbox.unavailable`, before anything was done.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
-        worked = self._store.work(
+        return self._store.work(
             self._entries.source, self.worker(handler), at=at, limit=limit, lease=self._settings.lease,
             retries=self._settings.retries, version_of=self._entries.version_of,
         )  # fmt: skip
-        return [Worked(entry, Outcome(outcome), code) for entry, outcome, code in worked]
 
     def worker(self, handler: Handler, *, count: Count | None = None) -> EntryHandler:
         """Return a handler of entries, for `tppkit inbox work --handler`, from a handler of callbacks.
@@ -290,12 +260,12 @@ class Inbox:
         """Return the receipt for what no handler may get; an unreadable callback is kept as failed."""
         callback, entry, fault = admitted
         if callback.method == "GET":
-            return Receipt(Outcome.LOGIN, callback)
+            return Receipt(Unhandled.LOGIN, callback)
         if fault is None:
             return None
         outcome = self._store.accept(entry, fault=_UNREADABLE)
-        if outcome is Stored.FAILED:
-            return Receipt(Outcome.UNREADABLE, callback, fault)
+        if outcome is Outcome.FAILED:
+            return Receipt(Unhandled.UNREADABLE, callback, fault)
         return _receipt(outcome, admitted)
 
 
@@ -321,15 +291,15 @@ class EntryHandler:
         require_over(self._handler(self._entries.restore(entry), connection))
 
 
-def _receipt(outcome: Stored, admitted: Admitted) -> Receipt:
+def _receipt(outcome: Outcome, admitted: Admitted) -> Receipt:
     """Return the receipt.
 
     Raises:
         CallbackRejected: `callback.request-id-reused`.
     """
-    if outcome is Stored.CONFLICT:
+    if outcome is Outcome.CONFLICT:
         raise CallbackRejected(
             "callback.request-id-reused",
             f"the requestid {admitted.entry.name} came before to the same address with other signed bytes",
         )
-    return Receipt(Outcome(outcome), admitted.callback, admitted.fault)
+    return Receipt(outcome, admitted.callback, admitted.fault)

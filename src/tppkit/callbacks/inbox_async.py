@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.handlers import own_cancellation, require_over
-from tppkit.callbacks.inbox import Inbox, Receipt, Worked
+from tppkit.callbacks.inbox import Inbox, Receipt
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import ConfigurationError
+from tppkit.inbox import Worked
 
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore

@@ -1,6 +1,6 @@
 """Login codes: each is made for one browser session, and a confirmed login belongs to the session of its code, once.
 
-1. `make` keeps a token, a digest of the session id and the time until which the code counts.
+1. `make` keeps a token, a digest of the session id and the time until which the code is valid.
 2. `answer` builds the answer to the signed GET of a scan, and keeps that there was one.
 3. `match` returns the session of a confirmed login: its code was scanned, had not expired when the login came, and had no login before.
 
@@ -40,6 +40,7 @@ try:
         delete,
         func,
         insert,
+        select,
         update,
     )
 
@@ -49,10 +50,11 @@ except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
 LIFETIME = timedelta(minutes=5)
-KEPT = timedelta(days=7)  # behind its expiry: a login that came in time may still wait for a worker
+KEPT = timedelta(days=7)  # after its expiry: a login that came in time may still wait for a worker
 MIN_SESSION_ID = 16
 
 _DIGITS = 4
+_FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks to the codes of KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class LoginCode:
     Attributes:
         text: `LOGIN:…`, for a QR code (`qr.make_picture`) or a link.
         code: digits to show beside it; the customer compares them with those in the service's app. None for none.
-        expires_at: when it ends to count, aware UTC.
+        expires_at: when it expires, aware UTC.
     """
 
     text: str = field(repr=False)
@@ -84,14 +86,15 @@ def digest_session_id(session_id: str) -> str:
 class LoginCodes:
     """Login codes in the inbox's database, for threads; with `AsyncInbox.run` for asyncio.
 
-    Take the session id from the cookie of the browser that is shown the code, never from a parameter: else a stranger has a customer scan
-    a code of the stranger's session, and is logged in as the customer. Replace the session id when the login is done.
+    Take the session id from the cookie of the browser that is shown the code, never from a parameter. Otherwise a
+    stranger could have a customer scan a code of the stranger's session. The stranger would then be logged in as the customer.
+    Replace the session id when the login is done.
 
     Args:
         inbox: receives the logins; of an `AsyncInbox` its `inbox`.
         name: who asks, as the customer is to read it.
         perm: what is asked for.
-        lifetime: for how long a code counts.
+        lifetime: for how long a code is valid.
         shows_code: whether each code has digits for the customer to compare.
         address: an address of kind `login` that ends with `{token}`; absent: the receiver's only one.
         prefix: of the table's name.
@@ -127,17 +130,18 @@ class LoginCodes:
         row = table.c
         Index(f"{prefix}codes_expiry", row.expires_at)
         at = bindparam("at", type_=BigInteger)
-        counts = (row.token == bindparam("of_token"), row.expires_at > at, row.matched_at.is_(None))
+        is_valid = (row.token == bindparam("of_token"), row.expires_at > at, row.matched_at.is_(None))
         values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in ("token", "session", "code", "expires_at")}
         self._insert = Statement(insert(table).values(values).inline())
         self._scan = Statement(
-            update(table).where(*counts).values(scanned_at=func.coalesce(row.scanned_at, at)).returning(row.code)
+            update(table).where(*is_valid).values(scanned_at=func.coalesce(row.scanned_at, at)).returning(row.code)
         )
         # One statement decides, so of two logins that come at once the database lets one have the session.
         self._match = Statement(
-            update(table).where(*counts, row.scanned_at.is_not(None)).values(matched_at=at).returning(row.session)
+            update(table).where(*is_valid, row.scanned_at.is_not(None)).values(matched_at=at).returning(row.session)
         )
-        self._purge = Statement(delete(table).where(row.expires_at <= at).returning(row.token))
+        old = select(row.token).where(row.expires_at <= at).order_by(row.expires_at).limit(_FORGOTTEN_AT_ONCE)
+        self._forget = Statement(delete(table).where(row.token.in_(old.with_for_update(skip_locked=True))))
 
     def create_tables(self) -> None:
         """Create the table if it is absent.
@@ -149,7 +153,7 @@ class LoginCodes:
         self._database.create_tables(self._metadata)
 
     def make(self, session_id: str, *, at: datetime) -> LoginCode:
-        """Make a code for a browser session.
+        """Make a code for a browser session, and forget some codes that expired seven days ago or earlier.
 
         Args:
             session_id: of the browser that is shown the code; only its digest is stored.
@@ -165,7 +169,9 @@ class LoginCodes:
         text = Login(self._address.origin + self._address.path + token).text
         expires_at = to_microseconds(shift(as_utc(at), self._lifetime))
         values = {"token": token, "session": digest_session_id(session_id), "code": code, "expires_at": expires_at}
+        old = to_microseconds(shift(as_utc(at), -KEPT))
         with self._database.transaction() as db:
+            self._forget.run_one(db, {"at": old})
             self._insert.run_one(db, {f"new_{name}": value for name, value in values.items()})
         return LoginCode(text, code, from_microseconds(expires_at))
 
@@ -210,21 +216,12 @@ class LoginCodes:
         return None if found is None else str(found[0])
 
     async def match_async(self, callback: VerifiedCallback, connection: Any) -> str | None:
-        """As `match`, with what a handler of an `AsyncInbox` got."""
+        """See `match`; for a handler of an `AsyncInbox`, with the connection that it got."""
         run_sync = getattr(connection, "run_sync", None)
         if run_sync is None:  # SQLite without an engine for asyncio
             return self.match(callback, connection)
         session: str | None = await run_sync(lambda db: self.match(callback, db))
         return session
-
-    def purge(self, *, at: datetime) -> int:
-        """Forget codes that expired seven days ago; returns how many. Call it now and then.
-
-        Raises:
-            InboxError: `inbox.unavailable`.
-        """
-        with self._database.transaction() as db:
-            return len(self._purge.all(db, {"at": to_microseconds(shift(as_utc(at), -KEPT))}))
 
     def _is_mine(self, callback: VerifiedCallback) -> bool:
         return callback.address == self._address

@@ -86,7 +86,7 @@ def _takes_request(command: Command) -> Command:
 
 @click.group()
 def callback() -> None:
-    """Callbacks of the earlier interface."""
+    """Callbacks of the legacy interface."""
 
 
 @callback.command()

@@ -65,8 +65,8 @@ def send(
 ) -> int:  # fmt: skip
     """Sign a sample callback, send it to a receiver, and print what it answers.
 
-    The receiver's certificate is verified, and redirects are not followed. A payment goes to URL with its uuid behind, an access to
-    URL with / at the end, as the receiver has them.
+    The receiver's certificate is verified, and redirects are not followed. URL is used as it is given: for a payment give one that ends
+    with / and a uuid, for access one that ends with /.
     """
     if scan and (kind != "login" or body is not None):
         raise click.UsageError("--scan needs --kind login, and no --body")

@@ -1,4 +1,4 @@
-"""The earlier interface in `tppkit demo`: a login by code, and a payment whose outcome arrives by callback at a receiver over HTTPS."""
+"""The legacy interface in `tppkit demo`: a login by code, and a payment whose outcome arrives by callback at a receiver over HTTPS."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Shop:
 
 
 def play_legacy(story: Story, server: SandboxServer, pki: Pki, folder: Path, control: Control) -> None:
-    """Play the steps of the earlier interface.
+    """Play the steps of the legacy interface.
 
     Args:
         story: gets the steps.

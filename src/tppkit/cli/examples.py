@@ -84,8 +84,8 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             "0 every step as expected, 1 a step was not, 2 wrong usage or output cannot be written.",
         ),
         "inbox failed": (("tppkit inbox failed --database sqlite:///tpp.sqlite",), _EMPTIES),
-        "inbox release": (("tppkit inbox release --database sqlite:///tpp.sqlite 5b1f",), _CHANGES_INBOX),
-        "inbox discard": (("tppkit inbox discard --database sqlite:///tpp.sqlite 5b1f",), _CHANGES_INBOX),
+        "inbox release": (("tppkit inbox release --database sqlite:///tpp.sqlite KEY",), _CHANGES_INBOX),
+        "inbox discard": (("tppkit inbox discard --database sqlite:///tpp.sqlite KEY",), _CHANGES_INBOX),
         "inbox purge": (
             ("tppkit inbox purge --database sqlite:///tpp.sqlite",), "0 done, 2 wrong usage, 3 the database cannot be read.",
         ),
@@ -130,6 +130,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("tppkit sandbox clock advance 5m", "tppkit sandbox clock advance 2d --control-url http://localhost:9446"),
             "0 done, 2 wrong usage, 3 the sandbox did not answer.",
         ),
+        "sandbox clock next": (("tppkit sandbox clock next",), "0 done, 2 wrong usage, 3 the sandbox did not answer."),
         "seal sign": (
             (
                 f"tppkit seal sign --key certs/qseal.key --cert certs/qseal.pem --method POST --url {_PAYMENT_URL} --body payment.json",

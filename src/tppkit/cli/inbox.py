@@ -56,7 +56,9 @@ def failed(database: str, prefix: str, source: str | None, as_json: bool) -> int
 
 
 def _changing(name: str, what: str, summary: str) -> None:
-    @inbox.command(name, help=f"{summary} Exit 1 if one is not failed.\n\nKEY: as `tppkit inbox failed` prints it.")
+    @inbox.command(
+        name, help=f"{summary} Exit 1 if one is not failed.\n\nKEY: as `tppkit inbox failed` prints it, in full."
+    )
     @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
     @_database_options
     def change(keys: tuple[str, ...], database: str, prefix: str, source: str | None, as_json: bool) -> int:
@@ -107,7 +109,7 @@ def work(
 
     MODULE is found in the working directory too. `Inbox.worker` makes FUNCTION from a handler of callbacks, for its own source.
 
-    With --forever, a signal ends the command behind the entry that is handled, with exit 0. A failure of the database is reported, and
+    With --forever, a signal ends the command after the entry that is handled, with exit 0. A failure of the database is reported, and
     tried again. --json prints one object a line.
     """
     function, stop, done = _load(handler), _Stop(), list[dict[str, str]]()

@@ -24,6 +24,7 @@ from tppkit.cli.seal_profile import PROFILE_NAME
 from tppkit.errors import TppkitError
 from tppkit.seals import PROFILES, SealProfile
 
+_ADVANCE_S = 600.0  # attempts of callbacks on the way may each take seconds
 _PIECE = 1024  # characters, at most 4 bytes each: what a pipe takes at once
 
 
@@ -170,6 +171,11 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
     say("the sandbox answers; stop it with Ctrl-C")
 
 
+_control_option = click.option(
+    "--control-url", default="http://localhost:8446", show_default=True, help="The running sandbox's control host."
+)
+
+
 @sandbox.group()
 def clock() -> None:
     """The sandbox's time."""
@@ -177,22 +183,31 @@ def clock() -> None:
 
 @clock.command()
 @click.argument("duration")
-@click.option(
-    "--control-url", default="http://localhost:8446", show_default=True, help="The running sandbox's control host."
-)
+@_control_option
 @json_option
 def advance(duration: str, control_url: str, as_json: bool) -> None:
     """Move the sandbox's time forward by DURATION: a number with s, m, h or d."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+    if duration[-1:] not in units or not duration[:-1].isdecimal() or len(duration) > 10:
+        raise click.BadParameter(f"{duration!r} is not a number with s, m, h or d", param_hint="DURATION")
+    _move_clock(f"{control_url}/clock/advance", {"seconds": int(duration[:-1]) * units[duration[-1]]}, as_json)
+
+
+@clock.command("next")
+@_control_option
+@json_option
+def advance_to_next(control_url: str, as_json: bool) -> None:
+    """Move the sandbox's time forward to the next due event or callback attempt; it stays where nothing is due."""
+    _move_clock(f"{control_url}/clock/next", None, as_json)
+
+
+def _move_clock(url: str, body: Any, as_json: bool) -> None:
     import httpx
 
     from tppkit.errors import TransportError
 
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-    if duration[-1:] not in units or not duration[:-1].isdecimal() or len(duration) > 10:
-        raise click.BadParameter(f"{duration!r} is not a number with s, m, h or d", param_hint="DURATION")
     try:
-        body = {"seconds": int(duration[:-1]) * units[duration[-1]]}
-        answer = httpx.post(f"{control_url}/clock/advance", json=body, trust_env=False)
+        answer = httpx.post(url, json=body, trust_env=False, timeout=_ADVANCE_S)
         result = answer.raise_for_status().json()
         now = result["now"]
     except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError, LookupError, TypeError) as e:

@@ -1,4 +1,4 @@
-"""The earlier interface from the provider's side, for threads and asyncio.
+"""The legacy interface from the provider's side, for threads and asyncio.
 
     with LegacyClient(legacy_url, api_key=os.environ["API_KEY"]) as client:
         token = client.request_access(AccessKind.ACCOUNTS, "+37060000000")
@@ -14,7 +14,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -39,18 +38,15 @@ from tppkit.protocol.legacy.endpoints import (
 )
 from tppkit.protocol.legacy.rules import require_token
 
-_ASK_AGAIN = (
+_ACCESS_ADVICE = (
     "the customer may have been asked: wait for the callback, or request access again with the same token, which is the"
     " error's request_id"
 )
-_LOOK = (
-    "it may have been carried out: its callback or the transaction list says whether it was; sent again with the same uuid {uuid}"
-    " and the same order it pays once"
+_PAYMENT_ADVICE = (
+    "it may have been carried out: send the same order again with uuid {uuid}, which cannot pay twice; its callback tells the"
+    " outcome, and that the transaction list lacks it proves nothing"
 )
 _ACCOUNT_CODES = (None, "ACCOUNT_NOT_FOUND")  # the document shows no error body
-
-# Without `once`, which the driver repeats: whether a payment is sent again is for the caller to decide.
-_PAY = replace(PAY, once=None)
 
 
 class AccessKind(StrEnum):
@@ -69,7 +65,7 @@ def make_token() -> str:
 
 
 class LegacyCalls(Calls):
-    """Builds the requests of the earlier interface; sends nothing.
+    """Builds the requests of the legacy interface; sends nothing.
 
     Args:
         base_url: `https://host[:port]` of the test or the live service, with a path prefix where a gateway needs one.
@@ -104,7 +100,7 @@ class LegacyCalls(Calls):
         """
         token = require_token(self._new_token() if token is None else token, "access token")
         body = AccessRequest.from_object({"acc": acc})
-        return _named(self.call(_ACCESS[kind], body, to_find_out=_ASK_AGAIN, access_token=token), token)
+        return _named(self.call(_ACCESS[kind], body, to_find_out=_ACCESS_ADVICE, access_token=token), token)
 
     def balance(self, token: str) -> Call[Mapping[str, Decimal]]:
         """The balance by currency, in the major unit: GET /ais/{access_token}/BALANCE.
@@ -119,7 +115,10 @@ class LegacyCalls(Calls):
         return self.call(BALANCE, None, access_token=require_token(token, "access token"))
 
     def transactions(self, token: str) -> Call[tuple[Transaction, ...]]:
-        """The transactions of the account, the newest first: GET /ais/{access_token}/LIST. Raises as `balance`."""
+        """The transactions of the account, the newest first: GET /ais/{access_token}/LIST. Errors: see `balance`.
+
+        They do not say what became of a request: payments that are undecided, declined or failed are absent, and ids are not uuids.
+        """
         return self.call(TRANSACTION_LIST, None, access_token=require_token(token, "access token"))
 
     def pay(self, token: str, order: PaymentOrder, *, uuid: str | None = None) -> Call[str]:
@@ -134,23 +133,23 @@ class LegacyCalls(Calls):
             The uuid. The outcome comes by callback, to the callback address with this uuid.
 
         Raises:
-            OutcomeUnknown, TransportError: no answer says whether the payment was carried out, so it may have been. The callback or
-                `transactions` decides; the error's `request_id` is the uuid to send it again with.
+            OutcomeUnknown, TransportError: no answer says whether the payment was requested, so it may be carried out. Give the same order
+                and the error's `request_id` as uuid again; a new uuid may pay twice.
             AccountUnknown: the receiver's account, or that of the access, is unknown.
-            Unauthorized: as `balance`.
+            Unauthorized: see `balance`.
             RequestRefused: the answer is another error: 409, the uuid was used for another payment.
             FormatError: `token.malformed`; nothing was sent.
         """
         uuid = require_token(self._new_token() if uuid is None else uuid, "uuid")
-        token, advice = require_token(token, "access token"), _LOOK.format(uuid=uuid)
-        return _named(self.call(_PAY, order, to_find_out=advice, access_token=token, uuid=uuid), uuid)
+        token, advice = require_token(token, "access token"), _PAYMENT_ADVICE.format(uuid=uuid)
+        return _named(self.call(PAY, order, to_find_out=advice, access_token=token, uuid=uuid), uuid)
 
     def check_success(self, call: Call[Any], answer: ServerAnswer) -> None:
         """Check that an answer is a success.
 
         Raises:
             OutcomeUnknown: `answer.no-outcome`, it is neither a success nor a refusal of a request that changes something.
-            RequestRefused: as `Calls.check_success`; so is RemoteProtocolError.
+            RequestRefused, RemoteProtocolError: see `Calls.check_success`.
         """
         is_refusal = 400 <= answer.status < 500 or (answer.status == 503 and not self.proves_nothing(answer))
         if not call.row.safe and not is_refusal and answer.status != call.row.success:
@@ -169,7 +168,7 @@ class LegacyCalls(Calls):
 
 
 def _named(call: Call[None], name: str) -> Call[str]:
-    """The call with what makes it the same call again: as its result, and in its errors."""
+    """The call, with its token or uuid as result and `request_id`."""
     return Call(call.row, call.message, lambda _: name, name, call.to_find_out)
 
 
@@ -181,7 +180,7 @@ class _Methods:
 
 
 class LegacyClient(_Methods, SyncClient[LegacyCalls]):
-    """The earlier interface of a service, for threads. The test and the live service each need a client.
+    """The legacy interface of a service, for threads. The test and the live service each need a client.
 
     Args:
         base_url: `https://host[:port][/prefix]`.
@@ -212,7 +211,7 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
 
 
 class AsyncLegacyClient(_Methods, AsyncClient[LegacyCalls]):
-    """The earlier interface of a service, for asyncio. Arguments, methods and errors are those of `LegacyClient`.
+    """The legacy interface of a service, for asyncio. Arguments, methods and errors are those of `LegacyClient`.
 
     Example:
         async with AsyncLegacyClient(legacy_url, api_key=os.environ["API_KEY"]) as client:

@@ -60,20 +60,17 @@ class Once(NamedTuple):
     """Which id makes a repeated request the same request.
 
     Attributes:
-        header: the header that holds the id, lower case, or None.
-        parameter: the path parameter that holds the id, or None.
+        header: the header that holds the id, lower case.
         window: how long the id is remembered; None for ever.
     """
 
-    header: str | None = None
-    parameter: str | None = None
+    header: str
     window: timedelta | None = None
 
     @property
     def text(self) -> str:
-        """The id and its window in words, for example `uuid` or `x-request-id within 3600 seconds`."""
-        name = self.parameter or self.header or ""
-        shown = "X-Request-ID" if name == "x-request-id" else name
+        """The id and its window in words, for example `X-Request-ID within 3600 seconds`."""
+        shown = "X-Request-ID" if self.header == "x-request-id" else self.header
         return shown if self.window is None else f"{shown} within {self.window // timedelta(seconds=1)} seconds"
 
 

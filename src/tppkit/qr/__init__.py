@@ -1,4 +1,4 @@
-"""QR codes of the earlier interface: login codes, payment codes and scan links as values, texts and pictures.
+"""QR codes of the legacy interface: login codes, payment codes and scan links as values, texts and pictures.
 
 parse_code("TX:LT121000011101001000:Bookshop:EUR:12.50::Order 4711").amount
 make_picture(Login("https://shop.example/login/7c1f")).svg()

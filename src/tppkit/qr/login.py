@@ -25,7 +25,7 @@ class Login:
     Raises:
         FormatError: `qr.address-*`, `qr.character`, `qr.too-long`.
 
-    Source: earlier interface, part B section 4, customer login.
+    Source: legacy interface, part B section 4, customer login.
     """
 
     url: str

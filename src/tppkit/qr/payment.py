@@ -36,7 +36,7 @@ class Payment:
     Raises:
         FormatError: `qr.account`, `qr.amount`, `qr.character`, `qr.colon`, `qr.currency`, `qr.too-long`.
 
-    Source: earlier interface, part B section 4, standalone payment QR.
+    Source: legacy interface, part B section 4, standalone payment QR.
     """
 
     account: str

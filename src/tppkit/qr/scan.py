@@ -31,7 +31,7 @@ class ScanLink:
         FormatError: `qr.scan-form`, `qr.address-*`, `qr.character`, `qr.too-long`, and what the readers of payment and
             login codes raise.
 
-    Source: earlier interface, part B section 4, fallback.
+    Source: legacy interface, part B section 4, fallback.
     """
 
     service: str

@@ -16,7 +16,7 @@ from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
-from tppkit.sandbox.deliveries import Deliveries, Sender
+from tppkit.sandbox.deliveries import Sender
 from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.web.replay_stores.table import RequestTable
@@ -112,7 +112,6 @@ class Services:
         now: the virtual clock.
         new_id: makes unguessable ids.
         events: happen before a request is answered or a customer acts.
-        deliveries: sends what the interfaces report by themselves.
     """
 
     database: Database
@@ -121,7 +120,6 @@ class Services:
     now: Clock
     new_id: Callable[[], str]
     events: Events
-    deliveries: Deliveries
 
 
 class Section(NamedTuple):

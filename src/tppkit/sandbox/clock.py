@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
 
 MAX_ADVANCE = timedelta(days=3660)
+_STEP = timedelta(seconds=1)  # what is due within a second falls into one step, as for a clock that runs
 
 TABLES = MetaData()
 _CLOCK = Table(
@@ -79,18 +81,51 @@ class SandboxClock:
         with self._lock:
             self._offset = max(offset, self._offset)
 
-    def control(self, catch_up: Callable[[], Awaitable[None]]) -> tuple[Control, ...]:
-        """`GET /clock`, and `POST /clock/advance` with `{"seconds": 300}`, answered when everything that fell due has happened."""
+    async def advance_through(self, by: timedelta, catch_up: Callable[[], Awaitable[datetime | None]]) -> None:
+        """Move time forward from one due time to the next, so that everything happens at its own time.
+
+        Args:
+            by: how far in all.
+            catch_up: returns when everything that is due has happened, with the next due time, or None.
+
+        Raises:
+            ConfigurationError: `clock.backwards`, before anything has moved.
+            TransportError: `database.unavailable`; time stays where it is then.
+        """
+        if self._offset + by > MAX_ADVANCE:
+            raise _out_of_range(by)
+        due = await catch_up()
+        while by:
+            step = by if due is None else min(by, max(_STEP, due - self.now()))
+            await self.advance(step)
+            by -= step
+            due = await catch_up()
+
+    def control(self, catch_up: Callable[[], Awaitable[datetime | None]]) -> tuple[Control, ...]:
+        """`GET /clock`, `POST /clock/advance` with `{"seconds": 300}`, and `POST /clock/next`; see `advance_through`."""
+        moving = asyncio.Lock()
 
         async def show(parameters: Mapping[str, str], body: Any) -> Any:
             return {"now": format_time(self.now())}
 
         async def advance(parameters: Mapping[str, str], body: Any) -> Any:
-            await self.advance(_seconds(body))
-            await catch_up()
+            by = _seconds(body)
+            async with moving:
+                await self.advance_through(by, catch_up)
             return await show(parameters, body)
 
-        return Control("GET", "/clock", show), Control("POST", "/clock/advance", advance)
+        async def advance_to_next(parameters: Mapping[str, str], body: Any) -> Any:
+            async with moving:
+                due = await catch_up()
+                if due is not None:
+                    await self.advance_through(max(timedelta(), due - self.now()), catch_up)
+            return await show(parameters, body)
+
+        return (
+            Control("GET", "/clock", show),
+            Control("POST", "/clock/advance", advance),
+            Control("POST", "/clock/next", advance_to_next),
+        )
 
     def _present(self) -> datetime:
         present = self._base() + self._offset

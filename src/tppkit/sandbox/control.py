@@ -37,6 +37,18 @@ class Control(NamedTuple):
     answer: Callable[[Mapping[str, str], Any], Awaitable[Any]]
 
 
+def text_fields(body: Any, *names: str) -> Mapping[str, str]:
+    """The fields of a body with these names, of those that are there; all are texts. No body has none.
+
+    Raises:
+        FormatError: `model.invalid`.
+    """
+    fields = {} if body is None else body
+    if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in names):
+        raise FormatError("model.invalid", f"the body is no object with texts for {', '.join(names)}")
+    return {name: fields[name] for name in names if name in fields}
+
+
 def control_host(controls: Iterable[Control]) -> ASGIApp:
     """The control host with these routes.
 

@@ -4,7 +4,7 @@ A delivery is added in the transaction of its cause. Each attempt is made outsid
 its own; if the process dies between them, the attempt is made again. Of a stream, a delivery waits until those of lower versions are
 acknowledged or given up; until then it has no due time. Times are those of the virtual clock, timeouts those of the machine's.
 
-    deliveries.add(db, sender="callbacks", address=url, body=body, at=at, stream=payment_id, ver=1)
+    add_delivery(db, sender="callbacks", address=url, body=body, at=at, stream=payment_id, ver=1)
     deliveries.wake()                            # after the commit: the first attempt is made at once
     await deliveries.run_due()                   # everything due has been attempted once
 """
@@ -19,8 +19,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from sqlalchemy import Connection
-
 from tppkit._clock import Clock, shift
 from tppkit.errors import TransportError
 from tppkit.sandbox.database import Database
@@ -32,7 +30,6 @@ from tppkit.sandbox.delivery_tables import (
     Attempt,
     Delivery,
     Result,
-    add_delivery,
     due_deliveries,
     next_due,
     settle_delivery,
@@ -53,7 +50,8 @@ class Schedule(NamedTuple):
     Attributes:
         gaps_s: seconds from each failure to the next attempt; the number of attempts is one more, unless there is `last_s`.
         timeout_s: how long an attempt may take, on the machine's clock.
-        last_s: the last gap is repeated, and no attempt is later than this after the first one; None ends with the gaps.
+        last_s: the last gap is repeated, and no attempt is made later than this after the first one, also after a stop of the
+            sandbox; None ends with the gaps.
     """
 
     gaps_s: tuple[float, ...]
@@ -65,7 +63,11 @@ class Schedule(NamedTuple):
         if attempts > len(self.gaps_s) and (self.last_s is None or not self.gaps_s):
             return None
         due = shift(at, timedelta(seconds=self.gaps_s[min(attempts, len(self.gaps_s)) - 1]))
-        return None if self.last_s is not None and due - first_at > timedelta(seconds=self.last_s) else due
+        return None if self.is_over(first_at, due) else due
+
+    def is_over(self, first_at: datetime, at: datetime) -> bool:
+        """Whether a time is too late for another attempt."""
+        return self.last_s is not None and at - first_at > timedelta(seconds=self.last_s)
 
 
 class Sender(Protocol):
@@ -100,26 +102,10 @@ class Deliveries:
         self._running: dict[int, tuple[str, asyncio.Task[None]]] = {}
         self._page: list[Delivery] = []  # due, and not under way because its receivers are busy
         self._look = True  # there may be more that is due, for receivers that are not busy
-        # Held from the look for what is due until it runs, and while one ends, so that what was read as due has not ended meanwhile.
+        # Lock: a delivery read as due must not finish before it is registered as running.
         self._changed = asyncio.Condition()
         self._awake = asyncio.Event()
         self._failure: Exception | None = None
-
-    def add(
-        self, db: Connection, *, sender: str, address: str, body: bytes, at: datetime, stream: str | None = None, ver: int = 0
-    ) -> None:  # fmt: skip
-        """Add a delivery in the transaction of its cause.
-
-        Args:
-            db: the transaction.
-            sender: who sends it.
-            address: where it goes.
-            body: what is sent.
-            at: the present, or when the cause was due; aware UTC.
-            stream: keeps the order among deliveries of the same text.
-            ver: its place in the stream; not below those that were added before.
-        """
-        add_delivery(db, sender=sender, address=address, body=body, at=at, stream=stream, ver=ver)
 
     def wake(self) -> None:
         """After a commit in which something may have been added: do not wait for the next look."""
@@ -213,12 +199,17 @@ class Deliveries:
         sender = self._senders.get(delivery.sender)
         if sender is None:  # the database is of another version
             return Result((Attempt(False, "there is no sender any more"),), GIVEN_UP, None)
+        if delivery.first_at is not None and sender.schedule.is_over(delivery.first_at, self._now()):
+            return Result((Attempt(False, "given up: the time for attempts is over"),), GIVEN_UP, None)
         if self._faults.take("drop"):
             return Result((Attempt(False, "dropped by a fault"),), GIVEN_UP, None)
         if delay := self._faults.take("delay"):
             text = f"put off by {delay.delay_s:g} s by a fault"
             return Result((Attempt(False, text),), WAITING, shift(self._now(), timedelta(seconds=delay.delay_s)))
-        if delivery.stream is not None and delivery.state == WAITING and self._faults.take("reorder"):
+        is_first = (
+            delivery.stream is not None and delivery.ver == 1
+        )  # if the second were held too, the order would stay
+        if is_first and delivery.state == WAITING and self._faults.take("reorder"):
             until = shift(self._now(), timedelta(seconds=_HELD_S))
             return Result((Attempt(False, "held by a fault until the next one of its stream is sent"),), HELD, until)
         attempt = await _send(sender, delivery)

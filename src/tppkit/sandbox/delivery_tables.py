@@ -33,7 +33,6 @@ from tppkit._statement import Statement
 from tppkit._text import printable
 
 MAX_TEXT = 300
-COLUMNS = "Added", "Address", "Version", "State", "Last attempt"  # of `Logged.row`
 WAITING, HELD, ACKNOWLEDGED, GIVEN_UP = "waiting", "held", "acknowledged", "given up"
 
 TABLES = MetaData()
@@ -107,7 +106,7 @@ def _open(deliveries: Any) -> tuple[Any, ...]:
 
 
 _OTHERS = _DELIVERIES.alias()
-# One that has a due time is not released again: its next attempt has been scheduled.
+# One that has a due time is not released again: its next attempt has been scheduled. A held one stays so, to be held once only.
 _RELEASE = Statement(
     update(_DELIVERIES)
     .where(
@@ -115,7 +114,7 @@ _RELEASE = Statement(
         _DELIVERIES.c.ver == select(func.min(_OTHERS.c.ver)).where(*_open(_OTHERS)).scalar_subquery(),
         or_(_DELIVERIES.c.due_at.is_(None), _DELIVERIES.c.state == HELD),
     )
-    .values(state=WAITING, due_at=_DELIVERIES.c.added_at)
+    .values(due_at=_DELIVERIES.c.added_at)
 )
 _LATEST = (
     select(_DELIVERIES)
@@ -189,15 +188,8 @@ class Logged(NamedTuple):
     delivery: Delivery
     attempts: tuple[LoggedAttempt, ...]
 
-    @property
-    def row(self) -> tuple[str, ...]:
-        """The delivery for a table of the index page, with the columns `COLUMNS`."""
-        one = self.delivery
-        last = self.attempts[-1].text if self.attempts else ""
-        return format_time(one.added_at), one.address, str(one.ver), one.state, last
-
     def as_object(self) -> dict[str, Any]:
-        """The same as JSON, without the body."""
+        """The delivery as JSON, without the body."""
         one = self.delivery
         return {
             "id": one.id, "address": one.address, "stream": one.stream, "ver": one.ver, "state": one.state,
@@ -225,7 +217,17 @@ class Result(NamedTuple):
 def add_delivery(
     db: Connection, *, sender: str, address: str, body: bytes, at: datetime, stream: str | None, ver: int
 ) -> None:
-    """Add one, which waits if there is an earlier one of its stream."""
+    """Add a delivery in the transaction of its cause; it waits if there is an earlier one of its stream.
+
+    Args:
+        db: the transaction.
+        sender: who sends it.
+        address: where it goes.
+        body: what is sent.
+        at: the present, or when the cause was due; aware UTC.
+        stream: keeps the order among deliveries of the same text; None for none.
+        ver: its place in the stream, from 1; not below those that were added before.
+    """
     waits = stream is not None and _EARLIER.first(db, {"of_stream": stream, "than_ver": ver}) is not None
     added_at = to_microseconds(at)
     given = sender, address, urlsplit(address).netloc.lower(), body, stream, ver, added_at, None if waits else added_at

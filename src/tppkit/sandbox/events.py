@@ -55,7 +55,7 @@ class Events:
         self._sources = sources
         self._then = then
         self._running = asyncio.Lock()
-        self._next = database.run_at_start(self._next_time)
+        self._next = database.run_at_start(self.next_time)
 
     def schedule(self, at: datetime | None) -> None:
         """Record the time of a committed event. A time that is too early is harmless."""
@@ -88,7 +88,7 @@ class Events:
         """
         await self.catch_up()
         result, _ = await self._database.write(
-            lambda db: (job(db), self._next_time(db)), then=lambda done: self.schedule(done[1])
+            lambda db: (job(db), self.next_time(db)), then=lambda done: self.schedule(done[1])
         )
         return result
 
@@ -111,9 +111,10 @@ class Events:
             if at is None or source is None or at > self._now():
                 return at
             source.run_due(db, at)
-        return self._next_time(db)
+        return self.next_time(db)
 
-    def _next_time(self, db: Connection) -> datetime | None:
+    def next_time(self, db: Connection) -> datetime | None:
+        """When the next event is due."""
         return self._earliest(db)[0]
 
     def _earliest(self, db: Connection) -> tuple[datetime | None, EventSource | None]:

@@ -96,7 +96,7 @@ class Host:
                 raise ConfigurationError(
                     "host.handlers", f"no table of request ids has the window of {handler.row.name}"
                 )
-            if once.parameter is None and once.header != self.interface.request_id:
+            if once.header != self.interface.request_id:
                 raise ConfigurationError(
                     "host.handlers", f"{handler.row.name} has its id in another header than others"
                 )
@@ -271,15 +271,10 @@ class _Request:
     @property
     def key(self) -> bytes:
         """32 bytes for caller and id."""
-        once = self.route.row.once
-        if once is not None and once.parameter is not None:
-            request_id = self.route.parameters[once.parameter]
-        elif self.id is not None:
-            request_id = self.id.lower()
-        else:
+        if self.id is None:
             raise FormatError("request-id.missing", "the request has no valid X-Request-ID")
         owner = self.caller.id.encode()
-        both = hashlib.sha256(owner + b"\0" + request_id.encode())
+        both = hashlib.sha256(owner + b"\0" + self.id.lower().encode())
         return hashlib.sha256(owner).digest()[:8] + both.digest()[:24]
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
+from ipaddress import ip_address
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from tppkit._encoding import encode_base64
+from tppkit.sandbox.control import is_loopback_name
 
 SCRIPT = files("tppkit.sandbox").joinpath("templates/approval.js").read_text("utf-8")
 # No form-action: Chromium applies it to every redirect after a form is sent, and these lead to the provider, from there to an
@@ -59,6 +61,12 @@ def see_other(address: str) -> Response:
     return response
 
 
+def unframed(response: Response) -> Response:
+    """Forbid that a page of another site shows this one in a frame and lets its visitor press the buttons (clickjacking)."""
+    response.headers["Content-Security-Policy"] = f"{_POLICY}; frame-ancestors 'none'"
+    return response
+
+
 def is_from_elsewhere(request: Request, url: str) -> bool:
     """Whether a page of another origin has sent a form.
 
@@ -70,3 +78,16 @@ def is_from_elsewhere(request: Request, url: str) -> bool:
     if site is not None or origin is None:
         return site not in (None, "same-origin")
     return origin.partition("://")[2] not in (request.headers.get("host"), url.partition("://")[2])
+
+
+def is_local(request: Request) -> bool:
+    """Whether a client on this machine asks by a loopback name; another name may have been pointed here (DNS rebinding)."""
+    peer = ip_address(request.client.host if request.client else "0.0.0.0")  # noqa: S104  # an absent peer is not local
+    peer = getattr(peer, "ipv4_mapped", None) or peer
+    return peer.is_loopback and is_loopback_name(request.headers.get("host", ""))
+
+
+def local_only_page() -> Response:
+    """The answer to a request that is not local, for a page that shows the data of every customer."""
+    text = "Open it at localhost, on the machine that runs the sandbox."
+    return page("message.html", status=403, heading="This page is for this machine only", text=text)

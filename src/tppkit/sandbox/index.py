@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import ip_address
 
 from sqlalchemy import Connection
 from starlette.requests import Request
@@ -13,8 +12,7 @@ from starlette.routing import Route
 from tppkit.errors import TransportError
 from tppkit.sandbox.bank.customers import accounts_of, customers
 from tppkit.sandbox.cell import Cell, Section, Services
-from tppkit.sandbox.control import is_loopback_name
-from tppkit.sandbox.html import grouped, page
+from tppkit.sandbox.html import grouped, is_local, local_only_page, page
 from tppkit.sandbox.request_log import LatestRequests
 
 _MOST = 50  # requests that are shown
@@ -34,9 +32,8 @@ def index_page(services: Services, cells: Sequence[Cell], requests: LatestReques
         return [*(section for cell in cells for section in cell.sections(db, at)), _customers(db)]
 
     async def show(request: Request) -> Response:
-        if not _is_local(request):
-            text = "Open it at localhost, on the machine that runs the sandbox."
-            return page("message.html", status=403, heading="This page is for this machine only", text=text)
+        if not is_local(request):
+            return local_only_page()
         try:
             await services.events.catch_up()
             found = await services.database.read(sections)
@@ -48,13 +45,6 @@ def index_page(services: Services, cells: Sequence[Cell], requests: LatestReques
         )  # fmt: skip
 
     return Route("/", show, methods=["GET"])
-
-
-def _is_local(request: Request) -> bool:
-    """Whether a client on this machine asks by a loopback name; another name may have been pointed here (DNS rebinding)."""
-    peer = ip_address(request.client.host if request.client else "0.0.0.0")  # noqa: S104  # an absent peer is not local
-    peer = getattr(peer, "ipv4_mapped", None) or peer
-    return peer.is_loopback and is_loopback_name(request.headers.get("host", ""))
 
 
 def _customers(db: Connection) -> Section:

@@ -21,18 +21,25 @@ from tppkit.web.sources import RAW_TARGET
 _KEPT = 200
 
 _MAX_TARGET = 1024  # so that a line fits into the buffer of a pipe
-_VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
+VISIBLE = "".join(map(chr, range(0x21, 0x7F)))  # what of a target is never percent-encoded
 _PLAIN = re.compile("[!-~]*")
-# Each character may be percent-encoded, also more than once: the server routes /%61pprove/ to the same page.
-_ENCODED = [f"(?:{char}|%(?:25)*(?:{ord(char):02x}|{ord(char.upper()):02x}))" for char in "approve/"]
-_LINK = re.compile(rf"({''.join(_ENCODED)}(?:{_ENCODED[-1]})*)[^\s'\"]+", re.IGNORECASE)
+
+
+def _encoded(text: str) -> str:
+    """Matches a text whose characters may be percent-encoded, also more than once: the server routes /%61pprove/ to the same page."""
+    return "".join(f"(?:{char}|%(?:25)*(?:{ord(char):02x}|{ord(char.upper()):02x}))" for char in text)
+
+
+_TOKENS = ("ais/", "pis/", "access/")
+_LINK = re.compile(rf"({_encoded('approve/')}(?:{_encoded('/')})*)[^\s'\"]+", re.IGNORECASE)
+_TOKEN = re.compile(rf"((?:{'|'.join(map(_encoded, _TOKENS))})(?:{_encoded('/')})*)[^\s'\"/?]+", re.IGNORECASE)
 
 
 def without_tokens(text: str) -> str:
-    """Replace the secret part of each approval link in a text: a reader of the link could approve the payment."""
-    if "%" not in text and "approve/" not in text.lower():  # the pattern takes ten times as long
-        return text
-    return _LINK.sub(r"\1***", text)
+    """Replace the secret part of each approval link, and each access token of the legacy interface, in a text."""
+    if "%" not in text and not any(word in text.lower() for word in ("approve/", *_TOKENS)):
+        return text  # the patterns take ten times as long
+    return _TOKEN.sub(r"\1***", _LINK.sub(r"\1***", text))
 
 
 class Logged(NamedTuple):
@@ -40,7 +47,7 @@ class Logged(NamedTuple):
 
     Attributes:
         method: of the request.
-        target: as it was sent, without the tokens of approval links; printable ASCII.
+        target: as it was sent, without the tokens of approval links and of access; printable ASCII.
         status: of the answer.
         code: of the error that the answer carries, or empty.
         text: text of the error, or empty.
@@ -144,4 +151,4 @@ class RequestLog:
 def _target(scope: Mapping[str, Any]) -> str:
     target: bytes = scope["extensions"][RAW_TARGET]["target"][:_MAX_TARGET]
     text = target.decode("latin-1")
-    return without_tokens(text if _PLAIN.fullmatch(text) else quote(target, safe=_VISIBLE))
+    return without_tokens(text if _PLAIN.fullmatch(text) else quote(target, safe=VISIBLE))

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +35,7 @@ from tppkit.sandbox.control import control_host
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Deliveries
 from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES
+from tppkit.sandbox.delivery_tables import next_due
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
@@ -107,7 +108,6 @@ class SandboxSettings:
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
         if self.callback_url is not None:
             object.__setattr__(self, "callback_url", parse_callback_url(self.callback_url))
-        parse_networks(self.allow_addresses)
 
 
 class SandboxHosts:
@@ -127,7 +127,7 @@ class SandboxHosts:
         legacy: the test and the live host of the legacy interface, by their names.
 
     Raises:
-        ConfigurationError: `pki.unusable`, `database.unusable`, `trust.*`, `file.*`.
+        ConfigurationError: `pki.unusable`, `database.unusable`, `callback.networks`, `trust.*`, `file.*`.
         ArchiveError: `archive.*`.
     """
 
@@ -139,6 +139,7 @@ class SandboxHosts:
         psd2_url: str = "https://localhost",
         base_clock: Clock = utc_now,
     ) -> None:
+        networks = parse_networks(settings.allow_addresses)
         self.settings = settings
         self.pki = settings.pki or settings.directory / "pki"
         if settings.pki is None and not self.pki.exists():
@@ -163,7 +164,8 @@ class SandboxHosts:
         faults = Faults()
         self.legacy = open_hosts(settings.directory / "legacy", approval_url)
         roots = [certificate_pem(root) for root in anchors.roots]
-        networks, is_local = parse_networks(settings.allow_addresses), is_loopback_address(settings.host)
+        # Behind a proxy strangers reach it, whose login codes must not probe this machine.
+        is_local = is_loopback_address(settings.host) and settings.public_url is None
         # Made when it is needed: reading the system's authorities takes as long as all else here.
         http = cache(lambda: OutgoingHttp(receivers_tls(*roots), allow=networks, loopback=is_local))
         cells = (
@@ -193,7 +195,7 @@ class SandboxHosts:
             self.deliveries = Deliveries(self.database, self.clock.now, senders, faults)
             self.events = Events(self.database, self.clock.now, cells, then=self.deliveries.wake)
             services = Services(
-                self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events, self.deliveries
+                self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events
             )  # fmt: skip
             self.hosts = {name: host for cell in cells for name, host in cell.hosts(services).items()}
             self.requests = LatestRequests(self.clock.now)
@@ -210,10 +212,12 @@ class SandboxHosts:
             self.control = control_host([*shared_routes, *consistency.control, *self.requests.control, *routes])
             self._opened = opened.pop_all()
 
-    async def _catch_up(self) -> None:
-        """Return when everything that is due has happened, and what it reports has been attempted once."""
+    async def _catch_up(self) -> datetime | None:
+        """Return when everything that is due has happened, and what it reports has been attempted once; when something is due next."""
         await self.events.catch_up()
         await self.deliveries.run_due()
+        times = await self.database.read_soon(lambda db: (self.events.next_time(db), next_due(db)))
+        return min(filter(None, times), default=None)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -25,6 +25,7 @@ from tppkit.callbacks import (
     Outcome,
     Receipt,
     ReceivedCallback,
+    Unhandled,
     VerifiedCallback,
     handler_by_kind,
 )
@@ -79,7 +80,7 @@ class _Gate(RequestGate):
         Raises:
             CallbackRejected: `callback.method`, a login GET came to an address of kind `other`, and the gate has no `login`.
         """
-        if receipt.outcome is Outcome.LOGIN and not self._answers_login:
+        if receipt.outcome is Unhandled.LOGIN and not self._answers_login:
             raise CallbackRejected("callback.method", "a login GET came to a gate without login=")
         if receipt.outcome is Outcome.VERSION_CONFLICT:
             LOG.warning(
@@ -87,7 +88,7 @@ class _Gate(RequestGate):
                 " applied [%s]",
                 receipt.callback.request_id, "callback.version-conflict",
             )  # fmt: skip
-        elif receipt.outcome is Outcome.UNREADABLE:
+        elif receipt.outcome is Unhandled.UNREADABLE:
             LOG.warning(
                 "callback %s: acknowledged, and kept as failed until it is released or discarded: %s",
                 receipt.callback.request_id, receipt.fault,
@@ -121,9 +122,9 @@ class CallbackGate(_Gate):
         on_refusal: called with each refusal, in place of the default that logs it. What it raises is logged and changes no answer.
             Under ASGI it may be called on the event loop, so it must not block: use `logging.handlers.QueueHandler` for slow logs, and
             call `explain_callback` elsewhere.
-        count: called with outcome and code for each request that is answered, for metrics: the `Outcome` and an empty code, `refused`
-            with the code of the error, or `failed` with it for what is answered 503. Neither contains anything of the request. It is
-            called on the event loop and in threads.
+        count: called with outcome and code for each request that is answered, for metrics: the outcome of the receipt and an empty
+            code, `refused` with the code of the error, or `failed` with it for what is answered 503. Neither contains anything of the
+            request. It is called on the event loop and in threads.
         now: the clock.
 
     Raises:
@@ -161,7 +162,7 @@ class CallbackGate(_Gate):
             with _application(raised):
                 if self._keep is not None and receipt.acknowledged:
                     require_over(self._keep(receipt))
-                if receipt.outcome is Outcome.LOGIN and self._login is not None:
+                if receipt.outcome is Unhandled.LOGIN and self._login is not None:
                     body = self._login(receipt.callback).to_wire()
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 503 without details
             return self.refuse(e, source, received, again=e in raised)
@@ -231,7 +232,7 @@ class AsyncCallbackGate(_Gate):
             with _application(raised, asyncio.current_task()):
                 if self._keep is not None and receipt.acknowledged:
                     require_over(await _result(self._keep(receipt)))
-                if receipt.outcome is Outcome.LOGIN and self._login is not None:
+                if receipt.outcome is Unhandled.LOGIN and self._login is not None:
                     body = (await _result(self._login(receipt.callback))).to_wire()
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 503 without details
             return self.refuse(e, source, received, again=e in raised)

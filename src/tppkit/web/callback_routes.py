@@ -32,7 +32,7 @@ class AsgiRequest(Protocol):
 
 
 class WsgiRequest(Protocol):
-    """A request of Flask, Werkzeug or Django."""
+    """A request of Flask or Werkzeug, or of Django under WSGI."""
 
     @property
     def environ(self) -> Any:
@@ -56,8 +56,8 @@ def verify_callback_request(
     a bare 400: its text is for the log, not for the sender.
 
     Args:
-        request: a request of Starlette or FastAPI, whose result is awaited; or a request of Flask or Django, or a WSGI environ. Nothing
-            may have read its body, except by `await request.body()`.
+        request: a request of Starlette or FastAPI, whose result is awaited; or a request of Flask, of Django under WSGI, or a WSGI
+            environ. Nothing may have read its body, except by `await request.body()`.
         receiver: the addresses and keys.
         peers: the networks from which callbacks are accepted; without it, all.
         at: the time to judge at, aware; now by default.
@@ -99,6 +99,12 @@ async def read_asgi_callback(
                 chunks.append(chunk)
     except TimeoutError as e:
         raise TransportError("transport.timeout", f"the body did not come within {TIMEOUT_S:g} seconds") from e
+    except Exception as e:
+        if type(e).__name__ != "ClientDisconnect":  # Starlette's, which is not a requirement of this module
+            raise
+        raise TransportError(
+            "transport.disconnected", "the client closed the connection before the end of the body"
+        ) from e
     return ReceivedCallback.from_wire(source.method, target.encode("latin-1"), source.raw_headers, b"".join(chunks))
 
 

@@ -15,7 +15,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "gateway-errors", "gateway", "body, codes and statuses of errors",
         '{"error": {"code", "message"}}; 400 for a body or a rule, 401 for the key, 403 for AFT that is not enabled, 404 for what'
         " the project does not have, 409 for an authorisation that is over, 405, 411, 413 and 503",
-        "section 7 shows none; the body is that of the earlier interface", "protocol.gateway.errors",
+        "section 7 shows none; the body is that of the legacy interface", "protocol.gateway.errors",
     ),
     Assumption(
         "gateway-extensions", "gateway", "how refunds and payment links are created",

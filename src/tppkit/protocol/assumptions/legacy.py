@@ -81,6 +81,12 @@ LEGACY: tuple[Assumption, ...] = (
         "callbacks.VerifiedCallback.replay_key",
     ),
     Assumption(
+        "delivery-schedule", "legacy", "when the service repeats a callback that is not acknowledged, and when it gives up",
+        "the sandbox: at once, then after 10 seconds, 1, 5 and 15 minutes and each hour; after 24 hours it is given up; receivers do not"
+        " depend on it", "the document says repeated without a schedule; a receiver that is down for a night misses nothing",
+        "sandbox.legacy.sender.SCHEDULE",
+    ),
+    Assumption(
         "callback-answers", "legacy", "which answers end the repetition of a callback, and how long the service waits for one",
         "200 acknowledges; 400, 403, 408, 411 and 413 refuse and 503 asks for a repetition, though each may be repeated or not; an answer"
         " within 4 seconds",
@@ -103,16 +109,16 @@ LEGACY: tuple[Assumption, ...] = (
         "same-version", "legacy", "whether a record can come again with the same ver, another requestid and other content",
         "no: with the same content (JSON names in any order at any depth, EUR1.50 as EUR1.5) it is a repetition; with another it is"
         " acknowledged, has no effect and is"
-        " told as version-conflict: in the receipt, to the evidence, in the log",
+        " reported as version-conflict: in the receipt, to the evidence, in the log",
         "a ver stands for one state of a record, so only who reads the record at the service knows which content holds; a refusal"
         " would only bring the same again",
-        "callbacks.admission, Outcome.VERSION_CONFLICT",
+        "callbacks.entries, Outcome.VERSION_CONFLICT",
     ),
     Assumption(
         "access-repeats", "legacy", "whether the same token and exp under another requestid are a second grant",
         "no, a repetition: acknowledged and without effect; two logins with the same body are two logins",
         "a token is granted once; a customer can log in at the same code again",
-        "callbacks.admission",
+        "callbacks.entries",
     ),
     Assumption(
         "callback-signature-case", "legacy", "the case of the hexadecimal digits of a signature",
@@ -129,7 +135,7 @@ LEGACY: tuple[Assumption, ...] = (
         "callbacks.CallbackAddress",
     ),
     Assumption(
-        "login-window", "legacy", "for how long a login code counts, and for how many logins",
+        "login-window", "legacy", "for how long a login code is valid, and for how many logins",
         "five minutes from its making, unless set, at the receipt of the login; for one login, after a signed GET", "a code is shown to one"
         " browser, which is logged in by it", "callbacks.login_codes.LoginCodes",
     ),
@@ -144,7 +150,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "tran-time-stamp", "legacy", "the unit of timeStamp",
-        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came",
+        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came; the sandbox writes the same one in every ver of"
+        " a record: when the customer decided",
         "section 2 of part B defines no other time of type integer", "protocol.legacy.Transaction.operated_at",
     ),
     Assumption(
@@ -169,6 +176,11 @@ LEGACY: tuple[Assumption, ...] = (
         "the usual time of access to accounts; section 6 of part B has no callback for it", "protocol.legacy.rules.ACCESS_LIFETIME",
     ),
     Assumption(
+        "undecided-life", "legacy", "for how long a customer can decide about a request for access or a payment",
+        "without end: access counts from the customer's consent, and a payment is made from its approval on",
+        "section 4 of part B gives no end, and no callback for one", "sandbox.legacy.access, sandbox.legacy.payments",
+    ),
+    Assumption(
         "access-refused", "legacy", "the answer to a token that is unknown, not granted yet, declined, expired, revoked, of another API key"
         " or for the other service (AIS, PIS)",
         "401 for each, without a difference", "section 4 of part B: unauthorized; a difference would say what others hold",
@@ -182,7 +194,8 @@ LEGACY: tuple[Assumption, ...] = (
     Assumption(
         "account-form", "legacy", "the form of acc in requests, and the answer to an unknown one",
         "an IBAN in electronic form with right check digits, or a phone number of 7 to 15 digits with or without +; 400 for an unknown"
-        " customer's account, before and after consent, and for an unknown phone number of a receiver; any right IBAN can be paid",
+        " customer's account, before and after consent, and for an unknown phone number of a receiver; any right IBAN can be paid;"
+        " a payment to a phone number goes to the first personal account with the currency other than the payer's",
         "section 4 of part B: phone number or IBAN, and 400 for account not found", "protocol.legacy.models.Account",
     ),
     Assumption(
@@ -215,7 +228,9 @@ LEGACY: tuple[Assumption, ...] = (
         "section 4 of part B: they are not needed for an own customer only", "protocol.legacy.errors, order.receiver",
     ),
     Assumption(
-        "tx-repeats", "legacy", "the same uuid again", "with the same body 200 and no second payment; with another body 409",
+        "tx-repeats", "legacy", "the same uuid again",
+        "with the same order from the same account 200 and no second payment, however the JSON is written; with another order 409;"
+        " first of all 401 for an access token that gives no access now",
         "a lost answer must be safe to repeat", "protocol.legacy.endpoints.PAY; request-id.reuse",
     ),
     Assumption(
@@ -240,8 +255,14 @@ LEGACY: tuple[Assumption, ...] = (
     Assumption(
         "login-fields", "legacy", "which fields of the login POST a permission stands for, and what a wrong answer to the login GET brings",
         "NAME name, PHONE phone, EMAIL email, ADDRESS address, city and country, ID code (the person code); the customer may decline each;"
+        " name and code have at most 70 and 35 characters, all visible;"
         " an unknown permission, a missing name, another status or Content-Type, over 64 KiB or 4 seconds: nothing is posted",
         "section 4 of part B names both lists and does not join them", "sandbox.legacy.logins",
+    ),
+    Assumption(
+        "login-confirmation", "legacy", "for how long, and by whom, a scanned login can be confirmed",
+        "by the customer who scanned it, within five minutes of the scan; afterwards nothing is posted",
+        "as long as a receiver takes a code for valid (login-window)", "sandbox.legacy.logins.CONFIRMABLE",
     ),
 )
 # fmt: on

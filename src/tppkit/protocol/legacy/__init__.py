@@ -1,4 +1,4 @@
-"""The earlier third-party-provider interface. Source: PSD2 document, part B."""
+"""The legacy interface for third-party providers. Source: PSD2 document, part B."""
 
 from tppkit.protocol.legacy.endpoints import CALLBACKS, Callback
 from tppkit.protocol.legacy.interface import LEGACY

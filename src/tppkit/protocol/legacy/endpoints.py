@@ -1,10 +1,10 @@
-"""Endpoint rows of the earlier interface, and what the service sends of itself. Source: PSD2 document, part B sections 4 to 6."""
+"""Endpoint rows of the legacy interface, and what the service sends of itself. Source: PSD2 document, part B sections 4 to 6."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from tppkit.protocol.endpoint import Auth, Endpoint, Once
+from tppkit.protocol.endpoint import Auth, Endpoint
 from tppkit.protocol.legacy.models import (
     AccessGranted,
     AccessRequest,
@@ -38,7 +38,7 @@ REQUEST_PAYMENT_ACCESS = Endpoint(
 )  # fmt: skip
 PAY = Endpoint(
     name="pay", method="POST", path=_PIS + "/TX/{uuid}", source=_SOURCE, auth=Auth.API_KEY,
-    request=Json(PaymentOrder), answer=Nothing(), once=Once(parameter="uuid"),  # assumption tx-repeats
+    request=Json(PaymentOrder), answer=Nothing(),  # assumption tx-repeats
 )  # fmt: skip
 
 ENDPOINTS = (REQUEST_ACCOUNT_ACCESS, BALANCE, TRANSACTION_LIST, REQUEST_PAYMENT_ACCESS, PAY)

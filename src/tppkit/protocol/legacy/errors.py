@@ -1,4 +1,4 @@
-"""Errors of the earlier interface: HTTP status and code.
+"""Errors of the legacy interface: HTTP status and code.
 
 Source: PSD2 document, part B section 7, which names 401 and 400 for an unknown account; the rest is ours (assumptions
 legacy-errors, access-refused, access-repeated, tx-repeats).
@@ -19,7 +19,6 @@ _ROWS = (
     ("order.receiver", 400, "RECEIVER_INCOMPLETE"),
     ("order.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "UUID_REUSE"),
-    ("request-id.in-progress", 409, "UUID_IN_PROGRESS"),
     ("header.", 400, "FORMAT_ERROR"),
     ("body.unexpected", 400, "FORMAT_ERROR"),
     ("query.", 400, "FORMAT_ERROR"),

@@ -1,4 +1,4 @@
-"""The earlier interface as one value. Source: PSD2 document, part B."""
+"""The legacy interface as one value. Source: PSD2 document, part B."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from pydantic import (
 from tppkit._currency import minor_units
 from tppkit._encoding import parse_json
 from tppkit._iban import is_iban, is_phone
+from tppkit._text import hidden_character
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.money import Amount, check_amounts, read_number, write_amounts
 from tppkit.protocol.legacy.rules import category, is_token, read_local_time, read_time_stamp, write_local_time
@@ -113,6 +114,10 @@ def _check_text(limit: int) -> Any:
         return value
 
     return written(check)
+
+
+def _is_visible(text: str, limit: int) -> bool:  # assumption login-fields
+    return 1 <= len(text) <= limit and not text.isspace() and hidden_character(text) is None
 
 
 def _check_country(value: str) -> str:
@@ -292,9 +297,9 @@ class LoginRequest(LegacyModel):
     """What a receiver answers to the signed GET of a scanned login code: who asks, and for what.
 
     Attributes:
-        name: who asks, as the customer is to read it.
+        name: who asks, as the customer is to read it; at most 70 characters, not blank, none of them hidden.
         perm: what is asked for, each once.
-        code: a code that the customer can compare, None for none.
+        code: a code that the customer can compare, of at most 35 such characters; None for none.
 
     Raises:
         ConfigurationError: `login.setting`.
@@ -311,10 +316,10 @@ class LoginRequest(LegacyModel):
 
     @model_validator(mode="after")
     def _check_shown(self, info: ValidationInfo) -> Self:
-        texts = [self.name] if self.code is None else [self.name, self.code]
-        if all(text and text.isprintable() for text in texts) and len(set(self.perm)) == len(self.perm):
+        has_code = self.code is None or _is_visible(self.code, 35)
+        if _is_visible(self.name, 70) and has_code and len(set(self.perm)) == len(self.perm):
             return self
-        reason = "a login has a printable name and code, and asks for each thing once"
+        reason = "a login has a visible name of 1 to 70 characters and code of 1 to 35, and asks for each thing once"
         if info.mode == "json":
             raise ValueError(reason)
         raise ConfigurationError("login.setting", reason)

@@ -1,4 +1,4 @@
-"""Rules of the earlier interface that both sides use. Source: PSD2 document, part B."""
+"""Rules of the legacy interface that both sides use. Source: PSD2 document, part B."""
 
 from __future__ import annotations
 

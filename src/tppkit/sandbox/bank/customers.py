@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, bindparam, insert, select
 
 from tppkit._statement import Statement
+from tppkit.errors import LocalProtocolError
 
 PERSONAL, BUSINESS = "personal", "business"
 
@@ -124,6 +125,18 @@ def has_customers(db: Connection) -> bool:
 def customers(db: Connection) -> tuple[Customer, ...]:
     """All customers, by id."""
     return tuple(Customer(**row) for row in db.execute(_ALL_CUSTOMERS).mappings())
+
+
+def require_customer(db: Connection, id_: str | None) -> Customer:
+    """The customer with this id, or the first one.
+
+    Raises:
+        LocalProtocolError: `account.unfit`.
+    """
+    found = next((one for one in customers(db) if id_ in (None, one.id)), None)
+    if found is None:
+        raise LocalProtocolError("account.unfit", "the bank has no such customer")
+    return found
 
 
 def find_customer(db: Connection, phone: str) -> Customer | None:

@@ -1,1 +1,1 @@
-"""The bank's side of the earlier interface."""
+"""The bank's side of the legacy interface."""

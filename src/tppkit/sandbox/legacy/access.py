@@ -135,13 +135,19 @@ def revoke_access(db: Connection, access: StoredAccess) -> StoredAccess:
 
 def _request(call: HostCall[AccessRequest], kind: str) -> Answer[None]:
     token, acc = require_token(call.parameters["access_token"], "access token"), call.body.acc
-    if find_account(call.db, acc) is None and find_customer(call.db, acc) is None:
+    named = _find_named(call.db, acc)
+    if named is None:
         raise LocalProtocolError("account.unknown", "the bank has no customer with this account or phone number")
     if not add_access(call.db, StoredAccess(call.settings.name, token, kind, acc, AccessState.REQUESTED, call.at)):
         known = find_access(call.db, call.settings.name, token)
-        if known is None or (known.kind, known.acc) != (kind, acc):
+        if known is None or (known.kind, _find_named(call.db, known.acc)) != (kind, named):
             raise LocalProtocolError("token.reuse", "the access token was used for another request")
     return Answer(None)
+
+
+def _find_named(db: Connection, acc: str) -> Account | Customer | None:
+    """The account with this IBAN, or the customer with this phone number."""
+    return find_account(db, acc) or find_customer(db, acc)
 
 
 def _require_undecided(access: StoredAccess) -> None:

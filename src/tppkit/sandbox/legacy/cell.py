@@ -1,4 +1,4 @@
-"""The earlier interface as a cell of the sandbox: a test and a live host on one ledger."""
+"""The legacy interface as a cell of the sandbox: a test and a live host on one ledger."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tppkit.sandbox.legacy.sections import legacy_sections
 from tppkit.sandbox.legacy.sender import LegacySender, sender_name
 from tppkit.sandbox.legacy.settings import LIVE, TEST, LegacyHost
 from tppkit.sandbox.outgoing import OutgoingHttp
+from tppkit.sandbox.request_log import VISIBLE
 from tppkit.sandbox.stream import Send
 from tppkit.web.keys import KeyAuthenticator, hash_key
 from tppkit.web.sources import Receive
 
 NAMES: Mapping[str, str] = {TEST: "legacy", LIVE: "legacy_live"}  # of the listeners
 _HANDLERS: tuple[Handler[Any, Any], ...] = (*access.HANDLERS, *accounts.HANDLERS, *payments.HANDLERS)
-_PLAIN = "".join(map(chr, range(0x21, 0x7F)))
 
 
 class ScanHost(Host):
@@ -35,7 +35,7 @@ class ScanHost(Host):
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         if scope["type"] == "http" and scope["path"] == "/scan" and scope["method"] in ("GET", "HEAD"):
-            query = quote(scope["query_string"], safe=_PLAIN)
+            query = quote(scope["query_string"], safe=VISIBLE)
             address = f"{self.settings.pages_url}{scan_path(self.settings.name)}?{query}"
             await see_other(address)(scope, receive, send)
         else:

@@ -1,4 +1,4 @@
-"""What a developer does to the earlier interface from outside, as the customers would in the bank's app."""
+"""What a developer does to the legacy interface from outside, as the customers would in the bank's app."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from sqlalchemy import Connection
 
 from tppkit._clock import format_time
 from tppkit.errors import FormatError, LocalProtocolError
-from tppkit.sandbox.bank.customers import Customer, customers
+from tppkit.protocol.legacy import LoginPermission
+from tppkit.sandbox.bank.customers import require_customer
 from tppkit.sandbox.cell import Services
-from tppkit.sandbox.control import Control
+from tppkit.sandbox.control import Control, text_fields
 from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.legacy.access import approve_access, decline_access, lock_any_access, revoke_access
 from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin
-from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, scan_login
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment
 from tppkit.sandbox.legacy.sender import LegacySender, parse_callback_url, sender_name
 from tppkit.sandbox.legacy.settings import HOSTS, TEST
@@ -27,9 +28,9 @@ Found = TypeVar("Found", StoredAccess, StoredPayment)
 
 
 class LegacyControl:
-    """The routes of the control host. Approve takes `{"customer": id, "iban": iban}`; absent ones are the first that fit.
+    """The routes of the control host. Approving access takes `{"customer": id, "iban": iban}`; absent ones are the first that fit.
 
-    A token or uuid that both hosts have names what can still be decided, on the test host first; `{"host": "live"}` names the other.
+    If both hosts have the token or uuid, the undecided request is used, test first; `{"host": "live"}` names the live one.
 
     Args:
         services: of the bank.
@@ -43,30 +44,34 @@ class LegacyControl:
         self._services = services
         self._senders = senders
         actions = {
-            "/legacy/access/{token}/approve": self._approve_access,
-            "/legacy/access/{token}/decline": self._decline_access,
-            "/legacy/access/{token}/revoke": self._revoke_access,
-            "/legacy/payments/{uuid}/approve": self._approve_payment,
-            "/legacy/payments/{uuid}/decline": self._decline_payment,
+            "/legacy/access/{token}/approve": self._written(self._approve_access, "customer", "iban", "host"),
+            "/legacy/access/{token}/decline": self._written(self._decline_access, "host"),
+            "/legacy/access/{token}/revoke": self._written(self._revoke_access, "host"),
+            "/legacy/payments/{uuid}/approve": self._written(self._approve_payment, "host"),
+            "/legacy/payments/{uuid}/decline": self._written(self._decline_payment, "host"),
         }
         self.routes = (
             Control("POST", "/legacy/provider", self._set_provider),
             Control("POST", "/legacy/login", self._log_in),
             Control("GET", "/legacy/deliveries", self._list_deliveries),
-            *(Control("POST", path, self._written(action)) for path, action in actions.items()),
+            *(Control("POST", path, action) for path, action in actions.items()),
         )
 
     def _written(
-        self, action: Callable[[Connection, Mapping[str, str], Mapping[str, Any]], Any]
+        self, action: Callable[[Connection, Mapping[str, str], Mapping[str, Any]], Any], *names: str
     ) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
-            fields = _fields(body, "customer", "iban", "host")
+            fields = _fields(body, *names)
             return await self._services.events.write(lambda db: action(db, parameters, fields))
 
         return answer
 
     async def _set_provider(self, parameters: Mapping[str, str], body: Any) -> Any:
-        url = parse_callback_url(_fields(body, "callback_url").get("callback_url", ""))
+        unset = body == {"callback_url": None}
+        given = {} if unset else _fields(body, "callback_url")
+        if not (given or unset):
+            raise FormatError("model.invalid", "the body has no callback_url")
+        url = None if unset else parse_callback_url(given["callback_url"])
         await self._services.events.write(lambda db: set_callback_url(db, url))
         return {"callback_url": url}
 
@@ -75,19 +80,21 @@ class LegacyControl:
         given = dict(body) if isinstance(body, dict) else {}
         granted, confirm = given.pop("permissions", None), given.pop("confirm", True)
         fields, services = _fields(given, "code", "customer", "host"), self._services
-        is_list = isinstance(granted, list) and all(isinstance(one, str) for one in granted)
+        is_list = isinstance(granted, list) and all(one in tuple(LoginPermission) for one in granted)
         if not isinstance(confirm, bool) or not (granted is None or is_list):
-            raise FormatError("model.invalid", "permissions is not a list of texts, or confirm not true or false")
-        customer = await services.database.read(lambda db: _customer(db, fields.get("customer")))
-        login = await scan_login(services, self._senders, _host(fields) or TEST, fields.get("code", ""))
+            raise FormatError(
+                "model.invalid", f"permissions is no list of {', '.join(LoginPermission)}, or confirm not true or false"
+            )
+        customer = await services.database.read(lambda db: require_customer(db, fields.get("customer")))
+        login = await scan_login(services, self._senders, _host(fields) or TEST, fields.get("code", ""), customer)
         if login.state is LoginState.DEAD:
             raise LocalProtocolError("login.dead", str(login.reason))
 
         def decide(db: Connection) -> StoredLogin:
-            found = lock_any_login(db, login.id)
+            found, at = find_any_login(db, login.id, lock=True), services.now()
             if not confirm:
-                return decline_login(db, found)
-            return confirm_login(db, found, customer, granted, at=services.now())
+                return decline_login(db, found, customer, at=at)
+            return confirm_login(db, found, customer, granted, at=at)
 
         decided = await services.events.write(decide)
         asked = {} if login.request is None else login.request.to_object()
@@ -150,11 +157,12 @@ def _payment(payment: StoredPayment) -> Any:
     return {"uuid": payment.uuid, "host": payment.host, "state": payment.state.value}
 
 
-def _customer(db: Connection, id_: str | None) -> Customer:
-    found = next((one for one in customers(db) if id_ in (None, one.id)), None)
-    if found is None:
-        raise LocalProtocolError("account.unfit", "the bank has no such customer")
-    return found
+def _fields(body: Any, *names: str) -> Mapping[str, str]:
+    """The fields of a body as texts; others than these are refused, since a misspelt choice would fall to the first that fits."""
+    unknown = [name for name in body if name not in names] if isinstance(body, dict) else []
+    if unknown:
+        raise FormatError("model.invalid", f"the body has fields other than {', '.join(names)}")
+    return text_fields(body, *names)
 
 
 def _host(fields: Mapping[str, Any]) -> str | None:
@@ -162,10 +170,3 @@ def _host(fields: Mapping[str, Any]) -> str | None:
     if host not in (None, *HOSTS):
         raise FormatError("model.invalid", "host is neither test nor live")
     return host
-
-
-def _fields(body: Any, *names: str) -> Mapping[str, Any]:
-    fields = {} if body is None else body
-    if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in names):
-        raise FormatError("model.invalid", f"the body is no object with texts for {', '.join(names)}")
-    return {name: fields[name] for name in names if name in fields}

@@ -32,12 +32,14 @@ _LOGINS = Table(
     Column("url", String(2400), nullable=False),
     Column("state", String(10), nullable=False),
     Column("scanned_at", BigInteger, nullable=False),
+    Column("customer", String(32), nullable=False),
     Column("body", LargeBinary),
     Column("reason", String(300)),
 )  # fmt: skip
 
 _ADD_LOGIN = insert(_LOGINS)
-_LOCK_LOGIN = select(_LOGINS).where(_LOGINS.c.id == bindparam("of_login")).with_for_update()
+_FIND_LOGIN = select(_LOGINS).where(_LOGINS.c.id == bindparam("of_login"))
+_LOCK_LOGIN = _FIND_LOGIN.with_for_update()
 _SET_LOGIN = update(_LOGINS).where(_LOGINS.c.id == bindparam("of_login")).values(state=bindparam("to_state"))
 _LATEST_LOGINS = select(_LOGINS).order_by(_LOGINS.c.scanned_at.desc(), _LOGINS.c.id).limit(bindparam("most"))
 _LATEST_TIME = select(func.max(_LOGINS.c.scanned_at))
@@ -62,6 +64,7 @@ class StoredLogin:
         url: the address in the code.
         state: what became of it.
         scanned_at: aware UTC.
+        customer: id of the customer who scanned it.
         request: what the receiver answered, or None.
         reason: why it is dead, or None.
     """
@@ -71,22 +74,23 @@ class StoredLogin:
     url: str
     state: LoginState
     scanned_at: datetime
+    customer: str
     request: LoginRequest | None = None
     reason: str | None = None
 
 
 def add_login(db: Connection, login: StoredLogin) -> None:
     """Store a login code that was scanned."""
-    values = {name: getattr(login, name) for name in ("id", "host", "url", "reason")} | {
+    values = {name: getattr(login, name) for name in ("id", "host", "url", "customer", "reason")} | {
         "state": login.state.value, "scanned_at": to_microseconds(login.scanned_at),
         "body": None if login.request is None else login.request.to_wire(),
     }  # fmt: skip
     db.execute(_ADD_LOGIN, values)
 
 
-def lock_login(db: Connection, login_id: str) -> StoredLogin | None:
-    """The login with this id, to be changed."""
-    row = db.execute(_LOCK_LOGIN, {"of_login": login_id}).one_or_none()
+def find_login(db: Connection, login_id: str, *, lock: bool = False) -> StoredLogin | None:
+    """The login with this id; locked if it is to be changed."""
+    row = db.execute(_LOCK_LOGIN if lock else _FIND_LOGIN, {"of_login": login_id}).one_or_none()
     return None if row is None else _login(row)
 
 
@@ -108,5 +112,5 @@ def latest_login_time(db: Connection) -> datetime:
 def _login(row: Any) -> StoredLogin:
     request = None if row.body is None else LoginRequest.from_wire(bytes(row.body))
     return StoredLogin(
-        row.id, row.host, row.url, LoginState(row.state), from_microseconds(row.scanned_at), request, row.reason
+        row.id, row.host, row.url, LoginState(row.state), from_microseconds(row.scanned_at), row.customer, request, row.reason
     )  # fmt: skip

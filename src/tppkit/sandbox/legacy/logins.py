@@ -7,7 +7,7 @@ import secrets
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
@@ -17,9 +17,10 @@ from tppkit.qr import parse_login
 from tppkit.sandbox.bank.customers import Customer
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.delivery_tables import add_delivery
-from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin, add_login, lock_login, set_login
+from tppkit.sandbox.legacy.login_tables import LoginState, StoredLogin, add_login, find_login, set_login
 from tppkit.sandbox.legacy.sender import LegacySender, sender_name
 
+CONFIRMABLE = timedelta(minutes=5)  # after the scan; assumption login-confirmation
 _MAX_REASON = 300
 _LOGGER = logging.getLogger("tppkit.sandbox.legacy")
 
@@ -33,7 +34,9 @@ _FIELDS: Mapping[LoginPermission, Mapping[str, str]] = {
 }
 
 
-async def scan_login(services: Services, senders: Mapping[str, LegacySender], host: str, text: str) -> StoredLogin:
+async def scan_login(
+    services: Services, senders: Mapping[str, LegacySender], host: str, text: str, customer: Customer
+) -> StoredLogin:
     """Ask the receiver of a login code who it is, and keep what it answers. A code whose receiver does not answer rightly is dead.
 
     Args:
@@ -41,13 +44,14 @@ async def scan_login(services: Services, senders: Mapping[str, LegacySender], ho
         senders: by the hosts' names.
         host: `test` or `live`, whose key signs.
         text: of the code.
+        customer: who scans, and alone can decide.
 
     Raises:
         FormatError: `qr.*`, the text is no login code.
         TransportError: `database.unavailable`.
     """
     url = parse_login(text).url
-    login = StoredLogin(secrets.token_hex(24), host, url, LoginState.SCANNED, services.now())
+    login = StoredLogin(secrets.token_hex(24), host, url, LoginState.SCANNED, services.now(), customer.id)
     try:
         login = replace(login, request=await senders[host].ask(url))
     except TppkitError as e:
@@ -58,13 +62,13 @@ async def scan_login(services: Services, senders: Mapping[str, LegacySender], ho
     return login
 
 
-def lock_any_login(db: Connection, login_id: str) -> StoredLogin:
-    """The login with this id, to be decided.
+def find_any_login(db: Connection, login_id: str, *, lock: bool = False) -> StoredLogin:
+    """The login with this id; locked if it is to be decided.
 
     Raises:
         LocalProtocolError: `login.unknown`.
     """
-    login = lock_login(db, login_id) if login_id.isascii() and login_id.isprintable() else None
+    login = find_login(db, login_id, lock=lock) if login_id.isascii() and login_id.isprintable() else None
     if login is None:
         raise LocalProtocolError("login.unknown", "no code was scanned for this login")
     return login
@@ -83,9 +87,9 @@ def confirm_login(
         at: the time, aware UTC.
 
     Raises:
-        LocalProtocolError: `login.decided`, also if the code is dead.
+        LocalProtocolError: see `require_open`.
     """
-    _require_undecided(login)
+    require_open(login, customer, at=at)
     asked = () if login.request is None else login.request.perm
     allowed = [permission for permission in asked if granted is None or permission.value in granted]
     fields = {name: getattr(customer, of) for one in allowed for name, of in _FIELDS[one].items()}
@@ -94,21 +98,26 @@ def confirm_login(
     return _store(db, replace(login, state=LoginState.CONFIRMED))
 
 
-def decline_login(db: Connection, login: StoredLogin) -> StoredLogin:
-    """The customer declines, and nothing is posted.
+def decline_login(db: Connection, login: StoredLogin, customer: Customer, *, at: datetime) -> StoredLogin:
+    """The customer declines, and nothing is posted. Errors are those of `require_open`."""
+    require_open(login, customer, at=at)
+    return _store(db, replace(login, state=LoginState.DECLINED))
+
+
+def require_open(login: StoredLogin, customer: Customer, *, at: datetime) -> None:
+    """Check that a customer can decide about a login now.
 
     Raises:
-        LocalProtocolError: `login.decided`.
+        LocalProtocolError: `login.unknown`, another customer scanned it; `login.decided`, also if the code is dead; `login.expired`.
     """
-    _require_undecided(login)
-    return _store(db, replace(login, state=LoginState.DECLINED))
+    if login.customer != customer.id:
+        raise LocalProtocolError("login.unknown", "another customer scanned the code of this login")
+    if login.state is not LoginState.SCANNED:
+        raise LocalProtocolError("login.decided", f"the login is {login.state}, so it can no longer be decided")
+    if at >= login.scanned_at + CONFIRMABLE:
+        raise LocalProtocolError("login.expired", "the code was scanned over five minutes ago")
 
 
 def _store(db: Connection, login: StoredLogin) -> StoredLogin:
     set_login(db, login)
     return login
-
-
-def _require_undecided(login: StoredLogin) -> None:
-    if login.state is not LoginState.SCANNED:
-        raise LocalProtocolError("login.decided", f"the login is {login.state}, so it can no longer be decided")

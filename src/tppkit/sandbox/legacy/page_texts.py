@@ -42,6 +42,8 @@ _ERRORS: Mapping[str, tuple[int, str, str]] = {
     "form.elsewhere": (403, "Nothing has been approved", "The form was not sent by this page. Open the bank’s app again."),
     "message.too-large": (413, "Nothing has been approved", "The form is too large."),
     "database.unavailable": (503, "The bank cannot answer now", "Please try again in a moment."),
+    "token.unknown": (404, "This request is not known", "Open the bank’s app again. Nothing has changed."),
+    "login.expired": (409, "This login is over", "Five minutes have passed, and nothing about you has been sent. Scan a new code."),
     "login.unknown": (404, "This login is not known", "Scan the code again."),
 }  # fmt: skip
 _DECIDED = (409, "This has been decided before", "Nothing has changed.")

@@ -1,11 +1,13 @@
 """The bank's app as a page: what waits for a customer's decision, scanned codes, logins; and the public keys.
 
-The customer is chosen, not authenticated. Only forms of these pages decide: one from elsewhere is refused, and so is a name that is
-not the sandbox's own, which may have been pointed here (DNS rebinding).
+The customer is chosen, not authenticated, so `/app`, which shows what waits for each customer, is for this machine only. Only forms of
+these pages decide: one from elsewhere is refused, and so is a name that is not the sandbox's own, which may have been pointed here
+(DNS rebinding).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
@@ -21,22 +23,21 @@ from tppkit.errors import FormatError, LocalProtocolError, TppkitError
 from tppkit.protocol.legacy import PaymentOrder, category
 from tppkit.protocol.legacy.rules import is_token
 from tppkit.qr import Login, Payment, ScanLink, parse_code
-from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers
+from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers, require_customer
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import is_loopback_name
-from tppkit.sandbox.html import is_from_elsewhere, page, see_other
+from tppkit.sandbox.html import is_from_elsewhere, is_local, local_only_page, page, see_other, unframed
 from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
 from tppkit.sandbox.legacy.login_tables import LoginState
-from tppkit.sandbox.legacy.logins import confirm_login, decline_login, lock_any_login, scan_login
+from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, require_open, scan_login
 from tppkit.sandbox.legacy.page_texts import ACCESS, DONE, OTHER_ERROR, PERMISSIONS, error_text
 from tppkit.sandbox.legacy.payments import approve_payment, decline_payment, lock_any_payment, pay_scanned
 from tppkit.sandbox.legacy.sender import LegacySender
 from tppkit.sandbox.legacy.settings import HOSTS, LIVE, LegacyHost, public_pem
-from tppkit.sandbox.legacy.tables import AccessState, PaymentState, latest_access, latest_payments
+from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, access_to, waiting_payments
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 16 * 1024  # a code has at most 2,330 bytes, each three characters in a form
-_SHOWN = 50
 
 Form = Mapping[str, Sequence[str]]
 
@@ -47,7 +48,7 @@ def scan_path(host: str) -> str:
 
 
 class LegacyPages:
-    """The pages of the earlier interface.
+    """The pages of the legacy interface.
 
     Args:
         services: of the bank.
@@ -79,7 +80,9 @@ class LegacyPages:
     def _guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         """The answer to a request under a name of the sandbox; an error as a page in plain words."""
 
-        async def guarded(request: Request) -> Response:
+        async def checked(request: Request) -> Response:
+            if request.url.path == "/app" and not is_local(request):
+                return local_only_page()
             if not _is_own_name(request.headers.get("host", ""), self._pages_url):
                 return _message(LocalProtocolError("form.elsewhere", ""))
             try:
@@ -87,6 +90,9 @@ class LegacyPages:
                 return await answer(request)
             except TppkitError as e:
                 return _message(e)
+
+        async def guarded(request: Request) -> Response:
+            return unframed(await checked(request))
 
         return guarded
 
@@ -136,12 +142,12 @@ class LegacyPages:
         def write(db: Connection) -> str:
             at = self._services.now()
             if kind == "access":
-                access = lock_any_access(db, host, id_)
+                access = _lock_own_access(db, require_customer(db, customer), id_)
                 if approves:
                     return f"access-{approve_access(db, access, customer, _one(form, 'iban'), at=at).state}"
                 return f"access-{decline_access(db, access).state}"
             payment = lock_any_payment(db, host, id_)
-            if payment.iban not in [account.iban for account in accounts_of(db, _customer(db, customer).id)]:
+            if payment.iban not in [account.iban for account in accounts_of(db, require_customer(db, customer).id)]:
                 raise LocalProtocolError("account.unfit", "the customer may not use the account that pays")
             decide = approve_payment if approves else decline_payment
             return f"payment-{decide(db, payment, at=at).state}"
@@ -157,10 +163,10 @@ class LegacyPages:
     async def _scan(self, request: Request, form: Form) -> Response:
         """A customer has scanned a code: the receiver of a login is asked, a payment is shown and approved."""
         code, id_ = _parse(_one(form, "code")), _one(form, "customer")
-        customer = await self._services.database.read(lambda db: _customer(db, id_))
+        customer = await self._services.database.read(lambda db: require_customer(db, id_))
         host = _host(request)
         if isinstance(code, Login):
-            login = await scan_login(self._services, self._senders, host, code.text)
+            login = await scan_login(self._services, self._senders, host, code.text, customer)
             if login.state is LoginState.DEAD:
                 return page(
                     "message.html", status=502, heading="You cannot log in with this code", text=f"Its receiver fails: {login.reason}."
@@ -199,24 +205,26 @@ class LegacyPages:
 
     async def _show_login(self, request: Request) -> Response:
         def read(db: Connection) -> Response:
-            login = lock_any_login(db, request.path_params["login"])
+            login = find_any_login(db, request.path_params["login"])
             if login.request is None or login.state is not LoginState.SCANNED:
                 return _done(f"login-{login.state}")
-            customer = _customer(db, request.query_params.get("customer", ""))
+            customer = require_customer(db, request.query_params.get("customer", ""))
+            require_open(login, customer, at=self._services.now())
             asked = [(one.value, PERMISSIONS[one][0], PERMISSIONS[one][1](customer)) for one in login.request.perm]
             return page(
                 "login.html", heading=f"Log in at {login.request.name}?", address=urlsplit(login.url).netloc, request=login.request,
                 customer=customer, asked=asked,
             )  # fmt: skip
 
-        return await self._services.database.write(read)
+        return await self._services.database.read(read)
 
     async def _decide_login(self, request: Request, form: Form) -> Response:
         def write(db: Connection) -> str:
-            login, customer = lock_any_login(db, request.path_params["login"]), _customer(db, _one(form, "customer"))
+            login = find_any_login(db, request.path_params["login"], lock=True)
+            customer, at = require_customer(db, _one(form, "customer")), self._services.now()
             if not _approves(form):
-                return decline_login(db, login).state
-            return confirm_login(db, login, customer, form.get("permission", ()), at=self._services.now()).state
+                return decline_login(db, login, customer, at=at).state
+            return confirm_login(db, login, customer, form.get("permission", ()), at=at).state
 
         await self._services.events.write(write)
         return see_other(request.url.path)
@@ -225,21 +233,36 @@ class LegacyPages:
 def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
     """What this customer can decide, the latest first."""
     found: list[dict[str, Any]] = []
-    for access in latest_access(db, _SHOWN):
+    for access in (one for one in _own_access(db, customer) if one.state is AccessState.REQUESTED):
         accounts = [account for _, account in access_choices(db, access, customer.id, None)]
-        if access.state is AccessState.REQUESTED and accounts:
-            title = ACCESS[access.kind]
-            found.append(
-                {"kind": "access", "host": access.host, "id": access.token, "title": title, "accounts": accounts}
-            )
-    own = [account.iban for account in accounts_of(db, customer.id)]
-    for payment in latest_payments(db, _SHOWN):
-        if payment.state is PaymentState.REQUESTED and payment.iban in own:
-            order = payment.order
-            title = f"Pay {order.amount.value} {order.amount.currency} to {payment.creditor_name}?"
-            shown = {"payment": payment, "category": category(order.tcc)}
-            found.append({"kind": "payment", "host": payment.host, "id": payment.uuid, "title": title, **shown})
+        title = ACCESS[access.kind]
+        found.append(
+            {"kind": "access", "host": access.host, "id": _form_id(access), "title": title, "accounts": accounts}
+        )
+    for payment in waiting_payments(db, [account.iban for account in accounts_of(db, customer.id)]):
+        order = payment.order
+        title = f"Pay {order.amount.value} {order.amount.currency} to {payment.creditor_name}?"
+        shown = {"payment": payment, "category": category(order.tcc)}
+        found.append({"kind": "payment", "host": payment.host, "id": payment.uuid, "title": title, **shown})
     return found
+
+
+def _own_access(db: Connection, customer: Customer) -> tuple[StoredAccess, ...]:
+    """The requests that the customer decides about, or has decided."""
+    ibans = [account.iban for account in accounts_of(db, customer.id)]
+    return access_to(db, [customer.phone, customer.phone.removeprefix("+"), *ibans])
+
+
+def _form_id(access: StoredAccess) -> str:
+    """The id of a request in forms; the token is the provider's secret."""
+    return hashlib.sha256(f"{access.host}:{access.token}".encode()).hexdigest()
+
+
+def _lock_own_access(db: Connection, customer: Customer, form_id: str) -> StoredAccess:
+    found = next((one for one in _own_access(db, customer) if _form_id(one) == form_id), None)
+    if found is None:
+        raise LocalProtocolError("token.unknown", "the customer has no such request")
+    return lock_any_access(db, found.host, found.token)
 
 
 def _parse(text: str) -> Login | Payment:
@@ -265,13 +288,6 @@ def _order(code: Login | Payment) -> PaymentOrder:
 
 def _can_pay(account: Account, code: Payment) -> bool:
     return code.currency in account.currencies and account.iban != code.account
-
-
-def _customer(db: Connection, id_: str) -> Customer:
-    found = next((one for one in customers(db) if one.id == id_), None)
-    if found is None:
-        raise LocalProtocolError("account.unfit", "the bank has no such customer")
-    return found
 
 
 def _host(request: Request) -> str:

@@ -16,7 +16,7 @@ from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.legacy import LifeCycle, PaymentOrder
 from tppkit.protocol.legacy.endpoints import PAY
 from tppkit.protocol.legacy.rules import is_token, require_token
-from tppkit.sandbox.bank.customers import Account, accounts_of, find_account, find_customer
+from tppkit.sandbox.bank.customers import PERSONAL, Account, accounts_of, find_account, find_customer
 from tppkit.sandbox.bank.execution import carry_out
 from tppkit.sandbox.bank.ledger import (
     Transfer,
@@ -54,7 +54,7 @@ class _Receiver(NamedTuple):
 
 
 def pay(call: HostCall[PaymentOrder]) -> Answer[None]:
-    """POST /pis/<access_token>/TX/<uuid>."""
+    """POST /pis/<access_token>/TX/<uuid>. The same order with the same uuid is one payment (assumption tx-repeats)."""
     payer, order = account_of_caller(call, PIS), call.body
     uuid = require_token(call.parameters["uuid"], "uuid")
     receiver = _receiver(call.db, order, payer)
@@ -65,7 +65,9 @@ def pay(call: HostCall[PaymentOrder]) -> Answer[None]:
     token = call.parameters["access_token"]
     payment = _new_payment(call.settings.name, uuid, token, order, payer, receiver, at=call.at)
     if not add_payment(call.db, payment):
-        raise LocalProtocolError("request-id.reuse", "the uuid was used for another payment request")
+        known = lock_any_payment(call.db, payment.host, uuid)
+        if known.token is None or (known.iban, known.order) != (payer.iban, order):
+            raise LocalProtocolError("request-id.reuse", "the uuid was used for another payment request")
     return Answer(None)
 
 
@@ -78,12 +80,16 @@ def pay_scanned(
     """The customer pays a scanned code; nothing is asked for, so no callback is owed. The same uuid pays once.
 
     Raises:
-        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `account.unfit`, too many transfers are on their way.
+        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `account.unfit`, too many transfers are on their way;
+            `payment.decided`, the uuid was used for another payment.
     """
     payment = _new_payment(host, uuid, None, order, payer, _receiver(db, order, payer), at=at)
-    if not add_payment(db, payment):
-        return lock_any_payment(db, host, uuid)
-    return approve_payment(db, payment, at=at)
+    if add_payment(db, payment):
+        return approve_payment(db, payment, at=at)
+    known = lock_any_payment(db, host, uuid)
+    if (known.token, known.order, known.iban) != (None, order, payer.iban):
+        raise LocalProtocolError("payment.decided", "the uuid was used for another payment")
+    return known
 
 
 def lock_any_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
@@ -167,7 +173,7 @@ def _order_id(host: str, uuid: str) -> str:
 
 
 def _receiver(db: Connection, order: PaymentOrder, payer: Account) -> _Receiver:
-    """The account that is paid. Of a customer named by phone, the first that takes the currency and is not the payer's.
+    """The account that is paid. Of a customer named by phone, the first personal one that takes the currency and does not pay.
 
     Raises:
         LocalProtocolError: `account.unknown`, `order.currency`, `order.self`.
@@ -179,9 +185,10 @@ def _receiver(db: Connection, order: PaymentOrder, payer: Account) -> _Receiver:
             accounts = (found,)
     else:
         customer = find_customer(db, order.acc)
-        if customer is None:
+        usable = () if customer is None else accounts_of(db, customer.id)
+        accounts = tuple(one for one in usable if one.kind == PERSONAL)
+        if not accounts:
             raise LocalProtocolError("account.unknown", "the bank has no customer with this phone number")
-        accounts = accounts_of(db, customer.id)
     currency = order.amount.currency
     others = [account for account in accounts if account.iban != payer.iban]
     if accounts and not others:

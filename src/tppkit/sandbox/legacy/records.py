@@ -41,11 +41,11 @@ def payment_record(payment: StoredPayment, stage: LifeCycle, at: datetime) -> Tr
     Args:
         payment: the payment.
         stage: where it is in its life cycle.
-        at: when it came there, aware UTC.
+        at: when it came there, aware UTC; its time stamp stays that of the decision.
     """
     order, amount = payment.order, payment.order.amount
     return Transaction(
-        id=payment.record_id, ver=VERSIONS[stage], time_stamp=write_time_stamp(at), tlc=stage.value, acc=order.acc,
+        id=payment.record_id, ver=VERSIONS[stage], time_stamp=write_time_stamp(payment.decided_at or at), tlc=stage.value, acc=order.acc,
         amounts=(amount._replace(value=-amount.value),), name=payment.creditor_name, street=order.street, city=order.city,
         country=order.country, msg=order.msg, time=order.time, tcc=order.tcc,
     )  # fmt: skip
@@ -64,7 +64,8 @@ def account_records(db: Connection, account: Account) -> tuple[Transaction, ...]
     found = [tuple(of_one) for _, of_one in groupby(entries, attrgetter("id"))][:LIST_LENGTH]
     ids = [of_one[0].id for of_one in found]
     payments, ordered = payments_of_records(db, ids), transfers(db, ids)
-    return tuple(_record(account, one, payments.get(one[0].id), ordered.get(one[0].id)) for one in found)
+    records = (_record(account, one, payments.get(one[0].id), ordered.get(one[0].id)) for one in found)
+    return tuple(sorted(records, key=attrgetter("time_stamp"), reverse=True))
 
 
 def _record(
@@ -75,12 +76,14 @@ def _record(
     pays = amounts[0].value < 0
     if payment is not None and pays:
         return payment_record(payment, first.stage, first.at)
-    if not pays or first.debtor_name == first.creditor_name:
+    # Only an exchange within the account has no transfer and its owner on both sides.
+    if not pays or (transfer is None and first.debtor_name == first.creditor_name):
         acc = account.iban
     else:
         acc = _iban_of(first.creditor_name) if transfer is None else transfer.creditor_iban
+    at = first.at if transfer is None else transfer.started_at
     return Transaction(
-        id=first.id, ver=VERSIONS[first.stage], time_stamp=write_time_stamp(first.at), tlc=first.stage.value, acc=acc,
+        id=first.id, ver=VERSIONS[first.stage], time_stamp=write_time_stamp(at), tlc=first.stage.value, acc=acc,
         amounts=amounts, name=first.creditor_name if pays else first.debtor_name, msg=first.remittance,
         tcc=None if payment is None else payment.order.tcc,
     )  # fmt: skip

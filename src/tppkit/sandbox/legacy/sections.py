@@ -1,4 +1,4 @@
-"""What the index page shows of the earlier interface."""
+"""What the index page shows of the legacy interface."""
 
 from __future__ import annotations
 

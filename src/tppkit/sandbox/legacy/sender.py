@@ -1,4 +1,4 @@
-"""Callbacks and login GETs: signed anew for each attempt, by the key of the host.
+"""Callbacks and login GETs: each attempt has a new signature by the key of the host.
 
 Source: PSD2 document, part B sections 5 and 6.
 """
@@ -27,7 +27,7 @@ from tppkit.sandbox.legacy.tables import callback_url
 from tppkit.sandbox.outgoing import OutgoingHttp
 
 _MINUTE, _HOUR = 60.0, 3600.0
-# Assumption callback-repeats.
+# Assumption delivery-schedule.
 SCHEDULE = Schedule((10.0, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR), timeout_s=4.0, last_s=24 * _HOUR)
 _MAX_URL = 2048
 _JSON = "application/json"
@@ -47,7 +47,7 @@ def callback(
     Args:
         db: the transaction.
         host: `test` or `live`.
-        path: behind the callback address and a slash: empty, or the payment's uuid.
+        path: what follows the callback address and a slash: empty, or the payment's uuid.
         body: what is sent.
         at: when it happened, aware UTC.
         stream: what it reports on, if there is an order to keep.
@@ -106,8 +106,8 @@ class LegacySender:
     async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
         """Sign and send a delivery once."""
         url, body = delivery.address, delivery.body
-        if delivery.ver > 0 and self._faults.take("stale-ver"):
-            body = _with_older_version(body)
+        if delivery.ver > 1 and self._faults.take("stale-ver"):
+            body = _with_stale_version(body)
         headers = self._signed("POST", url, body)
         if self._faults.take("moved-boundary"):
             url, body = url[:-1], url[-1:].encode() + body
@@ -149,6 +149,5 @@ class LegacySender:
         return request_id, (name, signature)
 
 
-def _with_older_version(body: bytes) -> bytes:
-    record = json.loads(body)
-    return json.dumps(record | {"ver": record["ver"] - 1}, separators=(",", ":"), ensure_ascii=False).encode()
+def _with_stale_version(body: bytes) -> bytes:
+    return json.dumps(json.loads(body) | {"ver": 0}, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,9 +1,10 @@
-"""What the test and the live host of the earlier interface have of their own: signing key and API key; made once, kept in a folder."""
+"""What the test and the live host of the legacy interface have of their own: signing key and API key; made once, kept in a folder."""
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -11,12 +12,13 @@ from typing import Self
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from tppkit._files import PRIVATE, PUBLIC, make_folder, read_bounded, write_new
+from tppkit._files import PRIVATE, locked, make_folder, read_bounded, replace_file
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import key_pem
 
 HOSTS = TEST, LIVE = "test", "live"
 _MAX_BYTES = 4096
+_API_KEY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class LegacyHost:
 
     @classmethod
     def open(cls, folder: Path, name: str, *, pages_url: str) -> Self:
-        """Read what a host has, made if absent.
+        """Read what a host has, made if absent; the file of the public key is written each time.
 
         Args:
             folder: of the sandbox.
@@ -51,14 +53,15 @@ class LegacyHost:
             FormatError: `file.unreadable`.
         """
         make_folder(folder)
-        private, api_key, public = (folder / f"{name}.{end}" for end in ("key", "api-key", "pem"))
-        _make(private, lambda: key_pem(ec.generate_private_key(ec.SECP256R1())), mode=PRIVATE)
-        _make(api_key, lambda: secrets.token_hex(16).encode(), mode=PRIVATE)
-        key = _read_key(private)
-        _make(public, lambda: public_pem(key), mode=PUBLIC)
-        return cls(
-            name, key, read_bounded(api_key, max_bytes=_MAX_BYTES).decode("ascii").strip(), public.resolve(), pages_url
-        )
+        private, secret, public = (folder / f"{name}.{end}" for end in ("key", "api-key", "pem"))
+        with locked(folder):
+            if not private.exists():
+                replace_file(private, key_pem(ec.generate_private_key(ec.SECP256R1())), mode=PRIVATE)
+            if not secret.exists():
+                replace_file(secret, secrets.token_hex(16).encode(), mode=PRIVATE)
+            key, api_key = _read_key(private), _read_api_key(secret)
+            replace_file(public, public_pem(key))
+        return cls(name, key, api_key, public.resolve(), pages_url)
 
 
 def open_hosts(folder: Path, pages_url: str) -> Mapping[str, LegacyHost]:
@@ -71,11 +74,6 @@ def public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-def _make(path: Path, make: Callable[[], bytes], *, mode: int) -> None:
-    if not path.exists():
-        write_new(path, make(), mode=mode)
-
-
 def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = load_pem_private_key(read_bounded(path, max_bytes=_MAX_BYTES), password=None)
@@ -84,3 +82,10 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ConfigurationError("legacy.key", f"{path} is no private key on secp256r1")
     return key
+
+
+def _read_api_key(path: Path) -> str:
+    text = read_bounded(path, max_bytes=_MAX_BYTES).decode("latin-1").strip()
+    if not _API_KEY.fullmatch(text):
+        raise ConfigurationError("legacy.key", f"{path} is no API key of 32 hexadecimal digits")
+    return text

@@ -1,4 +1,4 @@
-"""The tables of the earlier interface: the provider's address, access and payments, with their statements."""
+"""The tables of the legacy interface: the provider's address, access and payments, with their statements."""
 
 from __future__ import annotations
 
@@ -82,6 +82,11 @@ _SET_ACCESS = (
     .where(_ACCESS.c.host == bindparam("of_host"), _ACCESS.c.token == bindparam("of_token"))
     .values(state=bindparam("to_state"), iban=bindparam("to_iban"), expires_at=bindparam("to_expires_at"))
 )
+_ACCESS_TO = (
+    select(_ACCESS)
+    .where(_ACCESS.c.acc.in_(bindparam("of_accs", expanding=True)))
+    .order_by(_ACCESS.c.requested_at.desc(), _ACCESS.c.token)
+)
 _LATEST_ACCESS = select(_ACCESS).order_by(_ACCESS.c.requested_at.desc(), _ACCESS.c.token).limit(bindparam("most"))
 
 _ADD_PAYMENT = Statement(
@@ -98,6 +103,11 @@ _SET_PAYMENT = (
     .values(state=bindparam("to_state"), decided_at=bindparam("to_decided_at"))
 )
 _OF_RECORDS = select(_PAYMENTS).where(_PAYMENTS.c.record_id.in_(bindparam("of_records", expanding=True)))
+_WAITING_PAYMENTS = (
+    select(_PAYMENTS)
+    .where(_PAYMENTS.c.state == "requested", _PAYMENTS.c.iban.in_(bindparam("of_ibans", expanding=True)))
+    .order_by(_PAYMENTS.c.requested_at.desc(), _PAYMENTS.c.uuid)
+)
 _LATEST_PAYMENTS = (
     select(_PAYMENTS).order_by(_PAYMENTS.c.requested_at.desc(), _PAYMENTS.c.uuid).limit(bindparam("most"))
 )
@@ -209,12 +219,12 @@ class StoredPayment:
 
 def callback_url(db: Connection) -> str | None:
     """The provider's callback address, without a slash at its end."""
-    return db.execute(_CALLBACK_URL).scalar_one_or_none()
+    return db.execute(_CALLBACK_URL).scalar_one_or_none() or None
 
 
-def set_callback_url(db: Connection, url: str) -> None:
-    """Send callbacks to an address from now on, also after a restart."""
-    _SET_CALLBACK_URL.run(db, {"callback_url": url})
+def set_callback_url(db: Connection, url: str | None) -> None:
+    """Send callbacks to an address from now on, also after a restart; None sends none."""
+    _SET_CALLBACK_URL.run(db, {"callback_url": url or ""})
 
 
 def add_access(db: Connection, access: StoredAccess) -> bool:
@@ -244,6 +254,12 @@ def set_access(db: Connection, access: StoredAccess) -> None:
         {"of_host": access.host, "of_token": access.token, "to_state": access.state.value, "to_iban": access.iban}
         | {"to_expires_at": None if ends is None else to_microseconds(ends)},
     )
+
+
+def access_to(db: Connection, accs: Collection[str]) -> tuple[StoredAccess, ...]:
+    """The requests for access that name one of these IBANs and phone numbers, the latest first."""
+    rows = map(_access, db.execute(_ACCESS_TO, {"of_accs": list(accs)}))
+    return tuple(access for access in rows if access is not None)
 
 
 def latest_access(db: Connection, most: int) -> tuple[StoredAccess, ...]:
@@ -278,6 +294,12 @@ def payments_of_records(db: Connection, record_ids: Collection[str]) -> dict[str
     """The payments that have these transaction records, by the records' ids."""
     rows = map(_payment, db.execute(_OF_RECORDS, {"of_records": list(record_ids)}))
     return {payment.record_id: payment for payment in rows if payment is not None}
+
+
+def waiting_payments(db: Connection, ibans: Collection[str]) -> tuple[StoredPayment, ...]:
+    """The undecided payments from these accounts, the latest first."""
+    rows = map(_payment, db.execute(_WAITING_PAYMENTS, {"of_ibans": list(ibans)}))
+    return tuple(payment for payment in rows if payment is not None)
 
 
 def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:

@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from tppkit.errors import FormatError
 from tppkit.protocol.psd2.payment import reported_status
 from tppkit.sandbox.cell import Services
-from tppkit.sandbox.control import Control
+from tppkit.sandbox.control import Control, text_fields
 from tppkit.sandbox.psd2.consent_tables import StoredConsent
 from tppkit.sandbox.psd2.consents import approve_consent, decline_consent, lock_any_consent, revoke_consent
 from tppkit.sandbox.psd2.payments import (
@@ -89,7 +88,5 @@ def _routes(
 
 
 def _choice(body: Any) -> tuple[str | None, str | None]:
-    fields = {} if body is None else body
-    if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in ("customer", "iban")):
-        raise FormatError("model.invalid", 'the body is not {"customer": text, "iban": text}')
+    fields = text_fields(body, "customer", "iban")
     return fields.get("customer"), fields.get("iban")
