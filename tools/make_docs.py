@@ -20,13 +20,17 @@ from tppkit.cli.main import main as root_command
 from tppkit.codes import CODES
 from tppkit.protocol.assumptions import ASSUMPTIONS, Assumption
 from tppkit.protocol.endpoint import Auth
+from tppkit.protocol.gateway import AUTHORISATION, GATEWAY, ORDER, PAYMENT_LINK, SETUP_TOKEN, TRANSACTION, VAULT
+from tppkit.protocol.gateway.endpoints import EXTENSIONS
+from tppkit.protocol.gateway.orders import EXTERNAL_NAMES
+from tppkit.protocol.gateway.payments import STATES
 from tppkit.protocol.legacy import CALLBACKS, CATEGORIES, LEGACY
 from tppkit.protocol.legacy.endpoints import SCAN
 from tppkit.protocol.legacy.money import BalanceBody
 from tppkit.protocol.machine import Machine
 from tppkit.protocol.psd2 import CONSENT, PAYMENT, PSD2
 from tppkit.protocol.refusals import Refusals
-from tppkit.protocol.wire import Json, JsonArray
+from tppkit.protocol.wire import CsvRows, Json, JsonArray
 from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order
 from tppkit.seals.diagnose import ALL_MISTAKES
 
@@ -94,7 +98,37 @@ def legacy() -> Iterator[str]:
     yield from _refusals(LEGACY.refusals, "error code")
 
 
+def gateway() -> Iterator[str]:
+    """The payment gateway and its vault."""
+    yield "# Payment gateway\n\n## Endpoints\n"
+    yield "Every row needs HTTP Basic with the API key as user name. The rows of the vault have its address.\n"
+    yield "| name | at | method | path | body | answer | success |\n|---|---|---|---|---|---|---|"
+    for interface in (GATEWAY, VAULT):
+        for row in interface.endpoints:
+            at = "sandbox only" if row in EXTENSIONS else interface.name
+            query = "".join(f"?{wanted.name}={wanted.only}" for wanted in row.query)
+            bodies = f"{_body(row.request)} | {_body(row.answer)}"
+            yield f"| `{row.name}` | {at} | {row.method} | `{row.path}{query}` | {bodies} | {row.success} |"
+    yield "\n## External 3-D Secure\n\n| field | in requests | in answers |\n|---|---|---|"
+    for name in EXTERNAL_NAMES:
+        yield f"| `{name.field}` | {name.request} | {name.answer} |"
+    yield "\n## States for account funding\n"
+    for country, states in STATES.items():
+        yield f"- {country}: {' '.join(sorted(states))}"
+    machines = {
+        "Order": ORDER,
+        "Transaction": TRANSACTION,
+        "Authorisation": AUTHORISATION,
+        "Payment link": PAYMENT_LINK,
+    }
+    for title, machine in {**machines, "Setup token": SETUP_TOKEN}.items():
+        yield from _machine(title, machine)
+    yield from _refusals(GATEWAY.refusals, "error code")
+
+
 def _body(body: Any) -> str:
+    if isinstance(body, CsvRows):
+        return f"CSV of `{body.model.__name__}`"
     if isinstance(body, BalanceBody):
         return "object of currency codes and numbers"
     array = "array of " if isinstance(body, JsonArray) else ""
@@ -204,6 +238,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "dialect-assumptions.md": dialect_assumptions,
     "psd2.md": psd2,
     "legacy.md": legacy,
+    "gateway.md": gateway,
     "rules.md": rules,
     "diagnose.md": diagnose,
     "profiles.md": profiles,

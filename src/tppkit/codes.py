@@ -29,6 +29,22 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the consent has no account of this resourceId, or the legacy interface knows no account of this acc",
             "take the resourceId from the accounts of the same consent; check phone number or IBAN",
         ),
+        "aft.address": Code(
+            "the customer of an account funding transaction has no complete billing address",
+            "give first_name, last_name, address_type billing, address, postal_code, city and country",
+        ),
+        "aft.not-enabled": Code(
+            "the account is not enabled for account funding transactions",
+            "ask the gateway to enable and register it; in the sandbox, set it for the project",
+        ),
+        "aft.receiver": Code(
+            "the receiver of an account funding transaction is no card account",
+            "give receiver_account_number_type card-account and a number of 12 to 19 digits",
+        ),
+        "aft.state": Code(
+            "the customer's country is US or CA, and state is none of the document's values",
+            "give the two letters of a state or province; territories such as PR are not in the document's list",
+        ),
         "answer.after-lost": Code(
             "the request was refused after an earlier attempt of it got no answer, or a 503 without a code, as gateways send it",
             "repeat it with the same X-Request-ID, or ask for its status; an earlier attempt may have been carried out",
@@ -95,6 +111,22 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "attack.unreachable": Code(
             "nothing listens at the address",
             "start the receiver first",
+        ),
+        "authorisation.amount": Code(
+            "the amount is above what is still authorised, or a void is of 0",
+            "capture or void at most what partial voids left",
+        ),
+        "authorisation.closed": Code(
+            "the authorisation was captured or voided, or it has lapsed",
+            "return captured money with a refund; create a new order for anything else",
+        ),
+        "authorisation.delayed": Code(
+            "a delayed authorisation cannot be captured by a request",
+            "wait for the end of its expiration_period, or create the order with capture_mode manual",
+        ),
+        "authorisation.none": Code(
+            "the payment is a sale, so there is nothing to capture or void",
+            "return the money with a refund",
         ),
         "authority.unknown": Code(
             "the competent authority is not in the informative list",
@@ -313,6 +345,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback.version-conflict": Code(
             "a record came again with the same ver and other content; it was acknowledged and not applied",
             "ask the service which of the two holds; the receipt has the second one's bytes and signature",
+        ),
+        "card.expired": Code(
+            "the card expired before this month",
+            "ask the customer for another card",
+        ),
+        "card.luhn": Code(
+            "the check digit of the card number does not fit, as after a typing error",
+            "ask the customer to check the number; the gateway may take it all the same",
         ),
         "certificate.authority-extension": Code(
             "the certificate has an extension that only authorities may have",
@@ -694,6 +734,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "endpoint.unknown": Code(
             "no endpoint has this path",
             "see the endpoint table",
+        ),
+        "external-authentication.hosted": Code(
+            "external 3-D Secure values were sent for an order outside an own checkout",
+            "create the order with one credit-card transaction and do not use its hosted page",
+        ),
+        "external-authentication.incomplete": Code(
+            "some of the four external 3-D Secure values are missing",
+            "send cavv, 3ds_version, 3ds_method_used and ds_transaction_id, or none of them",
         ),
         "extra.missing": Code(
             "an optional dependency is not installed",
@@ -1131,9 +1179,25 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the OCSP response, or its responder's certificate, is signed with a weak algorithm or key",
             "report it to the authority; use the CRL",
         ),
+        "one-click.card": Code(
+            "a one-click payment names no card, two cards, or one that no accepted first transaction stored",
+            "send one of vault_token and first_transaction_id, of a completed first transaction",
+        ),
+        "one-click.cvc": Code(
+            "a one-click payment has no cvc",
+            "ask the customer for it every time; it must never be stored",
+        ),
+        "one-click.recurring": Code(
+            "a payment is marked as one-click and as recurring",
+            "use one-click for a present customer and recurring for an absent one",
+        ),
         "order.currency": Code(
             "an account of the payment does not hold its currency",
             "pay in a currency that the account holds",
+        ),
+        "order.method": Code(
+            "one-click, recurring or account funding is asked for with another payment method than credit-card",
+            "set payment_method to credit-card",
         ),
         "order.receiver": Code(
             "name, street, city or country is absent, and the receiver is no customer of the bank",
@@ -1142,6 +1206,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "order.self": Code(
             "the account of the receiver is the one that pays",
             "name another receiver",
+        ),
+        "order.unknown": Code(
+            "the project has no order with this id",
+            "check the id, and that the API key is of the project that created the order",
         ),
         "organization-identifier.authority-mismatch": Code(
             "the organizationIdentifier and the PSD2 statement name different authorities",
@@ -1363,6 +1431,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "path.weak-signature": Code(
             "a certificate of the chain is signed with a weak or unknown algorithm",
             "have the certificate reissued with SHA-256 or better",
+        ),
+        "payment-link.unknown": Code(
+            "the project has no payment link with this id",
+            "check the id, and that the API key is of the project that created the link",
         ),
         "payment.decided": Code(
             "the customer cannot decide a payment that is approved, rejected or cancelled already",
@@ -1828,6 +1900,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the record has another schema version",
             "use a newer version",
         ),
+        "recurring.incomplete": Code(
+            "a recurring payment lacks recurring_type or first_network_transaction_id, or a payment is initiated that has neither",
+            "send both fields in payment_method_details when the order is created",
+        ),
+        "refund.amount": Code(
+            "the refund is above what was captured and not refunded yet, or 0",
+            "refund at most what is left",
+        ),
         "renewal.authority": Code(
             "the competent authority changes",
             "tell the bank before the change",
@@ -2096,6 +2176,26 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the request carries no certificate, and none is known by its keyId",
             "give the policy the provider's certificate under its keyId",
         ),
+        "search.paging": Code(
+            "start and search_after are combined, or size is too large",
+            "use one of them, with at most 1000 results at a time",
+        ),
+        "search.sort": Code(
+            "sort is not a field and a direction",
+            "write it as `created asc`",
+        ),
+        "setup-token.expired": Code(
+            "the setup token's order was created more than 300 seconds ago",
+            "create a new order and store the card at once",
+        ),
+        "setup-token.unknown": Code(
+            "the project has no setup token of this value",
+            "take it from payment_method_details of the order's transaction",
+        ),
+        "setup-token.used": Code(
+            "the setup token has stored a card already",
+            "create a new order for another card",
+        ),
         "signature.algorithm": Code(
             "the algorithm is not one that the profile has for the key",
             "sign by an algorithm that the message names, and write its name so",
@@ -2264,6 +2364,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "no access was requested with this token on this host",
             "request access first; test and live hosts have tokens of their own",
         ),
+        "transaction.unknown": Code(
+            "the order has no transaction with this id",
+            "take the id from the order's transactions",
+        ),
         "transport.busy": Code(
             "as many calls are under way as may be",
             "look for a handler that hangs or takes long; the peer was told to come again",
@@ -2427,6 +2531,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "usage.wrong": Code(
             "the command line cannot be understood",
             "see the command's --help",
+        ),
+        "vault-token.unknown": Code(
+            "the project has no stored card with this vault_token",
+            "store the card first, with the API key of the same project",
         ),
         "web.scope": Code(
             "an ASGI server opens a scope of a type that the middleware does not know",

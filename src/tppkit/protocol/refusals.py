@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -86,3 +87,15 @@ class Refusals:
         return (code[:MAX_CODE] if isinstance(code, str) else None), (
             text[:MAX_TEXT] if isinstance(text, str) else None
         )
+
+
+def write_error(refusal: Refusal) -> bytes:
+    """The error body `{"error": {"code", "message"}}`, for `Refusals.write`."""
+    error = {"code": refusal.code, "message": refusal.text[:MAX_TEXT]}
+    return json.dumps({"error": error}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def find_error(body: Any) -> tuple[object, object]:
+    """Code and text of that body, for `Refusals.find`."""
+    error = body["error"]
+    return error.get("code"), error.get("message")

@@ -32,7 +32,10 @@ ROWS_PER_CHUNK = 500
 _TOLERANT = {"tolerant": True}
 
 
-def written(check: Callable[[str], str]) -> AfterValidator:
+Value = TypeVar("Value")
+
+
+def written(check: Callable[[Value], Value]) -> AfterValidator:
     """A rule for what we send and for requests that we receive; answers of a peer are kept as they came.
 
     Args:
@@ -42,7 +45,7 @@ def written(check: Callable[[str], str]) -> AfterValidator:
         Amount = Annotated[str, written(check_amount)]
     """
 
-    def validate(value: str, info: ValidationInfo) -> str:
+    def validate(value: Value, info: ValidationInfo) -> Value:
         return value if info.context and info.context.get("tolerant") else check(value)
 
     return AfterValidator(validate)
@@ -114,7 +117,6 @@ def _invalid(model: type[BaseModel], error: ValidationError, place: str = "") ->
     return FormatError("model.invalid", f"{model.__name__}{place}: {'; '.join(parts)}")
 
 
-Value = TypeVar("Value")
 Row = TypeVar("Row")
 Model = TypeVar("Model", bound=WireModel)
 

@@ -5,10 +5,11 @@ Code that acts on a row names it in a comment; a test sees that every named row 
 
 from tppkit.protocol.assumptions.accounts import ACCOUNTS
 from tppkit.protocol.assumptions.dialects import DIALECTS
+from tppkit.protocol.assumptions.gateway import GATEWAY
 from tppkit.protocol.assumptions.legacy import LEGACY
 from tppkit.protocol.assumptions.payments import PAYMENTS
 from tppkit.protocol.assumptions.row import Assumption
 
-ASSUMPTIONS: tuple[Assumption, ...] = (*PAYMENTS, *ACCOUNTS, *LEGACY, *DIALECTS)
+ASSUMPTIONS: tuple[Assumption, ...] = (*PAYMENTS, *ACCOUNTS, *LEGACY, *GATEWAY, *DIALECTS)
 
 __all__ = ["ASSUMPTIONS", "Assumption"]

@@ -6,21 +6,7 @@ legacy-errors, access-refused, access-repeated, tx-repeats).
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from tppkit.protocol.refusals import MAX_TEXT, Refusal, RefusalRow, Refusals
-
-
-def _write(refusal: Refusal) -> bytes:
-    error = {"code": refusal.code, "message": refusal.text[:MAX_TEXT]}
-    return json.dumps({"error": error}, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _find(body: Any) -> tuple[object, object]:
-    error = body["error"]
-    return error.get("code"), error.get("message")
-
+from tppkit.protocol.refusals import RefusalRow, Refusals, find_error, write_error
 
 _ROWS = (
     ("credentials.missing", 401, "UNAUTHORIZED"),
@@ -48,4 +34,4 @@ _ROWS = (
     ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )
 
-REFUSALS = Refusals(rows=tuple(RefusalRow(*row) for row in _ROWS), write=_write, find=_find)
+REFUSALS = Refusals(rows=tuple(RefusalRow(*row) for row in _ROWS), write=write_error, find=find_error)

@@ -1,0 +1,202 @@
+"""What the gateway document leaves open."""
+
+from __future__ import annotations
+
+from tppkit.protocol.assumptions.row import Assumption
+
+# fmt: off
+GATEWAY: tuple[Assumption, ...] = (
+    Assumption(
+        "gateway-success", "gateway", "which 2xx status each endpoint answers",
+        "201 for what creates an order, card or link, 200 for the rest",
+        "section 7: success responses are 2xx", "protocol.gateway.endpoints.CREATED",
+    ),
+    Assumption(
+        "gateway-errors", "gateway", "body, codes and statuses of errors",
+        '{"error": {"code", "message"}}; 400 for a body or a rule, 401 for the key, 403 for AFT that is not enabled, 404 for what'
+        " the project does not have, 409 for an authorisation that is over, 405, 411, 413 and 503",
+        "section 7 shows none; the body is that of the legacy interface", "protocol.gateway.errors",
+    ),
+    Assumption(
+        "gateway-extensions", "gateway", "how refunds and payment links are created",
+        "POST /sandbox/v1/orders/{order_id}/refunds/ with amount and description, POST /sandbox/v1/paymentlinks/ with the"
+        " fields of a link",
+        "section 4.6: not shown; the prefix shows that they are no endpoints of the document", "protocol.gateway.endpoints.EXTENSIONS",
+    ),
+    Assumption(
+        "gateway-clocks", "gateway", "which period ends an attempt, an authorisation and an order",
+        "an attempt: 30 minutes from its creation, for a sale its expiration_period instead; an authorisation: its expiration_period from"
+        " acceptance, else five days; an order: its expiration_period, else with its only attempt, else one day; what ends at a time has"
+        " ended at that time",
+        "with 30 minutes for everything, no authorisation would live five days (sections 2.3, 3.4 and 8)",
+        "protocol.gateway.authorisations",
+    ),
+    Assumption(
+        "order-moves", "gateway", "the transitions of an order, and what makes it cancelled, expired, error or see-transactions",
+        "new to processing when an attempt begins; then completed when one is accepted, cancelled by the customer, expired by its period,"
+        " error when the only attempt that it allows is declined; see-transactions when one is accepted while another is open;"
+        " an order on the hosted page stays processing after a declined attempt, and an attempt that the customer leaves"
+        " for another is declined",
+        "section 3.1 has meanings only; the customer may retry on the page", "protocol.gateway.states.ORDER",
+    ),
+    Assumption(
+        "order-after", "gateway", "the status of the original order after authorisation, capture, void, refund or chargeback",
+        "completed when the amount is authorised, and it stays so; refunded_amount, is_capturable and the lists of linked orders change",
+        "completed is final (section 3.1)", "protocol.gateway.states.ORDER",
+    ),
+    Assumption(
+        "transaction-moves", "gateway", "the transitions of a transaction, and its status after expiry and void",
+        "new to accepted or declined; an expired attempt is declined; a void, capture or refund changes nothing",
+        "section 3.2 shows three values only", "protocol.gateway.states.TRANSACTION",
+    ),
+    Assumption(
+        "link-moves", "gateway", "the transitions of a payment link",
+        "new or all_unsuccessful to processing, from there to completed or all_unsuccessful; new and all_unsuccessful expire, processing"
+        " waits for its attempt",
+        "section 3.3: the customer can retry until the link expires", "protocol.gateway.states.PAYMENT_LINK",
+    ),
+    Assumption(
+        "authorisation-moves", "gateway", "what becomes of a partly voided, delayed or expired authorisation",
+        "a partial void leaves it open with the rest; a delayed one is captured at its end, without what was voided; a manual one lapses",
+        "section 3.4 rules 2 to 6", "protocol.gateway.states.AUTHORISATION",
+    ),
+    Assumption(
+        "is-capturable", "gateway", "is_capturable of a delayed authorisation", "false: a request to capture it would be refused",
+        "section 3.4 rule 3", "protocol.gateway.authorisations.is_capturable",
+    ),
+    Assumption(
+        "void-amounts", "gateway", "captures and voids of 0, and a void by amount of everything",
+        "a capture of 0 is possible and releases everything; a void of 0 is refused; a void of everything by amount is a full void",
+        "section 8 has amounts >= 0 for captures", "protocol.gateway.authorisations",
+    ),
+    Assumption(
+        "void-description", "gateway", "whether a void by amount needs a description", "no",
+        "section 4 marks it as required for captures only", "protocol.gateway.bodies.VoidRequest",
+    ),
+    Assumption(
+        "linked-orders", "gateway", "status, direction and flags of orders made from another; what a reversal reverses",
+        "completed from the start; debit for voids, refunds and chargebacks, credit for captures and reversals; is-refund for"
+        " refunds only, is-test for every order of a test project; a reversal returns a chargeback, and its original order is the paid one;"
+        " a refund is of the paid order, not of its capture order",
+        "sections 2.2 and 2.3 have the fields only", "protocol.gateway.orders.LINKS",
+    ),
+    Assumption(
+        "gateway-currencies", "gateway", "which currencies a request can have", "those of ISO 4217 with minor units, else 400",
+        "section 2.1 has the form; amounts are in the smallest unit, which metals and funds do not have",
+        "protocol.gateway.values.Currency",
+    ),
+    Assumption(
+        "timestamp-form", "gateway", "offset and precision of time stamps",
+        "written in UTC to the microsecond; read with any offset, or as UTC",
+        "section 2.1: ISO 8601", "protocol.gateway.values",
+    ),
+    Assumption(
+        "duration-form", "gateway", "which ISO 8601 durations a request can have",
+        "whole weeks, or whole days, hours, minutes and seconds, above zero and at most 3650 days; no years and months, whose"
+        " length varies",
+        "section 2.1 shows PT1H and P7D", "protocol.gateway.values.read_duration",
+    ),
+    Assumption(
+        "gateway-texts", "gateway", "length and characters of texts in requests",
+        "1 to 1000 characters, no control characters but tab and line feed; answers as they come",
+        "no limit is shown; databases refuse some control characters", "protocol.gateway.values.Text",
+    ),
+    Assumption(
+        "gateway-addresses", "gateway", "which addresses return_url, failure_url and webhook_url can have",
+        "absolute http or https without user information, at most 2048 characters of ASCII", "section 2.2: uri",
+        "protocol.gateway.values.Address",
+    ),
+    Assumption(
+        "payment-method-names", "gateway", "the items of payment_methods",
+        "names of lower-case letters, digits and hyphens, at least one",
+        "section 2.2 does not show them; payment_method is such a name", "protocol.gateway.values.MethodNames",
+    ),
+    Assumption(
+        "unknown-gateway-fields", "gateway", "fields of a request that the document does not list, and client and extra",
+        "accepted without effect; extra is returned as it came", "section 2.2 names extra and not its structure",
+        "protocol.gateway.values.GatewayModel",
+    ),
+    Assumption(
+        "cvc-form", "gateway", "the form of cvc", "3 or 4 digits; required by authenticate, with and without external values",
+        "the networks' forms; section 4.6 has it in the flow", "protocol.gateway.card_data.Cvc",
+    ),
+    Assumption(
+        "truncated-pan", "gateway", "the form of truncated_pan", "first six and last four digits, asterisks between them",
+        "what PCI DSS allows to show", "protocol.gateway.card_data.truncate_pan",
+    ),
+    Assumption(
+        "card-brands", "gateway", "names of networks, and how they are detected",
+        "lower case with hyphens, by the first digits; several fit where ranges overlap, the likeliest is the brand",
+        "section 2.6 names neither", "protocol.gateway.card_data.detect_brands",
+    ),
+    Assumption(
+        "card-expired", "gateway", "whether the vault takes an expired card", "no; a card counts until the end of its month in UTC",
+        "section 4.2 has the form only", "protocol.gateway.card_data.require_unexpired",
+    ),
+    Assumption(
+        "setup-token", "gateway", "what uses up a setup token, and whether 300 seconds are inclusive",
+        "only a card that was stored; a refused card does not; inclusive", "section 4.2: works once, within 300 seconds",
+        "protocol.gateway.payments.require_setup_token",
+    ),
+    Assumption(
+        "one-click-card", "gateway", "which cards one-click takes, and whether both references may be given",
+        "those that an accepted transaction with one_click_type first stored; exactly one of vault_token and first_transaction_id",
+        "section 3.5 rules 1 and 4", "protocol.gateway.payments.check_order",
+    ),
+    Assumption(
+        "recurring-place", "gateway", "where recurring_type and first_network_transaction_id stand, and what initiate takes",
+        "in payment_method_details of the order's transaction; initiate takes such transactions only",
+        "section 2.4 lists them among its keys", "protocol.gateway.payments.require_recurring",
+    ),
+    Assumption(
+        "name-inquiry", "gateway", "the network that supports account name inquiry", "visa; for other cards no ani_results",
+        "section 3.5 rule 5 does not name it", "protocol.gateway.payments.ANI_BRAND",
+    ),
+    Assumption(
+        "aft-receiver", "gateway", "other receiver types, and the receiver's number", "refused; 12 to 19 digits, as for pan",
+        "section 2.3 shows card-account only", "protocol.gateway.payments.check_order",
+    ),
+    Assumption(
+        "external-value-types", "gateway", "types of the external 3-D Secure values", "texts", "names that look like texts",
+        "protocol.gateway.orders.ExternalAuthentication",
+    ),
+    Assumption(
+        "authenticate-answer", "gateway", "the answer of authenticate without external values",
+        "the order with redirect_url, where the customer authenticates; absent if nothing is left to do",
+        "section 4.5 names redirect_url and shows no answer", "protocol.gateway.orders.Order",
+    ),
+    Assumption(
+        "search-wrapper", "gateway", "the JSON of a search result",
+        '{"orders": [...], "search_after": ...}, without search_after on the last page',
+        "section 4.3 names the contents only", "protocol.gateway.bodies.SearchResult",
+    ),
+    Assumption(
+        "search-size", "gateway", "default and maximum of size, and results beyond 10,000",
+        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty", "section 4.3 has a minimum only",
+        "protocol.gateway.search",
+    ),
+    Assumption(
+        "search-sort", "gateway", "the form of sort, and the order of equals",
+        "`field asc` or `field desc`, created desc without it; then by id",
+        "section 4.3 shows created asc", "protocol.gateway.search.page_of",
+    ),
+    Assumption(
+        "search-format", "gateway", "another value of format than csv", "ignored: the answer is JSON", "section 4.3: only value csv",
+        "protocol.gateway.endpoints.SEARCH",
+    ),
+    Assumption(
+        "csv-rows", "gateway", "orders without transactions in the CSV report, and columns of fees and settlement",
+        "no row, and size counts orders; empty unless the transaction has such fields", "section 4.3: each row is one transaction",
+        "protocol.gateway.search.report_rows",
+    ),
+    Assumption(
+        "csv-formulas", "gateway", "cells that a spreadsheet takes for a formula", "an apostrophe goes before = + - @ and white space",
+        "merchants open reports in spreadsheets, and customers choose some texts", "protocol.gateway.search.report_rows",
+    ),
+    Assumption(
+        "gateway-repeats", "gateway", "which requests a client sends again by itself",
+        "GET and searches; nothing that may create an order, card or session", "the document has no idempotency key",
+        "protocol.gateway.endpoints",
+    ),
+)
+# fmt: on

@@ -1,0 +1,20 @@
+"""The payment gateway and card vault. Source: gateway document."""
+
+from tppkit.protocol.gateway.bodies import CardRequest, PaymentLink, VaultCard
+from tppkit.protocol.gateway.card_data import CardSecret
+from tppkit.protocol.gateway.interface import GATEWAY, VAULT
+from tppkit.protocol.gateway.orders import (
+    Customer,
+    Order,
+    OrderRequest,
+    PaymentMethodDetails,
+    Transaction,
+    TransactionRequest,
+)
+from tppkit.protocol.gateway.payments import is_paid
+from tppkit.protocol.gateway.states import AUTHORISATION, ORDER, PAYMENT_LINK, SETUP_TOKEN, TRANSACTION
+
+__all__ = [
+    "AUTHORISATION", "GATEWAY", "ORDER", "PAYMENT_LINK", "SETUP_TOKEN", "TRANSACTION", "VAULT", "CardRequest", "CardSecret", "Customer",
+    "Order", "OrderRequest", "PaymentLink", "PaymentMethodDetails", "Transaction", "TransactionRequest", "VaultCard", "is_paid",
+]  # fmt: skip

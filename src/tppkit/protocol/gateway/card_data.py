@@ -1,0 +1,114 @@
+"""Card numbers, security codes and expiry dates as types that are never shown, logged, pickled or dumped.
+
+Only the body of a request contains them (`RequestBody.to_wire`). The body of an answer contains the expiry date, which the document
+lists there, and never a number or a security code.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, NoReturn, Self
+
+from pydantic import PlainSerializer, SecretStr, SerializationInfo
+
+from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.protocol.wire import written
+
+_EXPIRY = re.compile(r"(0[1-9]|1[0-2])([0-9]{4})")
+
+
+class CardSecret(SecretStr):
+    """A text of a card that is shown as asterisks.
+
+    Example:
+        pan = CardSecret("4111111111111111")
+        pan.get_secret_value()
+    """
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("card data is not pickled")
+
+
+class Purpose(StrEnum):
+    """What a body is written for; a model that is dumped otherwise shows asterisks."""
+
+    REQUEST = "request"
+    ANSWER = "answer"
+
+
+def _shown_in(*purposes: Purpose) -> PlainSerializer:
+    def write(value: CardSecret, info: SerializationInfo) -> object:
+        purpose = info.context.get("purpose") if isinstance(info.context, dict) else None
+        if purpose in purposes:
+            return value.get_secret_value()
+        return None if purpose else str(value) if info.mode == "json" else value
+
+    return PlainSerializer(write)
+
+
+def _check(pattern: str, reason: str) -> Any:
+    compiled = re.compile(pattern)
+
+    def check(value: CardSecret) -> CardSecret:
+        if not compiled.fullmatch(value.get_secret_value()):
+            raise ValueError(reason)
+        return value
+
+    return written(check)
+
+
+# Section 4.2; none ends with a line break. A receiver's account can be something else than a card, so its form is a rule of AFT.
+Pan = Annotated[CardSecret, _check("[0-9]{12,19}", "not 12 to 19 digits"), _shown_in(Purpose.REQUEST)]
+ReceiverNumber = Annotated[CardSecret, _shown_in(Purpose.REQUEST)]
+Cvc = Annotated[
+    CardSecret, _check("[0-9]{3,4}", "not 3 or 4 digits"), _shown_in(Purpose.REQUEST)
+]  # assumption cvc-form
+Expiry = Annotated[CardSecret, _check(_EXPIRY.pattern, "not MMYYYY"), _shown_in(Purpose.REQUEST, Purpose.ANSWER)]
+
+# Digits at the beginning of a card number and the network (assumption card-brands); the longest that fits come first.
+_BRANDS = (
+    ("mastercard", "5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720"),
+    ("american-express", "3[47]"),
+    ("diners-club", "36|38|39|30[0-5]"),
+    ("jcb", "35(2[89]|[3-8])"),
+    ("discover", "6011|64[4-9]|65"),
+    ("union-pay", "62"),
+    ("maestro", "50|5[6-8]|6[0-9]"),
+    ("visa", "4"),
+)
+
+
+def detect_brands(pan: CardSecret) -> tuple[str, ...]:
+    """The networks that a card number may belong to, the likeliest first; empty for none that is known."""
+    return tuple(brand for brand, digits in _BRANDS if re.match(digits, pan.get_secret_value()))
+
+
+def truncate_pan(pan: CardSecret) -> str:
+    """The number with its first six and last four digits and asterisks between them (assumption truncated-pan)."""
+    digits = pan.get_secret_value()
+    return digits[:6] + "*" * (len(digits) - 10) + digits[-4:]
+
+
+def is_luhn_number(pan: CardSecret) -> bool:
+    """Whether the check digit fits (ISO/IEC 7812-1)."""
+    digits = [int(digit) for digit in reversed(pan.get_secret_value())]
+    return (sum(digits[::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])) % 10 == 0
+
+
+def require_unexpired(expiry: CardSecret, *, at: datetime) -> None:
+    """Check that a card can be stored: until the end of its month in UTC (assumption card-expired).
+
+    Raises:
+        FormatError: `model.invalid`, not MMYYYY.
+        LocalProtocolError: `card.expired`.
+    """
+    found = _EXPIRY.fullmatch(expiry.get_secret_value())
+    if found is None:
+        raise FormatError("model.invalid", "the expiry date is not MMYYYY")
+    if (int(found[2]), int(found[1])) < (at.year, at.month):
+        raise LocalProtocolError("card.expired", "the card has expired")

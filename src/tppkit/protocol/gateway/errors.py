@@ -1,0 +1,45 @@
+"""Errors of the gateway and its vault: HTTP status and code.
+
+Source: gateway document, section 7, which shows neither codes nor bodies, so everything is ours (assumption gateway-errors).
+"""
+
+from __future__ import annotations
+
+from tppkit.protocol.refusals import RefusalRow, Refusals, find_error, write_error
+
+_ROWS = (
+    ("credentials.missing", 401, "UNAUTHORIZED"),
+    ("credentials.unknown", 401, "UNAUTHORIZED"),
+    ("order.unknown", 404, "NOT_FOUND"),
+    ("transaction.unknown", 404, "NOT_FOUND"),
+    ("payment-link.unknown", 404, "NOT_FOUND"),
+    ("vault-token.unknown", 404, "NOT_FOUND"),
+    ("setup-token.unknown", 404, "NOT_FOUND"),
+    ("setup-token.", 400, "SETUP_TOKEN_INVALID"),
+    ("card.", 400, "CARD_INVALID"),
+    ("order.method", 400, "FORMAT_ERROR"),
+    ("one-click.", 400, "ONE_CLICK_INVALID"),
+    ("recurring.", 400, "RECURRING_INVALID"),
+    ("aft.", 400, "AFT_INVALID"),
+    ("aft.not-enabled", 403, "AFT_NOT_ENABLED"),
+    ("external-authentication.", 400, "AUTHENTICATION_INVALID"),
+    ("authorisation.", 409, "AUTHORISATION_CLOSED"),
+    ("authorisation.amount", 400, "AMOUNT_INVALID"),
+    ("refund.amount", 400, "AMOUNT_INVALID"),
+    ("machine.", 409, "STATUS_INVALID"),
+    ("search.", 400, "SEARCH_INVALID"),
+    ("header.", 400, "FORMAT_ERROR"),
+    ("body.unexpected", 400, "FORMAT_ERROR"),
+    ("query.", 400, "FORMAT_ERROR"),
+    ("message.too-large", 413, "FORMAT_ERROR"),
+    ("message.no-length", 411, "FORMAT_ERROR"),
+    ("message.", 400, "FORMAT_ERROR"),
+    ("transport.disconnected", 400, "FORMAT_ERROR"),  # the client may have closed its sending half only
+    ("json.", 400, "FORMAT_ERROR"),
+    ("model.", 400, "FORMAT_ERROR"),
+    ("endpoint.unknown", 404, "NOT_FOUND"),
+    ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
+    ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
+)
+
+REFUSALS = Refusals(rows=tuple(RefusalRow(*row) for row in _ROWS), write=write_error, find=find_error)

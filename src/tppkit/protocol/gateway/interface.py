@@ -1,0 +1,12 @@
+"""The gateway and its vault, which has an address of its own. Source: gateway document, section 4."""
+
+from __future__ import annotations
+
+from tppkit.protocol.endpoint import Auth, Interface
+from tppkit.protocol.gateway.endpoints import ENDPOINTS, EXTENSIONS, VAULT_ENDPOINTS
+from tppkit.protocol.gateway.errors import REFUSALS
+
+GATEWAY = Interface(
+    name="gateway", endpoints=(*ENDPOINTS, *EXTENSIONS), refusals=REFUSALS, default_auth=Auth.BASIC
+)  # fmt: skip
+VAULT = Interface(name="vault", endpoints=VAULT_ENDPOINTS, refusals=REFUSALS, default_auth=Auth.BASIC)

@@ -1,0 +1,251 @@
+"""Rules for orders and card payments. Source: gateway document, sections 3.5, 4.1, 4.2, 4.5 and 6.3."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from tppkit.errors import Finding, LocalProtocolError, Severity
+from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest
+from tppkit.protocol.gateway.card_data import is_luhn_number
+from tppkit.protocol.gateway.orders import (
+    BILLING,
+    CARD_ACCOUNT,
+    CREDIT_CARD,
+    EXTERNAL_NAMES,
+    LINKS,
+    RECURRING,
+    AniResults,
+    CreditDebit,
+    Customer,
+    ExternalAuthentication,
+    OneClickType,
+    Order,
+    OrderRequest,
+    PaymentMethodDetails,
+    Transaction,
+)
+from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, SetupTokenTrigger, TransactionStatus
+
+SETUP_TOKEN_LIFETIME = timedelta(seconds=300)  # section 8, from the creation of the order
+ANI_BRAND = "visa"  # assumption name-inquiry
+
+# Section 4.1. fmt: off
+_STATES = {
+    "CA": "AB BC MB NB NL NS NT NU ON PE QC SK YT",
+    "US": """
+        AA AE AK AL AP AR AZ CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH NJ NM NV
+        NY OH OK OR PA RI SC SD TN TX UT VA VT WA WI WV WY
+    """,
+}
+# fmt: on
+STATES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {country: frozenset(codes.split()) for country, codes in _STATES.items()}
+)
+_ADDRESS = ("first_name", "last_name", "address_type", "address", "postal_code", "city", "country")
+
+# Section 3.5.
+ANI_STATUS: Mapping[str, str] = MappingProxyType(
+    {
+        "00": "performed",
+        "01": "requested but not performed",
+        "02": "requested but issuer does not support it",
+    }
+)
+ANI_MATCH: Mapping[str, str] = MappingProxyType({"01": "full match", "50": "partial match", "99": "no match"})
+
+
+def is_paid(order: Order, *, own_checkout: bool) -> bool:
+    """Whether the customer has paid, so that the merchant can deliver; an authorised amount still has to be captured.
+
+    Args:
+        order: as retrieved from the gateway.
+        own_checkout: the card was paid in the merchant's own checkout: the transaction counts, because the order can stay
+            processing up to 60 minutes longer. Otherwise, on the hosted page and by links, the order counts.
+
+    Source: section 6.3.
+    """
+    if any(getattr(order, link.field) is not None for link in LINKS.values()):
+        return False  # a refund is completed too
+    if not own_checkout:
+        return order.status == OrderStatus.COMPLETED
+    if len(order.transactions) != 1 or order.transactions[0].credit_debit == CreditDebit.DEBIT:
+        return False
+    return order.transactions[0].status == TransactionStatus.ACCEPTED
+
+
+def check_order(order: OrderRequest) -> None:
+    """Check the rules that join fields of a new order.
+
+    Raises:
+        LocalProtocolError: `one-click.cvc`, `one-click.card`, `one-click.recurring`, `recurring.incomplete`, `order.method`,
+            `aft.receiver`, `aft.address`, `aft.state`.
+    """
+    details = order.transaction.payment_method_details if order.transaction else None
+    if order.transaction is None or details is None:
+        return
+    special = is_aft(details) or details.one_click_type is not None or is_recurring(details)
+    if special and order.transaction.payment_method != CREDIT_CARD:
+        raise LocalProtocolError("order.method", f"one-click, recurring and AFT need the payment method {CREDIT_CARD}")
+    _check_series(details)
+    if is_aft(details):
+        _check_aft(details, order.customer)
+
+
+def is_recurring(details: PaymentMethodDetails) -> bool:
+    """Whether it continues a recurring series of another platform (assumption recurring-place)."""
+    return details.recurring_type is not None or details.first_network_transaction_id is not None
+
+
+def _check_series(details: PaymentMethodDetails) -> None:
+    if is_recurring(details):
+        if details.recurring_type != RECURRING or details.first_network_transaction_id is None:
+            raise LocalProtocolError(
+                "recurring.incomplete", f"a series needs recurring_type {RECURRING} and first_network_transaction_id"
+            )
+        if details.one_click_type is not None:
+            raise LocalProtocolError("one-click.recurring", "a payment is one-click or recurring, not both")
+    if details.one_click_type == OneClickType.ONE_CLICK:
+        if (details.vault_token is None) == (details.first_transaction_id is None):
+            raise LocalProtocolError("one-click.card", "one-click needs one of vault_token and first_transaction_id")
+        if details.cvc is None:
+            raise LocalProtocolError(
+                "one-click.cvc", "one-click needs the cvc every time", clause="gateway document 3.5 rule 3"
+            )
+
+
+def require_one_click_card(first: Transaction | None) -> None:
+    """Check that a stored card can be used for one-click: an accepted first transaction stored it (assumption one-click-card).
+
+    Raises:
+        LocalProtocolError: `one-click.card`.
+    """
+    details = first.payment_method_details if first and first.status == TransactionStatus.ACCEPTED else None
+    if details is None or details.one_click_type != OneClickType.FIRST:
+        raise LocalProtocolError("one-click.card", "no accepted first one-click transaction stored this card")
+
+
+def require_recurring(details: PaymentMethodDetails | None) -> None:
+    """Check that a transaction can be initiated without the customer (assumption recurring-place).
+
+    Raises:
+        LocalProtocolError: `recurring.incomplete`.
+    """
+    if details is None or not is_recurring(details):
+        raise LocalProtocolError("recurring.incomplete", "only a transaction of a recurring series is initiated")
+
+
+def is_name_inquiry(details: PaymentMethodDetails, *, amount: int, brand: str, cardholder_name: str | None) -> bool:
+    """Whether an account name inquiry runs: a first transaction of amount 0, the one network, and a name.
+
+    Source: section 3.5 rule 5; assumption name-inquiry.
+    """
+    return details.one_click_type == OneClickType.FIRST and not amount and brand == ANI_BRAND and bool(cardholder_name)
+
+
+def ani_results(status: str, match: str | None = None) -> AniResults:
+    """The result of an account name inquiry, by the codes of `ANI_STATUS` and `ANI_MATCH`."""
+    return AniResults(
+        status=status,
+        status_description=ANI_STATUS[status],
+        match=match,
+        match_description=None if match is None else ANI_MATCH[match],
+    )
+
+
+def is_aft(details: PaymentMethodDetails) -> bool:
+    """Whether it is an account funding transaction: it names a receiver."""
+    return details.receiver_account_number is not None or details.receiver_account_number_type is not None
+
+
+def require_aft_enabled(details: PaymentMethodDetails, *, enabled: bool) -> None:
+    """Check that the account may fund accounts.
+
+    Raises:
+        LocalProtocolError: `aft.not-enabled`.
+    """
+    if is_aft(details) and not enabled:
+        raise LocalProtocolError("aft.not-enabled", "the account is not enabled for account funding transactions")
+
+
+def _check_aft(details: PaymentMethodDetails, customer: Customer | None) -> None:
+    number = details.receiver_account_number
+    digits = number.get_secret_value() if number else ""
+    if details.receiver_account_number_type != CARD_ACCOUNT or not re.fullmatch("[0-9]{12,19}", digits):
+        raise LocalProtocolError(  # assumption aft-receiver
+            "aft.receiver",
+            f"a receiver needs receiver_account_number_type {CARD_ACCOUNT} and a number of 12 to 19 digits",
+        )
+    missing = [name for name in _ADDRESS if not (getattr(customer, name, None) or "").strip()]
+    if customer is None or missing or customer.address_type != BILLING:
+        wanted = ", ".join(missing) or f"address_type {BILLING}"
+        raise LocalProtocolError("aft.address", f"account funding needs the customer's {wanted}")
+    states = STATES.get(customer.country or "")
+    if states is not None and customer.state not in states:
+        raise LocalProtocolError("aft.state", f"the customer's state is none of {customer.country}")
+
+
+def external_authentication(request: AuthenticateRequest, *, own_checkout: bool) -> ExternalAuthentication | None:
+    """The 3-D Secure values of a request as answers show them, or None if there are none.
+
+    Args:
+        request: the body.
+        own_checkout: the order was created with one card transaction, and its hosted page was not used.
+
+    Raises:
+        LocalProtocolError: `external-authentication.incomplete`, `external-authentication.hosted`.
+
+    Source: section 4.5.
+    """
+    values = {name.field: getattr(request, name.field) for name in EXTERNAL_NAMES}
+    missing = [name.request for name in EXTERNAL_NAMES if values[name.field] is None]
+    if len(missing) == len(values):
+        return None
+    if missing:
+        raise LocalProtocolError(
+            "external-authentication.incomplete", f"{', '.join(missing)} missing; all four or none"
+        )
+    if not own_checkout:
+        raise LocalProtocolError(
+            "external-authentication.hosted", "external 3-D Secure works for cards in an own checkout only"
+        )
+    return ExternalAuthentication(**values)
+
+
+def due_setup_token_trigger(
+    state: SetupTokenState, *, order_created: datetime, now: datetime
+) -> SetupTokenTrigger | None:
+    """What time alone has made happen to a setup token by `now`, or None; it counts up to 300 s, inclusive."""
+    expired = now - order_created > SETUP_TOKEN_LIFETIME
+    return SetupTokenTrigger.EXPIRED if expired and state is SetupTokenState.UNUSED else None
+
+
+def require_setup_token(state: SetupTokenState, *, order_created: datetime, at: datetime) -> None:
+    """Check that a setup token can store a card.
+
+    Raises:
+        LocalProtocolError: `setup-token.used`, `setup-token.expired`.
+
+    Source: section 4.2.
+    """
+    if state is SetupTokenState.USED:
+        raise LocalProtocolError("setup-token.used", "the setup token has stored a card")
+    if state is SetupTokenState.DEAD or due_setup_token_trigger(state, order_created=order_created, now=at):
+        raise LocalProtocolError("setup-token.expired", "the order was created more than 300 seconds ago")
+
+
+def check_card(card: CardRequest) -> tuple[Finding, ...]:
+    """What is suspicious about a card: a warning if its check digit does not fit. The vault stores it all the same.
+
+    Source: section 4.2, whose rule is 12 to 19 digits.
+    """
+    if is_luhn_number(card.pan):
+        return ()
+    return (Finding("card.luhn", Severity.WARNING, "the check digit of the card number does not fit"),)
+
+
+def merchant_identifier(project_id: str) -> str:
+    """The project id as wallet sessions need it: without hyphens. Source: section 4.4."""
+    return project_id.replace("-", "")

@@ -1,0 +1,174 @@
+"""Values of the payment gateway: what requests may contain; answers are kept as they came. Source: gateway document, section 2.1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from tppkit._currency import minor_units
+from tppkit.protocol.gateway.card_data import Purpose
+from tppkit.protocol.wire import WireModel, written
+
+MAX_AMOUNT = 2**63 - 1  # what a database column holds
+MAX_PERIOD = timedelta(days=3650)
+MAX_TEXT = 1000
+MAX_ADDRESS = 2048
+
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_DURATION = re.compile(
+    r"P(?=[0-9T])(?:(?P<weeks>[0-9]{1,6})W|(?:(?P<days>[0-9]{1,6})D)?"
+    r"(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,9})S)?)?)"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class GatewayModel(WireModel):
+    """A JSON object of the gateway. Unknown fields and personal data are not shown by `repr`."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    @property
+    def unknown(self) -> Mapping[str, Any]:
+        """Fields that the document does not name, as they came."""
+        return MappingProxyType(self.model_extra or {})
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        shown = [name for name, field in type(self).model_fields.items() if field.repr]
+        return [(name, value) for name in shown if (value := getattr(self, name)) is not None]
+
+    def to_wire(self) -> bytes:
+        """Compact JSON in UTF-8, without absent fields, card numbers and security codes."""
+        return self._write(Purpose.ANSWER)
+
+    def _write(self, purpose: Purpose) -> bytes:
+        return self.model_dump_json(by_alias=True, context={"purpose": purpose}).encode()
+
+
+class RequestBody(GatewayModel):
+    """The body of a request: the only place where card data is written."""
+
+    def to_wire(self) -> bytes:
+        """Compact JSON in UTF-8, without absent fields, with card data."""
+        return self._write(Purpose.REQUEST)
+
+
+def read_timestamp(text: str) -> datetime:
+    """A time stamp of the gateway, aware UTC; without an offset it is taken as UTC (assumption timestamp-form).
+
+    Raises:
+        ValueError: not an ISO 8601 date-time.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):  # their messages repeat the value
+        raise ValueError("not an ISO 8601 date-time") from None
+
+
+def write_timestamp(at: datetime) -> str:
+    """An aware time as ISO 8601 in UTC, to the microsecond."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def read_duration(text: str) -> timedelta:
+    """An ISO 8601 duration of weeks, days, hours, minutes and seconds, above zero (assumption duration-form).
+
+    Raises:
+        ValueError: not such a duration, or above `MAX_PERIOD`.
+    """
+    found = _DURATION.fullmatch(text)
+    parts = {name: int(digits) for name, digits in found.groupdict("0").items()} if found else {}
+    duration = timedelta(**parts)
+    if not timedelta() < duration <= MAX_PERIOD:
+        raise ValueError("not an ISO 8601 duration of weeks or days and time, above zero and at most 3650 days")
+    return duration
+
+
+def amount_with_decimals(amount: int, currency: str) -> str | None:
+    """An amount of the smallest unit in the main unit: 1234 EUR is `12.34`, 500 JPY `500`; None without ISO 4217 decimals."""
+    decimals = minor_units(currency)
+    if decimals is None:
+        return None
+    digits = str(amount).rjust(decimals + 1, "0")
+    return f"{digits[:-decimals]}.{digits[-decimals:]}" if decimals else digits
+
+
+def _check_currency(value: str) -> str:  # assumption gateway-currencies
+    if minor_units(value) is None:
+        raise ValueError("not a currency of ISO 4217 with minor units")
+    return value
+
+
+def _check_uuid(value: str) -> str:
+    if not _UUID.fullmatch(value):
+        raise ValueError("not a UUID")
+    return value
+
+
+def _check_duration(value: str) -> str:
+    read_duration(value)
+    return value
+
+
+def _check_timestamp(value: str) -> str:
+    read_timestamp(value)
+    return value
+
+
+def _check_text(value: str) -> str:  # assumption gateway-texts
+    if not 1 <= len(value) <= MAX_TEXT or _CONTROL.search(value):
+        raise ValueError(f"not 1 to {MAX_TEXT} characters without control characters")
+    return value
+
+
+def _check_address(value: str) -> str:  # assumption gateway-addresses
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or len(value) > MAX_ADDRESS or not value.isascii() or not value.isprintable() or " " in value:
+        raise ValueError("not an absolute http or https address without user information")
+    return value
+
+
+def _check_country(value: str) -> str:
+    if not re.fullmatch("[A-Z]{2}", value):
+        raise ValueError("not two upper-case letters")
+    return value
+
+
+def _check_names(value: tuple[Any, ...]) -> tuple[Any, ...]:  # assumption payment-method-names
+    if not value or not all(isinstance(name, str) and re.fullmatch("[a-z0-9-]{1,40}", name) for name in value):
+        raise ValueError("not an array of names of payment methods")
+    return value
+
+
+def known(kind: type[StrEnum]) -> AfterValidator:
+    """A rule for requests and for what we construct: one of these values. Another value of a peer is kept."""
+
+    def check(value: str) -> str:
+        if value not in tuple(kind):
+            raise ValueError(f"not one of {', '.join(kind)}")
+        return kind(value)
+
+    return written(check)
+
+
+Amount = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
+Currency = Annotated[str, written(_check_currency)]
+Uuid = Annotated[str, written(_check_uuid)]
+Duration = Annotated[str, written(_check_duration)]
+Timestamp = Annotated[str, written(_check_timestamp)]
+Text = Annotated[str, written(_check_text)]
+Address = Annotated[str, written(_check_address)]
+Country = Annotated[str, written(_check_country)]
+MethodNames = Annotated[tuple[Any, ...], written(_check_names)]
+Private = Annotated[Text | None, Field(repr=False)]

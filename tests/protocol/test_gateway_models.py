@@ -1,0 +1,226 @@
+"""Bodies of the gateway: strict in requests, tolerant in answers, unknown fields kept."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import FormatError
+from tppkit.protocol.gateway import GATEWAY, Order, OrderRequest, PaymentLink, TransactionRequest
+from tppkit.protocol.gateway.bodies import (
+    AuthenticateRequest,
+    CaptureRequest,
+    SearchRequest,
+    VoidRequest,
+    WalletSession,
+    WalletSessionRequest,
+)
+from tppkit.protocol.gateway.endpoints import REFUNDS
+from tppkit.protocol.gateway.orders import CaptureMode, ExternalAuthentication, OneClickType, PaymentMethodDetails
+from tppkit.protocol.gateway.states import OrderStatus
+from tppkit.protocol.gateway.values import amount_with_decimals, read_duration, read_timestamp, write_timestamp
+from tppkit.protocol.wire import Json
+
+ID = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
+REQUEST = {"currency": "EUR", "amount": 1250}
+ANSWER = {**REQUEST, "id": ID, "status": "completed"}
+
+
+def raw(fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"amount": -1}, {"amount": 1.0}, {"amount": True}, {"amount": "1250"}, {"amount": 2**63}, {"amount": None}, {"currency": "eur"},
+        {"currency": "EUR\n"}, {"currency": "XAU"}, {"currency": "ZZZ"}, {"merchant_order_id": ""}, {"description": "a\0b"},
+        {"description": "a" * 1001}, {"expiration_period": "P1M"}, {"expiration_period": "PT0S"}, {"payment_methods": []},
+        {"payment_methods": [{"name": "x"}]}, {"return_url": "javascript:alert(1)"}, {"webhook_url": "https://a:b@c.example/"},
+        {"failure_url": "/relative"}, {"return_url": "https://a.example/ b"},
+        {"return_url": "https://a.example/\u00e9"}, {"return_url": "https://a.example/\x7f"},
+        {"return_url": "https://a.example/" + "a" * 2048},
+        {"customer": {"country": "usa"}}, {"customer": "x"},
+        {"extra": []}, {"transactions": [{}, {}]}, {"transactions": [{"capture_mode": "later"}]},
+        {"transactions": [{"payment_method_details": {"cvc": "12"}}]}, {"transactions": [{"payment_method_details": {"cvc": 123}}]},
+        {"transactions": [{"payment_method_details": {"one_click_type": "second"}}]},
+        {"transactions": [{"payment_method_details": {"vault_token": "x"}}]},
+    ],
+)  # fmt: skip
+def test_an_order_with_a_wrong_value_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(FormatError) as refused:
+        OrderRequest.from_wire(raw(REQUEST | fields))
+    assert refused.value.code == "model.invalid"
+
+
+def test_an_order_of_zero_is_possible() -> None:
+    methods = ("credit-card", "bank-transfer")
+    assert OrderRequest(currency="EUR", amount=0, payment_methods=methods).payment_methods == methods
+    assert OrderRequest.from_wire(raw(REQUEST | {"amount": 0})).amount == 0
+
+
+def test_an_order_without_transaction_does_not_name_them() -> None:
+    order = OrderRequest(currency="JPY", amount=500, merchant_order_id="4711")
+    assert json.loads(order.to_wire()) == {"currency": "JPY", "amount": 500, "merchant_order_id": "4711"}
+    assert order.transaction is None
+
+
+def test_the_modes_of_a_request_are_members() -> None:
+    details = PaymentMethodDetails(one_click_type=OneClickType.FIRST)
+    request = OrderRequest(
+        currency="EUR", amount=1,
+        transactions=(TransactionRequest(payment_method="credit-card", capture_mode=CaptureMode.DELAYED, payment_method_details=details),),
+    )  # fmt: skip
+    read = OrderRequest.from_wire(request.to_wire()).transaction
+    assert read is not None
+    assert read.capture_mode is CaptureMode.DELAYED
+    assert read.payment_method_details == details
+
+
+def test_an_answer_is_kept_as_it_came() -> None:
+    strange = ANSWER | {
+        "status": "paused", "currency": "XBT", "created": "yesterday", "expiration_period": "P1M", "payment_methods": [{"name": "x"}],
+        "extra": {"a": [1, None]}, "new_field": {"b": None}, "customer": {"country": "Latvia", "vat": 1},
+        "transactions": [{"id": "t", "status": "pending", "fee": 1, "outcomes": {"refund": {}}}],
+    }  # fmt: skip
+    order = Order.from_wire(raw(strange), tolerant=True)
+    assert (order.status, order.unknown) == ("paused", {"new_field": {"b": None}})
+    assert json.loads(order.to_wire()) == {
+        "flags": [],
+        **strange,
+        "transactions": [{**strange["transactions"][0], "events": []}],
+    }
+    assert Order.from_wire(raw(ANSWER), tolerant=True).status is OrderStatus.COMPLETED
+
+
+def test_an_order_does_not_show_persons_addresses_and_tokens() -> None:
+    secret = {
+        "customer": {"first_name": "sesame", "email_address": "sesame", "phone_numbers": ["sesame"], "password": "sesame"},
+        "extra": {"a": "sesame"}, "order_url": "https://sesame.example/", "note": "sesame", "webhook_url": "https://x.example/sesame",
+        "transactions": [{"id": ID, "status": "new", "payment_url": "sesame", "payment_method_details": {"vault_token": "sesame"}}],
+    }  # fmt: skip
+    order = Order.from_wire(raw(ANSWER | secret), tolerant=True)
+    assert "sesame" not in f"{order} {order!r}"
+    assert "completed" in repr(order)
+
+
+def test_names_of_external_values_differ_between_request_and_answer() -> None:
+    values = {"cavv": "a", "three_ds_version": "2.2.0", "three_ds_method_used": "y", "ds_transaction_id": "d"}
+    request = {
+        "vault_token": ID,
+        "cvc": "123",
+        "cavv": "a",
+        "3ds_version": "2.2.0",
+        "3ds_method_used": "y",
+        "ds_transaction_id": "d",
+    }
+    read = AuthenticateRequest.from_wire(raw(request))
+    assert {name: getattr(read, name) for name in values} == values
+    assert json.loads(read.to_wire()) == request
+    answer = {"authenticationValue": "a", "protocolVersion": "2.2.0", "methodUsed": "y", "dsTransID": "d"}
+    assert json.loads(ExternalAuthentication(**values).to_wire()) == answer
+    assert ExternalAuthentication.from_wire(raw(answer)) == ExternalAuthentication(**values)
+
+
+def test_only_a_capture_needs_a_description() -> None:
+    assert VoidRequest.from_wire(b'{"amount":1}').description is None
+    with pytest.raises(FormatError):
+        CaptureRequest.from_wire(b'{"amount":1}')
+
+
+def test_wallet_sessions_have_names_in_camel_case() -> None:
+    fields = {
+        "validationUrl": "https://wallet.example/start", "merchantIdentifier": "0" * 32, "displayName": "Shop",
+        "initiativeContext": "shop.example",
+    }  # fmt: skip
+    assert json.loads(WalletSessionRequest.from_wire(raw(fields)).to_wire()) == fields
+    assert WalletSession.from_wire(b'{"sessionData":[1,"a"]}').session_data == [1, "a"]
+
+
+def test_a_payment_link_groups_its_orders_by_status() -> None:
+    fields = {
+        **REQUEST, "id": ID, "merchant_order_id": "4711", "status": "all_unsuccessful", "orders": {"error": [ID], "cancelled": []},
+    }  # fmt: skip
+    link = PaymentLink.from_wire(raw(fields), tolerant=True)
+    assert link.orders == {"error": (ID,), "cancelled": ()}
+    assert json.loads(link.to_wire()) == fields
+
+
+def test_refunds_are_a_bare_array() -> None:
+    (refund,) = REFUNDS.whole.read(
+        raw([{**REQUEST, "id": ID, "status": "completed", "flags": ["is-refund"]}]), tolerant=True
+    )
+    assert (refund.amount, refund.flags) == (1250, ("is-refund",))
+
+
+@pytest.mark.parametrize("fields", [{"query": ""}, {"size": 0}, {"start": -1}, {"size": "1"}, {"search_after": -1}])
+def test_a_search_with_a_wrong_value_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(FormatError):
+        SearchRequest.from_wire(raw({"query": "*", **fields}))
+
+
+@pytest.mark.parametrize("row", GATEWAY.endpoints, ids=lambda row: row.name)
+@given(body=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["amount", "currency", "transactions", "customer", "query", "id"]), inner, max_size=4)))  # fmt: skip
+def test_only_format_error_escapes(row: Any, body: Any) -> None:
+    for form in (row.request, row.answer):
+        if isinstance(form, Json):
+            for tolerant in (False, True):
+                with suppress(FormatError):
+                    form.read(raw(body), tolerant=tolerant)
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("PT1H", timedelta(hours=1)), ("P7D", timedelta(days=7)), ("P1DT2H3M4S", timedelta(days=1, hours=2, minutes=3, seconds=4)),
+        ("P2W", timedelta(weeks=2)), ("PT90M", timedelta(minutes=90)),
+    ],
+)  # fmt: skip
+def test_durations_are_weeks_or_days_and_time(text: str, duration: timedelta) -> None:
+    assert read_duration(text) == duration
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "P", "PT", "P1", "1H", "P1Y", "P1M", "P1DT", "P1W1D", "PT1.5H", "-P1D", "P3651D", "P999999999W", "PT1H\n"],
+)
+def test_other_durations_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not an ISO 8601 duration"):
+        read_duration(text)
+
+
+@given(st.datetimes(timezones=st.timezones()))
+def test_time_stamps_come_back(at: datetime) -> None:
+    try:
+        utc = at.astimezone(UTC)
+    except OverflowError:
+        return
+    assert read_timestamp(write_timestamp(utc)) == utc
+
+
+def test_a_time_stamp_without_an_offset_is_utc() -> None:
+    assert read_timestamp("2026-01-02T03:04:05") == read_timestamp("2026-01-02T05:04:05+02:00")
+    with pytest.raises(ValueError, match="date-time"):
+        read_timestamp("0001-01-01T00:00:00+14:00")
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "text"),
+    [
+        (500, "JPY", "500"),
+        (1234, "EUR", "12.34"),
+        (5, "EUR", "0.05"),
+        (1500, "BHD", "1.500"),
+        (0, "EUR", "0.00"),
+        (1, "XAU", None),
+    ],
+)
+def test_amounts_have_the_decimals_of_their_currency(amount: int, currency: str, text: str | None) -> None:
+    assert amount_with_decimals(amount, currency) == text

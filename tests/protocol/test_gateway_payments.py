@@ -1,0 +1,240 @@
+"""Rules for orders and cards, each with what just holds and what just does not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tppkit.errors import LocalProtocolError, Severity
+from tppkit.protocol.gateway import (
+    CardSecret,
+    Customer,
+    Order,
+    OrderRequest,
+    PaymentMethodDetails,
+    TransactionRequest,
+    is_paid,
+)
+from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest
+from tppkit.protocol.gateway.orders import Transaction
+from tppkit.protocol.gateway.payments import (
+    ani_results,
+    check_card,
+    check_order,
+    due_setup_token_trigger,
+    external_authentication,
+    is_name_inquiry,
+    merchant_identifier,
+    require_aft_enabled,
+    require_one_click_card,
+    require_recurring,
+    require_setup_token,
+)
+from tppkit.protocol.gateway.states import SetupTokenState, SetupTokenTrigger
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+ID = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
+CVC = CardSecret("123")
+AFT = {"receiver_account_number": CardSecret("4111111111111111"), "receiver_account_number_type": "card-account"}
+CUSTOMER = {
+    "first_name": "Ada", "last_name": "Lovelace", "address_type": "billing", "address": "1 Main Street", "postal_code": "10001",
+    "city": "New York", "country": "GB",
+}  # fmt: skip
+
+
+def request(details: dict[str, Any] | None, *, method: str = "credit-card", **customer: Any) -> OrderRequest:
+    kept = None if details is None else PaymentMethodDetails(**details)
+    transaction = TransactionRequest(payment_method=method, payment_method_details=kept)
+    return OrderRequest(
+        currency="EUR", amount=0, transactions=(transaction,), customer=Customer(**customer) if customer else None
+    )
+
+
+def order(status: str, *transactions: str, **fields: Any) -> Order:
+    attempts = tuple(Transaction(id=ID, status=one, credit_debit="credit") for one in transactions)
+    return Order(id=ID, status=status, currency="EUR", amount=1, transactions=attempts, **fields)
+
+
+@pytest.mark.parametrize(
+    ("details", "customer"),
+    [
+        (None, {}), ({}, {}), ({"one_click_type": "first"}, {}), ({"one_click_type": "one-click", "vault_token": ID, "cvc": CVC}, {}),
+        ({"one_click_type": "one-click", "first_transaction_id": ID, "cvc": CVC}, {}),
+        ({"recurring_type": "recurring", "first_network_transaction_id": "n"}, {}), (AFT, CUSTOMER),
+        (AFT, CUSTOMER | {"country": "CA", "state": "ON"}), (AFT, CUSTOMER | {"country": "US", "state": "AE"}),
+    ],
+)  # fmt: skip
+def test_orders_within_the_rules(details: dict[str, Any] | None, customer: dict[str, str]) -> None:
+    check_order(request(details, **customer))
+
+
+def test_other_payment_methods_have_no_rules_of_cards() -> None:
+    check_order(request({"cardholder_name": "Ada"}, method="bank-transfer"))
+
+
+def test_an_order_without_transaction_has_no_further_rules() -> None:
+    check_order(OrderRequest(currency="EUR", amount=1))
+
+
+@pytest.mark.parametrize(
+    ("details", "customer", "code"),
+    [
+        ({"one_click_type": "one-click", "vault_token": ID}, {}, "one-click.cvc"),
+        ({"one_click_type": "one-click", "cvc": CVC}, {}, "one-click.card"),
+        ({"one_click_type": "one-click", "vault_token": ID, "first_transaction_id": ID, "cvc": CVC}, {}, "one-click.card"),
+        ({"one_click_type": "first", "recurring_type": "recurring", "first_network_transaction_id": "n"}, {}, "one-click.recurring"),
+        ({"recurring_type": "recurring"}, {}, "recurring.incomplete"), ({"first_network_transaction_id": "n"}, {}, "recurring.incomplete"),
+        (AFT | {"receiver_account_number_type": "iban"}, CUSTOMER, "aft.receiver"),
+        (AFT | {"receiver_account_number": None}, CUSTOMER, "aft.receiver"),
+        (AFT | {"receiver_account_number": CardSecret("41111111111")}, CUSTOMER, "aft.receiver"), (AFT, {}, "aft.address"),
+        (AFT, CUSTOMER | {"postal_code": None}, "aft.address"), (AFT, CUSTOMER | {"city": " "}, "aft.address"),
+        (AFT, CUSTOMER | {"address_type": "shipping"}, "aft.address"), (AFT, CUSTOMER | {"country": "US"}, "aft.state"),
+        (AFT, CUSTOMER | {"country": "US", "state": "PR"}, "aft.state"), (AFT, CUSTOMER | {"country": "CA", "state": "NY"}, "aft.state"),
+    ],
+)  # fmt: skip
+def test_orders_outside_of_the_rules(details: dict[str, Any], customer: dict[str, Any], code: str) -> None:
+    with pytest.raises(LocalProtocolError) as refused:
+        check_order(request(details, **customer))
+    assert refused.value.code == code
+    assert "411111111" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", list(CUSTOMER))
+def test_account_funding_needs_all_seven_fields_of_the_address(name: str) -> None:
+    with pytest.raises(LocalProtocolError, match=name):
+        check_order(request(AFT, **(CUSTOMER | {name: None})))
+
+
+@pytest.mark.parametrize("details", [{"one_click_type": "first"}, AFT])
+def test_only_cards_have_one_click_and_account_funding(details: dict[str, Any]) -> None:
+    with pytest.raises(LocalProtocolError) as refused:
+        check_order(request(details, method="bank-transfer", **CUSTOMER))
+    assert refused.value.code == "order.method"
+
+
+def test_account_funding_must_be_enabled() -> None:
+    require_aft_enabled(PaymentMethodDetails(**AFT), enabled=True)
+    require_aft_enabled(PaymentMethodDetails(), enabled=False)
+    with pytest.raises(LocalProtocolError):
+        require_aft_enabled(PaymentMethodDetails(**AFT), enabled=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "holds"),
+    [("accepted", "first", True), ("new", "first", False), ("accepted", "one-click", False), ("accepted", None, False)],
+)
+def test_one_click_takes_cards_of_an_accepted_first_transaction(status: str, kind: str | None, holds: bool) -> None:
+    first = Transaction(id=ID, status=status, payment_method_details=PaymentMethodDetails(one_click_type=kind))
+    if holds:
+        require_one_click_card(first)
+    else:
+        with pytest.raises(LocalProtocolError):
+            require_one_click_card(first)
+
+
+def test_one_click_and_initiate_refuse_what_has_no_details() -> None:
+    with pytest.raises(LocalProtocolError):
+        require_one_click_card(None)
+    with pytest.raises(LocalProtocolError):
+        require_recurring(PaymentMethodDetails())
+    with pytest.raises(LocalProtocolError):
+        require_recurring(None)
+    require_recurring(PaymentMethodDetails(recurring_type="recurring", first_network_transaction_id="n"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "amount", "brand", "name", "runs"),
+    [
+        ("first", 0, "visa", "Ada", True), ("first", 1, "visa", "Ada", False), ("first", 0, "jcb", "Ada", False),
+        ("first", 0, "visa", None, False), ("one-click", 0, "visa", "Ada", False),
+    ],
+)  # fmt: skip
+def test_when_a_name_inquiry_runs(kind: str, amount: int, brand: str, name: str | None, runs: bool) -> None:
+    details = PaymentMethodDetails(one_click_type=kind)
+    assert is_name_inquiry(details, amount=amount, brand=brand, cardholder_name=name) is runs
+
+
+def test_the_results_of_a_name_inquiry_have_the_words_of_the_document() -> None:
+    assert ani_results("00", "50").to_object() == {
+        "status": "00", "status_description": "performed", "match": "50", "match_description": "partial match",
+    }  # fmt: skip
+    assert ani_results("02").match_description is None
+
+
+EXTERNAL = {"cavv": "a", "three_ds_version": "2.2.0", "three_ds_method_used": "y", "ds_transaction_id": "d"}
+
+
+def authenticate(**values: str) -> AuthenticateRequest:
+    return AuthenticateRequest(vault_token=ID, cvc=CVC, **values)
+
+
+def test_external_values_are_all_four_or_none() -> None:
+    found = external_authentication(authenticate(**EXTERNAL), own_checkout=True)
+    assert found is not None
+    assert found.ds_transaction_id == "d"
+    assert external_authentication(authenticate(), own_checkout=False) is None
+    for name in EXTERNAL:
+        with pytest.raises(LocalProtocolError) as refused:
+            external_authentication(authenticate(**{n: v for n, v in EXTERNAL.items() if n != name}), own_checkout=True)
+        assert refused.value.code == "external-authentication.incomplete"
+
+
+def test_external_values_are_for_an_own_checkout() -> None:
+    with pytest.raises(LocalProtocolError) as refused:
+        external_authentication(authenticate(**EXTERNAL), own_checkout=False)
+    assert refused.value.code == "external-authentication.hosted"
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "code"),
+    [
+        ("unused", 299, None), ("unused", 300, None), ("unused", 301, "setup-token.expired"), ("used", 1, "setup-token.used"),
+        ("dead", 1, "setup-token.expired"),
+    ],
+)  # fmt: skip
+def test_a_setup_token_works_once_within_300_seconds(state: str, seconds: int, code: str | None) -> None:
+    at, kept = NOW + timedelta(seconds=seconds), SetupTokenState(state)
+    if code is None:
+        require_setup_token(kept, order_created=NOW, at=at)
+    else:
+        with pytest.raises(LocalProtocolError) as refused:
+            require_setup_token(kept, order_created=NOW, at=at)
+        assert refused.value.code == code
+    due = due_setup_token_trigger(kept, order_created=NOW, now=at)
+    assert (due is SetupTokenTrigger.EXPIRED) == (state == "unused" and code is not None)
+
+
+@pytest.mark.parametrize(
+    ("paid", "hosted", "own"),
+    [
+        (order("completed", "accepted"), True, True), (order("processing", "accepted"), False, True),
+        (order("processing", "new"), False, False), (order("completed", "declined", "accepted"), True, False),
+        (order("see-transactions", "accepted", "declined"), False, False), (order("cancelled", "declined"), False, False),
+        (order("completed"), True, False), (order("completed", "accepted", refund_of_order_id=ID), False, False),
+        (order("completed", "accepted", void_of_order_id=ID), False, False),
+    ],
+)  # fmt: skip
+def test_an_order_is_paid_by_its_own_status_or_by_that_of_its_one_transaction(
+    paid: Order, hosted: bool, own: bool
+) -> None:
+    assert (is_paid(paid, own_checkout=False), is_paid(paid, own_checkout=True)) == (hosted, own)
+
+
+def test_a_debit_is_no_payment() -> None:
+    debit = Transaction(id=ID, status="accepted", credit_debit="debit")
+    assert not is_paid(
+        Order(id=ID, status="completed", currency="EUR", amount=1, transactions=(debit,)), own_checkout=True
+    )
+
+
+def test_a_wrong_check_digit_is_a_warning() -> None:
+    card = CardRequest(pan=CardSecret("4111111111111112"), expiry=CardSecret("122031"), setup_token=ID)
+    (finding,) = check_card(card)
+    assert (finding.code, finding.severity) == ("card.luhn", Severity.WARNING)
+    assert check_card(card.model_copy(update={"pan": CardSecret("4111111111111111")})) == ()
+
+
+def test_wallet_sessions_have_the_project_id_without_hyphens() -> None:
+    assert merchant_identifier(ID) == "3f0c6b1e7d5a4c559a3e1f8f5f0f3a01"

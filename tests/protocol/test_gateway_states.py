@@ -1,0 +1,40 @@
+"""The machines of the gateway: moves of the document's meanings and of the assumptions, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tppkit.protocol.gateway import AUTHORISATION, ORDER, PAYMENT_LINK, SETUP_TOKEN, TRANSACTION
+from tppkit.protocol.machine import Machine
+
+MACHINES = {
+    "order": ORDER,
+    "transaction": TRANSACTION,
+    "link": PAYMENT_LINK,
+    "token": SETUP_TOKEN,
+    "authorisation": AUTHORISATION,
+}
+# Reference of the interfaces, chapter Gateway, "Machines".
+SHOWN = {
+    "order": "new-processing new-cancelled new-expired processing-completed processing-see-transactions processing-cancelled"
+    " processing-expired processing-error",
+    "transaction": "new-accepted new-declined",
+    "link": "new-processing new-expired processing-completed processing-all_unsuccessful all_unsuccessful-processing"
+    " all_unsuccessful-expired",
+    "token": "unused-used unused-dead",
+    "authorisation": "open-captured open-open open-voided open-lapsed",
+}
+
+
+@pytest.mark.parametrize(("name", "machine"), MACHINES.items())
+def test_a_machine_has_these_moves_only(name: str, machine: Machine[Any, Any]) -> None:
+    assert {f"{state}-{after}" for (state, _), after in machine.moves.items()} == set(SHOWN[name].split())
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+def test_every_state_is_reached_and_left_unless_it_is_final(machine: Machine[Any, Any]) -> None:
+    left = {state for state, _ in machine.moves}
+    assert not left & machine.final
+    assert {machine.initial, *machine.moves.values()} == left | machine.final == set(type(machine.initial))
