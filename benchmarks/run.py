@@ -47,7 +47,7 @@ def run(command: list[str]) -> None:
 
 BENCH = (
     sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, paging,
-    entering, opening, draining, starting,
+    entering, opening, draining, remembering_deliveries, starting,
 )  # fmt: skip
 SOAK = (
     paying,
@@ -56,7 +56,6 @@ SOAK = (
     diagnosing_pairs,
     partial(serving, turns=25, longer=10),
     remembering,
-    remembering_deliveries,
 )
 
 
