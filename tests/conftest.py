@@ -29,16 +29,24 @@ AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 # What `make test` leaves out: databases, proxies and servers of others, processes that are killed, whole matrices, fuzzing.
 SLOW = frozenset(
     {
-        "certificates/test_pkilint.py", "certificates/test_sources.py", "cli/test_cli_callback_listen.py",
-        "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py", "client/test_connections.py", "client/test_seal_auth.py",
-        "evidence/test_archive_crash.py", "evidence/test_outbox.py", "httpsig/signers/test_kms.py", "inbox/test_inbox_kills.py",
-        "inbox/test_inbox_transactions.py", "qr/test_qr_reading.py", "sandbox/test_dialects.py", "sandbox/test_exhaustion.py",
-        "sandbox/test_kills.py", "sandbox/test_legacy_kills.py", "sandbox/test_pages_browser.py", "sandbox/test_pki_server.py",
-        "sandbox/test_postgresql.py", "sandbox/test_psd2_evidence.py", "sandbox/test_psd2_hostile.py",
-        "sandbox/test_psd2_walk.py", "sandbox/test_tls.py", "test_fuzz_targets.py", "test_mutate.py",
+        "certificates/test_pkilint.py", "certificates/test_sources.py", "cli/test_cli_callback.py",
+        "cli/test_cli_callback_listen.py", "cli/test_cli_help.py", "cli/test_cli_pki_interrupted.py",
+        "cli/test_cli_sandbox.py", "client/test_connections.py", "client/test_probe.py", "client/test_seal_auth.py",
+        "evidence/test_archive_crash.py", "evidence/test_outbox.py", "httpsig/signers/test_kms.py",
+        "inbox/test_inbox_kills.py", "inbox/test_inbox_transactions.py", "qr/test_qr_reading.py", "sandbox/test_dialects.py",
+        "sandbox/test_exhaustion.py", "sandbox/test_kills.py", "sandbox/test_legacy_bad_input.py",
+        "sandbox/test_legacy_callbacks.py", "sandbox/test_legacy_curl.py", "sandbox/test_legacy_kills.py",
+        "sandbox/test_legacy_logins.py", "sandbox/test_legacy_pages.py", "sandbox/test_outgoing.py",
+        "sandbox/test_pages_browser.py", "sandbox/test_pki_server.py", "sandbox/test_postgresql.py",
+        "sandbox/test_psd2_control.py", "sandbox/test_psd2_curl.py", "sandbox/test_psd2_evidence.py",
+        "sandbox/test_psd2_execution.py", "sandbox/test_psd2_hostile.py", "sandbox/test_psd2_idempotency.py",
+        "sandbox/test_psd2_pages.py", "sandbox/test_psd2_requests.py", "sandbox/test_psd2_stories.py",
+        "sandbox/test_psd2_walk.py", "sandbox/test_public_address.py", "sandbox/test_revocations.py", "sandbox/test_tls.py",
+        "test_fuzz_targets.py", "test_imports.py", "test_mutate.py", "testing/test_fixtures.py",
         "testpki/test_fault_catalogue.py", "testpki/test_pki_folder.py", "testpki/test_pki_guide.py",
-        "testpki/test_pki_profiles.py", "web/test_callback_examples.py", "web/test_callback_origins.py",
-        "web/test_callback_targets.py", "web/test_examples.py", "web/test_proxy_servers.py", "web/test_replay_stores.py",
+        "testpki/test_pki_openssl.py", "testpki/test_pki_profiles.py", "web/test_broken_bodies.py",
+        "web/test_callback_examples.py", "web/test_callback_origins.py", "web/test_callback_targets.py",
+        "web/test_examples.py", "web/test_proxy_servers.py", "web/test_receiver_page.py", "web/test_replay_stores.py",
         "web/test_routing_servers.py", "web/test_seal_servers.py", "web/test_trailers.py",
     }
 )  # fmt: skip
