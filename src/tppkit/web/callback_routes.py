@@ -99,8 +99,8 @@ async def read_asgi_callback(
                 chunks.append(chunk)
     except TimeoutError as e:
         raise TransportError("transport.timeout", f"the body did not come within {TIMEOUT_S:g} seconds") from e
-    except Exception as e:
-        if type(e).__name__ != "ClientDisconnect":  # Starlette's, which is not a requirement of this module
+    except Exception as e:  # ClientDisconnect is Starlette's, which is not a requirement of this module
+        if type(e).__name__ != "ClientDisconnect":
             raise
         raise TransportError(
             "transport.disconnected", "the client closed the connection before the end of the body"

@@ -24,7 +24,7 @@ def carry_out(db: Connection, source: str, at: datetime, execute: Callable[[Conn
         try:
             with db.begin_nested():
                 execute(db, transfer)
-        except Exception as e:
+        except Exception as e:  # a defect of this transfer must not hold up the others
             if isinstance(e, SQLAlchemyError) and not isinstance(e, DataError | IntegrityError):
                 raise  # the database fails, not this transfer
             _LOGGER.exception("the transfer %s cannot be carried out", transfer.id)
