@@ -2536,6 +2536,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the project has no stored card with this vault_token",
             "store the card first, with the API key of the same project",
         ),
+        "vault.key": Code(
+            "the key for stored cards is not 32 bytes in base64, or is not the one that the cards were stored with",
+            "give the key that they were stored with in TPPKIT_VAULT_KEY, or keep gateway/vault.key; without it, start in a new folder",
+        ),
         "web.scope": Code(
             "an ASGI server opens a scope of a type that the middleware does not know",
             "open http, websocket and lifespan only",
