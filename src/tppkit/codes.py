@@ -2180,6 +2180,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "start and search_after are combined, or size is too large",
             "use one of them, with at most 1000 results at a time",
         ),
+        "search.query": Code(
+            "the search query is not in the search language, or too long or complex",
+            "look at the character that the message names; quote values, or build the query with protocol.gateway.F",
+        ),
         "search.sort": Code(
             "sort is not a field and a direction",
             "write it as `created asc`",

@@ -176,6 +176,13 @@ GATEWAY: tuple[Assumption, ...] = (
         "protocol.gateway.search",
     ),
     Assumption(
+        "search-language", "gateway", "what a query has besides `*`, `field:value` and `field:[from TO to]`",
+        "AND, OR, NOT and parentheses, NOT before AND before OR; `*` for an open end of a range; values in double quotes, with"
+        " \\\\ for a backslash and \\\" for a quote; without quotes letters, digits and . _ @ + -, in ranges also the colon; no"
+        " wildcards in values, no exclusive ends; 4096 characters, 100 terms, nested 10 deep",
+        "section 4.3 shows three forms, and they cannot name a text with a space", "protocol.gateway.query",
+    ),
+    Assumption(
         "search-sort", "gateway", "the form of sort, and the order of equals",
         "`field asc` or `field desc`, created desc without it; then by id",
         "section 4.3 shows created asc", "protocol.gateway.search.page_of",
