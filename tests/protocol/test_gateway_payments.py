@@ -163,7 +163,7 @@ def test_the_results_of_a_name_inquiry_have_the_words_of_the_document() -> None:
     assert ani_results("02").match_description is None
 
 
-EXTERNAL = {"cavv": "a", "three_ds_version": "2.2.0", "three_ds_method_used": "y", "ds_transaction_id": "d"}
+EXTERNAL = {"cavv": "a", "three_ds_version": "2.2.0", "three_ds_method_used": False, "ds_transaction_id": "d"}
 
 
 def authenticate(**values: str) -> AuthenticateRequest:

@@ -157,7 +157,8 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 2.3 shows card-account only", "protocol.gateway.payments.check_order",
     ),
     Assumption(
-        "external-value-types", "gateway", "types of the external 3-D Secure values", "texts", "names that look like texts",
+        "external-value-types", "gateway", "types of the external 3-D Secure values",
+        "texts, and a boolean for 3ds_method_used; in an answer it is kept as it came", "the name asks a question with yes or no",
         "protocol.gateway.orders.ExternalAuthentication",
     ),
     Assumption(

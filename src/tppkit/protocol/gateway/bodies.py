@@ -66,7 +66,7 @@ class AuthenticateRequest(RequestBody):
     cvc: Cvc
     cavv: Private = None
     three_ds_version: Text | None = None
-    three_ds_method_used: Text | None = None
+    three_ds_method_used: bool | None = None
     ds_transaction_id: Text | None = None
 
 
