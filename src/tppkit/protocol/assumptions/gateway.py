@@ -189,6 +189,11 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 4.3 shows created asc", "protocol.gateway.search.page_of",
     ),
     Assumption(
+        "search-cursor", "gateway", "the form of search_after, and what happens if size or sort change between pages",
+        "JSON with sort value and id of the last order, size and sort; a request with another size or sort is refused",
+        "section 4.3: the sort value, and both are the same in every request", "protocol.gateway.search.write_cursor",
+    ),
+    Assumption(
         "search-format", "gateway", "another value of format than csv", "ignored: the answer is JSON", "section 4.3: only value csv",
         "protocol.gateway.endpoints.SEARCH",
     ),
@@ -196,6 +201,11 @@ GATEWAY: tuple[Assumption, ...] = (
         "csv-rows", "gateway", "orders without transactions in the CSV report, and columns of fees and settlement",
         "no row, and size counts orders; empty unless the transaction has such fields", "section 4.3: each row is one transaction",
         "protocol.gateway.search.report_rows",
+    ),
+    Assumption(
+        "csv-size", "gateway", "how many orders a CSV report without size has",
+        "all that match; without search_after at most 10,000, with search_after -1 without a limit",
+        "a report is streamed, and it has no place for the next search_after", "protocol.gateway.search.page_of",
     ),
     Assumption(
         "csv-formulas", "gateway", "cells that a spreadsheet takes for a formula", "an apostrophe goes before = + - @ and white space",
