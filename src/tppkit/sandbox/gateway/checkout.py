@@ -30,10 +30,10 @@ from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, find_card, find_card_of_first
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.orders import (
+    changed_order,
     listed_fields,
     new_order,
     new_transaction,
-    order_answer,
     order_of_caller,
     transaction_of_caller,
     write_order,
@@ -45,6 +45,7 @@ from tppkit.sandbox.gateway.tables import (
     find_order_of_transaction,
     lock_order,
     lock_order_of_setup_token,
+    next_due_of,
     set_transaction,
     transactions_of,
 )
@@ -58,7 +59,7 @@ def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
     if request is None:
         order = new_order(call, listed_fields(body, OrderTerms), project)
         add_order(call.db, order)
-        return Answer(write_order(call.settings, order, (), (), at=call.at))
+        return Answer(write_order(call.settings, order, (), (), at=call.at), due_at=order.due_at)
     _require_method(request.payment_method, project)
     details = request.payment_method_details or PaymentMethodDetails()
     require_aft_enabled(details, enabled=project.aft)
@@ -67,9 +68,10 @@ def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
     transaction = new_transaction(call, order, request)
     add_order(call.db, order, transaction)
     if paying is None:
-        return Answer(write_order(call.settings, order, (transaction,), (), at=call.at))
+        answer = write_order(call.settings, order, (transaction,), (), at=call.at)
+        return Answer(answer, due_at=next_due_of(order, transaction))
     attempt(call, order, transaction, paying)  # now, because the security code is not kept
-    return Answer(order_answer(call, lock_order(call.db, order.id) or order))
+    return changed_order(call, lock_order(call.db, order.id) or order)
 
 
 def store_card(call: HostCall[CardRequest]) -> Answer[VaultCard]:
@@ -103,9 +105,9 @@ def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
     external = external_authentication(call.body, own_checkout=order.own_checkout)
     _require_own_checkout(order.own_checkout)
     is_asked = attempt(call, order, transaction, stored_card(call, call.body.vault_token), external=external)
-    answer = order_answer(call, order_of_caller(call))
+    answer = changed_order(call, order_of_caller(call))
     redirect_url = call.settings.payment_url(transaction.page_token) if is_asked else None
-    return Answer(answer.model_copy(update={"redirect_url": redirect_url}))
+    return replace(answer, value=answer.value.model_copy(update={"redirect_url": redirect_url}))
 
 
 def initiate(call: HostCall[InitiateRequest]) -> Answer[Order]:
@@ -113,7 +115,7 @@ def initiate(call: HostCall[InitiateRequest]) -> Answer[Order]:
     order, transaction = transaction_of_caller(call)
     require_recurring(transaction.shown.payment_method_details)
     attempt(call, order, transaction, stored_card(call, call.body.vault_token), is_authenticated=True)
-    return Answer(order_answer(call, order_of_caller(call)))
+    return changed_order(call, order_of_caller(call))
 
 
 HANDLERS: tuple[Handler[Any, Any], ...] = (
