@@ -34,7 +34,7 @@ class Answer(Generic[A]):
         subject: the id that the evidence names, for example the payment's.
         headers: further headers.
         before: of a handler that does not write: what to write before the answer is sent; what it raises is answered instead.
-        due_at: when the next event of what the handler wrote is due, or None.
+        due_at: when the next event of what was changed is due, or None.
     """
 
     value: A

@@ -30,22 +30,21 @@ from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, find_card, find_card_of_first
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.orders import (
-    changed_order,
     listed_fields,
     new_order,
     new_transaction,
-    order_of_caller,
     transaction_of_caller,
     write_order,
 )
 from tppkit.sandbox.gateway.payments import PayingCard, attempt
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.tables import (
+    StoredOrder,
+    StoredTransaction,
     add_order,
+    find_order,
     find_order_of_transaction,
-    lock_order,
     lock_order_of_setup_token,
-    next_due_of,
     set_transaction,
     transactions_of,
 )
@@ -59,7 +58,7 @@ def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
     if request is None:
         order = new_order(call, listed_fields(body, OrderTerms), project)
         add_order(call.db, order)
-        return Answer(write_order(call.settings, order, (), (), at=call.at), due_at=order.due_at)
+        return _answer(call, order)
     _require_method(request.payment_method, project)
     details = request.payment_method_details or PaymentMethodDetails()
     require_aft_enabled(details, enabled=project.aft)
@@ -68,10 +67,9 @@ def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
     transaction = new_transaction(call, order, request)
     add_order(call.db, order, transaction)
     if paying is None:
-        answer = write_order(call.settings, order, (transaction,), (), at=call.at)
-        return Answer(answer, due_at=next_due_of(order, transaction))
+        return _answer(call, order, transaction)
     attempt(call, order, transaction, paying)  # now, because the security code is not kept
-    return changed_order(call, lock_order(call.db, order.id) or order)
+    return _answer_again(call, order)
 
 
 def store_card(call: HostCall[CardRequest]) -> Answer[VaultCard]:
@@ -105,7 +103,7 @@ def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
     external = external_authentication(call.body, own_checkout=order.own_checkout)
     _require_own_checkout(order.own_checkout)
     is_asked = attempt(call, order, transaction, stored_card(call, call.body.vault_token), external=external)
-    answer = changed_order(call, order_of_caller(call))
+    answer = _answer_again(call, order)
     redirect_url = call.settings.payment_url(transaction.page_token) if is_asked else None
     return replace(answer, value=answer.value.model_copy(update={"redirect_url": redirect_url}))
 
@@ -115,7 +113,7 @@ def initiate(call: HostCall[InitiateRequest]) -> Answer[Order]:
     order, transaction = transaction_of_caller(call)
     require_recurring(transaction.shown.payment_method_details)
     attempt(call, order, transaction, stored_card(call, call.body.vault_token), is_authenticated=True)
-    return changed_order(call, order_of_caller(call))
+    return _answer_again(call, order)
 
 
 HANDLERS: tuple[Handler[Any, Any], ...] = (
@@ -136,6 +134,16 @@ def stored_card(call: HostCall[Any], vault_token: str) -> PayingCard:
     if row is None:
         raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
     return _decrypted(call, row)
+
+
+def _answer(call: HostCall[Any], order: StoredOrder, *transactions: StoredTransaction) -> Answer[Order]:
+    """An order that no other was made from yet, and when it changes by itself."""
+    due = filter(None, (order.due_at, *(one.due_at for one in transactions)))
+    return Answer(write_order(call.settings, order, transactions, (), at=call.at), due_at=min(due, default=None))
+
+
+def _answer_again(call: HostCall[Any], order: StoredOrder) -> Answer[Order]:
+    return _answer(call, find_order(call.db, order.id) or order, *transactions_of(call.db, order.id))
 
 
 def _one_click_card(call: HostCall[Any], details: PaymentMethodDetails) -> PayingCard:

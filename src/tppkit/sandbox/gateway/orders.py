@@ -36,7 +36,6 @@ from tppkit.sandbox.gateway.tables import (
     StoredTransaction,
     find_order,
     lock_order,
-    next_due_of,
     orders_made_from,
     transactions_of,
     transactions_of_orders,
@@ -177,14 +176,6 @@ def order_answers(work: Work, orders: Sequence[StoredOrder]) -> list[Order]:
     ids = [order.id for order in orders]
     transactions, made = transactions_of_orders(work.db, ids), orders_made_from(work.db, ids)
     return [write_order(work.settings, one, transactions[one.id], made[one.id], at=work.at) for one in orders]
-
-
-def changed_order(call: HostCall[Any], order: StoredOrder) -> Answer[Order]:
-    """The answer to a request that changed an order, with the time of its next event."""
-    transactions, made = transactions_of(call.db, order.id), orders_made_from(call.db, [order.id])[order.id]
-    return Answer(
-        write_order(call.settings, order, transactions, made, at=call.at), due_at=next_due_of(order, *transactions)
-    )
 
 
 def write_order(

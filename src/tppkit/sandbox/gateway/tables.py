@@ -292,11 +292,6 @@ def orders_made_from(db: Connection, order_ids: Collection[str]) -> dict[str, li
     return found
 
 
-def next_due_of(*changed: StoredOrder | StoredTransaction) -> datetime | None:
-    """When time changes the first of them."""
-    return min((one.due_at for one in changed if one.due_at is not None), default=None)
-
-
 def next_due(db: Connection) -> datetime | None:
     """When time changes the next order or transaction."""
     times = [row[0] for statement in _NEXT_DUE if (row := statement.first(db, {}))[0] is not None]
