@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from bank_process import BankProcess
+from cards import Cards, logged_at_debug
 from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
@@ -114,3 +115,12 @@ def receiver(bank_pki: Pki, tmp_path: Path) -> Iterator[Receiver]:
     """A receiver of callbacks with a certificate of the PKI."""
     with receiving(bank_pki.server, tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def cards(caplog: pytest.LogCaptureFixture) -> Iterator[Cards]:
+    """Makes the cards of one test, and checks afterwards that logs, kept answers and watched folders have none of them."""
+    with logged_at_debug():
+        made = Cards(caplog)
+        yield made
+        made.firewall()
