@@ -2181,8 +2181,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give the policy the provider's certificate under its keyId",
         ),
         "search.paging": Code(
-            "start and search_after are combined, or size is too large",
-            "use one of them, with at most 1000 results at a time",
+            "start and search_after are combined, search_after is not of an answer, size is too large, or size or sort changed",
+            "use one of them, with at most 1000 results at a time; repeat size and sort on every page",
+        ),
+        "search.query": Code(
+            "the search query is not in the search language, or too long or complex",
+            "look at the character that the message names; quote values, or build the query with protocol.gateway.F",
         ),
         "search.sort": Code(
             "sort is not a field and a direction",

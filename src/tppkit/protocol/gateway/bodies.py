@@ -66,7 +66,7 @@ class AuthenticateRequest(RequestBody):
     cvc: Cvc
     cavv: Private = None
     three_ds_version: Text | None = None
-    three_ds_method_used: Text | None = None
+    three_ds_method_used: bool | None = None
     ds_transaction_id: Text | None = None
 
 
@@ -134,7 +134,7 @@ class SearchRequest(RequestBody):
     size: Annotated[int, Field(ge=1)] | None = None
     start: Annotated[int, Field(ge=0)] | None = None
     sort: Text | None = None
-    search_after: Text | None = None
+    search_after: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
 
 
 class SearchResult(GatewayModel):

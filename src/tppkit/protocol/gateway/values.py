@@ -26,7 +26,7 @@ _DURATION = re.compile(
     r"P(?=[0-9T])(?:(?P<weeks>[0-9]{1,6})W|(?:(?P<days>[0-9]{1,6})D)?"
     r"(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,9})S)?)?)"
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and what UTF-8 has no form of
 
 
 class GatewayModel(WireModel):
@@ -123,7 +123,7 @@ def _check_timestamp(value: str) -> str:
 
 
 def _check_text(value: str) -> str:  # assumption gateway-texts
-    if not 1 <= len(value) <= MAX_TEXT or _CONTROL.search(value):
+    if not 1 <= len(value) <= MAX_TEXT or CONTROL.search(value):
         raise ValueError(f"not 1 to {MAX_TEXT} characters without control characters")
     return value
 
