@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from bank_process import BankProcess
+from cards import Cards, logged_at_debug
 from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
@@ -141,3 +142,12 @@ def merchant(bank: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
 def timed_merchant(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
     """A merchant at a sandbox of its own, whose clock it may move."""
     return make_merchant(fresh_bank)
+
+
+@pytest.fixture
+def cards(caplog: pytest.LogCaptureFixture) -> Iterator[Cards]:
+    """Makes the cards of one test, and checks afterwards that logs, kept answers and watched folders have none of them."""
+    with logged_at_debug():
+        made = Cards(caplog)
+        yield made
+        made.firewall()
