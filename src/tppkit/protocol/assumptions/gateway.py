@@ -222,8 +222,9 @@ GATEWAY: tuple[Assumption, ...] = (
         "merchants open reports in spreadsheets, and customers choose some texts", "protocol.gateway.search.report_rows",
     ),
     Assumption(
-        "gateway-repeats", "gateway", "which requests a client sends again by itself",
-        "GET and searches; nothing that may create an order, card or session", "the document has no idempotency key",
+        "gateway-repeats", "gateway", "which requests a client sends again by itself, and which errors mean that nothing was done",
+        "GET and searches; nothing that may create an order, card or session; nothing was done after 4xx, and after 503 with an error body",
+        "the document has no idempotency key; proxies answer other 5xx too, perhaps after the request was carried out",
         "protocol.gateway.endpoints",
     ),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tppkit.protocol.refusals import RefusalRow, Refusals, find_error, write_error
 
 _ROWS = (
+    ("credentials.malformed", 401, "UNAUTHORIZED"),
     ("credentials.missing", 401, "UNAUTHORIZED"),
     ("credentials.unknown", 401, "UNAUTHORIZED"),
     ("order.unknown", 404, "NOT_FOUND"),

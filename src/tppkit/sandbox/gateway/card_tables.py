@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, LargeBinary, String, Table, bindparam, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.sandbox.gateway.tables import TABLES
@@ -21,7 +33,7 @@ _CARDS = Table(
     Column("one_click_id", String(36)),
     Column("created_at", BigInteger, nullable=False),
 )  # fmt: skip
-
+Index("gateway_cards_of_first", _CARDS.c.one_click_id, sqlite_where=_CARDS.c.one_click_id.is_not(None))
 _ADD_CARD = insert(_CARDS)
 _FIND_CARD = select(_CARDS).where(
     _CARDS.c.vault_token == bindparam("of_token"), _CARDS.c.project_id == bindparam("of_project")

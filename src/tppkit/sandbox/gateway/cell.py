@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,14 +11,14 @@ from sqlalchemy import Connection
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.sandbox.cell import Cell, Handler, Services, StreamHandler
-from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, tables, wallet
+from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, search, tables, wallet
 from tppkit.sandbox.gateway.control import GatewayControl
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.host import Host
 from tppkit.web.keys import KeyAuthenticator
 
 _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
-    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *links.HANDLERS, *wallet.HANDLERS,
+    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *links.HANDLERS, *search.HANDLERS, *wallet.HANDLERS,
 )  # fmt: skip
 
 
@@ -29,9 +28,7 @@ def gateway_cell(settings: GatewaySettings) -> Cell:
     def served(services: Services) -> Mapping[str, Host]:
         services.database.run_at_start(lambda db: settings.projects.load(db, at=services.now()))
         return {
-            "gateway": _host(
-                replace(GATEWAY, endpoints=tuple(handler.row for handler in _HANDLERS)), _HANDLERS, settings, services
-            ),
+            "gateway": _host(GATEWAY, _HANDLERS, settings, services),
             "vault": _host(VAULT, checkout.VAULT_HANDLERS, settings, services),
         }
 

@@ -58,6 +58,7 @@ ORDERS = Table(
     Column("link_id", String(36)),
 )  # fmt: skip
 Index("gateway_orders_by_time", ORDERS.c.project_id, ORDERS.c.created_at, ORDERS.c.id)
+Index("gateway_orders_by_change", ORDERS.c.project_id, ORDERS.c.modified_at, ORDERS.c.id)
 Index("gateway_orders_by_reference", ORDERS.c.project_id, ORDERS.c.merchant_order_id)
 Index("gateway_orders_made", ORDERS.c.original_id, sqlite_where=ORDERS.c.original_id.is_not(None))
 Index("gateway_orders_of_link", ORDERS.c.link_id, sqlite_where=ORDERS.c.link_id.is_not(None))
@@ -116,12 +117,18 @@ _MADE_FROM = (
     .where(ORDERS.c.original_id.in_(bindparam("of_orders", expanding=True)))
     .order_by(ORDERS.c.created_at, ORDERS.c.id)
 )
-_NEXT_DUE = tuple(Statement(select(func.min(table.c.due_at))) for table in (ORDERS, TRANSACTIONS))
+_NEXT_DUE = tuple(  # SQLite uses the index for what it is limited to only
+    Statement(select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None))) for table in (ORDERS, TRANSACTIONS)
+)
 _DUE_ORDERS = select(ORDERS.c.id).where(ORDERS.c.due_at <= bindparam("until")).order_by(ORDERS.c.due_at, ORDERS.c.id)
 _DUE_TRANSACTIONS = (
     select(TRANSACTIONS.c.order_id)
     .where(TRANSACTIONS.c.due_at <= bindparam("until"))
     .order_by(TRANSACTIONS.c.due_at, TRANSACTIONS.c.order_id)
+)
+_STOP = (
+    update(ORDERS).where(ORDERS.c.id == bindparam("of_order")).values(due_at=None),
+    update(TRANSACTIONS).where(TRANSACTIONS.c.order_id == bindparam("of_order")).values(due_at=None),
 )
 _LATEST = select(func.max(ORDERS.c.modified_at))
 
@@ -302,6 +309,12 @@ def due_orders(db: Connection, until: datetime) -> tuple[str, ...]:
     values = {"until": to_microseconds(until)}
     found = [*db.execute(_DUE_TRANSACTIONS, values).scalars(), *db.execute(_DUE_ORDERS, values).scalars()]
     return tuple(dict.fromkeys(found))
+
+
+def stop_order(db: Connection, order_id: str) -> None:
+    """Let time change an order and its transactions no more."""
+    for statement in _STOP:
+        db.execute(statement, {"of_order": order_id})
 
 
 def latest_time(db: Connection) -> datetime:
