@@ -12,14 +12,14 @@ from sqlalchemy import Connection
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.sandbox.cell import Cell, Handler, Services, StreamHandler
-from tppkit.sandbox.gateway import captures, checkout, orders, tables
+from tppkit.sandbox.gateway import captures, checkout, orders, search, tables
 from tppkit.sandbox.gateway.control import GatewayControl
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.host import Host
 from tppkit.web.keys import KeyAuthenticator
 
 _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
-    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS,
+    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *search.HANDLERS,
 )  # fmt: skip
 
 
