@@ -12,14 +12,14 @@ from sqlalchemy import Connection
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.sandbox.cell import Cell, Handler, Services, StreamHandler
-from tppkit.sandbox.gateway import captures, checkout, orders, tables
+from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, tables, wallet
 from tppkit.sandbox.gateway.control import GatewayControl
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.host import Host
 from tppkit.web.keys import KeyAuthenticator
 
 _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
-    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS,
+    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *links.HANDLERS, *wallet.HANDLERS,
 )  # fmt: skip
 
 
@@ -36,15 +36,17 @@ def gateway_cell(settings: GatewaySettings) -> Cell:
         }
 
     def run_due(db: Connection, at: datetime) -> None:
-        captures.run_due(Job(db, settings, at))
+        job = Job(db, settings, at)
+        captures.run_due(job)
+        links.run_due(job)
 
     return Cell(
         GATEWAY,
         tables.TABLES,
-        tables.latest_time,
+        lambda db: max(tables.latest_time(db), link_tables.latest_time(db)),
         served,
         control=lambda services: GatewayControl(services, settings).routes,
-        next_event=tables.next_due,
+        next_event=lambda db: min(filter(None, (tables.next_due(db), link_tables.next_due(db))), default=None),
         run_due=run_due,
     )
 
