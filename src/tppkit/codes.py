@@ -1397,6 +1397,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "QWAC and QSealC are not valid for the same time",
             "replace the one that ends first before it ends",
         ),
+        "pan.search": Code(
+            "assert_no_pan has no cards, no places, or a place that cannot be searched",
+            "give card numbers of 12 to 19 digits, security codes of 3 or 4, files and folders as Path, answers as text or bytes",
+        ),
         "path.critical-extension": Code(
             "a certificate of the chain has a critical extension that is not processed",
             "do not use the certificate; it demands something of its user that this software cannot honour",
