@@ -799,6 +799,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a form of the sandbox's pages was sent by another page, or to a name that is not the sandbox's",
             "open the page itself, at the address that the sandbox prints",
         ),
+        "gateway.key": Code(
+            "the file of the gateway's API key does not contain a key",
+            "remove the file, and a new key is made",
+        ),
         "har.body": Code(
             "a HAR file does not hold the body of the request",
             "export it again with bodies as text, or give the raw request",
@@ -1612,6 +1616,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "profile.malformed": Code(
             "the profile contradicts itself, or a field of it is of another type",
             "read the message; it names the fields",
+        ),
+        "project.too-many": Code(
+            "the sandbox has 1000 projects, the most that it keeps",
+            "use an existing project, or start in a new folder",
+        ),
+        "project.unknown": Code(
+            "the sandbox has no project with this id",
+            "check the id, or create a project by POST /gateway/projects of the control host",
         ),
         "proxy.network": Code(
             "a trusted proxy is given by something that is no network",
@@ -2568,6 +2580,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "vault.key": Code(
             "the key for stored cards is not 32 bytes in base64, or is not the one that the cards were stored with",
             "give the key that they were stored with in TPPKIT_VAULT_KEY, or keep gateway/vault.key; without it, start in a new folder",
+        ),
+        "wallet.merchant": Code(
+            "merchantIdentifier of a wallet session is not the project id without hyphens",
+            "remove the hyphens from the id of the project that the API key belongs to",
         ),
         "web.scope": Code(
             "an ASGI server opens a scope of a type that the middleware does not know",

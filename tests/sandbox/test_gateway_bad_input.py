@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from merchant import BILLING, CVC, EXPIRY, PAN, Merchant, is_refused
+from merchant import BILLING, EXPIRY, MakeMerchant, Merchant, is_refused
 
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.protocol.gateway.values import MAX_AMOUNT
@@ -28,7 +28,7 @@ LINK: Mapping[str, Any] = {"merchant_order_id": "L-1", "amount": 100, "currency"
 
 
 class Row(NamedTuple):
-    """A request of an endpoint that would succeed; `{o}`, `{t}`, `{v}`, `{s}` and `{l}` are the merchant's ids."""
+    """A request of an endpoint that would succeed; texts in braces are the merchant's own."""
 
     method: str
     path: str
@@ -48,7 +48,7 @@ ROWS: Mapping[str, Row] = {
     "void": Row("POST", _T + "voids/"),
     "void_amount": Row("POST", _T + "voids/amount/", {"amount": 1}),
     "initiate": Row("POST", _T + "initiate/", {"vault_token": "{v}"}),
-    "authenticate": Row("POST", _T + "authenticate/", {"vault_token": "{v}", "cvc": CVC}),
+    "authenticate": Row("POST", _T + "authenticate/", {"vault_token": "{v}", "cvc": "{cvc}"}),
     "refunds": Row("GET", "/v1/orders/{o}/refunds/"),
     "payment_link": Row("GET", "/v1/paymentlinks/{l}/"),
     "search": Row("POST", "/v1/search/orders/", {"query": "*"}),
@@ -59,7 +59,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "create_refund": Row("POST", "/sandbox/v1/orders/{o}/refunds/", {"amount": 1}),
     "create_payment_link": Row("POST", "/sandbox/v1/paymentlinks/", LINK),
-    "store_card": Row("POST", "{vault}/v1/cards/", {"pan": PAN, "expiry": EXPIRY, "setup_token": "{s}"}),
+    "store_card": Row("POST", "{vault}/v1/cards/", {"pan": "{pan}", "expiry": EXPIRY, "setup_token": "{s}"}),
 }  # fmt: skip
 POSTS = [name for name, row in ROWS.items() if row.body is not None]
 
@@ -68,7 +68,7 @@ class Case:
     """A merchant with an authorised order, an unpaid one, and what the sandbox stores."""
 
     def __init__(self, merchant: Merchant) -> None:
-        self.merchant = merchant
+        self.merchant, self.cards = merchant, merchant.cards
         self.other_key = merchant.control("/gateway/projects", {"aft": True})["api_key"]
         self.unpaid = merchant.card_order()
         self.held = merchant.own_checkout(transaction={"capture_mode": "manual"})
@@ -76,7 +76,7 @@ class Case:
         self.ids = {
             "o": self.held["id"], "t": self.held["transactions"][0]["id"], "v": merchant.card(merchant.card_order()),
             "s": self.unpaid["transactions"][0]["payment_method_details"]["setup_token"], "l": link["id"],
-            "p": merchant.project_id.replace("-", ""), "vault": merchant.bank.addresses.vault_url,
+            "pan": merchant.pan, "cvc": merchant.cvc, "p": merchant.project_id.replace("-", ""), "vault": merchant.bank.addresses.vault_url,
         }  # fmt: skip
 
     def stored(self) -> list[Any]:
@@ -107,20 +107,14 @@ class Case:
         )
 
 
-@pytest.fixture(scope="module")
-def opened(bank: SandboxServer, bank_pki: Any) -> Iterator[Case]:
-    merchant = Merchant(bank, bank_pki, aft=True)
-    with merchant.http:
-        yield Case(merchant)
-
-
 @pytest.fixture
-def case(opened: Case) -> Iterator[Case]:
-    before, answers = opened.stored(), opened.merchant.answers
-    answers.clear()
-    yield opened
-    assert opened.stored() == before
-    assert not [answer for answer in answers if answer.status_code >= 500 or answer.is_redirect]
+def case(bank: SandboxServer, make_merchant: MakeMerchant) -> Iterator[Case]:
+    found = Case(make_merchant(bank, aft=True))
+    before, answers = found.stored(), len(found.cards.answers)
+    yield found
+    assert found.stored() == before
+    sent = [one for one in found.cards.answers[answers:] if isinstance(one, httpx.Response)]
+    assert not [one for one in sent if one.status_code >= 500 or one.is_redirect]
 
 
 def test_every_row_is_listed_here() -> None:
@@ -185,7 +179,7 @@ def test_another_path_is_unknown_and_never_redirected(case: Case, change: Callab
         assert is_refused(answer, *UNKNOWN), name
 
 
-@pytest.mark.parametrize("id_", [NO_ID, "x", "0" * 4000, "%00", "%C4%85", "..", "' OR 1=1", "*", PAN, "NULL", "-1"])
+@pytest.mark.parametrize("id_", [NO_ID, "x", "0" * 4000, "%00", "%C4%85", "..", "' OR 1=1", "*", "NULL", "-1"])
 def test_another_id_is_unknown(case: Case, id_: str) -> None:
     for name, row in ROWS.items():
         for place in ("{o}", "{t}", "{l}"):
@@ -272,7 +266,7 @@ FIELDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "void_amount": {"amount": NO_AMOUNTS, "description": NO_TEXTS},
     "initiate": {"vault_token": (None, *NO_UUIDS)},
     "authenticate": {
-        "vault_token": (None, *NO_UUIDS), "cvc": (None, "", "12", "12345", "12x", "１２３", "123\n", 739, ["0739"]),
+        "vault_token": (None, *NO_UUIDS), "cvc": (None, "", "12", "12345", "12x", "１２３", "123\n", 739, ["{cvc}"]),
         "3ds_method_used": ("true", 1, []), "3ds_version": NO_TEXTS, "cavv": NO_TEXTS, "ds_transaction_id": NO_TEXTS,
     },
     "search": {
@@ -289,7 +283,7 @@ FIELDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "payment_methods": NO_METHODS, "expiration_period": NO_PERIODS, "return_url": NO_ADDRESSES, "webhook_url": NO_ADDRESSES,
     },
     "store_card": {
-        "pan": (None, "", "4" * 11, "4" * 20, PAN + "\n", " " + PAN, "4111-1111-1111-1111", "４" * 16, int(PAN), [PAN]),
+        "pan": (None, "", "4" * 11, "4" * 20, "{pan}\n", " {pan}", "4111-1111-1111-1111", "４" * 16, 7, ["{pan}"]),
         "expiry": (None, "", "132030", "002030", "1230", "12/2030", "122030\n", "1220300", 122030), "name": ("", "x" * 121, "a\u0000b", 7),
         "setup_token": (None, *NO_UUIDS),
     },
@@ -326,17 +320,17 @@ def test_a_bad_field_of_a_transaction_is_refused(case: Case, changed: Any) -> No
 @pytest.mark.parametrize(
     ("details", "status", "code"),
     [
-        ({"one_click_type": "one-click", "cvc": CVC}, 400, "ONE_CLICK_INVALID"),
+        ({"one_click_type": "one-click", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
         ({"one_click_type": "one-click", "vault_token": "{v}"}, 400, "ONE_CLICK_INVALID"),
-        ({"one_click_type": "one-click", "vault_token": "{v}", "cvc": CVC}, 400, "ONE_CLICK_INVALID"),
-        ({"one_click_type": "one-click", "vault_token": NO_ID, "cvc": CVC}, *UNKNOWN),
-        ({"one_click_type": "one-click", "first_transaction_id": "{t}", "cvc": CVC}, 400, "ONE_CLICK_INVALID"),
-        ({"one_click_type": "one-click", "vault_token": "{v}", "first_transaction_id": "{t}", "cvc": CVC}, 400, "ONE_CLICK_INVALID"),
+        ({"one_click_type": "one-click", "vault_token": "{v}", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
+        ({"one_click_type": "one-click", "vault_token": NO_ID, "cvc": "{cvc}"}, *UNKNOWN),
+        ({"one_click_type": "one-click", "first_transaction_id": "{t}", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
+        ({"one_click_type": "one-click", "vault_token": "{v}", "first_transaction_id": "{t}", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
         ({"one_click_type": "first", "recurring_type": "recurring", "first_network_transaction_id": "x"}, 400, "ONE_CLICK_INVALID"),
         ({"recurring_type": "recurring"}, 400, "RECURRING_INVALID"), ({"first_network_transaction_id": "x"}, 400, "RECURRING_INVALID"),
         ({"recurring_type": "weekly", "first_network_transaction_id": "x"}, 400, "RECURRING_INVALID"),
-        ({"receiver_account_number": PAN}, 400, "AFT_INVALID"), ({"receiver_account_number_type": "card-account"}, 400, "AFT_INVALID"),
-        ({"receiver_account_number": PAN, "receiver_account_number_type": "iban"}, 400, "AFT_INVALID"),
+        ({"receiver_account_number": "{pan}"}, 400, "AFT_INVALID"), ({"receiver_account_number_type": "card-account"}, 400, "AFT_INVALID"),
+        ({"receiver_account_number": "{pan}", "receiver_account_number_type": "iban"}, 400, "AFT_INVALID"),
         ({"receiver_account_number": "LT1", "receiver_account_number_type": "card-account"}, 400, "AFT_INVALID"),
     ],
     ids=str,
@@ -400,10 +394,10 @@ def test_a_hosted_order_is_not_authenticated(merchant: Merchant) -> None:
 
 
 def test_fields_that_the_document_does_not_list_are_neither_kept_nor_shown(merchant: Merchant) -> None:
-    card = {"pan": PAN, "cvc": CVC}
+    card = {"pan": merchant.pan, "cvc": merchant.cvc}
     details = {**card, "one_click_type": "first", "card": card}
     order = merchant.order(
-        card=card, customer={"card": card, "first_name": "Ona"}, pan=PAN,
+        card=card, customer={"card": card, "first_name": "Ona"}, pan=merchant.pan,
         transactions=[{"payment_method": "credit-card", "payment_method_details": details, "card": card}],
     )  # fmt: skip
     assert "card" not in json.dumps(order).replace("credit-card", "")

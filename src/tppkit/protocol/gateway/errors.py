@@ -28,6 +28,7 @@ _ROWS = (
     ("authorisation.amount", 400, "AMOUNT_INVALID"),
     ("refund.amount", 400, "AMOUNT_INVALID"),
     ("machine.", 409, "STATUS_INVALID"),
+    ("wallet.merchant", 400, "FORMAT_ERROR"),
     ("search.", 400, "SEARCH_INVALID"),
     ("header.", 400, "FORMAT_ERROR"),
     ("body.unexpected", 400, "FORMAT_ERROR"),

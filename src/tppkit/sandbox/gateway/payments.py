@@ -29,6 +29,7 @@ from tppkit.protocol.gateway.states import (
 from tppkit.protocol.gateway.values import read_timestamp
 from tppkit.sandbox.gateway.card_tables import allow_one_click
 from tppkit.sandbox.gateway.cipher import StoredCard
+from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
 from tppkit.sandbox.gateway.outcomes import AUTHENTICATION_FAILED, CardOutcome, outcome_of
 from tppkit.sandbox.gateway.settings import Work
@@ -140,9 +141,10 @@ def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
         for one in open_:
             expire(work, one)
     accepted = any(one.shown.status == TransactionStatus.ACCEPTED for one in transactions)
-    has_one_attempt = order.own_checkout or order.link_id is not None
     decided_at = max((read_timestamp(one.shown.events[-1].occurred or "") for one in transactions), default=work.at)
-    is_failed = has_one_attempt and not open_ and order.status is OrderStatus.PROCESSING and decided_at < order.ends_at
+    is_failed = (
+        order.has_one_attempt and not open_ and order.status is OrderStatus.PROCESSING and decided_at < order.ends_at
+    )
     if accepted:
         trigger = OrderTrigger.MIXED if open_ and not is_over else OrderTrigger.PAID
     elif is_failed:
@@ -171,6 +173,7 @@ def move_order(work: Work, order: StoredOrder, trigger: OrderTrigger) -> StoredO
         completed_at=work.at if status is OrderStatus.COMPLETED else None,
     )  # fmt: skip
     set_order(work.db, moved)
+    follow_order(work, moved)
     return moved
 
 
