@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.payments import (
 )
 from tppkit.protocol.gateway.states import SETUP_TOKEN, SetupTokenState, SetupTokenTrigger
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, find_card, find_card_of_first
+from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, find_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.orders import (
     listed_fields,
@@ -154,14 +154,13 @@ def _one_click_card(call: HostCall[Any], details: PaymentMethodDetails) -> Payin
         if row is None:
             raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
         first_id = row.one_click_id
-    elif first_id is not None:
-        first_id = first_id.lower()
-        row = find_card_of_first(call.db, first_id, call.caller)
-    order = None if first_id is None else find_order_of_transaction(call.db, first_id)
+    order = None if first_id is None else find_order_of_transaction(call.db, first_id := first_id.lower())
     mine = order is not None and order.project_id == call.caller
     firsts = transactions_of(call.db, order.id) if order is not None and mine else ()
-    first = next((one.shown for one in firsts if one.id == first_id), None)
-    require_one_click_card(first)
+    first = next((one for one in firsts if one.id == first_id), None)
+    require_one_click_card(first.shown if first else None)
+    if row is None and first is not None and first.vault_token is not None:
+        row = find_card(call.db, first.vault_token, call.caller)
     if row is None:
         raise LocalProtocolError("one-click.card", "the first transaction stored no card")
     return _decrypted(call, row)
