@@ -178,7 +178,7 @@ class Walk(RuleBasedStateMachine):
         self.bank.keys = tuple(
             self.bank.control("/gateway/projects", {"lag_seconds": seconds})[1]["api_key"] for seconds in LAGS
         )
-        return self.create(DELAYED, None, None, lag=0, first=False)
+        return self.own_checkout(DELAYED, None, 0, APPROVED, first=False)
 
     @rule(
         target=orders, mode=MODES, period=st.sampled_from([None, None, "PT1H"]), whole=st.sampled_from([None, None, "P2D", "PT10S"]),
@@ -264,13 +264,15 @@ class Walk(RuleBasedStateMachine):
             self.ask(order, external=external)
             assert ("redirect_url" in answer) == (order.attempt == "new")
 
-    @rule(order=orders, period=st.sampled_from([None, "PT1H"]), mode=MODES, pan=st.sampled_from([APPROVED, DECLINED]))
-    def pay_at_once(self, order: Paid, period: str | None, mode: str | None, pan: str) -> None:
-        """So that many orders of a walk are paid."""
-        made = self.create(mode, period, None, int(order.lag.total_seconds()), first=True)
-        self.store(made, pan)
-        self.authenticate(made, external=False)
-        self.look(made)
+    @rule(
+        target=orders, mode=MODES, period=st.sampled_from([None, None, None, "PT1H"]), lag=st.sampled_from(LAGS),
+        pan=st.sampled_from([APPROVED, APPROVED, APPROVED, DECLINED, ASKED]), first=st.booleans(),
+    )  # fmt: skip
+    def own_checkout(self, mode: str | None, period: str | None, lag: int, pan: str, first: bool) -> Paid:
+        order = self.create(mode, period, None, lag, first=first)
+        self.store(order, pan)
+        self.authenticate(order, external=False)
+        return order
 
     def ask(self, order: Paid, *, external: bool = False) -> None:
         """The issuer decides, or asks the customer."""
