@@ -154,6 +154,17 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 3.5 rules 1 and 4", "protocol.gateway.payments.check_order",
     ),
     Assumption(
+        "vault-token-use", "gateway", "which transactions a stored card can pay",
+        "any of its project, until it expires, with authenticate, and with initiate where it takes the transaction",
+        "section 4.2: used to authenticate a transaction, and stored for one-click and recurring payments",
+        "sandbox.gateway.payments.stored_card",
+    ),
+    Assumption(
+        "customer-leaves", "gateway", "what a customer's cancellation means",
+        "open attempts are declined, and the order is cancelled for good; its link can be paid by another order",
+        "sections 3.1 and 3.3 have cancelled and all_unsuccessful only", "sandbox.gateway.payments.cancel",
+    ),
+    Assumption(
         "recurring-place", "gateway", "where recurring_type and first_network_transaction_id stand, and what initiate takes",
         "in payment_method_details of the order's transaction; initiate takes such transactions only",
         "section 2.4 lists them among its keys", "protocol.gateway.payments.require_recurring",

@@ -8,7 +8,7 @@ from typing import Any
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.authorisations import accept
-from tppkit.protocol.gateway.card_data import detect_brands, truncate_pan
+from tppkit.protocol.gateway.card_data import detect_brands, require_unexpired, truncate_pan
 from tppkit.protocol.gateway.orders import (
     CaptureMode,
     ExternalAuthentication,
@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.states import (
     TransactionTrigger,
 )
 from tppkit.protocol.gateway.values import read_timestamp
-from tppkit.sandbox.gateway.card_tables import allow_one_click
+from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, find_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
@@ -57,6 +57,30 @@ class PayingCard:
 
     card: StoredCard
     vault_token: str | None = None
+
+
+def require_card(work: Work, project_id: str, vault_token: str) -> VaultRow:
+    """A project's card in the vault.
+
+    Raises:
+        LocalProtocolError: `vault-token.unknown`, also for another project's.
+    """
+    row = find_card(work.db, vault_token.lower(), project_id)
+    if row is None:
+        raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
+    return row
+
+
+def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
+    """A project's card, to pay with (assumption vault-token-use).
+
+    Raises:
+        LocalProtocolError: `vault-token.unknown`, `card.expired`.
+    """
+    row = require_card(work, project_id, vault_token)
+    card = work.settings.cipher.decrypt(row.sealed, project_id=project_id, vault_token=row.vault_token)
+    require_unexpired(card.expiry, at=work.at)
+    return PayingCard(card, row.vault_token)
 
 
 def attempt(
