@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -29,9 +28,7 @@ def gateway_cell(settings: GatewaySettings) -> Cell:
     def served(services: Services) -> Mapping[str, Host]:
         services.database.run_at_start(lambda db: settings.projects.load(db, at=services.now()))
         return {
-            "gateway": _host(
-                replace(GATEWAY, endpoints=tuple(handler.row for handler in _HANDLERS)), _HANDLERS, settings, services
-            ),
+            "gateway": _host(GATEWAY, _HANDLERS, settings, services),
             "vault": _host(VAULT, checkout.VAULT_HANDLERS, settings, services),
         }
 
