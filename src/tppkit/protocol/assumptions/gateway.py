@@ -104,8 +104,9 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "gateway-texts", "gateway", "length and characters of texts in requests",
-        "1 to 1000 characters, no control characters but tab and line feed; answers as they come",
-        "no limit is shown; databases refuse some control characters", "protocol.gateway.values.Text",
+        "1 to 1000 characters, of merchant_order_id and merchant_customer_id 255, no control characters but tab and line feed; answers as"
+        " they come",
+        "no limit is shown; databases refuse some control characters, and index short texts only", "protocol.gateway.values.Text",
     ),
     Assumption(
         "gateway-addresses", "gateway", "which addresses return_url, failure_url and webhook_url can have",

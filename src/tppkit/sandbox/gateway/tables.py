@@ -33,6 +33,7 @@ from tppkit._statement import Statement
 from tppkit.protocol.gateway.authorisations import Authorisation
 from tppkit.protocol.gateway.orders import CaptureMode, OrderTerms, Transaction
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, SetupTokenState, TransactionStatus
+from tppkit.protocol.gateway.values import MAX_REFERENCE
 
 TABLES = MetaData()
 ORDERS = Table(
@@ -41,8 +42,8 @@ ORDERS = Table(
     Column("project_id", String(36), nullable=False),
     Column("status", String(16), nullable=False),
     Column("terms", LargeBinary, nullable=False),
-    Column("merchant_order_id", String(1000)),
-    Column("merchant_customer_id", String(1000)),
+    Column("merchant_order_id", String(MAX_REFERENCE)),
+    Column("merchant_customer_id", String(MAX_REFERENCE)),
     Column("currency", String(3), nullable=False),
     Column("amount", BigInteger, nullable=False),
     Column("is_test", Boolean, nullable=False),
