@@ -149,7 +149,8 @@ class Host:
         if isinstance(handler, StreamHandler):
             return await self._open_stream(request, handler)
         if not handler.writes:
-            sent = await services.database.read_soon(lambda db: self._job(db, request, handler))
+            read = services.database.read if handler.long else services.database.read_soon
+            sent = await read(lambda db: self._job(db, request, handler))
             if sent.before is not None:
                 await services.database.write(sent.before)
             return sent

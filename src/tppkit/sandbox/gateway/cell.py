@@ -12,14 +12,14 @@ from sqlalchemy import Connection
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.sandbox.cell import Cell, Handler, Services, StreamHandler
-from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, tables, wallet
+from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, search, tables, wallet
 from tppkit.sandbox.gateway.control import GatewayControl
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.host import Host
 from tppkit.web.keys import KeyAuthenticator
 
 _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
-    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *links.HANDLERS, *wallet.HANDLERS,
+    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *links.HANDLERS, *search.HANDLERS, *wallet.HANDLERS,
 )  # fmt: skip
 
 
