@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
+from raw_provider import control
 
 from tppkit.sandbox import SandboxServer
 
@@ -34,7 +35,10 @@ def test_an_own_checkout_takes_three_requests(merchant: Merchant) -> None:
     assert [one["event"] for one in transaction["events"]] == ["new", "accepted"]
     assert transaction["outcomes"]["processing"]["response_code"] == "00"
     details = transaction["payment_method_details"]
-    assert (details["truncated_pan"], details["cardholder_name"]) == (f"{merchant.pan[:6]}******{merchant.pan[-4:]}", "Ona Onaite")
+    assert (details["truncated_pan"], details["cardholder_name"]) == (
+        f"{merchant.pan[:6]}******{merchant.pan[-4:]}",
+        "Ona Onaite",
+    )
     assert {"approval_code", "network_transaction_id"} <= details.keys()
     assert "vault_token" not in details
 
@@ -168,6 +172,8 @@ def test_an_order_follows_its_transaction_after_the_lag_of_the_project(
     orders = {pan: merchant.own_checkout(pan=pan) for pan in (None, DECLINED)}
     assert status(orders[None]) == ("processing", "accepted")
     assert status(orders[DECLINED]) == ("processing", "declined")
+    cancelled = control(fresh_bank, f"/gateway/orders/{orders[None]['id']}/pay", {"outcome": "cancelled"})
+    assert cancelled.status_code == 400
     merchant.advance(45 * MINUTE - 1)
     assert {merchant.read(order)["status"] for order in orders.values()} == {"processing"}
     merchant.advance(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit.errors import LocalProtocolError
@@ -119,9 +119,11 @@ def cancel(work: Work, order: StoredOrder) -> StoredOrder:
     """The customer leaves for good: open attempts are declined, and the order is cancelled.
 
     Raises:
-        LocalProtocolError: `machine.no-such-move`.
+        LocalProtocolError: `machine.no-such-move`, also while an accepted one waits for its order to follow.
     """
     for one in transactions_of(work.db, order.id):
+        if one.shown.status == TransactionStatus.ACCEPTED:
+            raise LocalProtocolError("machine.no-such-move", "the transaction of the order is accepted")
         if one.is_open:
             set_transaction(work.db, _decided(work, one, TransactionTrigger.DECLINED, LEFT))
     return move_order(work, order, OrderTrigger.CANCELLED)
@@ -138,9 +140,11 @@ def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
             expire(work, one)
     open_ = [one for one in transactions if one.is_open and not is_over]
     accepted = any(one.shown.status == TransactionStatus.ACCEPTED for one in transactions)
+    # In an own checkout the order may follow its only transaction after its end.
+    was_in_time = order.own_checkout and not transactions[0].is_open and _decided_at(transactions[0]) < order.ends_at
     if accepted:
         trigger = OrderTrigger.MIXED if open_ else OrderTrigger.PAID
-    elif is_over:
+    elif is_over and not was_in_time:
         trigger = OrderTrigger.EXPIRED
     elif transactions and not open_ and order.has_one_attempt and order.status is OrderStatus.PROCESSING:
         trigger = OrderTrigger.FAILED
@@ -148,8 +152,7 @@ def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
         return order
     lag = timedelta(seconds=work.settings.project(order.project_id).lag_seconds)
     if order.own_checkout and lag and trigger in (OrderTrigger.PAID, OrderTrigger.FAILED):
-        occurred = transactions[0].shown.events[-1].occurred or ""
-        if work.at < (due_at := read_timestamp(occurred) + lag):
+        if work.at < (due_at := _decided_at(transactions[0]) + lag):
             waiting = replace(order, due_at=due_at)
             set_order(work.db, waiting)
             return waiting
@@ -190,6 +193,11 @@ def find_open(work: Work, order_id: str) -> tuple[StoredOrder, StoredTransaction
     if order is None:
         return None
     return order, next((one for one in transactions_of(work.db, order.id) if one.is_open), None)
+
+
+def _decided_at(transaction: StoredTransaction) -> datetime:
+    """When the last thing happened to a transaction."""
+    return read_timestamp(transaction.shown.events[-1].occurred or "")
 
 
 def _decided(
