@@ -68,7 +68,11 @@ from tppkit.httpsig.jws_header import make_jws_header
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
+from tppkit.protocol.gateway import GATEWAY, VAULT, parse_query
+from tppkit.protocol.gateway.endpoints import SEARCH_CSV
+from tppkit.protocol.gateway.search import DEFAULT_SORT, read_cursor, write_cursor
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, PaymentOrder, Transaction
+from tppkit.protocol.wire import CsvRows
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
 from tppkit.seals import PROFILES, PSD2_V1, CertificateForm, KeyIdForm, Message, Seal, SealProfile, sign_request
 from tppkit.seals.certificate_header import read_certificate as read_sent_certificate
@@ -461,6 +465,53 @@ def forwarded() -> list[bytes]:
     return [b"\0" + escaped, b"\1" + encoded, b"\2" + envoy, b"\2Cert=a,By=b", b"\3:" + encoded + b":"]
 
 
+def read_search(data: bytes) -> None:
+    """A query, which reads the same again as it is written, and a cursor."""
+    text = data.decode("utf-8", "surrogateescape")
+    with suppress(FormatError):
+        query = parse_query(text)
+        if parse_query(str(query)) != query:
+            raise AssertionError("a query is not read as it is written")
+    with suppress(FormatError):
+        read_cursor(text, size=100, sort=DEFAULT_SORT)
+
+
+def read_gateway_body(data: bytes) -> None:
+    """The body of the endpoint that the first byte chooses, as request and as answer; a report arrives in two chunks."""
+    rows = (*GATEWAY.endpoints, *VAULT.endpoints)
+    row = rows[data[0] % len(rows)] if data else rows[0]
+    with suppress(FormatError):
+        row.request.read(data[1:], tolerant=False)
+    with suppress(FormatError):
+        if isinstance(row.answer, CsvRows):
+            reader = row.answer.reader()
+            for chunk in (data[1:20], data[20:]):
+                reader.feed(chunk)
+            reader.end()
+        else:
+            row.whole.read(data[1:], tolerant=True)
+
+
+def gateway_bodies() -> list[bytes]:
+    """For every endpoint the first byte that chooses it, and a body with fields of all of them."""
+    uuid = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
+    details = {
+        "one_click_type": "first",
+        "card_expiry": "122030",
+        "external_authentication_details": {"methodUsed": True},
+    }
+    attempt = {"id": uuid, "status": "accepted", "capture_mode": "manual", "payment_method_details": details}
+    body = {
+        "id": uuid, "status": "new", "currency": "EUR", "amount": 1250, "created": "2026-01-01T00:00:00Z", "transactions": [attempt],
+        "expiration_period": "PT1H", "payment_methods": ["card"], "return_url": "https://a.example/", "customer": {"country": "LV"},
+        "merchant_order_id": "4711", "description": "d", "query": "*", "size": 1, "vault_token": uuid, "setup_token": uuid,
+        "cvc": "123", "pan": "4111111111111111", "expiry": "122030", "truncated_pan": "411111******1111", "orders": {"new": [uuid]},
+    }  # fmt: skip
+    seeds = [json.dumps(body).encode(), json.dumps([body]).encode(), json.dumps({"orders": [body]}).encode()]
+    seeds += [",".join(SEARCH_CSV.answer.columns).encode() + b'\n1,"a\nb"' + b"," * 20 + b"\n"]
+    return [bytes([number]) + seed for number in range(len(GATEWAY.endpoints) + 1) for seed in seeds]
+
+
 def texts(*values: str) -> Callable[[], list[bytes]]:
     """Seeds that are texts."""
     return lambda: [value.encode() for value in values]
@@ -502,6 +553,10 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
         '{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}', '{"id":7,"name":"Jonas","code":null}',
         '{"id":"T","ver":1,"timeStamp":1,"tlc":"posted","acc":"a","amount":["EUR-1.5"],"fee":["EUR 1"],"x":[1e5]}')),
     "callback-key": Target(read_callback_key, callback_keys),
+    "search-query": Target(read_search, texts(
+        '(a:"x \\"y" OR NOT b.c:[-5 TO *]) AND *', "created:[2026-01-01T10:00:00+02:00 TO 2026-02-01]",
+        write_cursor("a", "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01", size=100, sort=DEFAULT_SORT))),
+    "gateway-body": Target(read_gateway_body, gateway_bodies),
     "proxy-header": Target(read_forwarded, forwarded),
     "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
 })

@@ -44,6 +44,12 @@ ROOMS = (
     ("web/caller.py", "test_caller test_proxies test_seal test_seal_profiles", "web/test_[prw]*[!s].py"),
     ("callbacks/verify.py", "test_callback_refusals test_callback_verify", "callbacks/test_callback_*.py"),
     ("callbacks/message.py", "test_callback_message test_callback_refusals", "callbacks/test_callback_*.py"),
+    ("protocol/gateway/query.py", "test_gateway_query", "protocol/test_gateway_*.py"),
+    ("protocol/gateway/search.py", "test_gateway_search", "protocol/test_gateway_*.py"),
+    (
+        "protocol/gateway/*.py", "test_gateway_payments test_gateway_authorisations test_gateway_card_data test_gateway_models",
+        "protocol/test_gateway_*.py",
+    ),
     ("trust/path/name_constraints.py", "test_name_constraints test_second_opinion_constraints", "trust/test_*.py"),
     ("trust/path/link*.py", "test_link_extensions test_path test_name_constraints", "trust/test_*.py"),
     ("trust/path/policies.py", "test_policies test_second_opinion_constraints", "trust/test_*.py"),

@@ -799,6 +799,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a form of the sandbox's pages was sent by another page, or to a name that is not the sandbox's",
             "open the page itself, at the address that the sandbox prints",
         ),
+        "gateway.key": Code(
+            "the file of the gateway's API key does not contain a key",
+            "remove the file, and a new key is made",
+        ),
         "har.body": Code(
             "a HAR file does not hold the body of the request",
             "export it again with bodies as text, or give the raw request",
@@ -1393,6 +1397,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "QWAC and QSealC are not valid for the same time",
             "replace the one that ends first before it ends",
         ),
+        "pan.search": Code(
+            "assert_no_pan has no cards, no places, or a place that cannot be searched",
+            "give card numbers of 12 to 19 digits, security codes of 3 or 4, files and folders as Path, answers as text or bytes",
+        ),
         "path.critical-extension": Code(
             "a certificate of the chain has a critical extension that is not processed",
             "do not use the certificate; it demands something of its user that this software cannot honour",
@@ -1608,6 +1616,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "profile.malformed": Code(
             "the profile contradicts itself, or a field of it is of another type",
             "read the message; it names the fields",
+        ),
+        "project.too-many": Code(
+            "the sandbox has 1000 projects, the most that it keeps",
+            "use an existing project, or start in a new folder",
+        ),
+        "project.unknown": Code(
+            "the sandbox has no project with this id",
+            "check the id, or create a project by POST /gateway/projects of the control host",
         ),
         "proxy.network": Code(
             "a trusted proxy is given by something that is no network",
@@ -2198,8 +2214,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give the policy the provider's certificate under its keyId",
         ),
         "search.paging": Code(
-            "start and search_after are combined, or size is too large",
-            "use one of them, with at most 1000 results at a time",
+            "start and search_after are combined, search_after is not of an answer, size is too large, or size or sort changed",
+            "use one of them, with at most 1000 results at a time; repeat size and sort on every page",
+        ),
+        "search.query": Code(
+            "the search query is not in the search language, or too long or complex",
+            "look at the character that the message names; quote values, or build the query with protocol.gateway.F",
         ),
         "search.sort": Code(
             "sort is not a field and a direction",
@@ -2556,6 +2576,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "vault-token.unknown": Code(
             "the project has no stored card with this vault_token",
             "store the card first, with the API key of the same project",
+        ),
+        "vault.key": Code(
+            "the key for stored cards is not 32 bytes in base64, or is not the one that the cards were stored with",
+            "give the key that they were stored with in TPPKIT_VAULT_KEY, or keep gateway/vault.key; without it, start in a new folder",
+        ),
+        "wallet.merchant": Code(
+            "merchantIdentifier of a wallet session is not the project id without hyphens",
+            "remove the hyphens from the id of the project that the API key belongs to",
         ),
         "web.scope": Code(
             "an ASGI server opens a scope of a type that the middleware does not know",

@@ -124,7 +124,7 @@ class FormatError(TppkitError):
     """The input is not in the format that was asked for.
 
     Attributes:
-        offset: byte offset of the fault where it is known, else None.
+        offset: offset of the fault where it is known, else None; in bytes, in a search query in characters.
     """
 
     def __init__(self, code: str, message: str, *, clause: str | None = None, offset: int | None = None) -> None:

@@ -111,21 +111,31 @@ def test_an_order_does_not_show_persons_addresses_and_tokens() -> None:
 
 
 def test_names_of_external_values_differ_between_request_and_answer() -> None:
-    values = {"cavv": "a", "three_ds_version": "2.2.0", "three_ds_method_used": "y", "ds_transaction_id": "d"}
+    values = {"cavv": "a", "three_ds_version": "2.2.0", "three_ds_method_used": True, "ds_transaction_id": "d"}
     request = {
         "vault_token": ID,
         "cvc": "123",
         "cavv": "a",
         "3ds_version": "2.2.0",
-        "3ds_method_used": "y",
+        "3ds_method_used": True,
         "ds_transaction_id": "d",
     }
     read = AuthenticateRequest.from_wire(raw(request))
     assert {name: getattr(read, name) for name in values} == values
     assert json.loads(read.to_wire()) == request
-    answer = {"authenticationValue": "a", "protocolVersion": "2.2.0", "methodUsed": "y", "dsTransID": "d"}
+    answer = {"authenticationValue": "a", "protocolVersion": "2.2.0", "methodUsed": True, "dsTransID": "d"}
     assert json.loads(ExternalAuthentication(**values).to_wire()) == answer
     assert ExternalAuthentication.from_wire(raw(answer)) == ExternalAuthentication(**values)
+
+
+@pytest.mark.parametrize("value", ["Y", 1, [], {}])
+def test_the_3ds_method_is_a_boolean_in_requests_and_anything_in_answers(value: Any) -> None:
+    with pytest.raises(FormatError):
+        AuthenticateRequest.from_wire(raw({"vault_token": ID, "cvc": "123", "3ds_method_used": value}))
+    with pytest.raises(FormatError):
+        ExternalAuthentication.from_wire(raw({"methodUsed": value}))
+    answer = ExternalAuthentication.from_wire(raw({"methodUsed": value}), tolerant=True)
+    assert json.loads(answer.to_wire()) == {"methodUsed": value}
 
 
 def test_only_a_capture_needs_a_description() -> None:

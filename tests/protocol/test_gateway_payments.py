@@ -31,8 +31,9 @@ from tppkit.protocol.gateway.payments import (
     require_one_click_card,
     require_recurring,
     require_setup_token,
+    shown_details,
 )
-from tppkit.protocol.gateway.states import SetupTokenState, SetupTokenTrigger
+from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, SetupTokenTrigger
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ID = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
@@ -163,7 +164,21 @@ def test_the_results_of_a_name_inquiry_have_the_words_of_the_document() -> None:
     assert ani_results("02").match_description is None
 
 
-EXTERNAL = {"cavv": "a", "three_ds_version": "2.2.0", "three_ds_method_used": "y", "ds_transaction_id": "d"}
+@pytest.mark.parametrize("status", OrderStatus)
+def test_a_first_transaction_shows_its_card_on_the_completed_order(status: OrderStatus) -> None:
+    details = PaymentMethodDetails(one_click_type="first", cardholder_name="Ada")
+    shown = shown_details(details, vault_token=ID, order_status=status)
+    assert shown.vault_token == (ID if status == "completed" else None)
+    assert shown.cardholder_name == "Ada"
+
+
+@pytest.mark.parametrize("kind", [None, "one-click"])
+def test_other_transactions_show_the_card_that_the_merchant_sent(kind: str | None) -> None:
+    details = PaymentMethodDetails(one_click_type=kind, vault_token=ID)
+    assert shown_details(details, vault_token="other", order_status=OrderStatus.NEW) == details
+
+
+EXTERNAL = {"cavv": "a", "three_ds_version": "2.2.0", "three_ds_method_used": False, "ds_transaction_id": "d"}
 
 
 def authenticate(**values: str) -> AuthenticateRequest:

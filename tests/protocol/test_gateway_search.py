@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,22 +12,70 @@ from tppkit.protocol.gateway import Customer, Order, PaymentMethodDetails
 from tppkit.protocol.gateway.bodies import CSV_COLUMNS, SearchRequest
 from tppkit.protocol.gateway.endpoints import SEARCH_CSV
 from tppkit.protocol.gateway.orders import Transaction
-from tppkit.protocol.gateway.search import Page, Sort, page_of, report_rows
+from tppkit.protocol.gateway.search import Page, Sort, page_of, read_cursor, report_rows, write_cursor
 
 ID = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
 CREATED = Sort("created", descending=True)
+
+
+LAST = {"size": 100, "sort": CREATED}
 
 
 @pytest.mark.parametrize(
     ("fields", "page"),
     [
         ({}, Page(CREATED, 100, 0, None)), ({"size": 20, "start": 9990}, Page(CREATED, 10, 9990, None)),
-        ({"size": 20, "start": 10_000}, Page(CREATED, 0, 10_000, None)), ({"start": 20_000}, Page(CREATED, 0, 20_000, None)),
-        ({"sort": "customer.country asc", "search_after": "-1", "size": 5}, Page(Sort("customer.country", False), 5, 0, "-1")),
+        ({"size": 20, "start": 10_000}, Page(CREATED, 0, 10_000, None)), ({"start": 10**30}, Page(CREATED, 0, 10_000, None)),
+        ({"sort": "customer.country asc", "search_after": "-1", "size": 5}, Page(Sort("customer.country", False), 5, None, None)),
     ],
 )  # fmt: skip
 def test_the_page_that_a_request_asks_for(fields: dict[str, Any], page: Page) -> None:
     assert page_of(SearchRequest(query="*", **fields)) == page
+
+
+@pytest.mark.parametrize(
+    ("fields", "page"),
+    [
+        ({}, Page(CREATED, 10_000, 0, None)), ({"start": 10}, Page(CREATED, 9990, 10, None)), ({"size": 5}, Page(CREATED, 5, 0, None)),
+        ({"search_after": "-1"}, Page(CREATED, None, None, None)), ({"search_after": "-1", "size": 5}, Page(CREATED, 5, None, None)),
+    ],
+)  # fmt: skip
+def test_a_report_without_size_has_every_result(fields: dict[str, Any], page: Page) -> None:
+    assert page_of(SearchRequest(query="*", **fields), report=True) == page
+
+
+@pytest.mark.parametrize(
+    "value", ["2026-01-01T00:00:00.000000+00:00", '"' * 1000, "\N{WAVE DASH}" * 1000, 0, 2**63 - 1, None]
+)
+def test_the_next_page_begins_behind_the_last_order(value: str | int | None) -> None:
+    cursor = write_cursor(value, ID, **LAST)
+    page = page_of(SearchRequest.from_wire(SearchRequest(query="*", search_after=cursor).to_wire()))
+    assert page.after is not None
+    assert (page.start, page.after.value, page.after.id) == (None, value, ID)
+
+
+@pytest.mark.parametrize(
+    "other", [{"size": 99}, {"size": None}, {"sort": Sort("created", False)}, {"sort": Sort("amount", True)}]
+)
+def test_size_and_sort_are_the_same_on_every_page(other: dict[str, Any]) -> None:
+    with pytest.raises(FormatError) as refused:
+        read_cursor(write_cursor(1, ID, **LAST), **(LAST | other))
+    assert refused.value.code == "search.paging"
+
+
+CURSOR = {"value": 1, "id": ID, "size": 100, "sort": "created desc"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0", "-1 ", "[]", "{}", "[" * 4096, "\ud800", *(json.dumps(CURSOR | change) for change in (
+        {"value": 2**63}, {"value": True}, {"value": 1.5}, {"value": "a\0"}, {"value": []}, {"id": "x"}, {"id": 1}, {"size": "100"}))],
+)  # fmt: skip
+def test_only_cursors_of_answers_are_read(text: str) -> None:
+    assert read_cursor(json.dumps(CURSOR), **LAST) is not None
+    with pytest.raises(FormatError) as refused:
+        read_cursor(text, **LAST)
+    assert refused.value.code == "search.paging"
 
 
 @pytest.mark.parametrize(
@@ -38,9 +87,10 @@ def test_the_page_that_a_request_asks_for(fields: dict[str, Any], page: Page) ->
     ],
 )  # fmt: skip
 def test_pages_that_are_refused(fields: dict[str, Any], code: str) -> None:
-    with pytest.raises(FormatError) as refused:
-        page_of(SearchRequest(query="*", **fields))
-    assert refused.value.code == code
+    for report in (False, True):
+        with pytest.raises(FormatError) as refused:
+            page_of(SearchRequest(query="*", **fields), report=report)
+        assert refused.value.code == code
 
 
 def order(**fields: Any) -> Order:

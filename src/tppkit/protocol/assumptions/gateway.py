@@ -56,6 +56,12 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 3.3: the customer can retry until the link expires", "protocol.gateway.states.PAYMENT_LINK",
     ),
     Assumption(
+        "link-reason", "gateway", "the texts of reason, and what a payment of a link makes",
+        "one text for each status; each attempt makes an order, whose only attempt it is, with the terms of the link and the usual"
+        " 30 minutes",
+        "section 2.5: why the link has its current status; orders is an object of statuses", "sandbox.gateway.links",
+    ),
+    Assumption(
         "authorisation-moves", "gateway", "what becomes of a partly voided, delayed or expired authorisation",
         "a partial void leaves it open with the rest; a delayed one is captured at its end, without what was voided; a manual one lapses",
         "section 3.4 rules 2 to 6", "protocol.gateway.states.AUTHORISATION",
@@ -112,6 +118,10 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 2.2 does not show them; payment_method is such a name", "protocol.gateway.values.MethodNames",
     ),
     Assumption(
+        "transaction-method", "gateway", "a transaction without payment_method, or with one that the project does not have",
+        "refused", "section 4.1: with one transaction the merchant picks the method", "sandbox.gateway.checkout",
+    ),
+    Assumption(
         "unknown-gateway-fields", "gateway", "fields of a request that the document does not list, and client and extra",
         "accepted without effect; extra is returned as it came", "section 2.2 names extra and not its structure",
         "protocol.gateway.values.GatewayModel",
@@ -157,7 +167,8 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 2.3 shows card-account only", "protocol.gateway.payments.check_order",
     ),
     Assumption(
-        "external-value-types", "gateway", "types of the external 3-D Secure values", "texts", "names that look like texts",
+        "external-value-types", "gateway", "types of the external 3-D Secure values",
+        "texts, and a boolean for 3ds_method_used; in an answer it is kept as it came", "the name asks a question with yes or no",
         "protocol.gateway.orders.ExternalAuthentication",
     ),
     Assumption(
@@ -176,9 +187,21 @@ GATEWAY: tuple[Assumption, ...] = (
         "protocol.gateway.search",
     ),
     Assumption(
+        "search-language", "gateway", "what a query has besides `*`, `field:value` and `field:[from TO to]`",
+        "AND, OR, NOT and parentheses, NOT before AND before OR; `*` for an open end of a range; values in double quotes, with"
+        " \\\\ for a backslash and \\\" for a quote; without quotes letters, digits and . _ @ + -, in ranges also the colon; no"
+        " wildcards in values, no exclusive ends; 4096 characters, 100 terms, nested 10 deep",
+        "section 4.3 shows three forms, and they cannot name a text with a space", "protocol.gateway.query",
+    ),
+    Assumption(
         "search-sort", "gateway", "the form of sort, and the order of equals",
         "`field asc` or `field desc`, created desc without it; then by id",
         "section 4.3 shows created asc", "protocol.gateway.search.page_of",
+    ),
+    Assumption(
+        "search-cursor", "gateway", "the form of search_after, and what happens if size or sort change between pages",
+        "JSON with sort value and id of the last order, size and sort; a request with another size or sort is refused",
+        "section 4.3: the sort value, and both are the same in every request", "protocol.gateway.search.write_cursor",
     ),
     Assumption(
         "search-format", "gateway", "another value of format than csv", "ignored: the answer is JSON", "section 4.3: only value csv",
@@ -188,6 +211,11 @@ GATEWAY: tuple[Assumption, ...] = (
         "csv-rows", "gateway", "orders without transactions in the CSV report, and columns of fees and settlement",
         "no row, and size counts orders; empty unless the transaction has such fields", "section 4.3: each row is one transaction",
         "protocol.gateway.search.report_rows",
+    ),
+    Assumption(
+        "csv-size", "gateway", "how many orders a CSV report without size has",
+        "all that match; without search_after at most 10,000, with search_after -1 without a limit",
+        "a report is streamed, and it has no place for the next search_after", "protocol.gateway.search.page_of",
     ),
     Assumption(
         "csv-formulas", "gateway", "cells that a spreadsheet takes for a formula", "an apostrophe goes before = + - @ and white space",

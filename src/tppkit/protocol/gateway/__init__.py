@@ -12,9 +12,11 @@ from tppkit.protocol.gateway.orders import (
     TransactionRequest,
 )
 from tppkit.protocol.gateway.payments import is_paid
+from tppkit.protocol.gateway.query import F, Query, parse_query
 from tppkit.protocol.gateway.states import AUTHORISATION, ORDER, PAYMENT_LINK, SETUP_TOKEN, TRANSACTION
 
 __all__ = [
     "AUTHORISATION", "GATEWAY", "ORDER", "PAYMENT_LINK", "SETUP_TOKEN", "TRANSACTION", "VAULT", "CardRequest", "CardSecret", "Customer",
-    "Order", "OrderRequest", "PaymentLink", "PaymentMethodDetails", "Transaction", "TransactionRequest", "VaultCard", "is_paid",
+    "F", "Order", "OrderRequest", "PaymentLink", "PaymentMethodDetails", "Query", "Transaction", "TransactionRequest", "VaultCard",
+    "is_paid", "parse_query",
 ]  # fmt: skip

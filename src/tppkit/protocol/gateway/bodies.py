@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from tppkit.protocol.gateway.card_data import Cvc, Expiry, Pan
@@ -66,7 +66,7 @@ class AuthenticateRequest(RequestBody):
     cvc: Cvc
     cavv: Private = None
     three_ds_version: Text | None = None
-    three_ds_method_used: Text | None = None
+    three_ds_method_used: bool | None = None
     ds_transaction_id: Text | None = None
 
 
@@ -86,7 +86,10 @@ class CardRequest(RequestBody):
     pan: Pan
     expiry: Expiry
     setup_token: Annotated[Uuid, Field(repr=False)]
-    name: Annotated[Text, written(_check_name)] | None = Field(default=None, repr=False)
+    name: (
+        Annotated[Text, written(_check_name), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 120})]
+        | None
+    ) = Field(default=None, repr=False)
 
 
 class VaultCard(GatewayModel):
@@ -134,7 +137,7 @@ class SearchRequest(RequestBody):
     size: Annotated[int, Field(ge=1)] | None = None
     start: Annotated[int, Field(ge=0)] | None = None
     sort: Text | None = None
-    search_after: Text | None = None
+    search_after: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
 
 
 class SearchResult(GatewayModel):

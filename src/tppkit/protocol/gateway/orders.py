@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from tppkit.protocol.gateway.card_data import Cvc, Expiry, ReceiverNumber
 from tppkit.protocol.gateway.states import OrderStatus, TransactionStatus
@@ -28,6 +28,7 @@ from tppkit.protocol.gateway.values import (
     Uuid,
     known,
 )
+from tppkit.protocol.wire import written
 
 CREDIT_CARD = "credit-card"
 AFT = "aft"
@@ -82,6 +83,12 @@ EXTERNAL_NAMES = (
 _IN_ANSWERS = {name.field: name.answer for name in EXTERNAL_NAMES}
 
 
+def _check_flag(value: Any) -> Any:
+    if not isinstance(value, bool):
+        raise ValueError("not a boolean")
+    return value
+
+
 class ExternalAuthentication(GatewayModel):
     """Results of 3-D Secure that was done elsewhere, as answers show them (assumption external-value-types)."""
 
@@ -89,7 +96,7 @@ class ExternalAuthentication(GatewayModel):
 
     cavv: Private = None
     three_ds_version: Text | None = None
-    three_ds_method_used: Text | None = None
+    three_ds_method_used: Annotated[bool | Any, written(_check_flag), WithJsonSchema({"type": "boolean"})] | None = None
     ds_transaction_id: Text | None = None
 
 

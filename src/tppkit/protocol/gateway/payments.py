@@ -116,6 +116,24 @@ def _check_series(details: PaymentMethodDetails) -> None:
             )
 
 
+def shown_details(
+    details: PaymentMethodDetails, *, vault_token: str | None, order_status: OrderStatus
+) -> PaymentMethodDetails:
+    """The details as answers show them: the card that a first transaction stored appears on the completed order.
+
+    Args:
+        details: as the merchant sent them, with what the payment added.
+        vault_token: of the card that the transaction was paid with, if it was.
+        order_status: the order's status now; it can follow that of the transaction later.
+
+    Source: section 3.5 rule 1.
+    """
+    if details.one_click_type != OneClickType.FIRST:
+        return details
+    shown = vault_token if order_status == OrderStatus.COMPLETED else None
+    return details.model_copy(update={"vault_token": shown})
+
+
 def require_one_click_card(first: Transaction | None) -> None:
     """Check that a stored card can be used for one-click: an accepted first transaction stored it (assumption one-click-card).
 

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
 from tppkit.errors import FormatError
 from tppkit.protocol.gateway.bodies import CSV_COLUMNS, ReportRow, SearchRequest
 from tppkit.protocol.gateway.orders import Order, Transaction
-from tppkit.protocol.gateway.values import amount_with_decimals
+from tppkit.protocol.gateway.values import Amount, GatewayModel, Text, Uuid, amount_with_decimals
 
 MAX_SIMPLE_RESULTS = 10_000  # section 8
 DEFAULT_SIZE, MAX_SIZE = 100, 1000  # assumption search-size
@@ -29,8 +31,51 @@ class Sort(NamedTuple):
     field: str
     descending: bool
 
+    @property
+    def text(self) -> str:
+        """The value of `sort`, for example `created asc`."""
+        return f"{self.field} {'desc' if self.descending else 'asc'}"
+
 
 DEFAULT_SORT = Sort("created", descending=True)
+
+
+class Cursor(GatewayModel):
+    """The last order of a page; the next page begins behind it (assumption search-cursor).
+
+    Attributes:
+        value: what the order is sorted by; it comes from the caller, and its type may be another than the field's.
+        id: the id of the order.
+        size: of the page.
+        sort: of the page.
+    """
+
+    value: Text | Amount | None = Field(default=None, repr=False)
+    id: Uuid
+    size: int | None = None
+    sort: str
+
+
+def write_cursor(value: str | int | None, order_id: str, *, size: int | None, sort: Sort) -> str:
+    """The `search_after` of an answer, by what its last order is sorted by."""
+    return Cursor(value=value, id=order_id, size=size, sort=sort.text).to_wire().decode()
+
+
+def read_cursor(text: str, *, size: int | None, sort: Sort) -> Cursor | None:
+    """The order behind which a page begins, or None for the first page.
+
+    Raises:
+        FormatError: `search.paging`, also if size or sort are not those of the previous request.
+    """
+    if text == FIRST_PAGE:
+        return None
+    try:
+        cursor = Cursor.from_wire(text.encode())
+    except (FormatError, UnicodeError):
+        raise FormatError("search.paging", f"search_after is neither {FIRST_PAGE} nor of an answer") from None
+    if (cursor.size, cursor.sort) != (size, sort.text):
+        raise FormatError("search.paging", "size and sort are the same in every request of a search")
+    return cursor
 
 
 class Page(NamedTuple):
@@ -38,33 +83,38 @@ class Page(NamedTuple):
 
     Attributes:
         sort: their order.
-        size: how many at most.
-        start: how many are skipped; 0 with a cursor.
-        cursor: the value of `search_after`, or None for simple paging.
+        size: how many at most; None for all.
+        start: how many are skipped in simple paging; None with `search_after`.
+        after: the order behind which they begin; None from the first one.
     """
 
     sort: Sort
-    size: int
-    start: int
-    cursor: str | None
+    size: int | None
+    start: int | None
+    after: Cursor | None
 
 
-def page_of(request: SearchRequest) -> Page:
+def page_of(request: SearchRequest, *, report: bool = False) -> Page:
     """The page that a request asks for; simple paging ends after 10,000 results.
+
+    Args:
+        request: the body.
+        report: the answer is a CSV report, which has all results unless the request has a size (assumption csv-size).
 
     Raises:
         FormatError: `search.paging`, `search.sort`.
     """
-    size = DEFAULT_SIZE if request.size is None else request.size
+    size = request.size if request.size is not None or report else DEFAULT_SIZE
     if request.start is not None and request.search_after is not None:
         raise FormatError("search.paging", "start and search_after are not combined")
-    if size > MAX_SIZE:
+    if size is not None and size > MAX_SIZE:
         raise FormatError("search.paging", f"size is {size}, and at most {MAX_SIZE} results are given at a time")
     sort = DEFAULT_SORT if request.sort is None else _parse_sort(request.sort)
     if request.search_after is not None:
-        return Page(sort, size, 0, request.search_after)
-    start = request.start or 0
-    return Page(sort, max(0, min(size, MAX_SIMPLE_RESULTS - start)), start, None)
+        return Page(sort, size, None, read_cursor(request.search_after, size=size, sort=sort))
+    start = min(request.start or 0, MAX_SIMPLE_RESULTS)
+    left = MAX_SIMPLE_RESULTS - start
+    return Page(sort, left if size is None else min(size, left), start, None)
 
 
 def _parse_sort(text: str) -> Sort:
