@@ -141,6 +141,7 @@ def test_an_order_whose_answer_is_lost_is_sent_once_and_looked_up_once(name: str
 LOOKUPS: dict[str, tuple[Answer, str, str, int]] = {
     "nothing": (found(), "order-lost.not-found", "which proves nothing", 0),
     "others": (found({**MADE, "merchant_order_id": "A-1"}), "order-lost.not-found", "which proves nothing", 0),
+    "a refund": (found({**MADE, "refund_of_order_id": TOKEN}), "order-lost.not-found", "which proves nothing", 0),
     "several": (found(MADE, {**MADE, "id": TOKEN}), "order-lost.found", "2 orders have", 2),
     "refused": (http(401), "order-lost.not-looked-up", "failed too", 0),
     "unreadable": (http(200, b"<html>"), "order-lost.not-looked-up", "failed too", 0),

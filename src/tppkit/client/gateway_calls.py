@@ -44,7 +44,7 @@ from tppkit.protocol.gateway.endpoints import (
     WALLET_SESSION,
 )
 from tppkit.protocol.gateway.orders import Refund
-from tppkit.protocol.gateway.payments import check_order, external_authentication, merchant_identifier
+from tppkit.protocol.gateway.payments import check_order, external_authentication, is_linked, merchant_identifier
 from tppkit.protocol.gateway.search import DEFAULT_SIZE, FIRST_PAGE, MAX_SIMPLE_RESULTS
 from tppkit.protocol.gateway.values import require_uuid
 from tppkit.protocol.wire import RowReader
@@ -334,7 +334,9 @@ def _order_lost(
     if isinstance(result, TppkitError):
         message = f"{reason}, and the search for its merchant_order_id failed too ({result.message}): search before you create it again"
         return OrderOutcomeUnknown("order-lost.not-looked-up", message, status=status)
-    found = tuple(order for order in result.orders if order.merchant_order_id == merchant_order_id)
+    found = tuple(
+        order for order in result.orders if order.merchant_order_id == merchant_order_id and not is_linked(order)
+    )
     if not found:
         message = f"{reason}; no order has its merchant_order_id yet, which proves nothing: search again before you create it again"
         return OrderOutcomeUnknown("order-lost.not-found", message, status=status)
