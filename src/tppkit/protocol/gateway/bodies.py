@@ -19,6 +19,7 @@ from tppkit.protocol.gateway.values import (
     GatewayModel,
     MethodNames,
     Private,
+    Reference,
     RequestBody,
     Text,
     Timestamp,
@@ -104,7 +105,7 @@ class VaultCard(GatewayModel):
 class PaymentLinkRequest(RequestBody):
     """The body that creates a payment link (assumption gateway-extensions)."""
 
-    merchant_order_id: Text
+    merchant_order_id: Reference
     amount: Amount
     currency: Currency
     description: Text | None = None

@@ -20,6 +20,7 @@ from tppkit.protocol.wire import WireModel, written
 MAX_AMOUNT = 2**63 - 1  # what a database column holds
 MAX_PERIOD = timedelta(days=3650)
 MAX_TEXT = 1000
+MAX_REFERENCE = 255  # what a database index holds, of any characters
 MAX_ADDRESS = 2048
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
@@ -145,6 +146,12 @@ def _check_text(value: str) -> str:  # assumption gateway-texts
     return value
 
 
+def _check_reference(value: str) -> str:
+    if len(value) > MAX_REFERENCE:
+        raise ValueError(f"not 1 to {MAX_REFERENCE} characters")
+    return value
+
+
 def _check_address(value: str) -> str:  # assumption gateway-addresses
     try:
         parts = urlsplit(value)
@@ -187,6 +194,7 @@ def _form(**schema: Any) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", **schema})
 
 
+_NO_CONTROLS = rf"^[^{_CONTROLS}]*$"
 Currency = Annotated[str, written(_check_currency), _form(pattern="^[A-Z]{3}$", examples=["EUR"])]
 Uuid = Annotated[str, written(_check_uuid), _form(format="uuid")]
 Duration = Annotated[
@@ -195,7 +203,10 @@ Duration = Annotated[
     _form(pattern=f"^{re.sub('[?]P<[a-z]+>', '', _DURATION.pattern)}$", examples=["PT1H"]),
 ]
 Timestamp = Annotated[str, written(_check_timestamp), _form(format="date-time")]
-Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEXT, pattern=rf"^[^{_CONTROLS}]*$")]
+Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEXT, pattern=_NO_CONTROLS)]
+Reference = Annotated[  # of a merchant
+    Text, written(_check_reference), _form(minLength=1, maxLength=MAX_REFERENCE, pattern=_NO_CONTROLS)
+]
 Address = Annotated[
     str, written(_check_address),
     _form(maxLength=MAX_ADDRESS, pattern="^https?://[!-~]+$", examples=["https://shop.example/paid"]),

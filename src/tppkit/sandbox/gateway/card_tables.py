@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, LargeBinary, String, Table, bindparam, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.sandbox.gateway.tables import TABLES
@@ -21,13 +32,9 @@ _CARDS = Table(
     Column("one_click_id", String(36)),
     Column("created_at", BigInteger, nullable=False),
 )  # fmt: skip
-
 _ADD_CARD = insert(_CARDS)
 _FIND_CARD = select(_CARDS).where(
     _CARDS.c.vault_token == bindparam("of_token"), _CARDS.c.project_id == bindparam("of_project")
-)
-_CARD_OF_FIRST = select(_CARDS).where(
-    _CARDS.c.one_click_id == bindparam("of_id"), _CARDS.c.project_id == bindparam("of_project")
 )
 _SET_ONE_CLICK = (
     update(_CARDS).where(_CARDS.c.vault_token == bindparam("of_token")).values(one_click_id=bindparam("to_id"))
@@ -67,11 +74,6 @@ def add_card(db: Connection, card: VaultRow) -> None:
 def find_card(db: Connection, vault_token: str, project_id: str) -> VaultRow | None:
     """The project's card with this token."""
     return _card(db.execute(_FIND_CARD, {"of_token": vault_token, "of_project": project_id}).one_or_none())
-
-
-def find_card_of_first(db: Connection, transaction_id: str, project_id: str) -> VaultRow | None:
-    """The project's card that an accepted first one-click transaction stored."""
-    return _card(db.execute(_CARD_OF_FIRST, {"of_id": transaction_id, "of_project": project_id}).first())
 
 
 def allow_one_click(db: Connection, vault_token: str, transaction_id: str) -> None:
