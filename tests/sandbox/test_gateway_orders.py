@@ -125,7 +125,11 @@ def test_only_a_manual_amount_is_capturable(merchant: Merchant) -> None:
         mode: merchant.own_checkout(transaction={} if mode is None else {"capture_mode": mode})["transactions"][0]
         for mode in (None, "manual", "delayed")
     }
-    assert {mode: one["is_capturable"] for mode, one in found.items()} == {None: False, "manual": True, "delayed": False}
+    assert {mode: one["is_capturable"] for mode, one in found.items()} == {
+        None: False,
+        "manual": True,
+        "delayed": False,
+    }
     assert {one["status"] for one in found.values()} == {"accepted"}
 
 
@@ -197,7 +201,9 @@ def test_parallel_partial_voids_release_no_more_than_was_authorised(merchant: Me
     with ThreadPoolExecutor(16) as pool:
         answers = [*pool.map(lambda _: merchant.act(order, "voids/amount/", {"amount": 150}), range(16))]
     assert sum(answer.status_code == 201 for answer in answers) == 6
-    assert is_refused(merchant.act(order, "captures/amount/", {"amount": 101, "description": "x"}), 400, "AMOUNT_INVALID")
+    assert is_refused(
+        merchant.act(order, "captures/amount/", {"amount": 101, "description": "x"}), 400, "AMOUNT_INVALID"
+    )
     assert merchant.act(order, "captures/").json()["amount"] == 100
 
 

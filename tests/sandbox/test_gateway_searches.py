@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,11 +21,10 @@ from tppkit.httpsig.message import Message
 from tppkit.protocol.gateway.bodies import CSV_COLUMNS, SearchRequest
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.cell import HostCall
-from tppkit.sandbox.database import MAX_STREAMS
 from tppkit.sandbox.gateway import search, tables
 
 SEARCH = "/v1/search/orders/"
-MANY = """WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 10005)
+MANY = """WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :count)
     INSERT INTO gateway_orders (id, project_id, status, terms, currency, amount, is_test, own_checkout, page_token, created_at, modified_at)
     SELECT printf('%s%05d', substr(:project, 1, 31), n), :project, 'new', CAST('{"currency":"EUR","amount":1}' AS BLOB), 'EUR', 1, 0, 0,
     hex(randomblob(16)), 1767225600000000 + n / 2, 1767225600000000 FROM numbers"""
@@ -51,16 +52,18 @@ def report(merchant: Merchant, **fields: Any) -> httpx.Response:
     return answer
 
 
+def cursor(value: Any, sort: str = "created desc") -> str:
+    return json.dumps({"value": value, "id": ANOTHER_ID, "size": 100, "sort": sort})
+
+
 def rows(merchant: Merchant, **fields: Any) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(report(merchant, **fields).text, newline="")))
 
 
-@pytest.fixture
-def many(bank: SandboxServer, merchant: Merchant) -> Merchant:
-    """A merchant with 10,005 orders, two at each time."""
-    with closing(sqlite3.connect(bank.sandbox.settings.directory / "sandbox.sqlite")) as database, database:
-        database.execute(MANY, {"project": merchant.project_id})
-    return merchant
+def fill(merchant: Merchant, count: int) -> None:
+    """Give a merchant so many orders, two at each time."""
+    with closing(sqlite3.connect(merchant.bank.sandbox.settings.directory / "sandbox.sqlite")) as database, database:
+        database.execute(MANY, {"project": merchant.project_id, "count": count})
 
 
 def test_a_page_has_whole_orders_with_their_attempts_and_links(merchant: Merchant) -> None:
@@ -69,8 +72,8 @@ def test_a_page_has_whole_orders_with_their_attempts_and_links(merchant: Merchan
     assert merchant.act(held, "captures/").status_code == 201
     found = merchant.post(SEARCH, {"query": "status:completed", "sort": "created asc"})
     assert found == {"orders": [merchant.read(order) for order in found["orders"]]}
-    assert [order["id"] for order in found["orders"]][0] == held["id"]
-    assert found["orders"][1]["capture_of_order_id"] == held["id"]
+    original, made = found["orders"]
+    assert (original["id"], made["capture_of_order_id"]) == (held["id"], held["id"])
 
 
 def test_an_order_is_found_by_each_of_its_fields(merchant: Merchant) -> None:
@@ -83,14 +86,21 @@ def test_an_order_is_found_by_each_of_its_fields(merchant: Merchant) -> None:
     day, time = held["created"][:10], held["completed"]
     for query in (
         f"id:{held['id'].upper()}", 'merchant_order_id:"a \\"b\\" \\\\ *" AND NOT related_order_id:[* TO *]',
-        "customer.merchant_customer_id:c-1 AND amount:1234 AND NOT id:" + made["id"], f"created:{day} AND amount:[2 TO *] AND NOT id:{made['id']}",
+        "customer.merchant_customer_id:c-1 AND amount:1234 AND NOT id:" + made["id"],
+        f"created:{day} AND amount:[2 TO *] AND NOT id:{made['id']}",
         f"completed:[{time} TO {time}] AND created:[{day} TO {day}] AND NOT id:{made['id']}",
         f"NOT (currency:JPY OR capture_of_order_id:{held['id']} OR capture_of_order_id:{ANOTHER_ID})",
     ):  # fmt: skip
         assert ids(merchant, query) == [held["id"]], query
     for query in (f"capture_of_order_id:{held['id']}", f"related_order_id:{held['id'].upper()}"):
         assert ids(merchant, query) == [made["id"]], query
-    for query in ("amount:[1235 TO *]", f"refund_of_order_id:{held['id']}", "created:[* TO 2020-01-01]", "status:NEW", "NOT *"):
+    for query in (
+        "amount:[1235 TO *]",
+        f"refund_of_order_id:{held['id']}",
+        "created:[* TO 2020-01-01]",
+        "status:NEW",
+        "NOT *",
+    ):
         assert ids(merchant, query) == [], query
 
 
@@ -100,29 +110,40 @@ def test_not_finds_orders_without_the_field(merchant: Merchant) -> None:
         assert ids(merchant, query) == [order["id"]], query
 
 
-@pytest.mark.parametrize(("first", "last"), [("2026-03-01", "2026-03-01"), ("2026-03-01T00:00:00Z", "2026-03-02T01:59:59.999999+02:00")])
+@pytest.mark.parametrize(
+    ("first", "last"), [("2026-03-01", "2026-03-01"), ("2026-03-01T00:00:00Z", "2026-03-02T01:59:59.999999+02:00")]
+)
 def test_a_date_is_the_whole_day_in_utc(bank: SandboxServer, merchant: Merchant, first: str, last: str) -> None:
     order = merchant.order()["id"]
     begin = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp()) * 1_000_000
-    for at, found in ((begin - 1, False), (begin, True), (begin + 86_400_000_000 - 1, True), (begin + 86_400_000_000, False)):
+    for at, found in (
+        (begin - 1, False),
+        (begin, True),
+        (begin + 86_400_000_000 - 1, True),
+        (begin + 86_400_000_000, False),
+    ):
         with closing(sqlite3.connect(bank.sandbox.settings.directory / "sandbox.sqlite")) as database, database:
             database.execute("UPDATE gateway_orders SET created_at = ? WHERE id = ?", (at, order))
         assert (ids(merchant, f"created:[{first} TO {last}]") == [order]) is found
 
 
-def test_simple_paging_ends_after_10000_results_and_the_cursor_goes_on(many: Merchant) -> None:  # story 17
-    page = many.post(SEARCH, {"query": "*", "sort": "created asc", "size": 20, "start": 9990})
+def test_simple_paging_ends_after_10000_results_and_the_cursor_goes_on(merchant: Merchant) -> None:  # story 17
+    fill(merchant, 10_005)
+    page = merchant.post(SEARCH, {"query": "*", "sort": "created asc", "size": 20, "start": 9990})
     assert [order["id"][-5:] for order in page["orders"]] == [f"{n:05}" for n in range(9991, 10001)]
-    assert many.post(SEARCH, {"query": "*", "start": 10_000}) == {"orders": []}
-    rest = many.post(SEARCH, {"query": "*", "sort": "created asc", "size": 20, "search_after": page["search_after"]})
+    assert merchant.post(SEARCH, {"query": "*", "start": 10_000}) == {"orders": []}
+    rest = merchant.post(
+        SEARCH, {"query": "*", "sort": "created asc", "size": 20, "search_after": page["search_after"]}
+    )
     assert [order["id"][-5:] for order in rest["orders"]] == [f"{n:05}" for n in range(10001, 10006)]
     assert "search_after" not in rest
 
 
 @pytest.mark.parametrize("sort", ["created asc", "created desc", "modified asc", "modified desc"])
-def test_search_after_shows_every_order_once_also_of_equal_times(many: Merchant, sort: str) -> None:
-    found = all_ids(many, size=1000, sort=sort)
-    assert (len(found), found) == (10_005, sorted(found, reverse=sort.endswith("desc")))
+def test_search_after_shows_every_order_once_also_of_equal_times(merchant: Merchant, sort: str) -> None:
+    fill(merchant, 20)
+    found = all_ids(merchant, size=5, sort=sort)
+    assert (len(set(found)), found) == (20, sorted(found, reverse=sort.endswith("desc")))
 
 
 def test_size_and_sort_stay_and_start_is_not_combined(merchant: Merchant) -> None:  # story 17
@@ -130,7 +151,8 @@ def test_size_and_sort_stay_and_start_is_not_combined(merchant: Merchant) -> Non
         merchant.order()
     cursor = merchant.post(SEARCH, {"query": "*", "search_after": "-1", "size": 2})["search_after"]
     for fields in (
-        {"size": 3}, {"size": 2, "sort": "created asc"}, {"size": 2, "start": 0}, {"size": 2, "search_after": cursor.replace("20", "ab", 1)},
+        {"size": 3}, {"size": 2, "sort": "created asc"}, {"size": 2, "start": 0},
+        {"size": 2, "search_after": cursor.replace("20", "ab", 1)},
     ):  # fmt: skip
         answer = merchant.send("POST", SEARCH, {"query": "*", "search_after": cursor, **fields})
         assert is_refused(answer, 400, "SEARCH_INVALID"), fields
@@ -139,7 +161,9 @@ def test_size_and_sort_stay_and_start_is_not_combined(merchant: Merchant) -> Non
 
 def test_a_report_has_a_row_for_each_transaction_and_inert_cells(merchant: Merchant) -> None:  # story 18
     for currency, amount in (("JPY", 500), ("EUR", 1234), ("BHD", 1500)):
-        merchant.own_checkout(amount, currency=currency, merchant_order_id="=cmd", customer={"merchant_customer_id": "@c"})
+        merchant.own_checkout(
+            amount, currency=currency, merchant_order_id="=cmd", customer={"merchant_customer_id": "@c"}
+        )
     twice = merchant.order(merchant_order_id='a,"b"\nc')
     merchant.pay(twice, card=DECLINED)
     merchant.pay(twice, card=PAN)
@@ -148,11 +172,13 @@ def test_a_report_has_a_row_for_each_transaction_and_inert_cells(merchant: Merch
     assert list(found[0]) == list(CSV_COLUMNS)
     assert [row["transaction.amount_with_decimals"] for row in found] == ["500", "12.34", "1.500", "10.00", "10.00"]
     assert [row["transaction.status"] for row in found] == ["accepted"] * 3 + ["declined", "accepted"]
-    assert {row["merchant_order_id"] for row in found[:3]} | {row["customer.merchant_customer_id"] for row in found[:3]} == {"'=cmd", "'@c"}
+    assert {row["merchant_order_id"] for row in found[:3]} | {
+        row["customer.merchant_customer_id"] for row in found[:3]
+    } == {"'=cmd", "'@c"}
     assert [(row["id"], row["merchant_order_id"]) for row in found[3:]] == [(twice["id"], 'a,"b"\nc')] * 2
     assert found[0]["transaction.payment_method_details.truncated_pan"] == "411111******1111"
     raw = report(merchant).content
-    assert not raw.startswith(b"\xef\xbb\xbf") and raw.endswith(b"\r\n")
+    assert (raw[:3], raw[-2:]) == (b"id,", b"\r\n")
 
 
 def test_a_report_pages_by_orders_and_a_refund_names_its_transaction(merchant: Merchant) -> None:
@@ -162,7 +188,10 @@ def test_a_report_pages_by_orders_and_a_refund_names_its_transaction(merchant: M
     assert rows(merchant, sort="created asc", size=1) == [first]
     assert rows(merchant, sort="created asc", start=1) == [second]
     assert rows(merchant, query="status:new") == []
-    assert (second["transaction.refund_of_transaction_id"], second["transaction.credit_debit"]) == (first["transaction.id"], "debit")
+    assert (second["transaction.refund_of_transaction_id"], second["transaction.credit_debit"]) == (
+        first["transaction.id"],
+        "debit",
+    )
 
 
 def test_nothing_of_another_project_is_found(bank: SandboxServer, make_merchant: MakeMerchant) -> None:
@@ -170,7 +199,12 @@ def test_nothing_of_another_project_is_found(bank: SandboxServer, make_merchant:
     paid = mine.own_checkout(merchant_order_id="A-1")
     mine.order()
     cursor = mine.post(SEARCH, {"query": "*", "search_after": "-1", "size": 1})["search_after"]
-    for query in ("*", "NOT status:new", f"id:{paid['id']} OR merchant_order_id:A-1", "NOT (amount:1 AND amount:2) OR *"):
+    for query in (
+        "*",
+        "NOT status:new",
+        f"id:{paid['id']} OR merchant_order_id:A-1",
+        "NOT (amount:1 AND amount:2) OR *",
+    ):
         assert ids(other, query) == []
         assert ids(other, query, search_after=cursor, size=1) == []
         assert rows(other, query=query) == []
@@ -182,7 +216,8 @@ def test_nothing_of_another_project_is_found(bank: SandboxServer, make_merchant:
         "'; DROP TABLE gateway_orders; --", "id:x' OR '1'='1", "password:1", "terms:x", "customer.email_address:a", "status:", "status",
         "amount:-1", "amount:1.5", "amount:9223372036854775808", f"amount:{'9' * 4000}", "amount:١", "amount:[x TO 2]", "created:yesterday",
         "created:2026-02-30", "created:[2026-01-01 TO 2026-13-01]", "created:10000-01-01", "status:[a TO b]", 'merchant_order_id:["" TO *]',
-        "(" * 4000, "NOT " * 1000 + "*", " AND ".join(["*"] * 101), "status:a\x00b", "status:\ud800", "status:[a", 'status:"a', "*" * 4097, "",
+        "(" * 4000, "NOT " * 1000 + "*", " AND ".join(["*"] * 101), "status:a\x00b", "status:\ud800", "status:[a", 'status:"a', "*" * 4097,
+        "",
     ],
 )  # fmt: skip
 def test_a_hostile_query_is_refused(merchant: Merchant, query: str) -> None:
@@ -197,8 +232,7 @@ def test_a_hostile_query_is_refused(merchant: Merchant, query: str) -> None:
     "fields",
     [
         {"sort": "amount asc"}, {"sort": "project_id asc"}, {"sort": "created; DROP"}, {"size": 1001}, {"search_after": "x"},
-        {"search_after": '{"value":"x","id":"%s","size":100,"sort":"created desc"}' % ANOTHER_ID},
-        {"search_after": '{"id":"%s","size":100,"sort":"created desc"}' % ANOTHER_ID},
+        {"search_after": cursor("x")}, {"search_after": cursor(1)}, {"search_after": cursor(None)},
     ],
 )  # fmt: skip
 def test_a_page_that_does_not_exist_is_refused(merchant: Merchant, fields: dict[str, Any]) -> None:
@@ -219,24 +253,13 @@ def test_the_largest_query_is_answered(merchant: Merchant) -> None:
         assert ids(merchant, query) == [order["id"]]
 
 
-def test_clients_that_leave_a_report_hold_nothing(many: Merchant, bank: SandboxServer) -> None:
-    with closing(sqlite3.connect(bank.sandbox.settings.directory / "sandbox.sqlite")) as database, database:
-        database.execute(
-            "INSERT INTO gateway_transactions (id, order_id, number, shown, page_token, created_at, voided, captured, refunded)"
-            """ SELECT id, id, 0, CAST('{"id":"' || id || '","status":"new"}' AS BLOB), id, 0, 0, 0, 0 FROM gateway_orders"""
-            " WHERE project_id = ?", (many.project_id,),
-        )  # fmt: skip
-    for _ in range(MAX_STREAMS + 1):
-        with many.http.stream("POST", SEARCH + "?format=csv", json={"query": "*"}) as answer:
-            assert answer.status_code == 200
-            next(answer.iter_bytes())
-    assert len(rows(many)) == 10_000
-    assert len(rows(many, search_after="-1")) == 10_005
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    url = "sqlite://" if request.param == "sqlite" else request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
+    url = (
+        "sqlite://"
+        if request.param == "sqlite"
+        else request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
+    )
     engine = create_engine(url)
     tables.TABLES.create_all(engine)
     yield engine
@@ -258,22 +281,19 @@ def plan(db: Connection, **fields: Any) -> str:
     return "\n".join(str(row[-1]) for row in db.exec_driver_sql(explain + statements[0][0], statements[0][1]))
 
 
-CURSOR = '{"value":"2026-01-01T00:00:00+00:00","id":"%s","size":100,"sort":"%s"}'
-
-
 @pytest.mark.parametrize(
     ("fields", "index"),
     [
         ({"query": "*"}, "gateway_orders_by_time"), ({"query": "status:completed"}, "gateway_orders_by_time"),
         ({"query": "created:[2026-01-01 TO 2026-01-31]"}, "gateway_orders_by_time"),
-        ({"query": "*", "search_after": CURSOR % (ANOTHER_ID, "created desc")}, "gateway_orders_by_time"),
-        ({"query": "*", "search_after": CURSOR % (ANOTHER_ID, "modified asc"), "sort": "modified asc"}, "gateway_orders_by_change"),
+        ({"query": "*", "search_after": cursor("2026-01-01")}, "gateway_orders_by_time"),
+        ({"query": "*", "search_after": cursor("2026-01-01", "modified asc"), "sort": "modified asc"}, "gateway_orders_by_change"),
     ],
 )  # fmt: skip
 def test_pages_are_read_in_the_order_of_an_index(engine: Engine, fields: dict[str, Any], index: str) -> None:
     with engine.connect() as db:
         found = plan(db, **fields)
     assert index in found
-    assert "TEMP B-TREE" not in found and "Sort" not in found
+    assert not {"TEMP B-TREE", "Sort"} & set(re.findall("TEMP B-TREE|Sort", found))
     if "search_after" in fields:
-        assert "_at,id)" in found or "Index Cond: (((project_id)" in found and "ROW(" in found
+        assert re.search(r"_at,id\)[<>]\(|Index Cond: .*ROW\(", found)
