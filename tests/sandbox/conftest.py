@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from bank_process import BankProcess
+from cards import Cards, logged_at_debug
 from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
@@ -119,12 +120,21 @@ def receiver(bank_pki: Pki, tmp_path: Path) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def make_merchant(bank_pki: Pki) -> Iterator[MakeMerchant]:
-    """Makes merchants at a sandbox, each with a project of its own with these settings."""
+def cards(caplog: pytest.LogCaptureFixture) -> Iterator[Cards]:
+    """Makes the cards of one test, and checks afterwards that logs, kept answers and watched folders have none of them."""
+    with logged_at_debug():
+        made = Cards(caplog)
+        yield made
+        made.firewall()
+
+
+@pytest.fixture
+def make_merchant(bank_pki: Pki, cards: Cards) -> Iterator[MakeMerchant]:
+    """Makes merchants at a sandbox, each with a project of its own with these settings; `cards` are theirs."""
     with ExitStack() as opened:
 
         def made(server: SandboxServer, **settings: Any) -> Merchant:
-            merchant = Merchant(server, bank_pki, **settings)
+            merchant = Merchant(server, bank_pki, cards, **settings)
             opened.enter_context(merchant.http)
             return merchant
 

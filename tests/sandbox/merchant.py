@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
+from cards import Cards
 from raw_provider import control
 
 from tppkit.testpki import Pki, certificate_pem
 
-# Codes that no amount, counter or time of a test has, since the firewall looks for them everywhere.
-PAN, DECLINED, ASKED = "4111111111111111", "4000000000000002", "4000002760003184"
-CVC, EXPIRY = "0739", "122039"
+DECLINED, ASKED, EXPIRY = "4000000000000002", "4000002760003184", "122039"
 BILLING: Mapping[str, Any] = {
     "first_name": "Ona", "last_name": "Onaite", "address_type": "billing", "address": "Main St 1", "postal_code": "10001",
     "city": "Springfield", "country": "US", "state": "NY",
@@ -27,24 +27,25 @@ class Merchant:
     Args:
         bank: the sandbox, in this process or in another.
         pki: of its server certificate.
+        cards: of the test; they get every card that is sent, every answer, and the folder of the sandbox.
         settings: of the project.
 
     Attributes:
-        answers: every answer of the gateway, the vault and the control host.
-        cards: every card number and security code that was sent.
+        pan: the number of a card that is approved.
+        cvc: its security code.
     """
 
-    def __init__(self, bank: Any, pki: Pki, **settings: Any) -> None:
-        self.bank = bank
-        self.answers: list[httpx.Response] = []
-        self.cards = {PAN, CVC}
+    def __init__(self, bank: Any, pki: Pki, cards: Cards, **settings: Any) -> None:
+        self.bank, self.cards = bank, cards
+        self.pan, self.cvc = cards.pan(), cards.cvc()
+        cards.watch(bank.settings.directory)
         made = self.control("/gateway/projects", settings)
         self.project_id, self.api_key = made["project_id"], made["api_key"]
         self.vault = bank.addresses.vault_url + "/v1/cards/"
         context = ssl.create_default_context(cadata=certificate_pem(pki.root.certificate).decode())
         self.http = httpx.Client(
             base_url=bank.addresses.gateway_url, auth=(self.api_key, ""), verify=context, trust_env=False, timeout=10,
-            event_hooks={"response": [self.answers.append]},
+            event_hooks={"response": [cards.keep]},
         )  # fmt: skip
 
     def send(self, method: str, target: str, body: Any = None) -> httpx.Response:
@@ -67,13 +68,15 @@ class Merchant:
         """A new order for an own checkout; `transaction` has fields of its transaction."""
         return self.order(amount, transactions=[{"payment_method": "credit-card", **(transaction or {})}], **fields)
 
-    def store(self, order: Any, pan: str = PAN, **fields: Any) -> httpx.Response:
+    def store(self, order: Any, pan: str | None = None, **fields: Any) -> httpx.Response:
         """The vault's answer to a card for an order."""
-        self.cards |= {pan} if pan.isascii() and pan.isdigit() and 12 <= len(pan) <= 19 else set()
+        if pan is not None and re.fullmatch("[0-9]{12,19}", pan):
+            self.cards.pan(pan)
         token = order["transactions"][0]["payment_method_details"]["setup_token"]
-        return self.send("POST", self.vault, {"pan": pan, "expiry": EXPIRY, "setup_token": token, **fields})
+        card = {"pan": pan or self.pan, "expiry": EXPIRY, "setup_token": token}
+        return self.send("POST", self.vault, {**card, **fields})
 
-    def card(self, order: Any, pan: str = PAN, **fields: Any) -> str:
+    def card(self, order: Any, pan: str | None = None, **fields: Any) -> str:
         """The vault token of a card that is stored for an order."""
         answer = self.store(order, pan, **fields)
         assert answer.status_code == 201, answer.text
@@ -83,13 +86,12 @@ class Merchant:
         """POST to a path of an order's first transaction."""
         return self.send("POST", f"/v1/orders/{order['id']}/transactions/{order['transactions'][0]['id']}/{path}", body)
 
-    def authenticate(self, order: Any, vault_token: str, *, cvc: str = CVC, **external: Any) -> httpx.Response:
+    def authenticate(self, order: Any, vault_token: str, **external: Any) -> httpx.Response:
         """Pay with a stored card."""
-        self.cards.add(cvc)
-        return self.act(order, "authenticate/", {"vault_token": vault_token, "cvc": cvc, **external})
+        return self.act(order, "authenticate/", {"vault_token": vault_token, "cvc": self.cvc, **external})
 
     def own_checkout(
-        self, amount: int = 1000, *, pan: str = PAN, transaction: Mapping[str, Any] | None = None, name: str | None = None, **fields: Any
+        self, amount: int = 1000, *, pan: str | None = None, transaction: Mapping[str, Any] | None = None, name: str | None = None, **fields: Any
     ) -> Any:  # fmt: skip
         """The order after its three steps."""
         order = self.card_order(amount, transaction=transaction, **fields)
@@ -106,14 +108,14 @@ class Merchant:
 
     def control(self, path: str, body: Any = None) -> Any:
         """A control call that must succeed."""
-        answer = control(self.bank, path, body)
-        self.answers.append(answer)
+        answer = self.cards.keep(control(self.bank, path, body))
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def pay(self, order: Any, **choice: Any) -> Any:
         """The order after what its customer does."""
-        self.cards |= {choice["card"]} if "card" in choice else set()
+        if "card" in choice:
+            self.cards.pan(choice["card"])
         return self.control(f"/gateway/orders/{order['id']}/pay", choice)
 
     def advance(self, seconds: float) -> None:

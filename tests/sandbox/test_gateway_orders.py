@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from merchant import ASKED, CVC, DECLINED, PAN, MakeMerchant, Merchant, is_refused
+from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
 
 from tppkit.sandbox import SandboxServer
 
@@ -34,8 +34,8 @@ def test_an_own_checkout_takes_three_requests(merchant: Merchant) -> None:
     assert [one["event"] for one in transaction["events"]] == ["new", "accepted"]
     assert transaction["outcomes"]["processing"]["response_code"] == "00"
     details = transaction["payment_method_details"]
-    assert (details["truncated_pan"], details["cardholder_name"]) == ("411111******1111", "Ona Onaite")
-    assert details["approval_code"] and details["network_transaction_id"]
+    assert (details["truncated_pan"], details["cardholder_name"]) == (f"{merchant.pan[:6]}******{merchant.pan[-4:]}", "Ona Onaite")
+    assert {"approval_code", "network_transaction_id"} <= details.keys()
     assert "vault_token" not in details
 
 
@@ -58,9 +58,9 @@ def test_a_customer_who_is_asked_to_authenticate_decides(merchant: Merchant) -> 
 
 def test_a_customer_may_try_again_on_the_hosted_page(merchant: Merchant) -> None:
     order = merchant.order()
-    assert order["transactions"] == [] and order["order_url"].startswith("http")
+    assert order["transactions"] == []
     assert status(merchant.pay(order, card=DECLINED)) == ("processing", "declined")
-    paid = merchant.pay(order, card=PAN)
+    paid = merchant.pay(order, card=merchant.pan)
     assert status(paid) == ("completed", "accepted")
     assert len(paid["transactions"]) == 2
 
@@ -82,7 +82,7 @@ def test_nothing_of_another_project_is_known(bank: SandboxServer, make_merchant:
     assert is_refused(other.send("POST", f"/sandbox/v1/orders/{held['id']}/refunds/", {"amount": 1}), *unknown)
     for path, body in {
         "captures/": None, "captures/amount/": {"amount": 1, "description": "x"}, "voids/": None, "voids/amount/": {"amount": 1},
-        "initiate/": {"vault_token": token}, "authenticate/": {"vault_token": token, "cvc": CVC},
+        "initiate/": {"vault_token": token}, "authenticate/": {"vault_token": token, "cvc": mine.cvc},
     }.items():  # fmt: skip
         assert is_refused(other.act(held, path, body), *unknown), path
         crossed = {"id": other.card_order()["id"], "transactions": held["transactions"]}
@@ -165,8 +165,8 @@ def test_an_order_follows_its_transaction_after_the_lag_of_the_project(
     fresh_bank: SandboxServer, make_merchant: MakeMerchant
 ) -> None:
     merchant = make_merchant(fresh_bank, lag_seconds=45 * MINUTE)
-    orders = {pan: merchant.own_checkout(pan=pan) for pan in (PAN, DECLINED)}
-    assert status(orders[PAN]) == ("processing", "accepted")
+    orders = {pan: merchant.own_checkout(pan=pan) for pan in (None, DECLINED)}
+    assert status(orders[None]) == ("processing", "accepted")
     assert status(orders[DECLINED]) == ("processing", "declined")
     merchant.advance(45 * MINUTE - 1)
     assert {merchant.read(order)["status"] for order in orders.values()} == {"processing"}

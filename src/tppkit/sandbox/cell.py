@@ -34,12 +34,14 @@ class Answer(Generic[A]):
         subject: the id that the evidence names, for example the payment's.
         headers: further headers.
         before: of a handler that does not write: what to write before the answer is sent; what it raises is answered instead.
+        due_at: when the next event of what was changed is due, or None.
     """
 
     value: A
     subject: str | None = None
     headers: tuple[Header, ...] = ()
     before: Callable[[Connection], None] | None = None
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from tppkit.protocol.gateway.card_data import Cvc, Expiry, Pan
@@ -86,7 +86,10 @@ class CardRequest(RequestBody):
     pan: Pan
     expiry: Expiry
     setup_token: Annotated[Uuid, Field(repr=False)]
-    name: Annotated[Text, written(_check_name)] | None = Field(default=None, repr=False)
+    name: (
+        Annotated[Text, written(_check_name), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 120})]
+        | None
+    ) = Field(default=None, repr=False)
 
 
 class VaultCard(GatewayModel):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from tppkit.protocol.gateway.card_data import Cvc, Expiry, ReceiverNumber
 from tppkit.protocol.gateway.states import OrderStatus, TransactionStatus
@@ -96,7 +96,7 @@ class ExternalAuthentication(GatewayModel):
 
     cavv: Private = None
     three_ds_version: Text | None = None
-    three_ds_method_used: Annotated[bool | Any, written(_check_flag)] | None = None
+    three_ds_method_used: Annotated[bool | Any, written(_check_flag), WithJsonSchema({"type": "boolean"})] | None = None
     ds_transaction_id: Text | None = None
 
 

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 
 from tppkit._currency import minor_units
+from tppkit.errors import FormatError
 from tppkit.protocol.gateway.card_data import Purpose
 from tppkit.protocol.wire import WireModel, written
 
@@ -26,7 +27,8 @@ _DURATION = re.compile(
     r"P(?=[0-9T])(?:(?P<weeks>[0-9]{1,6})W|(?:(?P<days>[0-9]{1,6})D)?"
     r"(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,9})S)?)?)"
 )
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and what UTF-8 has no form of
+_CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+CONTROL = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")  # and what UTF-8 has no form of
 
 
 class GatewayModel(WireModel):
@@ -112,6 +114,21 @@ def _check_uuid(value: str) -> str:
     return value
 
 
+def require_uuid(text: str, what: str) -> str:
+    """The id, if it is a UUID, so that it can be part of a path.
+
+    Args:
+        text: the id, perhaps of a stranger.
+        what: its name, for the message.
+
+    Raises:
+        FormatError: `id.malformed`.
+    """
+    if not _UUID.fullmatch(text):
+        raise FormatError("id.malformed", f"the {what} is not a UUID")
+    return text
+
+
 def _check_duration(value: str) -> str:
     read_duration(value)
     return value
@@ -163,12 +180,29 @@ def known(kind: type[StrEnum]) -> AfterValidator:
 
 
 Amount = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
-Currency = Annotated[str, written(_check_currency)]
-Uuid = Annotated[str, written(_check_uuid)]
-Duration = Annotated[str, written(_check_duration)]
-Timestamp = Annotated[str, written(_check_timestamp)]
-Text = Annotated[str, written(_check_text)]
-Address = Annotated[str, written(_check_address)]
-Country = Annotated[str, written(_check_country)]
-MethodNames = Annotated[tuple[Any, ...], written(_check_names)]
+
+
+def _form(**schema: Any) -> WithJsonSchema:
+    """What the OpenAPI document says of a text, beside the rule that is a function."""
+    return WithJsonSchema({"type": "string", **schema})
+
+
+Currency = Annotated[str, written(_check_currency), _form(pattern="^[A-Z]{3}$", examples=["EUR"])]
+Uuid = Annotated[str, written(_check_uuid), _form(format="uuid")]
+Duration = Annotated[
+    str,
+    written(_check_duration),
+    _form(pattern=f"^{re.sub('[?]P<[a-z]+>', '', _DURATION.pattern)}$", examples=["PT1H"]),
+]
+Timestamp = Annotated[str, written(_check_timestamp), _form(format="date-time")]
+Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEXT, pattern=rf"^[^{_CONTROLS}]*$")]
+Address = Annotated[
+    str, written(_check_address),
+    _form(maxLength=MAX_ADDRESS, pattern="^https?://[!-~]+$", examples=["https://shop.example/paid"]),
+]  # fmt: skip
+Country = Annotated[str, written(_check_country), _form(pattern="^[A-Z]{2}$")]
+MethodNames = Annotated[
+    tuple[Any, ...], written(_check_names),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[a-z0-9-]{1,40}$"}}),
+]  # fmt: skip
 Private = Annotated[Text | None, Field(repr=False)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,14 +11,14 @@ from sqlalchemy import Connection
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.sandbox.cell import Cell, Handler, Services, StreamHandler
-from tppkit.sandbox.gateway import captures, checkout, orders, search, tables
+from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, search, tables, wallet
 from tppkit.sandbox.gateway.control import GatewayControl
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.host import Host
 from tppkit.web.keys import KeyAuthenticator
 
 _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
-    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *search.HANDLERS,
+    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *links.HANDLERS, *search.HANDLERS, *wallet.HANDLERS,
 )  # fmt: skip
 
 
@@ -29,22 +28,22 @@ def gateway_cell(settings: GatewaySettings) -> Cell:
     def served(services: Services) -> Mapping[str, Host]:
         services.database.run_at_start(lambda db: settings.projects.load(db, at=services.now()))
         return {
-            "gateway": _host(
-                replace(GATEWAY, endpoints=tuple(handler.row for handler in _HANDLERS)), _HANDLERS, settings, services
-            ),
+            "gateway": _host(GATEWAY, _HANDLERS, settings, services),
             "vault": _host(VAULT, checkout.VAULT_HANDLERS, settings, services),
         }
 
     def run_due(db: Connection, at: datetime) -> None:
-        captures.run_due(Job(db, settings, at))
+        job = Job(db, settings, at)
+        captures.run_due(job)
+        links.run_due(job)
 
     return Cell(
         GATEWAY,
         tables.TABLES,
-        tables.latest_time,
+        lambda db: max(tables.latest_time(db), link_tables.latest_time(db)),
         served,
         control=lambda services: GatewayControl(services, settings).routes,
-        next_event=tables.next_due,
+        next_event=lambda db: min(filter(None, (tables.next_due(db), link_tables.next_due(db))), default=None),
         run_due=run_due,
     )
 

@@ -33,17 +33,17 @@ from tppkit.sandbox.gateway.orders import (
     listed_fields,
     new_order,
     new_transaction,
-    order_answer,
-    order_of_caller,
     transaction_of_caller,
     write_order,
 )
 from tppkit.sandbox.gateway.payments import PayingCard, attempt
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.tables import (
+    StoredOrder,
+    StoredTransaction,
     add_order,
+    find_order,
     find_order_of_transaction,
-    lock_order,
     lock_order_of_setup_token,
     set_transaction,
     transactions_of,
@@ -58,7 +58,7 @@ def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
     if request is None:
         order = new_order(call, listed_fields(body, OrderTerms), project)
         add_order(call.db, order)
-        return Answer(write_order(call.settings, order, (), (), at=call.at))
+        return _answer(call, order)
     _require_method(request.payment_method, project)
     details = request.payment_method_details or PaymentMethodDetails()
     require_aft_enabled(details, enabled=project.aft)
@@ -67,9 +67,9 @@ def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
     transaction = new_transaction(call, order, request)
     add_order(call.db, order, transaction)
     if paying is None:
-        return Answer(write_order(call.settings, order, (transaction,), (), at=call.at))
+        return _answer(call, order, transaction)
     attempt(call, order, transaction, paying)  # now, because the security code is not kept
-    return Answer(order_answer(call, lock_order(call.db, order.id) or order))
+    return _answer_again(call, order)
 
 
 def store_card(call: HostCall[CardRequest]) -> Answer[VaultCard]:
@@ -103,9 +103,9 @@ def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
     external = external_authentication(call.body, own_checkout=order.own_checkout)
     _require_own_checkout(order.own_checkout)
     is_asked = attempt(call, order, transaction, stored_card(call, call.body.vault_token), external=external)
-    answer = order_answer(call, order_of_caller(call))
+    answer = _answer_again(call, order)
     redirect_url = call.settings.payment_url(transaction.page_token) if is_asked else None
-    return Answer(answer.model_copy(update={"redirect_url": redirect_url}))
+    return replace(answer, value=answer.value.model_copy(update={"redirect_url": redirect_url}))
 
 
 def initiate(call: HostCall[InitiateRequest]) -> Answer[Order]:
@@ -113,7 +113,7 @@ def initiate(call: HostCall[InitiateRequest]) -> Answer[Order]:
     order, transaction = transaction_of_caller(call)
     require_recurring(transaction.shown.payment_method_details)
     attempt(call, order, transaction, stored_card(call, call.body.vault_token), is_authenticated=True)
-    return Answer(order_answer(call, order_of_caller(call)))
+    return _answer_again(call, order)
 
 
 HANDLERS: tuple[Handler[Any, Any], ...] = (
@@ -134,6 +134,16 @@ def stored_card(call: HostCall[Any], vault_token: str) -> PayingCard:
     if row is None:
         raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
     return _decrypted(call, row)
+
+
+def _answer(call: HostCall[Any], order: StoredOrder, *transactions: StoredTransaction) -> Answer[Order]:
+    """An order that no other was made from yet, and when it changes by itself."""
+    due = filter(None, (order.due_at, *(one.due_at for one in transactions)))
+    return Answer(write_order(call.settings, order, transactions, (), at=call.at), due_at=min(due, default=None))
+
+
+def _answer_again(call: HostCall[Any], order: StoredOrder) -> Answer[Order]:
+    return _answer(call, find_order(call.db, order.id) or order, *transactions_of(call.db, order.id))
 
 
 def _one_click_card(call: HostCall[Any], details: PaymentMethodDetails) -> PayingCard:

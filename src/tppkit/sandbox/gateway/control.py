@@ -12,13 +12,17 @@ from sqlalchemy import Connection
 
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.gateway.authorisations import OWN_CHECKOUT_LAG
+from tppkit.protocol.gateway.bodies import PaymentLink, PaymentLinkRequest
 from tppkit.protocol.gateway.card_data import CardSecret, Expiry, Pan
-from tppkit.protocol.gateway.values import Address, Amount, GatewayModel, MethodNames, Text
+from tppkit.protocol.gateway.orders import Order
+from tppkit.protocol.gateway.values import Address, Amount, GatewayModel, MethodNames, Text, Uuid
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.gateway import captures
 from tppkit.sandbox.gateway.cipher import StoredCard
-from tppkit.sandbox.gateway.hosted import Choice, pay
+from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
+from tppkit.sandbox.gateway.link_tables import find_link, lock_link
+from tppkit.sandbox.gateway.links import link_answer, new_link
 from tppkit.sandbox.gateway.orders import order_answer
 from tppkit.sandbox.gateway.projects import METHODS, Project
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
@@ -59,6 +63,10 @@ class _PayBody(_ControlBody):
     outcome: str | None = None
 
 
+class _LinkBody(_ControlBody, PaymentLinkRequest):
+    project_id: Uuid | None = None
+
+
 class _AmountBody(_ControlBody):
     amount: Amount
     description: Text | None = None
@@ -78,12 +86,14 @@ class GatewayControl:
     def __init__(self, services: Services, settings: GatewaySettings) -> None:
         self._services, self._settings = services, settings
         changes: Mapping[str, tuple[type[_ControlBody], Change]] = {
-            "pay": (_PayBody, _pay),
+            "pay": (_PayBody, lambda job, order, body: pay(job, order, **_choice(job, body))),
             "refund": (_AmountBody, lambda job, order, body: captures.refund_order(job, order, body.amount, body.description)),
             "chargeback": (_ControlBody, lambda job, order, body: captures.charge_back(job, order)),
             "reverse": (_ControlBody, lambda job, order, body: captures.reverse(job, order)),
         }  # fmt: skip
         self.routes = (
+            Control("POST", "/gateway/paymentlinks", self._add_link),
+            Control("POST", "/gateway/paymentlinks/{id}/pay", self._pay_link),
             Control("POST", "/gateway/projects", self._add_project),
             *(Control("POST", f"/gateway/orders/{{id}}/{name}", self._changed(*row)) for name, row in changes.items()),
         )
@@ -98,26 +108,51 @@ class GatewayControl:
         settings.projects.keep(project)
         return {"project_id": project.id, "api_key": key}
 
+    async def _add_link(self, parameters: Mapping[str, str], body: Any) -> Any:
+        fields, settings = _LinkBody.read(body), self._settings
+        project_id = settings.projects.first_id if fields.project_id is None else fields.project_id.lower()
+        if project_id not in settings.projects:
+            raise LocalProtocolError("project.unknown", "there is no project with this id")
+        return await self._write(lambda job: link_answer(job, new_link(job, fields, project_id)))
+
+    async def _pay_link(self, parameters: Mapping[str, str], body: Any) -> Any:
+        fields = _PayBody.read(body)
+
+        def change(job: Job) -> PaymentLink:
+            link = lock_link(job.db, parameters["id"].lower())
+            if link is None:
+                raise LocalProtocolError("payment-link.unknown", "there is no payment link with this id")
+            pay_link(job, link, **_choice(job, fields))
+            return link_answer(job, find_link(job.db, link.id) or link)
+
+        return await self._write(change)
+
+    async def _write(self, change: Callable[[Job], GatewayModel]) -> Any:
+        def job(db: Connection) -> bytes:
+            return change(Job(db, self._settings, self._services.now())).to_wire()
+
+        return json.loads(await self._services.events.write(job))
+
     def _changed(self, form: type[_ControlBody], change: Change) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
             fields = form.read(body)
 
-            def job(db: Connection) -> Any:
-                work = Job(db, self._settings, self._services.now())
-                order = lock_order(db, parameters["id"].lower())
+            def change_order(job: Job) -> Order:
+                order = lock_order(job.db, parameters["id"].lower())
                 if order is None:
                     raise LocalProtocolError("order.unknown", "there is no order with this id")
-                return json.loads(order_answer(work, change(work, order, fields)).to_wire())
+                return order_answer(job, change(job, order, fields))
 
-            return await self._services.events.write(job)
+            return await self._write(change_order)
 
         return answer
 
 
-def _pay(job: Job, order: StoredOrder, body: _PayBody) -> StoredOrder:
+def _choice(job: Job, body: _PayBody) -> dict[str, Any]:
+    """What a customer does, as arguments of `pay`."""
     if (body.card is None) == (body.outcome is None) or body.outcome not in (None, *Choice):
         raise FormatError("model.invalid", f"the body has either a card or an outcome: {', '.join(Choice)}")
     if body.card is None:
-        return pay(job, order, choice=Choice(body.outcome or ""))
+        return {"choice": Choice(body.outcome or "")}
     expiry = body.expiry or CardSecret(f"12{job.at.year + 3}")
-    return pay(job, order, card=StoredCard(body.card, expiry, body.name))
+    return {"card": StoredCard(body.card, expiry, body.name)}

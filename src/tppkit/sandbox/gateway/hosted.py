@@ -6,17 +6,20 @@ from enum import StrEnum
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, truncate_pan
-from tppkit.protocol.gateway.orders import CREDIT_CARD, OneClickType, TransactionRequest
+from tppkit.protocol.gateway.orders import CREDIT_CARD, OneClickType, OrderTerms, TransactionRequest
 from tppkit.protocol.gateway.states import ORDER, OrderStatus, OrderTrigger
 from tppkit.sandbox.gateway.card_tables import VaultRow, add_card
 from tppkit.sandbox.gateway.cipher import StoredCard
-from tppkit.sandbox.gateway.orders import new_transaction
+from tppkit.sandbox.gateway.link_tables import StoredLink
+from tppkit.sandbox.gateway.orders import new_order, new_transaction
 from tppkit.sandbox.gateway.outcomes import APPROVED, AUTHENTICATION_FAILED
 from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, decide, move_order
+from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
     StoredOrder,
     StoredTransaction,
+    add_order,
     add_transaction,
     lock_order,
     transactions_of,
@@ -44,11 +47,12 @@ def pay(work: Work, order: StoredOrder, *, card: StoredCard | None = None, choic
         choice: approved, declined, or the customer gives up.
 
     Raises:
-        LocalProtocolError: `machine.no-such-move`, the order is final, or its only attempt is over.
+        LocalProtocolError: `machine.no-such-move`, the order is final, or its only attempt is over;
+            `order.method`, the page offers no card.
     """
     if choice is Choice.CANCELLED:
         return cancel(work, order)
-    transaction = _open_transaction(work, order)
+    transaction = _open_transaction(work, order, with_card=card is not None)
     is_asked = transaction.vault_token is not None  # the issuer waits for the customer
     if card is None and (is_asked or transaction.shown.payment_method != CREDIT_CARD):
         if order.status is OrderStatus.NEW:
@@ -59,7 +63,38 @@ def pay(work: Work, order: StoredOrder, *, card: StoredCard | None = None, choic
     return lock_order(work.db, order.id) or order
 
 
-def _open_transaction(work: Work, order: StoredOrder) -> StoredTransaction:
+def pay_link(
+    work: Work, link: StoredLink, *, card: StoredCard | None = None, choice: Choice | None = None
+) -> StoredOrder:
+    """Pay a link as its customer, by an order of its own whose only attempt this is.
+
+    Arguments are those of `pay`.
+
+    Raises:
+        LocalProtocolError: `machine.no-such-move`, the link is final or a payment is in progress; `order.method`.
+    """
+    listed = {name: value for name in OrderTerms.model_fields if (value := getattr(link.terms, name, None)) is not None}
+    terms = OrderTerms.model_construct(**listed | {"expiration_period": None})  # that of the link is its own
+    project = work.settings.project(link.project_id)
+    request = TransactionRequest(payment_method=_method(project, terms, with_card=card is not None))
+    order = new_order(work, terms, project, transaction=request, link_id=link.id)
+    add_order(work.db, order, new_transaction(work, order, request))
+    return pay(work, move_order(work, order, OrderTrigger.STARTED), card=card, choice=choice)
+
+
+def _method(project: Project, terms: OrderTerms, *, with_card: bool) -> str:
+    """What the page shows: the project's methods, of those that the merchant allows; a card if it is among them."""
+    allowed = [
+        name for name in project.payment_methods if terms.payment_methods is None or name in terms.payment_methods
+    ]
+    if CREDIT_CARD in allowed:
+        return CREDIT_CARD
+    if with_card or not allowed:
+        raise LocalProtocolError("order.method", f"the page offers {', '.join(allowed) or 'no payment method'}")
+    return allowed[0]
+
+
+def _open_transaction(work: Work, order: StoredOrder, *, with_card: bool) -> StoredTransaction:
     """The attempt that is open, else a new one where the order takes another."""
     if order.status in ORDER.final:
         raise LocalProtocolError("machine.no-such-move", f"the order is {order.status}")
@@ -67,9 +102,10 @@ def _open_transaction(work: Work, order: StoredOrder) -> StoredTransaction:
     for one in transactions:
         if one.is_open:
             return one
-    if transactions and (order.own_checkout or order.link_id is not None):
+    if transactions and order.has_one_attempt:
         raise LocalProtocolError("machine.no-such-move", "the only attempt of the order is over")
-    request = TransactionRequest(payment_method=CREDIT_CARD)
+    method = _method(work.settings.project(order.project_id), order.terms, with_card=with_card)
+    request = TransactionRequest(payment_method=method)
     made = new_transaction(work, order, request, number=len(transactions))
     add_transaction(work.db, made)
     return made

@@ -95,7 +95,7 @@ def transaction_of_caller(call: HostCall[Any]) -> tuple[StoredOrder, StoredTrans
 
 def new_order(
     work: Work, terms: OrderTerms, project: Project, *, transaction: TransactionRequest | None = None,
-    link_id: str | None = None, ends_at: datetime | None = None,
+    link_id: str | None = None,
 ) -> StoredOrder:  # fmt: skip
     """A new order of a merchant, without fields that the document does not list.
 
@@ -104,16 +104,15 @@ def new_order(
         terms: what the merchant says of it.
         project: whose it is.
         transaction: the payment method, if the merchant has chosen one.
-        link_id: of the payment link that it comes from.
-        ends_at: when it expires; absent: by its own terms.
+        link_id: of the payment link that it comes from, whose customer has chosen the payment method.
     """
-    at, own_checkout = work.at, transaction is not None and transaction.payment_method == CREDIT_CARD
+    at, is_card = work.at, transaction is not None and transaction.payment_method == CREDIT_CARD
     attempt = None if transaction is None else _attempt_ends_at(transaction, at)
-    ends = ends_at or order_ends_at(at, expiration_period=terms.expiration_period, attempt=attempt)
+    ends = order_ends_at(at, expiration_period=terms.expiration_period, attempt=attempt)
     return StoredOrder(
         id=work.settings.new_uuid(), project_id=project.id, status=OrderStatus.NEW, terms=listed_fields(terms, OrderTerms),
-        is_test=project.is_test, own_checkout=own_checkout, page_token=work.settings.new_id(), created_at=at, modified_at=at, ends_at=ends,
-        due_at=ends, link_id=link_id,
+        is_test=project.is_test, own_checkout=is_card and link_id is None, page_token=work.settings.new_id(), created_at=at,
+        modified_at=at, ends_at=ends, due_at=ends, link_id=link_id,
     )  # fmt: skip
 
 

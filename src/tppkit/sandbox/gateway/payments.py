@@ -29,6 +29,7 @@ from tppkit.protocol.gateway.states import (
 from tppkit.protocol.gateway.values import read_timestamp
 from tppkit.sandbox.gateway.card_tables import allow_one_click
 from tppkit.sandbox.gateway.cipher import StoredCard
+from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
 from tppkit.sandbox.gateway.outcomes import AUTHENTICATION_FAILED, CardOutcome, outcome_of
 from tppkit.sandbox.gateway.settings import Work
@@ -137,12 +138,11 @@ def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
             expire(work, one)
     open_ = [one for one in transactions if one.is_open and not is_over]
     accepted = any(one.shown.status == TransactionStatus.ACCEPTED for one in transactions)
-    has_one_attempt = order.own_checkout or order.link_id is not None
     if accepted:
         trigger = OrderTrigger.MIXED if open_ else OrderTrigger.PAID
     elif is_over:
         trigger = OrderTrigger.EXPIRED
-    elif transactions and not open_ and has_one_attempt and order.status is OrderStatus.PROCESSING:
+    elif transactions and not open_ and order.has_one_attempt and order.status is OrderStatus.PROCESSING:
         trigger = OrderTrigger.FAILED
     else:
         return order
@@ -168,6 +168,7 @@ def move_order(work: Work, order: StoredOrder, trigger: OrderTrigger) -> StoredO
         completed_at=work.at if status is OrderStatus.COMPLETED else None,
     )  # fmt: skip
     set_order(work.db, moved)
+    follow_order(work, moved)
     return moved
 
 

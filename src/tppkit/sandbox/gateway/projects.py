@@ -82,6 +82,9 @@ class Projects:
         self._keys: dict[str, bytes] = {}
         self.keys: Mapping[str, bytes] = MappingProxyType(self._keys)
 
+    def __contains__(self, project_id: str) -> bool:
+        return project_id in self._by_id
+
     def __getitem__(self, project_id: str) -> Project:
         return self._by_id[project_id]
 

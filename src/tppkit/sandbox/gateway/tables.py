@@ -164,6 +164,11 @@ class StoredOrder:
     original_id: str | None = None
     link_id: str | None = None
 
+    @property
+    def has_one_attempt(self) -> bool:
+        """Whether it fails with its attempt: it takes no other."""
+        return self.own_checkout or self.link_id is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTransaction:
