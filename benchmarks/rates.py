@@ -52,15 +52,9 @@ def serving(*, turns: int = 15, longer: int = 1) -> Iterator[Line]:
         def line(
             what: str, theirs: int, connections: int, made: Callable[[], list[bytes]], *, status: int, goal: str, least: float
         ) -> Line:  # fmt: skip
-            ratios = []
-            for _ in rounds(turns + 1, within_s=TURNS_S * longer):
-                time.sleep(PAUSE_S)
-                reference, rate = (
-                    asyncio.run(ask(port, context, connections, made(), status)) for port in (theirs, ours)
-                )
-                ratios.append(rate / reference)
+            ratios = rates(ours, theirs, context, connections, made, status, turns, TURNS_S * longer)
             name = f"{what}, {connections} connection{'s' * (connections > 1)}"
-            return judged(name, ratios[1:], what=goal, limit=least, at_least=True)
+            return judged(name, ratios, what=goal, limit=least, at_least=True)
 
         for connections, count in REQUESTS.items():
             made = partial(requests, pki, count * longer)
@@ -70,6 +64,19 @@ def serving(*, turns: int = 15, longer: int = 1) -> Iterator[Line]:
         for what, read in reads(pki, addresses).items():
             made = partial(list, [read] * (READS * longer))
             yield line(what, constant, 8, made, status=200, goal="of uvicorn behind the same TLS", least=0.4)
+
+
+def rates(
+    ours: int, theirs: int, context: ssl.SSLContext, connections: int, made: Callable[[], list[bytes]], status: int, turns: int,
+    within_s: float,
+) -> list[float]:  # fmt: skip
+    """The rate at one port by that at another, in turns; the first, when both are cold, does not count."""
+    ratios = []
+    for _ in rounds(turns + 1, within_s=within_s):
+        time.sleep(PAUSE_S)
+        reference, rate = (asyncio.run(ask(port, context, connections, made(), status)) for port in (theirs, ours))
+        ratios.append(rate / reference)
+    return ratios[1:]
 
 
 def reads(pki: Pki, addresses: Mapping[str, str]) -> dict[str, bytes]:

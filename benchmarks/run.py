@@ -20,6 +20,7 @@ from certificates import judging, reading
 from deliveries import draining, remembering_deliveries
 from diagnose import diagnosing, diagnosing_pairs
 from files import entering
+from gateway import ordering
 from harness import Line, against
 from inbox import receiving_once, receiving_over_http, remembering
 from rates import serving
@@ -46,7 +47,7 @@ def run(command: list[str]) -> None:
 
 
 BENCH = (
-    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, paging,
+    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, ordering, paging,
     entering, opening, draining, remembering_deliveries, starting,
 )  # fmt: skip
 SOAK = (

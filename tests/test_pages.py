@@ -28,6 +28,7 @@ PRINTED = [
     ("inbox", "", "applied\nrepeated\nstale\nstored\nr-3 applied\napplied\ncallback.time-unknown\n"),
     ("evidence", "\n## Outbox\n", None),
     ("legacy", "", None),
+    ("gateway", "\n## No card numbers in your logs\n", "shop.log: card 1, digits, byte 14\n"),
     ("web", "", None),
 ]  # fmt: skip
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from tppkit.errors import ConfigurationError, FormatError
 
@@ -112,20 +112,36 @@ def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
     Raises:
         ConfigurationError: `file.unwritable`.
     """
+    with replacing(path, mode=mode) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path, *, mode: int = PUBLIC) -> Iterator[BinaryIO]:
+    """A file to write that takes its place when the body ends, and is removed when the body fails.
+
+    Raises:
+        ConfigurationError: `file.unwritable`, also for an OSError of the body.
+    """
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
         temporary = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(descriptor, mode)
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
+                yield file
+                flush(file)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+
+
+def flush(file: BinaryIO) -> None:
+    """Wait until what was written is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def remove_leftovers(path: Path) -> None:

@@ -59,12 +59,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "answer.no-outcome": Code(
             "the answer to a request that changes something is neither its success nor a refusal, as gateways and proxies send it",
-            "find out by the callback or the transaction list whether it was carried out, or send the same request with the same uuid or"
-            " access token",
+            "find out, as the message says, whether it was carried out; in the legacy interface, send the same request with the same uuid"
+            " or access token",
         ),
         "answer.pages": Code(
-            "a page links to a page before it, or the pages do not end",
-            "report it to the bank; ask for a shorter window",
+            "a page leads to a page before it, or the pages do not end",
+            "report it to the service; ask for a shorter window",
         ),
         "answer.redirect": Code(
             "the bank answered a request with a redirect",
@@ -83,6 +83,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "answer.too-large": Code(
             "the answer is longer than is read",
             "report it to the bank",
+        ),
+        "answer.unreadable": Code(
+            "a request that changes something was answered with a success that cannot be read",
+            "find out what was done, as the message says, before you repeat the request; report it to the service",
         ),
         "archive.damaged": Code(
             "the archive's last record cannot be read, so nothing can be chained to it",
@@ -795,6 +799,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a form of the sandbox's pages was sent by another page, or to a name that is not the sandbox's",
             "open the page itself, at the address that the sandbox prints",
         ),
+        "gateway.key": Code(
+            "the file of the gateway's API key does not contain a key",
+            "remove the file, and a new key is made",
+        ),
         "har.body": Code(
             "a HAR file does not hold the body of the request",
             "export it again with bodies as text, or give the raw request",
@@ -838,6 +846,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "host.handlers": Code(
             "a host has no handler for a row, or no authenticator for the proof that a row requires",
             "give one handler for each row and one authenticator for each kind",
+        ),
+        "id.malformed": Code(
+            "the id of an order, transaction, payment link or project is not a UUID",
+            "use the id as the gateway shows it",
         ),
         "identity.environment": Code(
             "an environment variable of the identity cannot be used",
@@ -1191,6 +1203,19 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a payment is marked as one-click and as recurring",
             "use one-click for a present customer and recurring for an absent one",
         ),
+        "order-lost.found": Code(
+            "the answer to the creation of an order was lost, and orders have its merchant_order_id",
+            "compare them (found) by amount and time: go on with the one of this request, or create it again if all are older",
+        ),
+        "order-lost.not-found": Code(
+            "the answer to the creation of an order was lost, and no order has its merchant_order_id yet",
+            "search again after a minute; the gateway may still be creating it",
+        ),
+        "order-lost.not-looked-up": Code(
+            "the answer to the creation of an order was lost, and it could not be looked up: it has no merchant_order_id, or the search"
+            " failed",
+            "give each order a merchant_order_id of its own; search before you create it again",
+        ),
         "order.currency": Code(
             "an account of the payment does not hold its currency",
             "pay in a currency that the account holds",
@@ -1371,6 +1396,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "pair.validity": Code(
             "QWAC and QSealC are not valid for the same time",
             "replace the one that ends first before it ends",
+        ),
+        "pan.search": Code(
+            "assert_no_pan has no cards, no places, or a place that cannot be searched",
+            "give card numbers of 12 to 19 digits, security codes of 3 or 4, files and folders as Path, answers as text or bytes",
         ),
         "path.critical-extension": Code(
             "a certificate of the chain has a critical extension that is not processed",
@@ -1587,6 +1616,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "profile.malformed": Code(
             "the profile contradicts itself, or a field of it is of another type",
             "read the message; it names the fields",
+        ),
+        "project.too-many": Code(
+            "the sandbox has 1000 projects, the most that it keeps",
+            "use an existing project, or start in a new folder",
+        ),
+        "project.unknown": Code(
+            "the sandbox has no project with this id",
+            "check the id, or create a project by POST /gateway/projects of the control host",
         ),
         "proxy.network": Code(
             "a trusted proxy is given by something that is no network",
@@ -2539,6 +2576,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "vault-token.unknown": Code(
             "the project has no stored card with this vault_token",
             "store the card first, with the API key of the same project",
+        ),
+        "vault.key": Code(
+            "the key for stored cards is not 32 bytes in base64, or is not the one that the cards were stored with",
+            "give the key that they were stored with in TPPKIT_VAULT_KEY, or keep gateway/vault.key; without it, start in a new folder",
+        ),
+        "wallet.merchant": Code(
+            "merchantIdentifier of a wallet session is not the project id without hyphens",
+            "remove the hyphens from the id of the project that the API key belongs to",
         ),
         "web.scope": Code(
             "an ASGI server opens a scope of a type that the middleware does not know",

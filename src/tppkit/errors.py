@@ -10,6 +10,7 @@
     │   ├── LocalProtocolError     ours: the request would not have been allowed
     │   ├── RemoteProtocolError    theirs: the answer is not what the interface promises
     │   │   └── OutcomeUnknown     the answer is not of this request, which may have been carried out
+    │   │       └── OrderOutcomeUnknown  the payment gateway: it is not known whether an order was created
     │   └── RequestRefused         theirs, by the rules: an error answer with status and codes
     │       ├── Unauthorized       the legacy interface: no such key, or no such access (401)
     │       └── AccountUnknown     the legacy interface: no such account (400)
@@ -28,6 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 from tppkit._text import printable
 from tppkit.codes import CODES
@@ -182,13 +184,29 @@ class OutcomeUnknown(RemoteProtocolError):
     Attributes:
         status: HTTP status of the answer, which proves nothing; None if the answer could not be read.
         request_id: names the request, so that sending it again with the same one does nothing twice: its X-Request-ID (within the
-            hour), or its uuid or access token in the legacy interface.
+            hour), or its uuid or access token in the legacy interface. Empty at the payment gateway, where a repetition counts again.
     """
 
     def __init__(self, code: str, message: str, *, status: int | None, request_id: str) -> None:
         super().__init__(code, message)
         self.status = status
         self.request_id = request_id
+
+
+class OrderOutcomeUnknown(OutcomeUnknown):
+    """The answer to the creation of an order was lost; the message says what the gateway was asked then, and what to do.
+
+    Attributes:
+        found: the orders with the request's merchant_order_id (`protocol.gateway.Order`), some perhaps of earlier requests. Empty in a
+            pickled copy, as orders can have card data.
+    """
+
+    def __init__(self, code: str, message: str, *, status: int | None, found: tuple[Any, ...] = ()) -> None:
+        super().__init__(code, message, status=status, request_id="")
+        self.found = found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_error, (type(self), self.args, {**self.__dict__, "found": ()})
 
 
 class RequestRefused(ProtocolError):

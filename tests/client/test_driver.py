@@ -9,7 +9,8 @@ import pytest
 from rogue_bank import Answer, as_json, http, rogue_bank, server_context
 
 from tppkit.client import Identity
-from tppkit.client.calls import Attempts, ServerAnswer
+from tppkit.client.attempts import Attempts
+from tppkit.client.calls import ServerAnswer
 from tppkit.errors import OutcomeUnknown, RequestRefused, TransportError
 from tppkit.protocol.psd2 import PaymentInitiation
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from bank_process import BankProcess
+from cards import Cards, logged_at_debug
 from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
+from merchant import MakeMerchant, Merchant
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
 from tppkit._clock import utc_now
@@ -114,3 +117,37 @@ def receiver(bank_pki: Pki, tmp_path: Path) -> Iterator[Receiver]:
     """A receiver of callbacks with a certificate of the PKI."""
     with receiving(bank_pki.server, tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def cards(caplog: pytest.LogCaptureFixture) -> Iterator[Cards]:
+    """Makes the cards of one test, and checks afterwards that logs, kept answers and watched folders have none of them."""
+    with logged_at_debug():
+        made = Cards(caplog)
+        yield made
+        made.firewall()
+
+
+@pytest.fixture
+def make_merchant(bank_pki: Pki, cards: Cards) -> Iterator[MakeMerchant]:
+    """Makes merchants at a sandbox, each with a project of its own with these settings; `cards` are theirs."""
+    with ExitStack() as opened:
+
+        def made(server: SandboxServer, **settings: Any) -> Merchant:
+            merchant = Merchant(server, bank_pki, cards, **settings)
+            opened.enter_context(merchant.http)
+            return merchant
+
+        yield made
+
+
+@pytest.fixture
+def merchant(bank: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
+    """A merchant at `bank`."""
+    return make_merchant(bank)
+
+
+@pytest.fixture
+def timed_merchant(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
+    """A merchant at a sandbox of its own, whose clock it may move."""
+    return make_merchant(fresh_bank)

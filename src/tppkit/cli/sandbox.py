@@ -105,8 +105,10 @@ def up(
 ) -> None:
     """Serve the sandbox until interrupted. Prints a curl line that makes a payment, and a line for each request.
 
-    PSD2 (mutual TLS) on the port, pages on the next (an index, approval), control on the third after,
-    the legacy interface on the fifth (test) and sixth (live) after; all on loopback unless --host.
+    PSD2 (mutual TLS) on the port, pages on the next (an index, approval), the payment gateway on the second after,
+    control on the third, the card vault on the fourth, the legacy interface on the fifth (test) and sixth (live);
+    all on loopback unless --host. TPPKIT_VAULT_KEY (base64 of 32 bytes) encrypts stored cards; without it the
+    sandbox makes a key in its folder.
     """
     from tppkit.sandbox import SandboxServer, SandboxSettings
 

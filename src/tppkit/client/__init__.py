@@ -1,4 +1,4 @@
-"""We call a bank: identity, TLS and one method an endpoint.
+"""We call a bank, a service or a gateway: identity, TLS and one method an endpoint.
 
 identity = Identity.from_files(qwac=…, qwac_key=…, qseal=…, qseal_key=…)
 with Psd2Client("https://psd2.bank.example", identity=identity) as client: ...
@@ -6,13 +6,18 @@ with Psd2Client("https://psd2.bank.example", identity=identity) as client: ...
 
 from tppkit.client.connections import make_async_client, make_client
 from tppkit.client.fetch import make_fetch
+from tppkit.client.gateway import AsyncGatewayClient, GatewayClient
+from tppkit.client.gateway_calls import After, Start
 from tppkit.client.identity import Identity
 from tppkit.client.legacy import AccessKind, AsyncLegacyClient, LegacyClient
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.seal_auth import SealAuth
 from tppkit.client.tls_sessions import deadline
+from tppkit.client.vault import AsyncVaultClient, StoredCard, VaultClient
+from tppkit.protocol.gateway import is_paid
 
 __all__ = [
-    "AccessKind", "AsyncLegacyClient", "AsyncPsd2Client", "Identity", "LegacyClient", "Psd2Client", "SealAuth", "deadline",
-    "make_async_client", "make_client", "make_fetch",
+    "AccessKind", "After", "AsyncGatewayClient", "AsyncLegacyClient", "AsyncPsd2Client", "AsyncVaultClient", "GatewayClient", "Identity",
+    "LegacyClient", "Psd2Client", "SealAuth", "Start", "StoredCard", "VaultClient", "deadline", "is_paid", "make_async_client",
+    "make_client", "make_fetch",
 ]  # fmt: skip

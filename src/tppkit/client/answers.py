@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 
 from tppkit.client.calls import Call, Calls, ServerAnswer
-from tppkit.client.connections import FAILURES, TIMEOUTS
-from tppkit.errors import OutcomeUnknown, RemoteProtocolError, TransportError
+from tppkit.client.connections import FAILURES, TIMEOUTS, UNCONNECTED
+from tppkit.errors import OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.protocol.wire import RowReader, is_streamed
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -81,7 +81,7 @@ def opened_answer(
     try:
         answer = ServerAnswer(response.status_code, response.headers)
         calls.check_answer(call, answer)
-        _require_end(call, response)
+        _require_end(calls, call, response)
         # A hook or transport of the caller's may have read the answer.
         yield answer, iter([response.content]) if response.is_stream_consumed else response.iter_raw()
     except OutcomeUnknown:
@@ -100,7 +100,7 @@ async def opened_answer_async(
     try:
         answer = ServerAnswer(response.status_code, response.headers)
         calls.check_answer(call, answer)
-        _require_end(call, response)
+        _require_end(calls, call, response)
         yield answer, _as_chunks(response.content) if response.is_stream_consumed else response.aiter_raw()
     except OutcomeUnknown:
         if stream := response.extensions.get("network_stream"):
@@ -115,9 +115,9 @@ async def _as_chunks(chunk: bytes) -> AsyncIterator[bytes]:
     yield chunk
 
 
-def _require_end(call: Call[Any], response: httpx.Response) -> None:
+def _require_end(calls: Calls, call: Call[Any], response: httpx.Response) -> None:
     """Check that a streamed success shows where it ends."""
-    if response.status_code != call.row.success or not is_streamed(call.row.answer):
+    if not calls.is_success(call, response.status_code) or not is_streamed(call.row.answer):
         return
     is_framed = response.http_version == "HTTP/2" or not {"content-length", "transfer-encoding"}.isdisjoint(
         response.headers
@@ -138,12 +138,22 @@ def transport_errors() -> Iterator[None]:
     try:
         yield
     except TIMEOUTS as e:
-        raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
+        raise TransportError("transport.timeout", f"the server did not answer in time ({type(e).__name__})") from e
     except FAILURES as e:
         raise TransportError("transport.failed", f"the connection failed: {_failure_text(e)}") from e
 
 
-def certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
+def is_unsent(error: TppkitError) -> bool:
+    """Whether no connection was made, so that the server has no part of the request."""
+    return isinstance(error.__cause__, UNCONNECTED)
+
+
+def is_passing(error: TransportError) -> bool:
+    """Whether another attempt may succeed: after a timeout the caller's time is over, and a wrong certificate stays wrong."""
+    return error.code == "transport.failed" and _certificate_error(error) is None
+
+
+def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
     """The refusal of the server's certificate that caused a failure."""
     cause: BaseException | None = failure
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
@@ -154,7 +164,7 @@ def certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | 
 def _failure_text(failure: BaseException) -> str:
     """Why a connection failed, in one line."""
     # OpenSSL reports the name that was asked for, but not that only names in subjectAltName count.
-    found = _OTHER_NAME.search(str(certificate_error(failure)))
+    found = _OTHER_NAME.search(str(_certificate_error(failure)))
     if found:
         return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
     return str(failure)[:200] or type(failure).__name__

@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
-from urllib.parse import urlsplit
 
 import httpx
 
 from tppkit._encoding import shown
-from tppkit.errors import ConfigurationError, FormatError, OutcomeUnknown, RemoteProtocolError, RequestRefused
-from tppkit.httpsig.components import parse_origin
+from tppkit.client.base_url import split_base_url
+from tppkit.errors import (  # fmt: skip
+    FormatError,
+    OutcomeUnknown,
+    RemoteProtocolError,
+    RequestRefused,
+    TppkitError,
+    TransportError,
+)
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
 from tppkit.protocol.wire import RowReader
 
-MAX_ATTEMPTS = 3
-FIRST_PAUSE_S = 0.5
-MAX_PAUSE_S = 60.0
 MAX_PAGES = 10_000
 MAX_LINK = 4096
 
@@ -80,6 +84,19 @@ class Polling(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup(Generic[R]):
+    """How to find out what became of a call whose answer was lost.
+
+    Attributes:
+        call: asks for it; None if nothing can be asked for.
+        conclude: the error to raise, for the lost answer's error and the result of `call`, or its error, or None without `call`.
+    """
+
+    call: Call[R] | None
+    conclude: Callable[[OutcomeUnknown | TransportError, R | TppkitError | None], Exception]
+
+
+@dataclass(frozen=True, slots=True)
 class Call(Generic[R_co]):
     """One request, ready to be authorized and sent.
 
@@ -91,6 +108,7 @@ class Call(Generic[R_co]):
         to_find_out: what the caller can do if the outcome is not known.
         polling: repeat the call until its result is final; None sends it once.
         no_content: the result of a success without a body; None reads the body all the same.
+        lookup: what to do if the answer is lost; None raises what was lost.
     """
 
     row: Endpoint[Any, Any]
@@ -100,11 +118,20 @@ class Call(Generic[R_co]):
     to_find_out: str = ""
     polling: Polling[Any] | None = None
     no_content: R_co | None = None
+    lookup: Lookup[Any] | None = None
 
     @property
     def name(self) -> str:
         """Method and path of the row, for messages."""
         return f"{self.row.method} {self.row.path}"
+
+    def advised(self, reason: str) -> str:
+        """The message of an error that leaves the outcome open."""
+        return "; ".join(filter(None, (reason, self.to_find_out)))
+
+    def outcome_unknown(self, code: str, reason: str, status: int | None = None) -> OutcomeUnknown:
+        """The error for an answer that says nothing about the outcome."""
+        return OutcomeUnknown(code, self.advised(reason), status=status, request_id=self.request_id or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,37 +149,42 @@ class StreamCall(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class PagedCall(Generic[R]):
-    """Requests whose answers are pages of rows, each with a link to the next.
+    """Requests whose answers are pages of rows, each of which says where the next one is.
 
     Attributes:
         first: the request of the first page.
         rows: the rows of a page.
-        following: the request of the page that a page links to, or None for the last page.
+        following: the request of the page after a page, or None for the last page.
     """
 
     first: Call[Any]
     rows: Callable[[Any], Iterable[R]]
     following: Callable[[Any], Call[Any] | None]
 
-    def after(self, page: Any, seen: set[str]) -> Call[Any] | None:
+    def after(self, page: Any, seen: set[bytes]) -> Call[Any] | None:
         """The request of the next page, or None.
 
         Args:
             page: the page that was read.
-            seen: the targets of the pages so far but for the first one; the next one is added.
+            seen: fingerprints of the requests so far but for the first one; the next one is added.
 
         Raises:
             RemoteProtocolError: `answer.pages`, the page was read before, or there are more than 10,000; `answer.link`.
         """
         call = self.following(page)
         if call is not None:
-            target = call.message.target
-            if target == self.first.message.target or target in seen or len(seen) + 1 >= MAX_PAGES:
+            fingerprint = _fingerprint(call)
+            if fingerprint == _fingerprint(self.first) or fingerprint in seen or len(seen) + 1 >= MAX_PAGES:
                 raise RemoteProtocolError(
                     "answer.pages", f"page {len(seen) + 1} of {call.name} links to a page before it, or there is no end"
                 )
-            seen.add(target)
+            seen.add(fingerprint)
         return call
+
+
+def _fingerprint(call: Call[Any]) -> bytes:
+    """What tells the request of a page from others, in few bytes: a GET by its target, a POST by its body."""
+    return sha256(repr((call.message.target, call.message.body)).encode()).digest()
 
 
 class Calls:
@@ -279,14 +311,28 @@ class Calls:
         """The result of an answer that belongs to its request.
 
         Raises:
-            RequestRefused: the service answered with an error status.
-            RemoteProtocolError: `answer.redirect`, `answer.status`.
+            RequestRefused, OutcomeUnknown, RemoteProtocolError: see `check_success`.
+            OutcomeUnknown: `answer.unreadable`, where the interface has no request ids to ask again with.
             FormatError: `json.*`, `model.invalid`.
         """
         self.check_success(call, answer)
         if not answer.body and call.no_content is not None:
             return call.no_content
-        return call.result(answer.body)
+        try:
+            return call.result(answer.body)
+        except FormatError as e:
+            if call.row.safe or self._interface.request_id is not None:
+                raise
+            reason = f"{call.name} was answered {answer.status}, and the answer cannot be read: {e}"
+            raise call.outcome_unknown("answer.unreadable", reason, answer.status) from e
+
+    def is_success(self, call: Call[Any], status: int) -> bool:
+        """Whether a status is a success of a call."""
+        return self._interface.is_success(call.row, status)
+
+    def peer_error(self, call: Call[Any], answer: ServerAnswer) -> tuple[str | None, str | None]:
+        """Code and text of an error answer; None for each that it does not have."""
+        return self._interface.refusals.read(answer.body)
 
     def refusal_class(self, status: int, code: str | None) -> type[RequestRefused]:
         """The class of the error for a refusal."""
@@ -297,21 +343,26 @@ class Calls:
 
         Raises:
             RequestRefused: the service answered with an error status.
+            OutcomeUnknown: `answer.no-outcome`, it is neither a success nor a refusal of a request that changes something.
             RemoteProtocolError: `answer.redirect`, `answer.status`.
         """
         status = answer.status
+        if self.is_success(call, status):
+            return
+        is_refusal = 400 <= status < 500 or (status == 503 and not self.proves_nothing(answer))
+        if self._interface.request_id is None and not call.row.safe and not is_refusal:
+            # No id is echoed, so a gateway's error is told from the service's by its status alone.
+            raise call.outcome_unknown("answer.no-outcome", f"{call.name} was answered {status}", status)
         if 300 <= status < 400:
             raise RemoteProtocolError("answer.redirect", f"{call.name} was answered with a redirect ({status})")
         if status >= 400:
-            code, text = self._interface.refusals.read(answer.body)
+            code, text = self.peer_error(call, answer)
             reason = f": {shown(text, limit=200)}" if text else ""
             raise self.refusal_class(status, code)(
                 f"{call.name} was refused: {status} {code or 'without a code'}{reason}",
                 status=status, peer_code=code, peer_text=text, request_id=call.request_id,
             )  # fmt: skip
-        # Banks answer a DELETE 200, 202 or 204.
-        if status != call.row.success and call.row.method != "DELETE":
-            raise RemoteProtocolError("answer.status", f"{call.name} was answered {status}, not {call.row.success}")
+        raise RemoteProtocolError("answer.status", f"{call.name} was answered {status}, not {call.row.success}")
 
 
 def _not_known(code: str, reason: str, call: Call[Any], answer: ServerAnswer) -> OutcomeUnknown:
@@ -319,61 +370,6 @@ def _not_known(code: str, reason: str, call: Call[Any], answer: ServerAnswer) ->
     return OutcomeUnknown(
         code, f"{message}; {call.to_find_out or 'ask again'}", status=answer.status, request_id=call.request_id or ""
     )  # fmt: skip
-
-
-class Attempts:
-    """Decides whether and when a request is sent again: only rows that are `safe` or `once`, at most three times.
-
-    Args:
-        row: the endpoint.
-        floor_s: wait at least so many seconds.
-    """
-
-    def __init__(self, row: Endpoint[Any, Any], floor_s: float = 0.0) -> None:
-        self._left = MAX_ATTEMPTS - 1 if row.safe or row.once is not None else 0
-        self._floor_s = floor_s
-        self._pause_s = FIRST_PAUSE_S
-
-    def pause_s(self, answer: ServerAnswer | None, *, left_s: float = MAX_PAUSE_S) -> float | None:
-        """Seconds to wait before the next attempt, or None to accept what there is.
-
-        Args:
-            answer: the last answer; None where the connection failed.
-            left_s: the pause may take at most so many seconds, and never more than 60.
-        """
-        if self._left == 0 or (answer is not None and answer.status not in (429, 503)):
-            return None
-        asked = "" if answer is None else answer.headers.get("retry-after", "")
-        pause_s = max(self._floor_s, float(asked) if asked.isascii() and asked.isdigit() else self._pause_s)
-        self._left -= 1
-        self._pause_s *= 2
-        return pause_s if pause_s <= min(MAX_PAUSE_S, left_s) else None
-
-
-def split_base_url(base_url: str) -> tuple[str, str]:
-    """Origin and path prefix of an address, if the HTTP library will send the prefix unchanged.
-
-    Raises:
-        ConfigurationError: `client.base-url`.
-    """
-    try:
-        parts = urlsplit(base_url)
-        origin, prefix = f"https://{parts.netloc.removesuffix(':')}", parts.path.rstrip("/")
-        parse_origin(origin)
-        usable = (
-            parts.scheme == "https"
-            and bool(parts.hostname)
-            and parts.port != 0
-            and base_url.isascii()
-            and base_url.isprintable()
-            and not any(mark in base_url for mark in "@?# ")
-            and httpx.URL(f"{origin}{prefix}/").raw_path == f"{prefix}/".encode("ascii")
-        )
-    except (ValueError, FormatError, httpx.InvalidURL):
-        usable = False
-    if not usable:
-        raise ConfigurationError("client.base-url", "the base address is not https://host[:port][/prefix]")
-    return origin, prefix
 
 
 def _check_plain(header: Header) -> Header:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from types import MappingProxyType
 from typing import Any, cast
 
 import httpx
@@ -30,6 +32,14 @@ AUTHS: tuple[type, ...] = tuple(library.Auth for library in LIBRARIES)
 TIMEOUTS: tuple[type[Exception], ...] = (*(library.TimeoutException for library in LIBRARIES), TimeoutError)
 # SSLError: the asynchronous drivers let a TLS alert through as it is.
 FAILURES: tuple[type[Exception], ...] = (*(library.TransportError for library in LIBRARIES), ssl.SSLError)
+# Raised before the first byte of a request is sent.
+UNCONNECTED: tuple[type[Exception], ...] = tuple(
+    getattr(library, name)
+    for library in LIBRARIES
+    for name in ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError")
+)
+# Overrides what a client that is passed in does with its own requests.
+PLAIN: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
 
 DEFAULT_TIMEOUT_S = 30.0
 KEEP_ALIVE_S = 120.0

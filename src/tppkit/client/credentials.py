@@ -356,6 +356,10 @@ class ApiKeyCredentials:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._key!r})"
 
+    def masked(self, text: str) -> str:
+        """The text with asterisks in place of the key."""
+        return text.replace(self._key.get_secret_value(), "***")
+
     def __reduce__(self) -> Any:
         raise TypeError("a key is not pickled or copied")
 

@@ -11,41 +11,38 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AsyncExitStack, ExitStack, aclosing, closing
 from functools import partial, wraps
-from types import MappingProxyType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 import httpx
 
 from tppkit.client.answers import (
     AnswerBody,
-    certificate_error,
+    is_passing,
+    is_unsent,
     opened_answer,
     opened_answer_async,
     read_next,
     read_next_async,
     transport_errors,
 )
-from tppkit.client.calls import Attempts, Call, Calls, PagedCall, ServerAnswer, StreamCall
-from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
+from tppkit.client.attempts import Attempts
+from tppkit.client.calls import Call, Calls, PagedCall, ServerAnswer, StreamCall
+from tppkit.client.connections import DEFAULT_TIMEOUT_S, PLAIN, client_options
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_sessions import deadline
-from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TransportError
+from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.httpsig.message import Message
 from tppkit.protocol.wire import RowReader
-
-# Overrides what a client that is passed in does with its own requests.
-_PLAIN: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
 
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")
 P = ParamSpec("P")
 
 _Step = Callable[[], Any]
-_Rows = RowReader[Any] | None
 _Reader = Callable[[], RowReader[Any]] | None
 
 
@@ -72,7 +69,7 @@ class _Client(Generic[C]):
         """What a call does, step by step; the client sends back the outcome of each step."""
         polling = call.polling
         if polling is None:
-            return self.calls.read(call, (yield from self._once(call)))
+            return (yield from self._looked_up(call))
         end = self._clock() + polling.wait_s
         while True:
             result = self.calls.read(call, (yield from self._once(call, floor_s=polling.interval_s, end=end)))
@@ -82,6 +79,20 @@ class _Client(Generic[C]):
                 raise polling.not_final(result)
             yield partial(self._sleep, polling.interval_s)
             call = polling.again()
+
+    def _looked_up(self, call: Call[R]) -> Generator[_Step, Any, R]:
+        """Send a call; if its answer is lost, find out by its look-up what became of it."""
+        try:
+            return self.calls.read(call, (yield from self._once(call)))
+        except (OutcomeUnknown, TransportError) as e:
+            lost, lookup, found = e, call.lookup, None
+            if lookup is None or is_unsent(e):
+                raise
+        try:
+            found = lookup.call and self.calls.read(lookup.call, (yield from self._once(lookup.call)))
+        except TppkitError as e:
+            found = e
+        raise lookup.conclude(lost, found) from lost
 
     def _once(
         self, call: Call[Any], reader: _Reader = None, *, floor_s: float = 0.0, end: float = math.inf
@@ -93,18 +104,14 @@ class _Client(Generic[C]):
             try:
                 answer = yield partial(self._attempt, call, message, reader)
             except TransportError as e:
-                # After a timeout the caller's time is over, and a wrong certificate stays wrong.
-                is_passing = e.code == "transport.failed" and certificate_error(e) is None
-                pause_s = attempts.pause_s(None, left_s=end - self._clock()) if is_passing else None
+                pause_s = attempts.pause_s(None, left_s=end - self._clock()) if is_passing(e) else None
                 if pause_s is None:
-                    advised = "; ".join(filter(None, (e.message, call.to_find_out)))
-                    raise TransportError(e.code, advised, request_id=call.request_id) from e.__cause__
+                    raise TransportError(e.code, call.advised(e.message), request_id=call.request_id) from e.__cause__
                 may_be_done = not call.row.safe
             except RemoteProtocolError as e:
                 if call.row.safe or isinstance(e, OutcomeUnknown):
                     raise
-                advised = "; ".join(filter(None, (e.message, call.to_find_out)))
-                raise OutcomeUnknown(e.code, advised, status=None, request_id=call.request_id or "") from e
+                raise call.outcome_unknown(e.code, e.message) from e
             else:
                 pause_s = attempts.pause_s(answer, left_s=end - self._clock())
                 if pause_s is None:
@@ -181,7 +188,7 @@ class SyncClient(_Client[C]):
             RemoteProtocolError: `answer.link`, `answer.pages`, after the rows of the page; otherwise as `send`.
         """
         call: Call[Any] | None = paged.first
-        seen: set[str] = set()
+        seen: set[bytes] = set()
         while call is not None:
             page = self.send(call)
             yield from paged.rows(page)
@@ -208,14 +215,16 @@ class SyncClient(_Client[C]):
         batches = self._batches(call, request, reader())
         return cast("ServerAnswer", next(batches))._replace(batches=batches)
 
-    def _batches(self, call: Call[Any], request: httpx.Request, reader: _Rows = None) -> Generator[Any, None, None]:
+    def _batches(
+        self, call: Call[Any], request: httpx.Request, reader: RowReader[Any] | None = None
+    ) -> Generator[Any, None, None]:
         """Yield the answer once its first rows have arrived, then its rows."""
         with transport_errors(), ExitStack() as opened:
             with deadline(self._timeout_s):
                 answer, chunks = opened.enter_context(
-                    opened_answer(self.calls, call, self._http.send(request, **_PLAIN))
+                    opened_answer(self.calls, call, self._http.send(request, **PLAIN))
                 )
-                body = AnswerBody(reader if answer.status == call.row.success else None)
+                body = AnswerBody(reader if self.calls.is_success(call, answer.status) else None)
                 rows = read_next(chunks, body)
             if not rows:
                 opened.close()
@@ -264,7 +273,7 @@ class AsyncClient(_Client[C]):
     async def pages(self, paged: PagedCall[R]) -> AsyncGenerator[R, None]:
         """Send the request of each page, and yield the rows; as `SyncClient.pages`."""
         call: Call[Any] | None = paged.first
-        seen: set[str] = set()
+        seen: set[bytes] = set()
         while call is not None:
             page = await self.send(call)
             for row in paged.rows(page):
@@ -293,15 +302,15 @@ class AsyncClient(_Client[C]):
         return cast("ServerAnswer", await anext(batches))._replace(batches=batches)
 
     async def _batches(
-        self, call: Call[Any], request: httpx.Request, reader: _Rows = None
+        self, call: Call[Any], request: httpx.Request, reader: RowReader[Any] | None = None
     ) -> AsyncGenerator[Any, None]:
         with transport_errors():
             async with AsyncExitStack() as opened:
                 async with asyncio.timeout(self._timeout_s):
                     answer, chunks = await opened.enter_async_context(
-                        opened_answer_async(self.calls, call, await self._http.send(request, **_PLAIN))
+                        opened_answer_async(self.calls, call, await self._http.send(request, **PLAIN))
                     )
-                    body = AnswerBody(reader if answer.status == call.row.success else None)
+                    body = AnswerBody(reader if self.calls.is_success(call, answer.status) else None)
                     rows = await read_next_async(chunks, body)
                 if not rows:
                     await opened.aclose()
@@ -342,7 +351,7 @@ class Method(Generic[C, P, R]):
 
 
 class StreamMethod(Generic[C, P, R]):
-    """A method of a client whose result is rows, of one streamed answer or of pages that link to each other.
+    """A method of a client whose result is rows, of one streamed answer or of pages.
 
     It is a generator on a `SyncClient`, an asynchronous one on an `AsyncClient`.
 
@@ -350,7 +359,7 @@ class StreamMethod(Generic[C, P, R]):
         build: a method of the client's `Calls`.
 
     Example:
-        search_csv = StreamMethod(GatewayCalls.search_csv)
+        report = StreamMethod(GatewayCalls.report)
     """
 
     def __init__(self, build: Callable[Concatenate[C, P], StreamCall[R] | PagedCall[R]]) -> None:

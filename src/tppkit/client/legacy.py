@@ -16,18 +16,17 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
 
 import httpx
 from pydantic import SecretStr
 
 from tppkit.certificates import EidasCertificate
-from tppkit.client.calls import Call, Calls, ServerAnswer
+from tppkit.client.calls import Call, Calls
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import ApiKeyCredentials
 from tppkit.client.driver import AsyncClient, Method, SyncClient
 from tppkit.client.tls_context import NoCertificate
-from tppkit.errors import AccountUnknown, OutcomeUnknown, RequestRefused, Unauthorized
+from tppkit.errors import AccountUnknown, RequestRefused, Unauthorized
 from tppkit.protocol.legacy import LEGACY, AccessRequest, PaymentOrder, Transaction
 from tppkit.protocol.legacy.endpoints import (
     BALANCE,
@@ -143,22 +142,6 @@ class LegacyCalls(Calls):
         uuid = require_token(self._new_token() if uuid is None else uuid, "uuid")
         token, advice = require_token(token, "access token"), _PAYMENT_ADVICE.format(uuid=uuid)
         return _named(self.call(PAY, order, to_find_out=advice, access_token=token, uuid=uuid), uuid)
-
-    def check_success(self, call: Call[Any], answer: ServerAnswer) -> None:
-        """Check that an answer is a success.
-
-        Raises:
-            OutcomeUnknown: `answer.no-outcome`, it is neither a success nor a refusal of a request that changes something.
-            RequestRefused, RemoteProtocolError: see `Calls.check_success`.
-        """
-        is_refusal = 400 <= answer.status < 500 or (answer.status == 503 and not self.proves_nothing(answer))
-        if not call.row.safe and not is_refusal and answer.status != call.row.success:
-            # No id is echoed, so a gateway's error is told from the service's by its status alone.
-            raise OutcomeUnknown(
-                "answer.no-outcome", f"{call.name} was answered {answer.status}; {call.to_find_out}",
-                status=answer.status, request_id=call.request_id or "",
-            )  # fmt: skip
-        super().check_success(call, answer)
 
     def refusal_class(self, status: int, code: str | None) -> type[RequestRefused]:
         """The class of the error for a refusal. Source: PSD2 document, part B section 7."""

@@ -11,7 +11,8 @@ from uuid import UUID, uuid4
 
 from tppkit._clock import utc_now
 from tppkit._encoding import shown
-from tppkit.client.calls import Call, Calls, PagedCall, Polling, split_base_url
+from tppkit.client.base_url import split_base_url
+from tppkit.client.calls import Call, Calls, PagedCall, Polling
 from tppkit.client.credentials import SealCredentials
 from tppkit.client.identity import Identity
 from tppkit.errors import TransportError

@@ -39,6 +39,11 @@ class Message(NamedTuple):
     headers: tuple[Header, ...] = ()
     body: bytes = b""
 
+    def __repr__(self) -> str:
+        # Headers hold keys, and bodies card and personal data.
+        shown_parts = f"{self.method!r}, {self.target!r}, {len(self.headers)} headers, {len(self.body)} bytes"
+        return f"{type(self).__name__}({shown_parts})"
+
     @classmethod
     def from_wire(cls, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Self:
         """Take over a received request without changing a byte of it."""

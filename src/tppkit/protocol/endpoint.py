@@ -184,6 +184,7 @@ class Interface:
         refusals: the error table.
         default_auth: what a caller proves before it learns that a path is unknown.
         request_id: the header that names a request and is echoed, lower case, or None.
+        any_2xx: every 2xx status is a success, not only the one of the row.
         parse_request_id: returns the id, or raises FormatError; gets None where the header is absent.
 
     Example:
@@ -197,6 +198,11 @@ class Interface:
     default_auth: Auth
     request_id: str | None = None
     parse_request_id: Callable[[str | None], str | None] = lambda text: text
+    any_2xx: bool = False
+
+    def is_success(self, row: Endpoint[Any, Any], status: int) -> bool:
+        """Whether a status is a success of a row; banks answer a DELETE 200, 202 or 204."""
+        return status == row.success or ((self.any_2xx or row.method == "DELETE") and 200 <= status < 300)
 
     def find(self, method: str, target: str) -> Route:
         """The endpoint of a request.

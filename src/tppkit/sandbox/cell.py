@@ -34,12 +34,14 @@ class Answer(Generic[A]):
         subject: the id that the evidence names, for example the payment's.
         headers: further headers.
         before: of a handler that does not write: what to write before the answer is sent; what it raises is answered instead.
+        due_at: when the next event of what was changed is due, or None.
     """
 
     value: A
     subject: str | None = None
     headers: tuple[Header, ...] = ()
     before: Callable[[Connection], None] | None = None
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,14 @@ class Handler(Generic[Q, A]):
     Attributes:
         row: the endpoint.
         answer: decides, and writes through `call.db`; what it raises undoes what it wrote.
-        writes: False runs it on a snapshot, in a thread; its answer can still ask for a write, by `before`.
+        writes: False runs it on a snapshot; its answer can still ask for a write, by `before`.
+        long: it does not write and may take longer than a millisecond, so it runs in a thread.
     """
 
     row: Endpoint[Q, A]
     answer: Callable[[HostCall[Q]], Answer[A]]
     writes: bool = True
+    long: bool = False
 
 
 @dataclass(frozen=True, slots=True)

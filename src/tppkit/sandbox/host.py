@@ -52,6 +52,7 @@ class _Sent(NamedTuple):
     body: bytes
     stream: Stream | None = None  # sent in place of the body
     before: Callable[[Connection], None] | None = None  # writes before it is sent
+    due_at: datetime | None = None  # of an event that it made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +149,18 @@ class Host:
         if isinstance(handler, StreamHandler):
             return await self._open_stream(request, handler)
         if not handler.writes:
-            sent = await services.database.read_soon(lambda db: self._job(db, request, handler))
+            read = services.database.read if handler.long else services.database.read_soon
+            sent = await read(lambda db: self._job(db, request, handler))
             if sent.before is not None:
                 await services.database.write(sent.before)
             return sent
-        then = services.evidence.committed if request.caller.seal is not None else None
+
+        def then(sent: _Sent) -> None:
+            if request.caller.seal is not None:
+                services.evidence.committed()
+            if sent.due_at is not None:
+                services.events.schedule(sent.due_at)
+
         return await services.database.write(lambda db: self._job(db, request, handler), then=then)
 
     async def _open_stream(self, request: _Request, handler: StreamHandler[Any, Any]) -> _Sent:
@@ -180,7 +188,7 @@ class Host:
         if handler.writes and answer.before is not None:
             raise ConfigurationError("host.handlers", f"{row.name} writes, so its answer has no `before`")
         headers = (*_headers(row.whole.media_type), *answer.headers)
-        sent = _Sent(row.success, headers, row.whole.write(answer.value), before=answer.before)
+        sent = _Sent(row.success, headers, row.whole.write(answer.value), None, answer.before, answer.due_at)
         if claim is not None and row.once is not None:
             kept_bytes = _write_kept(answer.subject, sent, _sealed(request.caller))
             requests.settle(db, key, claim.attempt, kept_bytes)

@@ -18,7 +18,7 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import parse_origin
 from tppkit.testpki import certificate_pem, key_pem, open_pki
 
-PSD2, APPROVAL, CONTROL, LEGACY, LEGACY_LIVE = 0, 1, 3, 5, 6  # the ports, from the first one on
+PSD2, APPROVAL, GATEWAY, CONTROL, VAULT, LEGACY, LEGACY_LIVE = range(7)  # the ports, from the first one on
 _MAX_PEM_BYTES = 1024 * 1024
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -39,7 +39,7 @@ class PublicAddress(NamedTuple):
 
         Args:
             scheme: `https` or `http`.
-            offset: which host: `PSD2`, `APPROVAL`, `LEGACY`, `LEGACY_LIVE`.
+            offset: which host: `PSD2`, `APPROVAL`, `GATEWAY`, `VAULT`, `LEGACY`, `LEGACY_LIVE`.
             port: that it listens on.
         """
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import secrets
 from collections.abc import AsyncIterator, Callable
@@ -40,6 +41,10 @@ from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.faults import Faults
+from tppkit.sandbox.gateway.cell import gateway_cell
+from tppkit.sandbox.gateway.cipher import CardCipher
+from tppkit.sandbox.gateway.projects import Projects
+from tppkit.sandbox.gateway.settings import GatewaySettings
 from tppkit.sandbox.index import index_page
 from tppkit.sandbox.legacy.cell import legacy_cell
 from tppkit.sandbox.legacy.sender import parse_callback_url
@@ -125,6 +130,7 @@ class SandboxHosts:
         control: what developers do.
         requests: the latest ones to the interfaces.
         legacy: the test and the live host of the legacy interface, by their names.
+        projects: of the payment gateway.
 
     Raises:
         ConfigurationError: `pki.unusable`, `database.unusable`, `callback.networks`, `trust.*`, `file.*`.
@@ -163,6 +169,10 @@ class SandboxHosts:
         qwacs = CurrentQwacs(judged, revocations, settings.organizations)
         faults = Faults()
         self.legacy = open_hosts(settings.directory / "legacy", approval_url)
+        self.projects = Projects(settings.directory / "gateway")
+        new_id = _token_source(settings.seed)
+        cipher = CardCipher.open(settings.directory, os.environ)
+        gateway = GatewaySettings(self.projects, cipher, new_id, approval_url)
         roots = [certificate_pem(root) for root in anchors.roots]
         # Behind a proxy strangers reach it, whose login codes must not probe this machine.
         is_local = is_loopback_address(settings.host) and settings.public_url is None
@@ -171,6 +181,7 @@ class SandboxHosts:
         cells = (
             psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
             legacy_cell(self.legacy, http=http, faults=faults),
+            gateway_cell(gateway),
         )
         shared = MetaData()
         windows = {row.once.window for cell in cells for row in cell.interface.endpoints if row.once}
@@ -194,9 +205,7 @@ class SandboxHosts:
             senders = {name: sender for cell in cells for name, sender in cell.senders.items()}
             self.deliveries = Deliveries(self.database, self.clock.now, senders, faults)
             self.events = Events(self.database, self.clock.now, cells, then=self.deliveries.wake)
-            services = Services(
-                self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed), self.events
-            )  # fmt: skip
+            services = Services(self.database, requests, self.evidence, self.clock.now, new_id, self.events)
             self.hosts = {name: host for cell in cells for name, host in cell.hosts(services).items()}
             self.requests = LatestRequests(self.clock.now)
             pages = [route for cell in cells for route in cell.pages(services)]

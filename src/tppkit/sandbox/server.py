@@ -19,9 +19,11 @@ from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, st
 from tppkit.sandbox.public_address import (
     APPROVAL,
     CONTROL,
+    GATEWAY,
     LEGACY,
     LEGACY_LIVE,
     PSD2,
+    VAULT,
     PublicAddress,
     local_address,
     parse_public_url,
@@ -34,7 +36,7 @@ from tppkit.sandbox.tls import TlsMode, make_http_protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a running sandbox answers; interfaces that it does not have yet are None.
+    """Where a running sandbox answers.
 
     Attributes:
         psd2_url: the PSD2 host (mutual TLS).
@@ -44,7 +46,7 @@ class Addresses:
         legacy_url: the legacy interface.
         legacy_live_url: its live host, with keys and tokens of its own.
         control_url: the control host.
-        api_key: key of the gateway.
+        api_key: key of the gateway's project, also at the vault.
         legacy_api_key: key of the legacy interface.
         legacy_live_api_key: key of its live host.
         legacy_public_key: file of the public key of its callbacks, PEM.
@@ -55,17 +57,17 @@ class Addresses:
 
     psd2_url: str
     approval_url: str
-    gateway_url: str | None = None
-    vault_url: str | None = None
+    gateway_url: str
+    vault_url: str
     legacy_url: str
     legacy_live_url: str
     control_url: str
-    api_key: str | None = None
+    api_key: str = field(repr=False)
     legacy_api_key: str = field(repr=False)
     legacy_live_api_key: str = field(repr=False)
     legacy_public_key: str
     legacy_live_public_key: str
-    project_id: str | None = None
+    project_id: str
     pki: str
 
     @classmethod
@@ -80,6 +82,7 @@ class Addresses:
         return cls(
             **{f"{name}_url": url for name, url in urls.items()}, legacy_api_key=test.api_key, legacy_live_api_key=live.api_key,
             legacy_public_key=str(test.public_key), legacy_live_public_key=str(live.public_key), pki=str(sandbox.pki),
+            api_key=sandbox.projects.api_key, project_id=sandbox.projects.first_id,
         )  # fmt: skip
 
     def write(self, path: FilePath) -> None:
@@ -124,8 +127,10 @@ def _server_tls(settings: SandboxSettings) -> TlsMode:
 LISTENERS = (
     Listener("psd2", lambda sandbox: sandbox.hosts["psd2"], PSD2, tls=_client_tls),
     Listener("approval", lambda sandbox: sandbox.pages, APPROVAL, tls=_pages_tls),
+    Listener("gateway", lambda sandbox: sandbox.hosts["gateway"], GATEWAY, tls=_server_tls),
     # It moves the clock, so it is never for others.
     Listener("control", lambda sandbox: sandbox.control, CONTROL, loopback_only=True),
+    Listener("vault", lambda sandbox: sandbox.hosts["vault"], VAULT, tls=_server_tls),
     Listener("legacy", lambda sandbox: sandbox.hosts["legacy"], LEGACY, tls=_server_tls),
     Listener("legacy_live", lambda sandbox: sandbox.hosts["legacy_live"], LEGACY_LIVE, tls=_server_tls),
 )

@@ -5,6 +5,8 @@ def test_my_server_refuses_another_organisation(tppkit_pki):
 
 def test_my_checkout_waits_for_the_bank(tppkit_bank):
     client = tppkit_bank.client(roles=["PSP_PI"])
+
+`assert_no_pan` checks that no card number of a test is in databases, logs, files or answers.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tppkit.testing.pan import assert_no_pan
+
 if TYPE_CHECKING:
     from tppkit.sandbox import Sandbox
     from tppkit.testpki import Pki
 
-__all__ = ["tppkit_bank", "tppkit_pki"]
+__all__ = ["assert_no_pan", "tppkit_bank", "tppkit_pki"]
 
 # What the fixtures need is imported in them, so that suites which do not use them pay nothing.
 

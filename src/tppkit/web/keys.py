@@ -31,7 +31,7 @@ class KeyAuthenticator:
     """Admit requests with a known key; no error, log line or representation contains it. See `Authenticator`.
 
     Args:
-        keys: for each caller's id the hash of its key, as `hash_key` returns it.
+        keys: for each caller's id the hash of its key, as `hash_key` returns it; entries may be added later.
         auth: `Auth.API_KEY`, the Authorization header is the key; `Auth.BASIC`, the key is the user name and the password is empty.
         now: the clock.
         max_body_bytes: a longer body is rejected.
@@ -48,7 +48,7 @@ class KeyAuthenticator:
     ) -> None:
         if auth not in (Auth.API_KEY, Auth.BASIC) or any(len(known) != _DIGEST_BYTES for known in keys.values()):
             raise ConfigurationError("web.setting", "keys are SHA-256 hashes, and are for API_KEY or BASIC")
-        self._keys = dict(keys)
+        self._keys = keys
         self._auth = auth
         self._clock = now
         self._max_body_bytes = max_body_bytes

@@ -56,6 +56,12 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 3.3: the customer can retry until the link expires", "protocol.gateway.states.PAYMENT_LINK",
     ),
     Assumption(
+        "link-reason", "gateway", "the texts of reason, and what a payment of a link makes",
+        "one text for each status; each attempt makes an order, whose only attempt it is, with the terms of the link and the usual"
+        " 30 minutes",
+        "section 2.5: why the link has its current status; orders is an object of statuses", "sandbox.gateway.links",
+    ),
+    Assumption(
         "authorisation-moves", "gateway", "what becomes of a partly voided, delayed or expired authorisation",
         "a partial void leaves it open with the rest; a delayed one is captured at its end, without what was voided; a manual one lapses",
         "section 3.4 rules 2 to 6", "protocol.gateway.states.AUTHORISATION",
@@ -110,6 +116,10 @@ GATEWAY: tuple[Assumption, ...] = (
         "payment-method-names", "gateway", "the items of payment_methods",
         "names of lower-case letters, digits and hyphens, at least one",
         "section 2.2 does not show them; payment_method is such a name", "protocol.gateway.values.MethodNames",
+    ),
+    Assumption(
+        "transaction-method", "gateway", "a transaction without payment_method, or with one that the project does not have",
+        "refused", "section 4.1: with one transaction the merchant picks the method", "sandbox.gateway.checkout",
     ),
     Assumption(
         "unknown-gateway-fields", "gateway", "fields of a request that the document does not list, and client and extra",
@@ -212,8 +222,9 @@ GATEWAY: tuple[Assumption, ...] = (
         "merchants open reports in spreadsheets, and customers choose some texts", "protocol.gateway.search.report_rows",
     ),
     Assumption(
-        "gateway-repeats", "gateway", "which requests a client sends again by itself",
-        "GET and searches; nothing that may create an order, card or session", "the document has no idempotency key",
+        "gateway-repeats", "gateway", "which requests a client sends again by itself, and which errors mean that nothing was done",
+        "GET and searches; nothing that may create an order, card or session; nothing was done after 4xx, and after 503 with an error body",
+        "the document has no idempotency key; proxies answer other 5xx too, perhaps after the request was carried out",
         "protocol.gateway.endpoints",
     ),
 )

@@ -67,7 +67,7 @@ REFUNDS = Endpoint(
 )  # fmt: skip
 PAYMENT_LINK_DETAILS = Endpoint(
     name="payment_link", method="GET", path="/v1/paymentlinks/{payment_link_id}/", source=_SOURCE, auth=Auth.BASIC,
-    request=Nothing(), answer=Json(PaymentLink), safe=True,
+    request=Nothing(), answer=Json(PaymentLink, max_bytes=MAX_ARRAY_BYTES), safe=True,
 )  # fmt: skip
 STORE_CARD = Endpoint(
     name="store_card", method="POST", path="/v1/cards/", source=_SOURCE, auth=Auth.BASIC,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tppkit.protocol.refusals import RefusalRow, Refusals, find_error, write_error
 
 _ROWS = (
+    ("credentials.malformed", 401, "UNAUTHORIZED"),
     ("credentials.missing", 401, "UNAUTHORIZED"),
     ("credentials.unknown", 401, "UNAUTHORIZED"),
     ("order.unknown", 404, "NOT_FOUND"),
@@ -27,6 +28,7 @@ _ROWS = (
     ("authorisation.amount", 400, "AMOUNT_INVALID"),
     ("refund.amount", 400, "AMOUNT_INVALID"),
     ("machine.", 409, "STATUS_INVALID"),
+    ("wallet.merchant", 400, "FORMAT_ERROR"),
     ("search.", 400, "SEARCH_INVALID"),
     ("header.", 400, "FORMAT_ERROR"),
     ("body.unexpected", 400, "FORMAT_ERROR"),

@@ -1,4 +1,4 @@
-"""The gateway and its vault, which has an address of its own. Source: gateway document, section 4."""
+"""The gateway and its vault, which has an address of its own. Source: gateway document, sections 4 and 7."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from tppkit.protocol.gateway.endpoints import ENDPOINTS, EXTENSIONS, VAULT_ENDPO
 from tppkit.protocol.gateway.errors import REFUSALS
 
 GATEWAY = Interface(
-    name="gateway", endpoints=(*ENDPOINTS, *EXTENSIONS), refusals=REFUSALS, default_auth=Auth.BASIC
+    name="gateway", endpoints=(*ENDPOINTS, *EXTENSIONS), refusals=REFUSALS, default_auth=Auth.BASIC, any_2xx=True
 )  # fmt: skip
-VAULT = Interface(name="vault", endpoints=VAULT_ENDPOINTS, refusals=REFUSALS, default_auth=Auth.BASIC)
+VAULT = Interface(
+    name="vault", endpoints=VAULT_ENDPOINTS, refusals=REFUSALS, default_auth=Auth.BASIC, any_2xx=True
+)  # fmt: skip

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 
 from tppkit._currency import MINOR_UNITS, minor_units
+from tppkit.errors import FormatError
 from tppkit.protocol.gateway.card_data import Purpose
 from tppkit.protocol.wire import WireModel, written
 
@@ -115,6 +116,21 @@ def _check_uuid(value: str) -> str:
     if not _UUID.fullmatch(value):
         raise ValueError("not a UUID")
     return value
+
+
+def require_uuid(text: str, what: str) -> str:
+    """The id, if it is a UUID, so that it can be part of a path.
+
+    Args:
+        text: the id, perhaps of a stranger.
+        what: its name, for the message.
+
+    Raises:
+        FormatError: `id.malformed`.
+    """
+    if not _UUID.fullmatch(text):
+        raise FormatError("id.malformed", f"the {what} is not a UUID")
+    return text
 
 
 def _check_duration(value: str) -> str:

@@ -1,0 +1,132 @@
+"""The payment gateway from the merchant's side: one line for each builder of `gateway_calls`, for threads and asyncio.
+
+    with GatewayClient(gateway_url, api_key=os.environ["API_KEY"]) as client:
+        order = client.create_order(OrderRequest(currency="EUR", amount=1250, merchant_order_id="4711"))
+        ...  # the customer pays at order.order_url
+        paid = is_paid(client.order(order.id), own_checkout=False)
+
+Source: gateway document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, closing
+
+import httpx
+from pydantic import SecretStr
+
+from tppkit._files import PRIVATE, FilePath, as_path, flush, replacing
+from tppkit.certificates import EidasCertificate
+from tppkit.client.connections import DEFAULT_TIMEOUT_S
+from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
+from tppkit.client.gateway_calls import After, GatewayCalls, Start
+from tppkit.client.tls_context import NoCertificate
+
+
+class _Methods:
+    create_order = Method(GatewayCalls.create_order)
+    order = Method(GatewayCalls.order)
+    capture = Method(GatewayCalls.capture)
+    capture_amount = Method(GatewayCalls.capture_amount)
+    void = Method(GatewayCalls.void)
+    void_amount = Method(GatewayCalls.void_amount)
+    initiate = Method(GatewayCalls.initiate)
+    authenticate = Method(GatewayCalls.authenticate)
+    refunds = Method(GatewayCalls.refunds)
+    create_refund = Method(GatewayCalls.create_refund)
+    payment_link = Method(GatewayCalls.payment_link)
+    create_payment_link = Method(GatewayCalls.create_payment_link)
+    wallet_session = Method(GatewayCalls.wallet_session)
+    search = Method(GatewayCalls.search)
+    orders = StreamMethod(GatewayCalls.orders)
+    report = StreamMethod(GatewayCalls.report)
+    report_text = StreamMethod(GatewayCalls.report_text)
+
+
+class GatewayClient(_Methods, SyncClient[GatewayCalls]):
+    """The payment gateway, for threads. It needs a server: the key gives full access to the project.
+
+    Args:
+        base_url: `https://host[:port][/prefix]`.
+        api_key: the key of the project.
+        server_anchors: authorities that the server's certificate must chain to; None takes the system's.
+        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
+        http: a client to use instead of an own one, as `make_client(NoCertificate())` gives it; it is not closed.
+        sleep: waits a number of seconds, before a read is repeated.
+        clock: monotonic seconds.
+
+    Raises:
+        ConfigurationError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`.
+
+    Example:
+        with GatewayClient(gateway_url, api_key=os.environ["API_KEY"]) as client:
+            order = client.create_order(OrderRequest(currency="EUR", amount=1250, merchant_order_id="4711"))
+    """
+
+    def __init__(
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None, sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        tls = NoCertificate(server_anchors=server_anchors)
+        super().__init__(
+            GatewayCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock
+        )
+
+    def write_report(
+        self, query: str, path: FilePath, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
+    ) -> None:  # fmt: skip
+        """Write a CSV report to a file that only its owner can read, in the place of the one that may be there.
+
+        The file appears when the whole report has arrived and was checked; otherwise nothing changes. It has what the gateway sent: cells
+        can be formulas for a spreadsheet.
+
+        Args:
+            query: see `search`.
+            path: the file; its folder must exist.
+            page: see `search`.
+            size: see `report`.
+            sort: see `search`.
+
+        Raises:
+            ConfigurationError: `file.unwritable`, `file.path`.
+            RequestRefused, TransportError, RemoteProtocolError, FormatError: as `report`.
+        """
+        with (
+            replacing(as_path(path), mode=PRIVATE) as file,
+            closing(self.report_text(query, page=page, size=size, sort=sort)) as chunks,
+        ):
+            for chunk in chunks:
+                file.write(chunk)
+
+
+class AsyncGatewayClient(_Methods, AsyncClient[GatewayCalls]):
+    """The payment gateway, for asyncio. Arguments, methods and errors are those of `GatewayClient`.
+
+    Example:
+        async with AsyncGatewayClient(gateway_url, api_key=os.environ["API_KEY"]) as client:
+            order = await client.order(order_id)
+    """
+
+    def __init__(
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        tls = NoCertificate(server_anchors=server_anchors)
+        super().__init__(
+            GatewayCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock
+        )
+
+    async def write_report(
+        self, query: str, path: FilePath, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
+    ) -> None:  # fmt: skip
+        """Write a CSV report to a file; as `GatewayClient.write_report`."""
+        with replacing(as_path(path), mode=PRIVATE) as file:
+            async with aclosing(self.report_text(query, page=page, size=size, sort=sort)) as chunks:
+                async for chunk in chunks:
+                    await asyncio.to_thread(file.write, chunk)
+            await asyncio.to_thread(flush, file)  # nothing is left that would block the event loop

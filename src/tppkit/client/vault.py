@@ -1,0 +1,121 @@
+"""The card vault, apart from the gateway's client: what handles card data is in scope of PCI DSS.
+
+    with VaultClient(vault_url, api_key=os.environ["API_KEY"]) as vault:
+        stored = vault.store_card(CardRequest(pan=pan, expiry=expiry, setup_token=setup_token))
+        stored.card.vault_token
+
+Source: gateway document, section 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import httpx
+from pydantic import SecretStr
+
+from tppkit.certificates import EidasCertificate
+from tppkit.client.calls import Call
+from tppkit.client.card_calls import CardCalls
+from tppkit.client.connections import DEFAULT_TIMEOUT_S
+from tppkit.client.driver import AsyncClient, Method, SyncClient
+from tppkit.client.tls_context import NoCertificate
+from tppkit.errors import Finding
+from tppkit.protocol.gateway import VAULT, CardRequest, VaultCard
+from tppkit.protocol.gateway.endpoints import STORE_CARD
+from tppkit.protocol.gateway.payments import check_card
+
+_ADVICE = "the card may have been stored and the setup token used up: create another order for another token, as the vault token is lost"
+
+
+class StoredCard(NamedTuple):
+    """A card in the vault.
+
+    Attributes:
+        card: what the vault says about it.
+        warnings: what is suspicious about the card that was sent: `card.luhn`, the check digit does not fit. Without its number.
+    """
+
+    card: VaultCard
+    warnings: tuple[Finding, ...]
+
+
+class VaultCalls(CardCalls):
+    """Builds the requests of the card vault; sends nothing.
+
+    Args:
+        base_url: `https://host[:port]`, with a path prefix where a proxy needs one.
+        api_key: the key of the project.
+
+    Raises:
+        ConfigurationError: `client.base-url`, `credentials.malformed`.
+    """
+
+    def __init__(self, base_url: str, *, api_key: SecretStr | str) -> None:
+        super().__init__(VAULT, base_url, api_key=api_key)
+
+    def store_card(self, card: CardRequest) -> Call[StoredCard]:
+        """Store a card: POST /v1/cards/, within 300 seconds of the order's creation. It is sent once.
+
+        Args:
+            card: the card, with the setup token of the order's transaction.
+
+        Returns:
+            The vault token with brand and truncated number, and warnings.
+
+        Raises:
+            RequestRefused: the vault answered with an error.
+            OutcomeUnknown, TransportError: no answer says whether the card was stored. If it was, the setup token is used up.
+        """
+        call, warnings = self.call(STORE_CARD, card, to_find_out=_ADVICE), check_card(card)
+        return Call(
+            call.row, call.message, lambda raw: StoredCard(call.result(raw), warnings), to_find_out=call.to_find_out
+        )
+
+
+class _Methods:
+    store_card = Method(VaultCalls.store_card)
+
+
+class VaultClient(_Methods, SyncClient[VaultCalls]):
+    """The card vault, for threads.
+
+    Args:
+        base_url: `https://host[:port][/prefix]`.
+        api_key: the key of the project, the same as at the gateway.
+        server_anchors: authorities that the server's certificate must chain to; None takes the system's.
+        timeout_s: for a call, in seconds, however slowly the answer comes.
+        http: a client to use instead of an own one, as `make_client(NoCertificate())` gives it; it is not closed.
+
+    Raises:
+        ConfigurationError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`.
+
+    Example:
+        with VaultClient(vault_url, api_key=os.environ["API_KEY"]) as vault:
+            card = CardRequest(pan=CardSecret(number), expiry=CardSecret("122030"), setup_token=setup_token)
+            token = vault.store_card(card).card.vault_token
+    """
+
+    def __init__(
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
+    ) -> None:  # fmt: skip
+        tls = NoCertificate(server_anchors=server_anchors)
+        super().__init__(VaultCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http)
+
+
+class AsyncVaultClient(_Methods, AsyncClient[VaultCalls]):
+    """The card vault, for asyncio. Arguments, methods and errors are those of `VaultClient`.
+
+    Example:
+        async with AsyncVaultClient(vault_url, api_key=os.environ["API_KEY"]) as vault:
+            stored = await vault.store_card(card)
+    """
+
+    def __init__(
+        self, base_url: str, *, api_key: SecretStr | str, server_anchors: Sequence[EidasCertificate] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
+    ) -> None:  # fmt: skip
+        tls = NoCertificate(server_anchors=server_anchors)
+        super().__init__(VaultCalls(base_url, api_key=api_key), tls, timeout_s=timeout_s, http=http)

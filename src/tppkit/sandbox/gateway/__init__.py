@@ -1,0 +1,1 @@
+"""The payment gateway and its card vault as the sandbox has them."""

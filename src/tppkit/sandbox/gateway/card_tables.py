@@ -1,0 +1,88 @@
+"""The table of stored cards, with its statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Connection, LargeBinary, String, Table, bindparam, insert, select, update
+
+from tppkit._clock import from_microseconds, to_microseconds
+from tppkit.sandbox.gateway.tables import TABLES
+
+_CARDS = Table(
+    "gateway_cards", TABLES,
+    Column("vault_token", String(36), primary_key=True),
+    Column("project_id", String(36), nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("truncated_pan", String(19), nullable=False),
+    Column("brand", String(20)),
+    Column("one_click_id", String(36)),
+    Column("created_at", BigInteger, nullable=False),
+)  # fmt: skip
+
+_ADD_CARD = insert(_CARDS)
+_FIND_CARD = select(_CARDS).where(
+    _CARDS.c.vault_token == bindparam("of_token"), _CARDS.c.project_id == bindparam("of_project")
+)
+_CARD_OF_FIRST = select(_CARDS).where(
+    _CARDS.c.one_click_id == bindparam("of_id"), _CARDS.c.project_id == bindparam("of_project")
+)
+_SET_ONE_CLICK = (
+    update(_CARDS).where(_CARDS.c.vault_token == bindparam("of_token")).values(one_click_id=bindparam("to_id"))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultRow:
+    """A card in the vault.
+
+    Attributes:
+        vault_token: UUID.
+        project_id: whose it is.
+        sealed: number, expiry and name, encrypted.
+        truncated_pan: first six and last four digits.
+        brand: the likeliest network, or None.
+        created_at: aware UTC.
+        one_click_id: the accepted first one-click transaction that stored it, or None.
+    """
+
+    vault_token: str
+    project_id: str
+    sealed: bytes
+    truncated_pan: str
+    brand: str | None
+    created_at: datetime
+    one_click_id: str | None = None
+
+
+def add_card(db: Connection, card: VaultRow) -> None:
+    """Store a new card."""
+    names = ("vault_token", "project_id", "sealed", "truncated_pan", "brand", "one_click_id")
+    values = {name: getattr(card, name) for name in names}
+    db.execute(_ADD_CARD, values | {"created_at": to_microseconds(card.created_at)})
+
+
+def find_card(db: Connection, vault_token: str, project_id: str) -> VaultRow | None:
+    """The project's card with this token."""
+    return _card(db.execute(_FIND_CARD, {"of_token": vault_token, "of_project": project_id}).one_or_none())
+
+
+def find_card_of_first(db: Connection, transaction_id: str, project_id: str) -> VaultRow | None:
+    """The project's card that an accepted first one-click transaction stored."""
+    return _card(db.execute(_CARD_OF_FIRST, {"of_id": transaction_id, "of_project": project_id}).first())
+
+
+def allow_one_click(db: Connection, vault_token: str, transaction_id: str) -> None:
+    """Record that an accepted first one-click transaction stored this card."""
+    db.execute(_SET_ONE_CLICK, {"of_token": vault_token, "to_id": transaction_id})
+
+
+def _card(row: Any) -> VaultRow | None:
+    if row is None:
+        return None
+    return VaultRow(
+        vault_token=row.vault_token, project_id=row.project_id, sealed=bytes(row.sealed), truncated_pan=row.truncated_pan,
+        brand=row.brand, created_at=from_microseconds(row.created_at), one_click_id=row.one_click_id,
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""The payment gateway and its vault as a cell of the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tppkit.protocol.endpoint import Auth, Interface
+from tppkit.protocol.gateway import GATEWAY, VAULT
+from tppkit.sandbox.cell import Cell, Handler, Services, StreamHandler
+from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, search, tables, wallet
+from tppkit.sandbox.gateway.control import GatewayControl
+from tppkit.sandbox.gateway.settings import GatewaySettings, Job
+from tppkit.sandbox.host import Host
+from tppkit.web.keys import KeyAuthenticator
+
+_HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
+    *checkout.HANDLERS, *orders.HANDLERS, *captures.HANDLERS, *links.HANDLERS, *search.HANDLERS, *wallet.HANDLERS,
+)  # fmt: skip
+
+
+def gateway_cell(settings: GatewaySettings) -> Cell:
+    """The gateway, the vault, what time does, and what developers do."""
+
+    def served(services: Services) -> Mapping[str, Host]:
+        services.database.run_at_start(lambda db: settings.projects.load(db, at=services.now()))
+        return {
+            "gateway": _host(GATEWAY, _HANDLERS, settings, services),
+            "vault": _host(VAULT, checkout.VAULT_HANDLERS, settings, services),
+        }
+
+    def run_due(db: Connection, at: datetime) -> None:
+        job = Job(db, settings, at)
+        captures.run_due(job)
+        links.run_due(job)
+
+    return Cell(
+        GATEWAY,
+        tables.TABLES,
+        lambda db: max(tables.latest_time(db), link_tables.latest_time(db)),
+        served,
+        control=lambda services: GatewayControl(services, settings).routes,
+        next_event=lambda db: min(filter(None, (tables.next_due(db), link_tables.next_due(db))), default=None),
+        run_due=run_due,
+    )
+
+
+def _host(
+    interface: Interface, handlers: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...], settings: GatewaySettings, services: Services
+) -> Host:  # fmt: skip
+    keys = KeyAuthenticator(settings.projects.keys, auth=Auth.BASIC)
+    return Host(
+        interface=interface, handlers=handlers, authenticators={Auth.BASIC: keys}, services=services, settings=settings
+    )  # fmt: skip

@@ -1,0 +1,187 @@
+"""What a merchant's backend does to be paid: create an order, store a card, authenticate or initiate its transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest, InitiateRequest, VaultCard
+from tppkit.protocol.gateway.card_data import detect_brands, require_unexpired, truncate_pan
+from tppkit.protocol.gateway.endpoints import AUTHENTICATE, CREATE_ORDER, INITIATE, STORE_CARD
+from tppkit.protocol.gateway.orders import (
+    CREDIT_CARD,
+    OneClickType,
+    Order,
+    OrderRequest,
+    OrderTerms,
+    PaymentMethodDetails,
+)
+from tppkit.protocol.gateway.payments import (
+    check_order,
+    external_authentication,
+    require_aft_enabled,
+    require_one_click_card,
+    require_recurring,
+    require_setup_token,
+)
+from tppkit.protocol.gateway.states import SETUP_TOKEN, SetupTokenState, SetupTokenTrigger
+from tppkit.sandbox.cell import Answer, Handler, HostCall
+from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, find_card, find_card_of_first
+from tppkit.sandbox.gateway.cipher import StoredCard
+from tppkit.sandbox.gateway.orders import (
+    listed_fields,
+    new_order,
+    new_transaction,
+    transaction_of_caller,
+    write_order,
+)
+from tppkit.sandbox.gateway.payments import PayingCard, attempt
+from tppkit.sandbox.gateway.projects import Project
+from tppkit.sandbox.gateway.tables import (
+    StoredOrder,
+    StoredTransaction,
+    add_order,
+    find_order,
+    find_order_of_transaction,
+    lock_order_of_setup_token,
+    set_transaction,
+    transactions_of,
+)
+
+
+def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
+    """POST /v1/orders/."""
+    body, project = call.body, call.settings.project(call.caller)
+    check_order(body)
+    request = body.transaction
+    if request is None:
+        order = new_order(call, listed_fields(body, OrderTerms), project)
+        add_order(call.db, order)
+        return _answer(call, order)
+    _require_method(request.payment_method, project)
+    details = request.payment_method_details or PaymentMethodDetails()
+    require_aft_enabled(details, enabled=project.aft)
+    paying = _one_click_card(call, details) if details.one_click_type == OneClickType.ONE_CLICK else None
+    order = new_order(call, listed_fields(body, OrderTerms), project, transaction=request)
+    transaction = new_transaction(call, order, request)
+    add_order(call.db, order, transaction)
+    if paying is None:
+        return _answer(call, order, transaction)
+    attempt(call, order, transaction, paying)  # now, because the security code is not kept
+    return _answer_again(call, order)
+
+
+def store_card(call: HostCall[CardRequest]) -> Answer[VaultCard]:
+    """POST /v1/cards/ of the vault. A card that is refused does not use up the setup token (assumption setup-token)."""
+    body, token = call.body, call.body.setup_token.lower()
+    order = lock_order_of_setup_token(call.db, token)
+    if order is None or order.project_id != call.caller:
+        raise LocalProtocolError("setup-token.unknown", "the project has no transaction with this setup token")
+    (transaction,) = [one for one in transactions_of(call.db, order.id) if one.setup_token == token]
+    state = transaction.setup_state or SetupTokenState.DEAD
+    require_setup_token(state, order_created=order.created_at, at=call.at)
+    require_unexpired(body.expiry, at=call.at)
+    vault_token, brands = call.settings.new_uuid(), detect_brands(body.pan)
+    sealed = call.settings.cipher.encrypt(
+        StoredCard(body.pan, body.expiry, body.name), project_id=call.caller, vault_token=vault_token
+    )
+    brand, shown = next(iter(brands), None), truncate_pan(body.pan)
+    add_card(
+        call.db,
+        VaultRow(
+            vault_token=vault_token, project_id=call.caller, sealed=sealed, truncated_pan=shown, brand=brand, created_at=call.at
+        ),
+    )  # fmt: skip
+    set_transaction(call.db, replace(transaction, setup_state=SETUP_TOKEN.move(state, SetupTokenTrigger.STORED)))
+    return Answer(VaultCard(vault_token=vault_token, truncated_pan=shown, brand=brand, brands=brands))
+
+
+def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
+    """POST /v1/orders/{order_id}/transactions/{transaction_id}/authenticate/."""
+    order, transaction = transaction_of_caller(call)
+    external = external_authentication(call.body, own_checkout=order.own_checkout)
+    _require_own_checkout(order.own_checkout)
+    is_asked = attempt(call, order, transaction, stored_card(call, call.body.vault_token), external=external)
+    answer = _answer_again(call, order)
+    redirect_url = call.settings.payment_url(transaction.page_token) if is_asked else None
+    return replace(answer, value=answer.value.model_copy(update={"redirect_url": redirect_url}))
+
+
+def initiate(call: HostCall[InitiateRequest]) -> Answer[Order]:
+    """POST /v1/orders/{order_id}/transactions/{transaction_id}/initiate/: the customer is not there to authenticate."""
+    order, transaction = transaction_of_caller(call)
+    require_recurring(transaction.shown.payment_method_details)
+    attempt(call, order, transaction, stored_card(call, call.body.vault_token), is_authenticated=True)
+    return _answer_again(call, order)
+
+
+HANDLERS: tuple[Handler[Any, Any], ...] = (
+    Handler(CREATE_ORDER, create_order),
+    Handler(AUTHENTICATE, authenticate),
+    Handler(INITIATE, initiate),
+)
+VAULT_HANDLERS: tuple[Handler[Any, Any], ...] = (Handler(STORE_CARD, store_card),)
+
+
+def stored_card(call: HostCall[Any], vault_token: str) -> PayingCard:
+    """The caller's card with this token.
+
+    Raises:
+        LocalProtocolError: `vault-token.unknown`, also for another project's.
+    """
+    row = find_card(call.db, vault_token.lower(), call.caller)
+    if row is None:
+        raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
+    return _decrypted(call, row)
+
+
+def _answer(call: HostCall[Any], order: StoredOrder, *transactions: StoredTransaction) -> Answer[Order]:
+    """An order that no other was made from yet, and when it changes by itself."""
+    due = filter(None, (order.due_at, *(one.due_at for one in transactions)))
+    return Answer(write_order(call.settings, order, transactions, (), at=call.at), due_at=min(due, default=None))
+
+
+def _answer_again(call: HostCall[Any], order: StoredOrder) -> Answer[Order]:
+    return _answer(call, find_order(call.db, order.id) or order, *transactions_of(call.db, order.id))
+
+
+def _one_click_card(call: HostCall[Any], details: PaymentMethodDetails) -> PayingCard:
+    """The card of a one-click payment, which an accepted first one stored (assumption one-click-card)."""
+    first_id, row = details.first_transaction_id, None
+    if details.vault_token is not None:
+        row = find_card(call.db, details.vault_token.lower(), call.caller)
+        if row is None:
+            raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
+        first_id = row.one_click_id
+    elif first_id is not None:
+        first_id = first_id.lower()
+        row = find_card_of_first(call.db, first_id, call.caller)
+    order = None if first_id is None else find_order_of_transaction(call.db, first_id)
+    mine = order is not None and order.project_id == call.caller
+    firsts = transactions_of(call.db, order.id) if order is not None and mine else ()
+    first = next((one.shown for one in firsts if one.id == first_id), None)
+    require_one_click_card(first)
+    if row is None:
+        raise LocalProtocolError("one-click.card", "the first transaction stored no card")
+    return _decrypted(call, row)
+
+
+def _decrypted(call: HostCall[Any], row: VaultRow) -> PayingCard:
+    card = call.settings.cipher.decrypt(row.sealed, project_id=row.project_id, vault_token=row.vault_token)
+    require_unexpired(card.expiry, at=call.at)
+    return PayingCard(card, row.vault_token)
+
+
+def _require_method(method: str | None, project: Project) -> None:
+    if method not in project.payment_methods:  # assumption transaction-method
+        raise LocalProtocolError(
+            "order.method", f"the payment method of a transaction is one of {', '.join(project.payment_methods)}"
+        )
+
+
+def _require_own_checkout(own_checkout: bool) -> None:
+    if not own_checkout:
+        raise LocalProtocolError(
+            "order.method", f"only a transaction that the order was created with, by {CREDIT_CARD}, is authenticated"
+        )

@@ -1,0 +1,130 @@
+"""What customers do on the hosted pages of orders and transactions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, truncate_pan
+from tppkit.protocol.gateway.orders import CREDIT_CARD, OneClickType, OrderTerms, TransactionRequest
+from tppkit.protocol.gateway.states import ORDER, OrderStatus, OrderTrigger
+from tppkit.sandbox.gateway.card_tables import VaultRow, add_card
+from tppkit.sandbox.gateway.cipher import StoredCard
+from tppkit.sandbox.gateway.link_tables import StoredLink
+from tppkit.sandbox.gateway.orders import new_order, new_transaction
+from tppkit.sandbox.gateway.outcomes import APPROVED, AUTHENTICATION_FAILED
+from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, decide, move_order
+from tppkit.sandbox.gateway.projects import Project
+from tppkit.sandbox.gateway.settings import Work
+from tppkit.sandbox.gateway.tables import (
+    StoredOrder,
+    StoredTransaction,
+    add_order,
+    add_transaction,
+    lock_order,
+    transactions_of,
+)
+
+
+class Choice(StrEnum):
+    """How a customer ends a payment without a card of a test's own."""
+
+    APPROVED = "approved"
+    DECLINED = "declined"
+    CANCELLED = "cancelled"
+
+
+_CARDS = {Choice.APPROVED: "4111111111111111", Choice.DECLINED: "4000000000000002"}
+
+
+def pay(work: Work, order: StoredOrder, *, card: StoredCard | None = None, choice: Choice | None = None) -> StoredOrder:
+    """Pay an order as its customer, authenticating where the issuer asks for it; the order is locked.
+
+    Args:
+        work: what happens.
+        order: to be paid.
+        card: the card; absent: what `choice` says.
+        choice: approved, declined, or the customer gives up.
+
+    Raises:
+        LocalProtocolError: `machine.no-such-move`, the order is final, or its only attempt is over;
+            `order.method`, the page offers no card.
+    """
+    if choice is Choice.CANCELLED:
+        return cancel(work, order)
+    transaction = _open_transaction(work, order, with_card=card is not None)
+    is_asked = transaction.vault_token is not None  # the issuer waits for the customer
+    if card is None and (is_asked or transaction.shown.payment_method != CREDIT_CARD):
+        if order.status is OrderStatus.NEW:
+            order = move_order(work, order, OrderTrigger.STARTED)
+        return decide(work, order, transaction, APPROVED if choice is Choice.APPROVED else AUTHENTICATION_FAILED)
+    card = card or _test_card(work, choice or Choice.APPROVED)
+    attempt(work, order, transaction, _stored_if_first(work, order, transaction, card), is_authenticated=True)
+    return lock_order(work.db, order.id) or order
+
+
+def pay_link(
+    work: Work, link: StoredLink, *, card: StoredCard | None = None, choice: Choice | None = None
+) -> StoredOrder:
+    """Pay a link as its customer, by an order of its own whose only attempt this is.
+
+    Arguments are those of `pay`.
+
+    Raises:
+        LocalProtocolError: `machine.no-such-move`, the link is final or a payment is in progress; `order.method`.
+    """
+    listed = {name: value for name in OrderTerms.model_fields if (value := getattr(link.terms, name, None)) is not None}
+    terms = OrderTerms.model_construct(**listed | {"expiration_period": None})  # that of the link is its own
+    project = work.settings.project(link.project_id)
+    request = TransactionRequest(payment_method=_method(project, terms, with_card=card is not None))
+    order = new_order(work, terms, project, transaction=request, link_id=link.id)
+    add_order(work.db, order, new_transaction(work, order, request))
+    return pay(work, move_order(work, order, OrderTrigger.STARTED), card=card, choice=choice)
+
+
+def _method(project: Project, terms: OrderTerms, *, with_card: bool) -> str:
+    """What the page shows: the project's methods, of those that the merchant allows; a card if it is among them."""
+    allowed = [
+        name for name in project.payment_methods if terms.payment_methods is None or name in terms.payment_methods
+    ]
+    if CREDIT_CARD in allowed:
+        return CREDIT_CARD
+    if with_card or not allowed:
+        raise LocalProtocolError("order.method", f"the page offers {', '.join(allowed) or 'no payment method'}")
+    return allowed[0]
+
+
+def _open_transaction(work: Work, order: StoredOrder, *, with_card: bool) -> StoredTransaction:
+    """The attempt that is open, else a new one where the order takes another."""
+    if order.status in ORDER.final:
+        raise LocalProtocolError("machine.no-such-move", f"the order is {order.status}")
+    transactions = transactions_of(work.db, order.id)
+    for one in transactions:
+        if one.is_open:
+            return one
+    if transactions and order.has_one_attempt:
+        raise LocalProtocolError("machine.no-such-move", "the only attempt of the order is over")
+    method = _method(work.settings.project(order.project_id), order.terms, with_card=with_card)
+    request = TransactionRequest(payment_method=method)
+    made = new_transaction(work, order, request, number=len(transactions))
+    add_transaction(work.db, made)
+    return made
+
+
+def _stored_if_first(work: Work, order: StoredOrder, transaction: StoredTransaction, card: StoredCard) -> PayingCard:
+    """The card; a first one-click payment stores it."""
+    details = transaction.shown.payment_method_details
+    if details is None or details.one_click_type != OneClickType.FIRST:
+        return PayingCard(card)
+    vault_token, project_id = work.settings.new_uuid(), order.project_id
+    sealed = work.settings.cipher.encrypt(card, project_id=project_id, vault_token=vault_token)
+    row = VaultRow(
+        vault_token=vault_token, project_id=project_id, sealed=sealed, truncated_pan=truncate_pan(card.pan),
+        brand=next(iter(detect_brands(card.pan)), None), created_at=work.at,
+    )  # fmt: skip
+    add_card(work.db, row)
+    return PayingCard(card, vault_token)
+
+
+def _test_card(work: Work, choice: Choice) -> StoredCard:
+    return StoredCard(CardSecret(_CARDS[choice]), CardSecret(f"12{work.at.year + 3}"))

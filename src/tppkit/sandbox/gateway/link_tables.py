@@ -1,0 +1,158 @@
+"""The table of payment links, with its statements. An order is locked before its link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from tppkit._clock import from_microseconds, to_microseconds
+from tppkit._statement import Statement
+from tppkit.protocol.gateway.bodies import PaymentLinkRequest
+from tppkit.protocol.gateway.states import LinkStatus
+from tppkit.sandbox.gateway.tables import ORDERS, TABLES
+
+LINKS = Table(
+    "gateway_links", TABLES,
+    Column("id", String(36), primary_key=True),
+    Column("project_id", String(36), nullable=False),
+    Column("page_token", String(64), nullable=False, unique=True),
+    Column("terms", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("ends_at", BigInteger, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("modified_at", BigInteger, nullable=False),
+    Column("completed_order_id", String(36)),
+    Column("due_at", BigInteger),
+)  # fmt: skip
+Index("gateway_links_due", LINKS.c.due_at, sqlite_where=LINKS.c.due_at.is_not(None))
+_ADD_LINK = Statement(insert(LINKS).inline())
+_ONE_LINK = select(LINKS).where(LINKS.c.id == bindparam("of_id"))
+_FIND_LINK, _LOCK_LINK = Statement(_ONE_LINK), Statement(_ONE_LINK.with_for_update())
+_CHANGING = ("status", "modified_at", "completed_order_id", "due_at")
+_SET_LINK = Statement(
+    update(LINKS).where(LINKS.c.id == bindparam("of_id")).values({name: bindparam(f"to_{name}") for name in _CHANGING})
+)
+_ORDERS_OF_LINK = Statement(
+    select(ORDERS.c.status, ORDERS.c.id)
+    .where(ORDERS.c.link_id == bindparam("of_id"))
+    .order_by(ORDERS.c.created_at, ORDERS.c.id)
+)
+_NEXT_DUE = Statement(select(func.min(LINKS.c.due_at)))
+_DUE_LINKS = Statement(
+    select(LINKS.c.id).where(LINKS.c.due_at <= bindparam("until")).order_by(LINKS.c.due_at, LINKS.c.id)
+)
+_LATEST = select(func.max(LINKS.c.modified_at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLink:
+    """A payment link.
+
+    Attributes:
+        id: UUID.
+        project_id: whose it is.
+        page_token: unguessable part of `payment_url`.
+        terms: what the merchant says of it, without fields that the document does not list.
+        created_at: aware UTC.
+        ends_at: when it expires if no payment succeeds.
+        status: as answers show it.
+        modified_at: when its status changed.
+        completed_order_id: the paid order.
+    """
+
+    id: str
+    project_id: str
+    page_token: str
+    terms: PaymentLinkRequest
+    created_at: datetime
+    ends_at: datetime
+    status: LinkStatus
+    modified_at: datetime
+    completed_order_id: str | None = None
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When time alone changes it next; an attempt under way is waited for."""
+        return self.ends_at if self.status in (LinkStatus.NEW, LinkStatus.ALL_UNSUCCESSFUL) else None
+
+
+def add_link(db: Connection, link: StoredLink) -> None:
+    """Store a new link."""
+    fixed = {
+        "id": link.id, "project_id": link.project_id, "page_token": link.page_token, "terms": link.terms.to_wire(),
+        "created_at": to_microseconds(link.created_at), "ends_at": to_microseconds(link.ends_at),
+    }  # fmt: skip
+    _ADD_LINK.run_one(db, fixed | _changing(link))
+
+
+def find_link(db: Connection, link_id: str) -> StoredLink | None:
+    """The link with this id, to be shown."""
+    return _link(_FIND_LINK.first(db, {"of_id": link_id}))
+
+
+def lock_link(db: Connection, link_id: str) -> StoredLink | None:
+    """The link with this id, to be changed."""
+    return _link(_LOCK_LINK.first(db, {"of_id": link_id}))
+
+
+def set_link(db: Connection, link: StoredLink) -> None:
+    """Store what has changed of a link."""
+    _SET_LINK.run_one(db, {"of_id": link.id} | {f"to_{name}": value for name, value in _changing(link).items()})
+
+
+def orders_of_link(db: Connection, link_id: str) -> dict[str, tuple[str, ...]]:
+    """Ids of the orders that were created from a link, the earliest first, by their status."""
+    found: dict[str, tuple[str, ...]] = {}
+    for status, order_id in _ORDERS_OF_LINK.all(db, {"of_id": link_id}):
+        found[status] = (*found.get(status, ()), order_id)
+    return found
+
+
+def next_due(db: Connection) -> datetime | None:
+    """When the next link expires."""
+    (due,) = _NEXT_DUE.first(db, {})
+    return None if due is None else from_microseconds(due)
+
+
+def due_links(db: Connection, until: datetime) -> tuple[str, ...]:
+    """Ids of the links that expire by then, the earliest first."""
+    return tuple(row[0] for row in _DUE_LINKS.all(db, {"until": to_microseconds(until)}))
+
+
+def latest_time(db: Connection) -> datetime:
+    """The latest virtual time at which a link changed."""
+    return from_microseconds(db.execute(_LATEST).scalar_one() or 0)
+
+
+def _link(row: Any) -> StoredLink | None:
+    if row is None:
+        return None
+    id_, project_id, page_token, terms, created_at, ends_at, status, modified_at, completed_order_id, _ = row
+    return StoredLink(
+        id=id_, project_id=project_id, page_token=page_token, terms=PaymentLinkRequest.from_wire(bytes(terms), tolerant=True),
+        created_at=from_microseconds(created_at), ends_at=from_microseconds(ends_at), status=LinkStatus(status),
+        modified_at=from_microseconds(modified_at), completed_order_id=completed_order_id,
+    )  # fmt: skip
+
+
+def _changing(link: StoredLink) -> dict[str, Any]:
+    return {
+        "status": link.status.value, "modified_at": to_microseconds(link.modified_at), "completed_order_id": link.completed_order_id,
+        "due_at": None if link.due_at is None else to_microseconds(link.due_at),
+    }  # fmt: skip

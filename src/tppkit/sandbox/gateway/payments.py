@@ -1,0 +1,232 @@
+"""Attempts to pay: what the issuer and time decide, and what an order becomes by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.gateway.authorisations import accept
+from tppkit.protocol.gateway.card_data import detect_brands, truncate_pan
+from tppkit.protocol.gateway.orders import (
+    CaptureMode,
+    ExternalAuthentication,
+    OneClickType,
+    Outcome,
+    Outcomes,
+    PaymentMethodDetails,
+)
+from tppkit.protocol.gateway.payments import ani_results, is_name_inquiry
+from tppkit.protocol.gateway.states import (
+    ORDER,
+    TRANSACTION,
+    OrderStatus,
+    OrderTrigger,
+    TransactionStatus,
+    TransactionTrigger,
+)
+from tppkit.protocol.gateway.values import read_timestamp
+from tppkit.sandbox.gateway.card_tables import allow_one_click
+from tppkit.sandbox.gateway.cipher import StoredCard
+from tppkit.sandbox.gateway.links import follow_order
+from tppkit.sandbox.gateway.orders import new_event
+from tppkit.sandbox.gateway.outcomes import AUTHENTICATION_FAILED, CardOutcome, outcome_of
+from tppkit.sandbox.gateway.settings import Work
+from tppkit.sandbox.gateway.tables import (
+    StoredOrder,
+    StoredTransaction,
+    lock_order,
+    set_order,
+    set_transaction,
+    transactions_of,
+)
+
+EXPIRED = CardOutcome(False, "68", "the payment was not made in time")
+LEFT = CardOutcome(False, "17", "the customer cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class PayingCard:
+    """A card that pays.
+
+    Attributes:
+        card: number, expiry and name.
+        vault_token: under which it is stored, or None.
+    """
+
+    card: StoredCard
+    vault_token: str | None = None
+
+
+def attempt(
+    work: Work, order: StoredOrder, transaction: StoredTransaction, paying: PayingCard, *,
+    external: ExternalAuthentication | None = None, is_authenticated: bool = False,
+) -> bool:  # fmt: skip
+    """Ask the issuer of a card; the order is locked.
+
+    Args:
+        work: what happens.
+        order: what is paid.
+        transaction: one of its attempts, open.
+        paying: the card.
+        external: results of 3-D Secure that was done elsewhere.
+        is_authenticated: the issuer does not ask the customer, because nobody is there or the customer has answered.
+
+    Returns:
+        Whether the customer still has to authenticate.
+
+    Raises:
+        LocalProtocolError: `machine.no-such-move`, the transaction is decided or the order is final.
+    """
+    if not transaction.is_open:
+        raise LocalProtocolError("machine.no-such-move", f"the transaction is {transaction.shown.status}")
+    if order.status is OrderStatus.NEW:
+        order = move_order(work, order, OrderTrigger.STARTED)
+    elif order.status is not OrderStatus.PROCESSING:
+        raise LocalProtocolError("machine.no-such-move", f"the order is {order.status}")
+    card, outcome = paying.card, outcome_of(paying.card.pan)
+    brand = next(iter(detect_brands(card.pan)), None)
+    given = _details(transaction)
+    details = given.model_copy(
+        update={
+            "truncated_pan": truncate_pan(card.pan), "card_expiry": card.expiry, "cardholder_name": card.name or given.cardholder_name,
+            "external_authentication_details": external,
+        }
+    )  # fmt: skip
+    shown = transaction.shown.model_copy(update={"payment_method_details": details, "payment_method_brand": brand})
+    transaction = replace(transaction, shown=shown, vault_token=paying.vault_token)
+    if outcome.challenge and external is None and not is_authenticated:
+        set_transaction(work.db, transaction)
+        return True
+    decide(work, order, transaction, outcome)
+    return False
+
+
+def decide(work: Work, order: StoredOrder, transaction: StoredTransaction, outcome: CardOutcome) -> StoredOrder:
+    """Accept or decline an open transaction, and return the order as it is then."""
+    trigger = TransactionTrigger.ACCEPTED if outcome.approved else TransactionTrigger.DECLINED
+    set_transaction(work.db, _decided(work, transaction, trigger, outcome))
+    return settle_order(work, order)
+
+
+def expire(work: Work, transaction: StoredTransaction) -> None:
+    """Decline an open transaction because its time is over."""
+    set_transaction(work.db, _decided(work, transaction, TransactionTrigger.EXPIRED, EXPIRED))
+
+
+def cancel(work: Work, order: StoredOrder) -> StoredOrder:
+    """The customer leaves for good: open attempts are declined, and the order is cancelled.
+
+    Raises:
+        LocalProtocolError: `machine.no-such-move`.
+    """
+    for one in transactions_of(work.db, order.id):
+        if one.is_open:
+            set_transaction(work.db, _decided(work, one, TransactionTrigger.DECLINED, LEFT))
+    return move_order(work, order, OrderTrigger.CANCELLED)
+
+
+def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
+    """The order after what its transactions and time have made of it (assumption order-moves)."""
+    if order.status not in (OrderStatus.NEW, OrderStatus.PROCESSING) or order.ends_at is None:
+        return order
+    transactions = transactions_of(work.db, order.id)
+    is_over = work.at >= order.ends_at
+    for one in transactions:
+        if one.is_open and is_over:
+            expire(work, one)
+    open_ = [one for one in transactions if one.is_open and not is_over]
+    accepted = any(one.shown.status == TransactionStatus.ACCEPTED for one in transactions)
+    if accepted:
+        trigger = OrderTrigger.MIXED if open_ else OrderTrigger.PAID
+    elif is_over:
+        trigger = OrderTrigger.EXPIRED
+    elif transactions and not open_ and order.has_one_attempt and order.status is OrderStatus.PROCESSING:
+        trigger = OrderTrigger.FAILED
+    else:
+        return order
+    lag = timedelta(seconds=work.settings.project(order.project_id).lag_seconds)
+    if order.own_checkout and lag and trigger in (OrderTrigger.PAID, OrderTrigger.FAILED):
+        occurred = transactions[0].shown.events[-1].occurred or ""
+        if work.at < (due_at := read_timestamp(occurred) + lag):
+            waiting = replace(order, due_at=due_at)
+            set_order(work.db, waiting)
+            return waiting
+    return move_order(work, order, trigger)
+
+
+def move_order(work: Work, order: StoredOrder, trigger: OrderTrigger) -> StoredOrder:
+    """Change the status of an order; every change is made here.
+
+    Raises:
+        LocalProtocolError: `machine.no-such-move`.
+    """
+    status = ORDER.move(order.status, trigger)
+    moved = replace(
+        order, status=status, modified_at=work.at, due_at=None if status in ORDER.final else order.ends_at,
+        completed_at=work.at if status is OrderStatus.COMPLETED else None,
+    )  # fmt: skip
+    set_order(work.db, moved)
+    follow_order(work, moved)
+    return moved
+
+
+def touch(work: Work, order: StoredOrder) -> StoredOrder:
+    """Record that something of an order other than its status has changed."""
+    touched = replace(order, modified_at=work.at)
+    set_order(work.db, touched)
+    return touched
+
+
+def fail_authentication(work: Work, order: StoredOrder, transaction: StoredTransaction) -> StoredOrder:
+    """The customer does not authenticate."""
+    return decide(work, order, transaction, AUTHENTICATION_FAILED)
+
+
+def find_open(work: Work, order_id: str) -> tuple[StoredOrder, StoredTransaction | None] | None:
+    """An order, locked, with its open attempt if it has one; None for an unknown order."""
+    order = lock_order(work.db, order_id)
+    if order is None:
+        return None
+    return order, next((one for one in transactions_of(work.db, order.id) if one.is_open), None)
+
+
+def _decided(
+    work: Work, transaction: StoredTransaction, trigger: TransactionTrigger, outcome: CardOutcome
+) -> StoredTransaction:
+    shown = transaction.shown
+    status = TRANSACTION.move(TransactionStatus(shown.status), trigger)
+    result = Outcome(
+        status=status.value, response_code=outcome.response_code, response_code_description=outcome.description
+    )
+    changes: dict[str, Any] = {
+        "status": status, "events": (*shown.events, new_event(work, status)), "outcomes": Outcomes(processing=result),
+    }  # fmt: skip
+    if status is TransactionStatus.DECLINED:
+        return replace(transaction, shown=shown.model_copy(update=changes), due_at=None)
+    mode = None if shown.capture_mode is None else CaptureMode(shown.capture_mode)
+    held = accept(shown.amount or 0, capture_mode=mode, expiration_period=shown.expiration_period, at=work.at)
+    if shown.payment_method_details is not None:
+        changes["payment_method_details"] = _accepted_details(work, transaction, outcome)
+    due_at = None if mode is None else held.ends_at
+    return replace(transaction, shown=shown.model_copy(update=changes), authorisation=held, due_at=due_at)
+
+
+def _accepted_details(work: Work, transaction: StoredTransaction, outcome: CardOutcome) -> PaymentMethodDetails:
+    details, shown = _details(transaction), transaction.shown
+    changes: dict[str, Any] = {
+        "approval_code": f"{int.from_bytes(work.settings.new_id().encode()) % 1_000_000:06d}",
+        "authorization_iso_response_code": outcome.response_code, "network_transaction_id": work.settings.new_uuid(),
+        "liability_shift": details.recurring_type is None,
+    }  # fmt: skip
+    amount, brand, name = shown.amount or 0, shown.payment_method_brand or "", details.cardholder_name
+    if is_name_inquiry(details, amount=amount, brand=brand, cardholder_name=name):
+        changes["ani_results"] = ani_results(outcome.ani_status, outcome.ani_match)
+    if details.one_click_type == OneClickType.FIRST and transaction.vault_token is not None:
+        allow_one_click(work.db, transaction.vault_token, transaction.id)
+    return details.model_copy(update=changes)
+
+
+def _details(transaction: StoredTransaction) -> PaymentMethodDetails:
+    return transaction.shown.payment_method_details or PaymentMethodDetails()

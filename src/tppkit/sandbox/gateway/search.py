@@ -1,0 +1,230 @@
+"""Searches of a project's orders: a query becomes a condition over listed columns, with values as parameters; pages and CSV report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import Column, ColumnElement, Connection, and_, false, not_, or_, select, true, tuple_
+
+from tppkit._clock import from_microseconds, shift, to_microseconds
+from tppkit._encoding import shown
+from tppkit.errors import FormatError
+from tppkit.protocol.gateway.bodies import ReportRow, SearchRequest, SearchResult
+from tppkit.protocol.gateway.endpoints import SEARCH, SEARCH_CSV
+from tppkit.protocol.gateway.orders import LINKS
+from tppkit.protocol.gateway.query import And, Between, Equal, Everything, Not, Or, Query, parse_query
+from tppkit.protocol.gateway.search import DEFAULT_SIZE, Page, page_of, report_rows, write_cursor
+from tppkit.protocol.gateway.values import MAX_AMOUNT, read_timestamp, write_timestamp
+from tppkit.sandbox.cell import Answer, Handler, HostCall, StreamHandler
+from tppkit.sandbox.gateway.orders import order_answers, write_order
+from tppkit.sandbox.gateway.tables import ORDERS, StoredOrder, read_order, transactions_of_orders
+
+BATCH = 200  # orders of a report that are held at a time
+# Times that have an index with the project before them and the id behind; assumption search-sort.
+SORTS: Mapping[str, Column[int]] = {"created": ORDERS.c.created_at, "modified": ORDERS.c.modified_at}
+
+
+class _Field(NamedTuple):
+    """What a field of a query is in the table.
+
+    Attributes:
+        column: its values.
+        ends: the smallest and the largest value of the column that a text stands for; raises ValueError.
+        made_by: how the order was made, if only such orders have the field.
+    """
+
+    column: Column[Any]
+    ends: Callable[[str], tuple[Any, Any]]
+    made_by: str | None = None
+
+
+def _text(value: str) -> tuple[str, str]:
+    return value, value
+
+
+def _uuid(value: str) -> tuple[str, str]:
+    return value.lower(), value.lower()
+
+
+def _number(value: str) -> tuple[int, int]:
+    if not re.fullmatch("[0-9]{1,19}", value) or int(value) > MAX_AMOUNT:
+        raise ValueError(f"not a whole number from 0 to {MAX_AMOUNT}")
+    return int(value), int(value)
+
+
+def _time(value: str) -> tuple[int, int]:  # assumption search-fields
+    try:
+        day = date.fromisoformat(value)
+    except ValueError:
+        at = to_microseconds(read_timestamp(value))
+        return at, at
+    begin = read_timestamp(day.isoformat())
+    return to_microseconds(begin), to_microseconds(shift(begin, timedelta(days=1))) - 1
+
+
+_FIELDS: Mapping[str, _Field] = {
+    "id": _Field(ORDERS.c.id, _uuid),
+    "status": _Field(ORDERS.c.status, _text),
+    "merchant_order_id": _Field(ORDERS.c.merchant_order_id, _text),
+    "currency": _Field(ORDERS.c.currency, _text),
+    "amount": _Field(ORDERS.c.amount, _number),
+    "created": _Field(ORDERS.c.created_at, _time),
+    "modified": _Field(ORDERS.c.modified_at, _time),
+    "completed": _Field(ORDERS.c.completed_at, _time),
+    "customer.merchant_customer_id": _Field(ORDERS.c.merchant_customer_id, _text),
+    "related_payment_link_id": _Field(ORDERS.c.link_id, _uuid),
+    "related_order_id": _Field(ORDERS.c.original_id, _uuid),
+    **{link.field: _Field(ORDERS.c.original_id, _uuid, made_by) for made_by, link in LINKS.items()},
+}
+
+
+def search(call: HostCall[SearchRequest]) -> Answer[SearchResult]:
+    """POST /v1/search/orders/."""
+    body, page = call.body, page_of(call.body)
+    asked = body.size or DEFAULT_SIZE  # the page has fewer where simple paging ends
+    size = asked if page.size is None else page.size
+    found = _Search(call, page).orders(size + 1, after=_after(page), start=page.start)
+    orders, cursor = found[:size], None
+    if orders and len(found) > size:
+        cursor = write_cursor(_sort_value(page, orders[-1]), orders[-1].id, size=asked, sort=page.sort)
+    return Answer(SearchResult.model_construct(orders=tuple(order_answers(call, orders)), search_after=cursor))
+
+
+def report(call: HostCall[SearchRequest]) -> Iterator[ReportRow]:
+    """POST /v1/search/orders/?format=csv: the rows, of one batch of orders after another."""
+    page = page_of(call.body, report=True)
+    source, after, start, left = _Search(call, page), _after(page), page.start, page.size
+    while left is None or left > 0:
+        orders = source.orders(BATCH if left is None else min(BATCH, left), after=after, start=start)
+        if not orders:
+            return
+        transactions = transactions_of_orders(call.db, [order.id for order in orders])
+        for order in orders:
+            yield from report_rows(write_order(call.settings, order, transactions[order.id], (), at=call.at))
+        after, start = _place(page, orders[-1]), None
+        left = None if left is None else left - len(orders)
+
+
+HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
+    Handler(SEARCH, search, writes=False, long=True),
+    StreamHandler(SEARCH_CSV, report),
+)
+
+
+class _Search:
+    """The orders of the caller that a request asks for.
+
+    Raises:
+        FormatError: `search.query`, `search.sort`.
+    """
+
+    def __init__(self, call: HostCall[SearchRequest], page: Page) -> None:
+        column = SORTS.get(page.sort.field)
+        if column is None:
+            raise FormatError("search.sort", f"orders are sorted by {' or '.join(SORTS)}")
+        self._db: Connection = call.db
+        self._key, self._descending = (column, ORDERS.c.id), page.sort.descending
+        order = [one.desc() if self._descending else one.asc() for one in self._key]
+        where = and_(ORDERS.c.project_id == call.caller, condition(parse_query(call.body.query)))
+        self._select = select(ORDERS).where(where).order_by(*order)
+
+    def orders(self, limit: int, *, after: tuple[int, str] | None, start: int | None) -> list[StoredOrder]:
+        """The next orders: those behind a place, or without the first ones."""
+        statement = self._select.limit(limit)
+        if after is not None:
+            key = tuple_(*self._key)
+            statement = statement.where(key < after if self._descending else key > after)
+        if start:
+            statement = statement.offset(start)
+        return [read_order(row) for row in self._db.execute(statement)]
+
+
+def condition(query: Query) -> ColumnElement[bool]:
+    """What the rows of `ORDERS` satisfy that a query matches; true or false for every row, so that NOT means all others.
+
+    Raises:
+        FormatError: `search.query`, a field is not listed or cannot have the value.
+    """
+    match query:
+        case Everything():
+            return true()
+        case And():
+            return and_(*map(condition, _operands(query, And)))
+        case Or():
+            return or_(*map(condition, _operands(query, Or)))
+        case Not():
+            return not_(condition(query.query))
+        case Equal():
+            field = _field(query.field)
+            return _within(field, *_ends(query.field, field, query.value))
+        case Between():
+            field = _field(query.field)
+            if field.ends not in (_number, _time) and (query.first, query.last) != (None, None):
+                raise FormatError("search.query", f"{query.field} has no ranges: its values are texts")
+            first = None if query.first is None else _ends(query.field, field, query.first)[0]
+            last = None if query.last is None else _ends(query.field, field, query.last)[1]
+            return _within(field, first, last)
+    return false()
+
+
+def _operands(query: Query, kind: type[And | Or]) -> Iterator[Query]:
+    """The operands of a chain, the last one first: no recursion along a chain, whose depth is not bounded."""
+    while isinstance(query, kind):
+        yield query.right
+        query = query.left
+    yield query
+
+
+def _field(name: str) -> _Field:
+    field = _FIELDS.get(name)
+    if field is None:
+        safe = shown(re.sub("[0-9]", "#", name))  # whatever it is, no card number
+        raise FormatError("search.query", f"orders are not searched by {safe}; the fields are {', '.join(_FIELDS)}")
+    return field
+
+
+def _ends(name: str, field: _Field, value: str) -> tuple[Any, Any]:
+    try:
+        return field.ends(value)
+    except ValueError as e:  # its message does not repeat the value
+        raise FormatError("search.query", f"the value of {name} is {e}") from None
+
+
+def _within(field: _Field, first: Any, last: Any) -> ColumnElement[bool]:
+    column, parts = field.column, list[ColumnElement[bool]]()
+    if column.nullable:
+        parts.append(column.is_not(None))
+    if first is not None and first == last:
+        parts.append(column == first)
+    else:
+        parts += [column >= first] if first is not None else []
+        parts += [column <= last] if last is not None else []
+    if field.made_by is not None:
+        parts += [ORDERS.c.made_by.is_not(None), ORDERS.c.made_by == field.made_by]
+    return and_(true(), *parts)
+
+
+def _after(page: Page) -> tuple[int, str] | None:
+    """The place behind which the page begins.
+
+    Raises:
+        FormatError: `search.paging`, the cursor's value is none of an answer.
+    """
+    if page.after is None:
+        return None
+    try:
+        return to_microseconds(read_timestamp(str(page.after.value))), page.after.id.lower()
+    except ValueError:
+        raise FormatError("search.paging", "search_after is not of an answer") from None
+
+
+def _place(page: Page, order: StoredOrder) -> tuple[int, str]:
+    at = order.modified_at if page.sort.field == "modified" else order.created_at
+    return to_microseconds(at), order.id
+
+
+def _sort_value(page: Page, order: StoredOrder) -> str:
+    return write_timestamp(from_microseconds(_place(page, order)[0]))

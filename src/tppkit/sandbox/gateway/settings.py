@@ -1,0 +1,77 @@
+"""What everything that happens at the gateway shares."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from tppkit.sandbox.gateway.cipher import CardCipher
+from tppkit.sandbox.gateway.projects import Project, Projects
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """What the gateway and the vault have.
+
+    Attributes:
+        projects: of the merchants.
+        cipher: encrypts stored cards.
+        new_id: makes unguessable ids.
+        pages_url: address of the pages, without a path.
+    """
+
+    projects: Projects
+    cipher: CardCipher = field(repr=False)
+    new_id: Callable[[], str]
+    pages_url: str
+
+    def project(self, project_id: str) -> Project:
+        """The project with this id."""
+        return self.projects[project_id]
+
+    def new_uuid(self) -> str:
+        """A random UUID, made from an unguessable id, so that a seed gives the same one again."""
+        return str(UUID(bytes=hashlib.sha256(self.new_id().encode()).digest()[:16], version=4))
+
+    def order_url(self, page_token: str) -> str:
+        """The hosted payment page of an order."""
+        return f"{self.pages_url}/gateway/orders/{page_token}"
+
+    def payment_url(self, page_token: str) -> str:
+        """The hosted page of a transaction."""
+        return f"{self.pages_url}/gateway/transactions/{page_token}"
+
+    def link_url(self, page_token: str) -> str:
+        """The page of a payment link."""
+        return f"{self.pages_url}/gateway/links/{page_token}"
+
+
+class Work(Protocol):
+    """What changes orders: a request, an event or a control call."""
+
+    @property
+    def db(self) -> Connection:
+        """The transaction of the database."""
+
+    @property
+    def settings(self) -> GatewaySettings:
+        """Of the gateway."""
+
+    @property
+    def at(self) -> datetime:
+        """The virtual time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What an event or a control call changes orders with; see `Work`."""
+
+    db: Connection
+    settings: GatewaySettings
+    at: datetime

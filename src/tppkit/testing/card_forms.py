@@ -1,0 +1,155 @@
+"""The forms in which card numbers and security codes occur in bytes and texts."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
+from typing import NamedTuple, Protocol
+
+from tppkit.errors import ConfigurationError
+
+CODE = "security code"
+_CHUNK = 1 << 20
+_CONTEXT = 256  # more than the longest form, and than what surrounds a code
+_AROUND = 48  # more than a UUID or timestamp
+_RUN = 8
+_TEXT = bytes(range(32, 127)) + b"\t\r\n"
+
+# Codes of three and four digits occur by chance. Ignored are parts of words and larger numbers, unless an escape ends there ...
+_CODE = rb"CODE(?![0-9A-Za-z])(?:(?<![0-9A-Za-z]CODE)|(?<=%[0-9A-Fa-f]{2}CODE)|(?<=\\[nrt]CODE))"
+_CODE_16 = rb"CODE(?!\x00[0-9A-Za-z])(?<![0-9A-Za-z]\x00CODE)"
+# ... and parts of UUIDs, timestamps, times, and decimal fractions.
+_LONGER = re.compile(
+    rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+    rb"|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    rb"|\d\d:\d\d:\d\d[.,]\d+|\d+(?:\.\d+)+"
+)
+
+
+class Secret(Protocol):
+    """A `SecretStr` of pydantic, or a `CardSecret`."""
+
+    def get_secret_value(self) -> str: ...  # noqa: D102
+
+
+class Hit(NamedTuple):
+    """Where a card was found.
+
+    Attributes:
+        card: its position among the cards, from 1.
+        form: how it is written.
+        offset: of its first byte.
+    """
+
+    card: int
+    form: str
+    offset: int
+
+
+class CardForms:
+    """Finds cards in bytes and texts.
+
+    Args:
+        cards: card numbers of 12 to 19 digits, and security codes of 3 or 4.
+
+    Raises:
+        ConfigurationError: `pan.search`.
+
+    Example:
+        forms = CardForms(["4111111111111111", "0739"])
+        next(forms.in_text("card 4111 1111 1111 1111"))  # Hit(card=1, form='digits', offset=5)
+    """
+
+    def __init__(self, cards: Iterable[str | Secret]) -> None:
+        texts = [card if isinstance(card, str) else card.get_secret_value() for card in cards]
+        if not texts or not all(re.fullmatch("[0-9]{3,4}|[0-9]{12,19}", text) for text in texts):
+            raise ConfigurationError(
+                "pan.search", "give one or more cards: numbers of 12 to 19 digits, security codes of 3 or 4"
+            )
+        self._patterns = [
+            (card, form, re.compile(pattern))
+            for card, text in enumerate(texts, 1)
+            for form, pattern in (_number_forms(text) if len(text) > 4 else _code_forms(text))
+        ]
+
+    def in_text(self, text: str) -> Iterator[Hit]:
+        """What is found in a text; offsets are those of its UTF-8."""
+        data = text.encode("utf-8", "surrogatepass")
+        return self._hits(data, 0, len(data), is_text=True, first=True, last=True)
+
+    def in_bytes(self, data: bytes) -> Iterator[Hit]:
+        """What is found in bytes; security codes only within text."""
+        return self.in_stream(BytesIO(data).read)
+
+    def in_stream(self, read: Callable[[int], bytes]) -> Iterator[Hit]:
+        """What is found in bytes of any length.
+
+        Args:
+            read: returns at most so many bytes; none at the end.
+        """
+        data, base, reported, chunk = b"", 0, 0, read(_CHUNK)
+        while True:
+            following = read(_CHUNK) if chunk else b""
+            data += chunk
+            # Each match is reported from a piece that also has what surrounds it.
+            end = max(reported - base, len(data) - _CONTEXT) if following else len(data)
+            for hit in self._hits(data, reported - base, end, is_text=False, first=not base, last=not following):
+                yield hit._replace(offset=base + hit.offset)
+            if not following:
+                return
+            reported, cut = base + end, max(0, end - _CONTEXT)
+            data, base, chunk = data[cut:], base + cut, following
+
+    def _hits(self, data: bytes, begin: int, end: int, *, is_text: bool, first: bool, last: bool) -> Iterator[Hit]:
+        for card, form, pattern in self._patterns:
+            for found in pattern.finditer(data):
+                if not begin <= found.start() < end:
+                    continue
+                if form.startswith(CODE) and (
+                    _is_longer(data, *found.span())
+                    or not (is_text or b"\0" in found[0] or _is_in_text(data, *found.span(), first=first, last=last))
+                ):
+                    continue
+                yield Hit(card, form, found.start())
+
+
+def _number_forms(text: str) -> Iterator[tuple[str, bytes]]:
+    """The forms of a card number, as patterns."""
+    plain = text.encode()
+    digits = [bytes([digit]) for digit in plain]
+    yield "digits", rb"(?:[ \t._+-]|\xc2\xa0|%20|%2[Dd])?".join(digits)
+    yield "percent-encoded", rb"(?:%20|%2[Dd]|[ +-])?".join(b"%%%x" % digit for digit in plain)
+    yield "UTF-16", rb"\x00{1,3}(?:[ -]\x00{1,3})?".join(digits)  # of both orders, and UTF-32
+    yield "hexadecimal", rb"[ :]?(?:2[0Dd][ :]?)?".join(b"%x" % digit for digit in plain)
+    for separator in (b"", b" ", b"-"):
+        grouped = separator.join(plain[at : at + 4] for at in range(0, len(plain), 4))
+        for shift, affected in enumerate((0, 2, 3)):
+            whole = base64.b64encode(bytes(shift) + grouped)[affected : (shift + len(grouped)) * 8 // 6]
+            yield "base64", rb"(?:\r?\n|\\n)?".join(bytes([character]) for character in whole)
+    integer = int(text).to_bytes(8, "big").lstrip(b"\0")
+    if len(integer) > 4:  # fewer bytes occur by chance
+        yield "integer", re.escape(integer)
+        yield "integer", re.escape(integer[::-1])
+
+
+def _code_forms(text: str) -> Iterator[tuple[str, bytes]]:
+    code = text.encode()
+    yield CODE, _CODE.replace(b"CODE", code)
+    yield f"{CODE}, UTF-16", _CODE_16.replace(b"CODE", rb"\x00".join(bytes([digit]) for digit in code))
+
+
+def _is_longer(data: bytes, start: int, end: int) -> bool:
+    """Whether it is a part of something that is no code."""
+    before = data[max(0, start - _AROUND) : start].replace(b"\0", b"")
+    window = before + data[start : end + _AROUND].replace(b"\0", b"")
+    last = len(before) + len(data[start:end].replace(b"\0", b""))
+    return any(found.start() <= len(before) and last <= found.end() for found in _LONGER.finditer(window))
+
+
+def _is_in_text(data: bytes, start: int, end: int, *, first: bool, last: bool) -> bool:
+    """Whether readable characters surround it, or nothing: random bytes contain three digits every few megabytes."""
+    left, right = data[max(0, start - _RUN) : start], data[end : end + _RUN]
+    before, after = len(left) - len(left.rstrip(_TEXT)), len(right) - len(right.lstrip(_TEXT))
+    return before + after >= _RUN or (first and before == start and last and end + after == len(data))

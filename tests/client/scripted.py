@@ -1,0 +1,80 @@
+"""Steps with a client for threads or for asyncio, and servers that answer as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rogue_bank import Answer, RogueBank, as_json, http, rogue_bank, server_context
+
+from tppkit.errors import TppkitError
+from tppkit.testpki import Pki
+
+KEY = "live_5ec4e75ec4e75ec4e7"
+Step = Callable[[Any], Any]
+
+
+def in_turn(*answers: Answer) -> Answer:
+    """Each answer once, and the last one for ever."""
+    left = list(answers)
+    return lambda request: (left.pop(0) if len(left) > 1 else left[0])(request)
+
+
+# Ends of a request that leave its outcome open.
+LOST: dict[str, Answer] = {
+    "connection": lambda _: b"",
+    "proxy": http(502, b"<html>"),
+    "unavailable": http(503, b"<html>"),
+    "server": http(500, b'{"error":{"code":"INTERNAL_SERVER_ERROR"}}'),
+    "redirect": http(307, location="https://localhost:1/"),
+    "cut off": lambda _: b"HTTP/1.1 201 Created\r\ncontent-length: 10\r\n\r\n{",
+    "no http": lambda _: b"SSH-2.0-OpenSSH\r\n\r\n",
+    "empty success": http(204),
+    "unreadable success": as_json(201, {"id": 1}),
+}
+
+
+@dataclass(frozen=True)
+class Player:
+    """Runs a step with a client against a server on loopback.
+
+    Attributes:
+        client: the class of the client, for threads or for asyncio.
+        folder: the server's certificate.
+        pki: its authority.
+    """
+
+    client: Any
+    folder: Path
+    pki: Pki
+
+    def run(self, url: str, step: Step, **options: Any) -> Any:
+        """The result of a step; rows as a list."""
+        options = {"api_key": KEY, "server_anchors": [self.pki.root.certificate], **options}
+        if not hasattr(self.client, "__aenter__"):
+            with self.client(url, **options) as client:
+                result = step(client)
+                return list(result) if inspect.isgenerator(result) else result
+
+        async def main() -> Any:
+            async with self.client(url, **options) as client:
+                result = step(client)
+                if inspect.isasyncgen(result):
+                    return [row async for row in result]
+                return await result
+
+        return asyncio.run(main())
+
+    def ask(self, answer: Answer, step: Step, **options: Any) -> tuple[Any, RogueBank]:
+        """The result of a step or the error that it raises, and what the server saw."""
+        with rogue_bank(server_context(self.folder), answer, then_close=True) as server, suppress(ValueError):
+            try:
+                return self.run(server.url, step, **options), server
+            except TppkitError as e:
+                return e, server
+        raise AssertionError("the step raised a ValueError")

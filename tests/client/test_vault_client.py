@@ -1,0 +1,85 @@
+"""Both clients of the card vault against servers on loopback that answer as scripted."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import pickle
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rogue_bank import as_json, http
+from scripted import KEY, LOST, Player, in_turn
+
+from tppkit.client import AsyncVaultClient, StoredCard, VaultClient
+from tppkit.client.vault import VaultCalls
+from tppkit.errors import OutcomeUnknown, RequestRefused, Severity, TransportError
+from tppkit.protocol.gateway import CardRequest, CardSecret
+from tppkit.testpki import Pki
+
+PAN, TOKEN = "4111111111111111", "11111111-0000-4000-8000-000000000000"
+STORED = {"vault_token": TOKEN, "truncated_pan": "411111******1111", "brand": "visa", "brands": ["visa"]}
+
+
+def card(pan: str = PAN) -> CardRequest:
+    return CardRequest(pan=CardSecret(pan), expiry=CardSecret("122030"), setup_token=TOKEN, name="Ada")
+
+
+def store(client: Any) -> Any:
+    return client.store_card(card())
+
+
+@pytest.fixture(params=[VaultClient, AsyncVaultClient], ids=["sync", "async"])
+def play(request: pytest.FixtureRequest, bank_pki: Pki, bank_pki_folder: Path) -> Player:
+    return Player(request.param, bank_pki_folder, bank_pki)
+
+
+@pytest.mark.parametrize("status", [200, 201, 202])
+def test_a_card_is_stored_with_the_key_of_the_gateway(status: int, play: Player) -> None:
+    stored, server = play.ask(as_json(status, STORED), store)
+    assert (stored.card.vault_token, stored.card.brands, stored.warnings) == (TOKEN, ("visa",), ())
+    message = server.message()
+    assert (message.method, message.target) == ("POST", "/v1/cards/")
+    assert message.values("authorization") == ("Basic " + base64.b64encode(f"{KEY}:".encode()).decode(),)
+    assert json.loads(message.body) == {"pan": PAN, "expiry": "122030", "setup_token": TOKEN, "name": "Ada"}
+
+
+def test_a_wrong_check_digit_is_a_warning_without_the_number(play: Player) -> None:
+    number = PAN[:-1] + "2"
+    stored, server = play.ask(as_json(201, STORED), lambda client: client.store_card(card(number)))
+    assert isinstance(stored, StoredCard)
+    assert [(warning.code, warning.severity) for warning in stored.warnings] == [("card.luhn", Severity.WARNING)]
+    assert number.encode() in server.message().body
+    assert number not in repr(stored)
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_card_whose_answer_is_lost_is_sent_once(name: str, play: Player) -> None:
+    error, server = play.ask(in_turn(LOST[name], as_json(201, STORED)), store)
+    assert isinstance(error, OutcomeUnknown | TransportError)
+    assert "setup token used up" in error.message
+    assert len(server.requests) == 1
+
+
+def test_a_refusal_is_told_without_what_was_sent(play: Player, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    text = f"the card {PAN}, also 4111 1111 1111 1111, until 122030 is refused by {KEY}"
+    error, _ = play.ask(as_json(400, {"error": {"code": "CARD_INVALID", "message": text}}), store)
+    assert (type(error), error.peer_code) == (RequestRefused, "CARD_INVALID")
+    assert error.peer_text == "the card ***, also ***, until *** is refused by ***"
+    call = VaultCalls("https://vault.example", api_key=KEY).store_card(card())
+    shown = [str(error), repr(vars(error)), repr(pickle.dumps(error)), *traceback.format_exception(error), repr(call)]
+    for answer in LOST.values():
+        lost, _ = play.ask(answer, store)
+        shown += [repr(lost), repr(vars(lost)), *traceback.format_exception(lost)]
+    everything = "".join([*shown, caplog.text])
+    for secret in (PAN, "4111 1111", "122030", KEY):
+        assert secret not in everything
+
+
+def test_a_server_without_an_answer_body_is_no_refusal(play: Player) -> None:
+    error, _ = play.ask(http(404), store)
+    assert (type(error), error.status, error.peer_code) == (RequestRefused, 404, None)

@@ -1,0 +1,35 @@
+"""The firewall of the gateway's tests would notice a card."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import httpx
+import pytest
+from cards import Cards, logged_at_debug
+
+LOGGER = logging.getLogger("tppkit.sandbox.test")
+
+
+def test_cards_are_made_and_none_is_found_where_none_is(cards: Cards, tmp_path: Path) -> None:
+    LOGGER.debug("card %s", cards.pan()[:6])
+    cards.watch(tmp_path)
+    assert len({cards.pan(), cards.cvc(), cards.pan("4111111111111111"), cards.pan("4111111111111111")}) == 3
+
+
+@pytest.mark.parametrize("place", ["log", "answer", "folder", "place"])
+def test_a_card_is_found(place: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    LOGGER.setLevel(logging.ERROR)
+    LOGGER.propagate = False
+    with logged_at_debug():
+        cards = Cards(caplog)
+        secret = cards.cvc()
+        cards.keep(httpx.Response(200, text=f"card {secret}" if place == "answer" else ""))
+        LOGGER.debug("card %s", secret if place == "log" else "-")
+        (cards.watch(tmp_path) / "log").write_text(f"card {secret}" if place == "folder" else "")
+        with pytest.raises(AssertionError, match="card 1, security code"):
+            cards.firewall(f"card {secret}" if place == "place" else "")
+    assert (LOGGER.level, LOGGER.propagate) == (logging.ERROR, False)
+    LOGGER.setLevel(logging.NOTSET)
+    LOGGER.propagate = True

@@ -1,0 +1,403 @@
+"""The gateway and its vault against bad input: the code of the table, in its form, and nothing stored."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from merchant import BILLING, EXPIRY, MakeMerchant, Merchant, is_refused
+
+from tppkit.protocol.gateway import GATEWAY, VAULT
+from tppkit.protocol.gateway.values import MAX_AMOUNT
+from tppkit.protocol.wire import MAX_BODY_BYTES
+from tppkit.sandbox import SandboxServer
+
+FORMAT, KEY = (400, "FORMAT_ERROR"), (401, "UNAUTHORIZED")
+UNKNOWN, METHOD = (404, "NOT_FOUND"), (405, "METHOD_NOT_ALLOWED")
+CLOSED, STATUS = (409, "AUTHORISATION_CLOSED"), (409, "STATUS_INVALID")
+AMOUNT, SEARCH = (400, "AMOUNT_INVALID"), (400, "SEARCH_INVALID")
+JSON = {"Content-Type": "application/json"}
+NO_ID = "00000000-0000-4000-8000-000000000000"
+DETAILS = ("transactions", 0, "payment_method_details")
+LINK: Mapping[str, Any] = {"merchant_order_id": "L-1", "amount": 100, "currency": "EUR"}
+
+
+class Row(NamedTuple):
+    """A request of an endpoint that would succeed; texts in braces are the merchant's own."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+
+
+ORDER = {
+    "currency": "EUR", "amount": 1000, "customer": dict(BILLING), "payment_methods": ["credit-card"],
+    "transactions": [{"payment_method": "credit-card", "capture_mode": "manual", "payment_method_details": {"one_click_type": "first"}}],
+}  # fmt: skip
+_T = "/v1/orders/{o}/transactions/{t}/"
+ROWS: Mapping[str, Row] = {
+    "create_order": Row("POST", "/v1/orders/", ORDER),
+    "order": Row("GET", "/v1/orders/{o}/"),
+    "capture": Row("POST", _T + "captures/"),
+    "capture_amount": Row("POST", _T + "captures/amount/", {"amount": 1, "description": "x"}),
+    "void": Row("POST", _T + "voids/"),
+    "void_amount": Row("POST", _T + "voids/amount/", {"amount": 1}),
+    "initiate": Row("POST", _T + "initiate/", {"vault_token": "{v}"}),
+    "authenticate": Row("POST", _T + "authenticate/", {"vault_token": "{v}", "cvc": "{cvc}"}),
+    "refunds": Row("GET", "/v1/orders/{o}/refunds/"),
+    "payment_link": Row("GET", "/v1/paymentlinks/{l}/"),
+    "search": Row("POST", "/v1/search/orders/", {"query": "*"}),
+    "search_csv": Row("POST", "/v1/search/orders/?format=csv", {"query": "*"}),
+    "wallet_session": Row(
+        "POST", "/v1/wallet-pay/sessions/",
+        {"validationUrl": "https://wallet.example/", "merchantIdentifier": "{p}", "displayName": "Shop", "initiativeContext": "shop.example"},
+    ),
+    "create_refund": Row("POST", "/sandbox/v1/orders/{o}/refunds/", {"amount": 1}),
+    "create_payment_link": Row("POST", "/sandbox/v1/paymentlinks/", LINK),
+    "store_card": Row("POST", "{vault}/v1/cards/", {"pan": "{pan}", "expiry": EXPIRY, "setup_token": "{s}"}),
+}  # fmt: skip
+POSTS = [name for name, row in ROWS.items() if row.body is not None]
+
+
+class Case:
+    """A merchant with an authorised order, an unpaid one, and what the sandbox stores."""
+
+    def __init__(self, merchant: Merchant) -> None:
+        self.merchant, self.cards = merchant, merchant.cards
+        self.other_key = merchant.control("/gateway/projects", {"aft": True})["api_key"]
+        self.unpaid = merchant.card_order()
+        self.held = merchant.own_checkout(transaction={"capture_mode": "manual"})
+        link = merchant.post("/sandbox/v1/paymentlinks/", LINK)
+        self.ids = {
+            "o": self.held["id"], "t": self.held["transactions"][0]["id"], "v": merchant.card(merchant.card_order()),
+            "s": self.unpaid["transactions"][0]["payment_method_details"]["setup_token"], "l": link["id"],
+            "pan": merchant.pan, "cvc": merchant.cvc, "p": merchant.project_id.replace("-", ""), "vault": merchant.bank.addresses.vault_url,
+        }  # fmt: skip
+
+    def stored(self) -> list[Any]:
+        with sqlite3.connect(self.merchant.bank.settings.directory / "sandbox.sqlite") as db:
+            names = db.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'gateway%'"
+            ).fetchall()
+            return [sorted(map(repr, db.execute(f"SELECT * FROM {name}"))) for (name,) in sorted(names)]
+
+    def filled(self, text: str) -> str:
+        for name, value in self.ids.items():
+            text = text.replace("{" + name + "}", value)
+        return text
+
+    def body(self, name: str, changed: Mapping[str, Any] | None = None) -> bytes:
+        return self.filled(json.dumps({**(ROWS[name].body or {}), **(changed or {})})).encode()
+
+    def send(
+        self, name: str, *, path: str = "", method: str = "", body: bytes | None = None, headers: Any = None, **options: Any
+    ) -> httpx.Response:  # fmt: skip
+        """A request of a row with something about it changed."""
+        row = ROWS[name]
+        content = (self.body(name) if row.body is not None else b"") if body is None else body
+        given = (JSON if row.body is not None else {}) if headers is None else headers
+        target = self.filled(path or row.path)
+        return self.merchant.http.request(
+            method or row.method, target, content=content or None, headers=given, **options
+        )
+
+
+@pytest.fixture
+def case(bank: SandboxServer, make_merchant: MakeMerchant) -> Iterator[Case]:
+    found = Case(make_merchant(bank, aft=True))
+    before, answers = found.stored(), len(found.cards.answers)
+    yield found
+    assert found.stored() == before
+    sent = [one for one in found.cards.answers[answers:] if isinstance(one, httpx.Response)]
+    assert not [one for one in sent if one.status_code >= 500 or one.is_redirect]
+
+
+def test_every_row_is_listed_here() -> None:
+    assert ROWS.keys() == {row.name for row in (*GATEWAY.endpoints, *VAULT.endpoints)}
+
+
+def basic(user: str, scheme: str = "Basic") -> str:
+    return f"{scheme} {base64.b64encode(user.encode()).decode()}"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda key: None, lambda key: "", lambda key: key, lambda key: f"Bearer {key}", lambda key: basic(f"{key}:x"),
+        lambda key: basic(key), lambda key: basic(f":{key}"), lambda key: basic(":"), lambda key: basic(f"{key[:-1]}:"),
+        lambda key: basic(f"{key.upper()}x:"), lambda key: f"Basic {key}:", lambda key: basic("0" * 32 + ":"), lambda key: "Basic",
+        lambda key: basic(f"{key}:") + "!", lambda key: "Basic \xff", lambda key: basic("x" * 4000 + ":"),
+    ],
+    ids=["none", "empty", "bare", "bearer", "password", "no-colon", "as-password", "empty-key", "shorter", "longer", "plain", "unknown",
+         "scheme", "more", "byte", "long"],
+)  # fmt: skip
+def test_without_its_key_nothing_is_answered(case: Case, key: Callable[[str], str | None]) -> None:
+    value = key(case.merchant.api_key)
+    for name, row in ROWS.items():
+        headers = {} if value is None else {"Authorization": value.encode("latin-1")}
+        answer = case.send(name, headers={**(JSON if row.body else {}), **headers}, auth=lambda request: request)
+        assert is_refused(answer, *KEY), name
+        assert case.merchant.api_key not in answer.text
+
+
+def test_the_key_of_another_project_opens_nothing_of_this_one(case: Case) -> None:
+    for name, row in ROWS.items():
+        if any(place in f"{row.path} {row.body}" for place in ("{o}", "{l}", "{s}")):
+            assert is_refused(case.send(name, auth=(case.other_key, "")), *UNKNOWN), name
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "X"])
+def test_another_method_is_refused(case: Case, method: str) -> None:
+    for name, row in ROWS.items():
+        if method != row.method:
+            answer = case.send(name, method=method, body=b"")
+            assert is_refused(answer, *METHOD), name
+            assert answer.headers["allow"] == row.method
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.rstrip("/"), lambda path: path.rstrip("/") + "%2F", lambda path: path + "x/x/", lambda path: "/" + path,
+        lambda path: path.upper(), lambda path: path.replace("/v1/", "//v1/"), lambda path: "/x" + path, lambda path: path + ";x",
+        lambda path: path.replace("/v1/", "/v2/"), lambda path: path + "/",
+        lambda path: path.replace("1", "%31", 1), lambda path: path.rstrip("/") + "%00/",
+    ],
+    ids=["no-slash", "encoded-slash", "more", "two-slashes", "upper", "empty-part", "before", "parameter", "version", "slashes",
+         "encoded", "nul"],
+)  # fmt: skip
+def test_another_path_is_unknown_and_never_redirected(case: Case, change: Callable[[str], str]) -> None:
+    for name, row in ROWS.items():
+        path, _, query = row.path.removeprefix("{vault}").partition("?")
+        host = case.ids["vault"] if row.path.startswith("{vault}") else case.merchant.bank.addresses.gateway_url
+        answer = case.send(name, path=host + change(case.filled(path)) + ("?" + query if query else ""))
+        assert is_refused(answer, *UNKNOWN), name
+
+
+@pytest.mark.parametrize("id_", [NO_ID, "x", "0" * 4000, "%00", "%C4%85", "..", "' OR 1=1", "*", "NULL", "-1"])
+def test_another_id_is_unknown(case: Case, id_: str) -> None:
+    for name, row in ROWS.items():
+        for place in ("{o}", "{t}", "{l}"):
+            if place in row.path:
+                assert is_refused(case.send(name, path=row.path.replace(place, id_)), *UNKNOWN), name
+
+
+@pytest.mark.parametrize("place", ["v", "s"])
+def test_another_token_is_unknown(case: Case, place: str) -> None:
+    for name in ("initiate", "authenticate", "store_card"):
+        if "{" + place + "}" in str(ROWS[name].body):
+            body = json.dumps({**(ROWS[name].body or {})}).replace("{" + place + "}", NO_ID)
+            order, transaction = case.unpaid["id"], case.unpaid["transactions"][0]["id"]
+            path = ROWS[name].path.replace("{o}", order).replace("{t}", transaction)
+            wanted = (400, "RECURRING_INVALID") if name == "initiate" else UNKNOWN
+            assert is_refused(case.send(name, path=path, body=case.filled(body).encode()), *wanted), name
+
+
+@pytest.mark.parametrize(
+    "query", ["format=csv&format=csv", "format=%FF", "format", "&".join(f"x{i}=1" for i in range(200))]
+)
+def test_a_malformed_query_is_refused_where_one_is_read(case: Case, query: str) -> None:
+    assert is_refused(case.send("search", path=f"/v1/search/orders/?{query}"), *FORMAT)
+
+
+@pytest.mark.parametrize("body", [b"{}", b" ", b"\xff", b"x" * (MAX_BODY_BYTES + 1)], ids=len)
+def test_a_body_where_none_belongs_is_refused(case: Case, body: bytes) -> None:
+    for name in ROWS.keys() - set(POSTS):
+        assert is_refused(case.send(name, body=body), 413 if len(body) > MAX_BODY_BYTES else 400, "FORMAT_ERROR"), name
+
+
+@pytest.mark.parametrize("name", POSTS)
+def test_a_body_of_another_form_is_refused(case: Case, name: str) -> None:
+    whole = case.body(name)
+    repeated = whole[:-1] + b"," + whole[1:]
+    for body in (
+        b"[]", b"null", b'"x"', b"7", b"{", b"{}x", b"{}", b"\xff", b" ", b"\xef\xbb\xbf" + whole, b"[" * 5000, whole[:-1], whole + whole,
+        b"[" + whole + b"]", whole.decode().encode("utf-16"), repeated, whole.replace(b'"', b"'"), b'{"a":' * 500 + b"1" + b"}" * 500,
+        whole[:-1] + b',"x":"\\ud800"}', whole[:-1] + b',"x":NaN}', whole[:-1] + b',"x":1e999}', whole[:-1] + b',"x":' + b"9" * 5000 + b"}",
+    ):  # fmt: skip
+        assert is_refused(case.send(name, body=body), *FORMAT), body[:60]
+    assert is_refused(case.send(name, body=whole.ljust(MAX_BODY_BYTES + 1)), 413, "FORMAT_ERROR")
+    for headers in (
+        {}, {"Content-Type": "text/plain"}, {"Content-Type": ""}, {"Content-Type": "application/x-www-form-urlencoded"},
+        {**JSON, "Content-Encoding": "gzip"},
+    ):  # fmt: skip
+        assert is_refused(case.send(name, headers=headers), *FORMAT), headers
+
+
+NO_AMOUNTS = (None, -1, 0.5, 1.0, True, "1", [1], {}, MAX_AMOUNT + 1, 10**40)
+NO_CURRENCIES = (None, "", "eur", "EU", "EURO", "XXX", "XAU", "XTS", "ABC", "EUR\n", 978, ["EUR"])
+NO_TEXTS = ("", "x" * 1001, "a\u0000b", "a\u001bb", 7, True, [], {})
+NO_ADDRESSES = (
+    "", "x", "/x", "ftp://x/", "javascript:alert(1)", "https://", "https://u:p@x/", "https://x/ y", "https://x:0/", "https://x:99999/",
+    "https://ą/", "https://x/" + "y" * 2100, 7,
+)  # fmt: skip
+NO_PERIODS = (
+    "",
+    "P",
+    "PT",
+    "1H",
+    "P1Y",
+    "P1M",
+    "PT0S",
+    "-PT1H",
+    "P3651D",
+    "PT1.5H",
+    "P1W1D",
+    "pt1h",
+    "P" + "9" * 5000 + "D",
+    60,
+)
+NO_METHODS = ([], "credit-card", [7], ["Credit"], [""], [None], {}, ["x" * 41])
+NO_UUIDS = ("", "x", "{v}0", "0" * 36, 7, ["{v}"])
+FIELDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "create_order": {
+        "currency": NO_CURRENCIES, "amount": NO_AMOUNTS, "merchant_order_id": NO_TEXTS, "merchant_name": NO_TEXTS, "description": NO_TEXTS,
+        "expiration_period": NO_PERIODS, "payment_methods": NO_METHODS, "return_url": NO_ADDRESSES, "failure_url": NO_ADDRESSES,
+        "webhook_url": NO_ADDRESSES, "customer": ("x", [], 7, {"country": "us"}, {"country": "USA"}, {"phone_numbers": "1"},
+        {"phone_numbers": [1]}, {"first_name": ""}, {"email_address": 7}, {"ip_address": []}), "client": ("x", [], 7), "extra": ("x", [], 7),
+        "transactions": ({}, "x", [7], [[]], [{}], [{}, {}], [{"payment_method": "no-method"}], [{"payment_method": 7}]),
+    },
+    "capture_amount": {"amount": NO_AMOUNTS, "description": (None, *NO_TEXTS)},
+    "void_amount": {"amount": NO_AMOUNTS, "description": NO_TEXTS},
+    "initiate": {"vault_token": (None, *NO_UUIDS)},
+    "authenticate": {
+        "vault_token": (None, *NO_UUIDS), "cvc": (None, "", "12", "12345", "12x", "１２３", "123\n", 739, ["{cvc}"]),
+        "3ds_method_used": ("true", 1, []), "3ds_version": NO_TEXTS, "cavv": NO_TEXTS, "ds_transaction_id": NO_TEXTS,
+    },
+    "search": {
+        "query": (None, "", 7, [], "x" * 4097), "size": (0, -1, 1.5, "1", True), "start": (-1, "0", 0.5), "sort": NO_TEXTS,
+        "search_after": ("", -1, []),
+    },
+    "wallet_session": {
+        "validationUrl": (None, *NO_ADDRESSES), "merchantIdentifier": (None, *NO_TEXTS), "displayName": (None, *NO_TEXTS),
+        "initiativeContext": (None, *NO_TEXTS),
+    },
+    "create_refund": {"amount": NO_AMOUNTS, "description": NO_TEXTS},
+    "create_payment_link": {
+        "merchant_order_id": (None, *NO_TEXTS), "amount": NO_AMOUNTS, "currency": NO_CURRENCIES, "description": NO_TEXTS,
+        "payment_methods": NO_METHODS, "expiration_period": NO_PERIODS, "return_url": NO_ADDRESSES, "webhook_url": NO_ADDRESSES,
+    },
+    "store_card": {
+        "pan": (None, "", "4" * 11, "4" * 20, "{pan}\n", " {pan}", "4111-1111-1111-1111", "４" * 16, 7, ["{pan}"]),
+        "expiry": (None, "", "132030", "002030", "1230", "12/2030", "122030\n", "1220300", 122030), "name": ("", "x" * 121, "a\u0000b", 7),
+        "setup_token": (None, *NO_UUIDS),
+    },
+}  # fmt: skip
+
+
+def test_every_body_has_its_fields_here() -> None:
+    assert {*FIELDS, "search_csv"} == set(POSTS)
+
+
+@pytest.mark.parametrize(("name", "field"), [(name, field) for name, fields in FIELDS.items() for field in fields])
+def test_a_bad_field_is_refused(case: Case, name: str, field: str) -> None:
+    for value in FIELDS[name][field]:
+        assert is_refused(case.send(name, body=case.body(name, {field: value})), *FORMAT), repr(value)[:80]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"capture_mode": ""}, {"capture_mode": "MANUAL"}, {"capture_mode": 1}, {"expiration_period": "P1Y"}, {"payment_method_details": []},
+        {"payment_method_details": {"one_click_type": "second"}}, {"payment_method_details": {"vault_token": "x"}},
+        {"payment_method_details": {"cvc": "12"}}, {"payment_method_details": {"first_transaction_id": "x"}},
+        {"payment_method": "bank-transfer", "payment_method_details": {"one_click_type": "first"}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_bad_field_of_a_transaction_is_refused(case: Case, changed: Any) -> None:
+    transactions = [{"payment_method": "credit-card", **changed}]
+    assert is_refused(
+        case.send("create_order", body=case.body("create_order", {"transactions": transactions})), *FORMAT
+    )
+
+
+@pytest.mark.parametrize(
+    ("details", "status", "code"),
+    [
+        ({"one_click_type": "one-click", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
+        ({"one_click_type": "one-click", "vault_token": "{v}"}, 400, "ONE_CLICK_INVALID"),
+        ({"one_click_type": "one-click", "vault_token": "{v}", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
+        ({"one_click_type": "one-click", "vault_token": NO_ID, "cvc": "{cvc}"}, *UNKNOWN),
+        ({"one_click_type": "one-click", "first_transaction_id": "{t}", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
+        ({"one_click_type": "one-click", "vault_token": "{v}", "first_transaction_id": "{t}", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
+        ({"one_click_type": "first", "recurring_type": "recurring", "first_network_transaction_id": "x"}, 400, "ONE_CLICK_INVALID"),
+        ({"recurring_type": "recurring"}, 400, "RECURRING_INVALID"), ({"first_network_transaction_id": "x"}, 400, "RECURRING_INVALID"),
+        ({"recurring_type": "weekly", "first_network_transaction_id": "x"}, 400, "RECURRING_INVALID"),
+        ({"receiver_account_number": "{pan}"}, 400, "AFT_INVALID"), ({"receiver_account_number_type": "card-account"}, 400, "AFT_INVALID"),
+        ({"receiver_account_number": "{pan}", "receiver_account_number_type": "iban"}, 400, "AFT_INVALID"),
+        ({"receiver_account_number": "LT1", "receiver_account_number_type": "card-account"}, 400, "AFT_INVALID"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_transaction_against_a_rule_is_refused(case: Case, details: Any, status: int, code: str) -> None:
+    transactions = [{"payment_method": "credit-card", "payment_method_details": details}]
+    answer = case.send("create_order", body=case.body("create_order", {"transactions": transactions}))
+    assert is_refused(answer, status, code)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "status", "code"),
+    [
+        ("capture_amount", {"amount": 1001}, *AMOUNT), ("void_amount", {"amount": 1001}, *AMOUNT), ("void_amount", {"amount": 0}, *AMOUNT),
+        ("create_refund", {"amount": 1}, *AMOUNT), ("create_refund", {"amount": 0}, *AMOUNT), ("authenticate", {}, *STATUS),
+        ("authenticate", {"cavv": "x", "3ds_version": "2.2.0"}, 400, "AUTHENTICATION_INVALID"), ("initiate", {}, 400, "RECURRING_INVALID"),
+        ("store_card", {"expiry": "012020"}, 400, "CARD_INVALID"),
+        ("wallet_session", {"merchantIdentifier": NO_ID.replace("-", "")}, *FORMAT), ("search", {"start": 0, "search_after": "-1"}, *SEARCH),
+        ("search", {"size": 1001}, *SEARCH), ("search", {"search_after": "x"}, *SEARCH), ("search", {"sort": "amount"}, *SEARCH),
+        ("search", {"sort": "extra asc"}, *SEARCH), ("search", {"sort": "created asc; DROP TABLE gateway_orders"}, *SEARCH),
+    ],
+)  # fmt: skip
+def test_a_request_against_a_rule_is_refused(case: Case, name: str, changed: Any, status: int, code: str) -> None:
+    assert is_refused(case.send(name, body=case.body(name, changed)), status, code)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "status", "status:", ":x", "extra:x", "status:[", "created:[a TO", "(" * 5000, "(" * 11 + "*" + ")" * 11, "status:a AND", "NOT",
+        'merchant_order_id:"x', "status:completed OR 1=1 --", "amount:x", "created:[x TO y]", " AND ".join(["*"] * 101), "a:b\u0000",
+    ],
+    ids=lambda query: query[:20],
+)  # fmt: skip
+def test_a_query_that_cannot_be_read_is_refused(case: Case, query: str) -> None:
+    for name in ("search", "search_csv"):
+        assert is_refused(case.send(name, body=case.body(name, {"query": query})), *SEARCH)
+
+
+@pytest.mark.parametrize("name", ["capture", "capture_amount", "void", "void_amount"])
+def test_what_is_not_authorised_is_neither_captured_nor_voided(merchant: Merchant, name: str) -> None:
+    path, body = ROWS[name].path.removeprefix(_T), ROWS[name].body
+    voided = merchant.own_checkout(transaction={"capture_mode": "manual"})
+    assert merchant.act(voided, "voids/").status_code == 201
+    for order in (
+        merchant.own_checkout(), merchant.own_checkout(pan="4000000000000002"), merchant.card_order(transaction={"capture_mode": "manual"}),
+        voided, {"id": voided["id"], "transactions": merchant.own_checkout()["transactions"]},
+    ):  # fmt: skip
+        before = merchant.read(order)
+        answer = merchant.act(order, path, body)
+        assert (answer.status_code, answer.json()["error"]["code"]) in (CLOSED, UNKNOWN)
+        assert merchant.read(order) == before
+
+
+def test_a_hosted_order_is_not_authenticated(merchant: Merchant) -> None:
+    order, token = merchant.order(), merchant.card(merchant.card_order())
+    tried = merchant.pay(order, outcome="declined")
+    external = {"cavv": "x", "3ds_version": "2.2.0", "3ds_method_used": True, "ds_transaction_id": "y"}
+    assert is_refused(merchant.authenticate(tried, token), *FORMAT)
+    assert is_refused(merchant.authenticate(tried, token, **external), 400, "AUTHENTICATION_INVALID")
+
+
+def test_fields_that_the_document_does_not_list_are_neither_kept_nor_shown(merchant: Merchant) -> None:
+    card = {"pan": merchant.pan, "cvc": merchant.cvc}
+    details = {**card, "one_click_type": "first", "card": card}
+    order = merchant.order(
+        card=card, customer={"card": card, "first_name": "Ona"}, pan=merchant.pan,
+        transactions=[{"payment_method": "credit-card", "payment_method_details": details, "card": card}],
+    )  # fmt: skip
+    assert "card" not in json.dumps(order).replace("credit-card", "")

@@ -1,0 +1,216 @@
+"""Orders, the vault and payments of the gateway by plain requests."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
+
+from tppkit.sandbox import SandboxServer
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+def status(order: Any) -> tuple[str, str]:
+    """Of an order and of its last transaction."""
+    return order["status"], order["transactions"][-1]["status"]
+
+
+def test_an_own_checkout_takes_three_requests(merchant: Merchant) -> None:
+    terms = {"merchant_order_id": "A-1", "description": "Order A-1", "extra": {"basket": [1, {"x": None}]}}
+    order = merchant.card_order(1250, **terms)
+    assert status(order) == ("new", "new")
+    paid = merchant.authenticate(order, merchant.card(order, name="Ona Onaite")).json()
+    assert merchant.read(order) == paid
+    assert (paid["status"], paid["amount"], paid["currency"], paid["flags"]) == ("completed", 1250, "EUR", ["is-test"])
+    assert {name: paid[name] for name in terms} == terms
+    assert paid["created"] <= paid["completed"] == paid["modified"]
+    assert "redirect_url" not in paid
+    (transaction,) = paid["transactions"]
+    assert (transaction["id"], transaction["order_id"]) == (order["transactions"][0]["id"], order["id"])
+    assert transaction["payment_method_brand"] == "visa"
+    assert [one["event"] for one in transaction["events"]] == ["new", "accepted"]
+    assert transaction["outcomes"]["processing"]["response_code"] == "00"
+    details = transaction["payment_method_details"]
+    assert (details["truncated_pan"], details["cardholder_name"]) == (f"{merchant.pan[:6]}******{merchant.pan[-4:]}", "Ona Onaite")
+    assert {"approval_code", "network_transaction_id"} <= details.keys()
+    assert "vault_token" not in details
+
+
+def test_a_declined_card_ends_an_own_checkout_with_an_error(merchant: Merchant) -> None:
+    paid = merchant.own_checkout(pan=DECLINED)
+    assert status(paid) == ("error", "declined")
+    assert paid["transactions"][0]["outcomes"]["processing"]["response_code"] == "05"
+    assert "completed" not in paid
+    again = merchant.authenticate(paid, merchant.card(merchant.card_order()))
+    assert is_refused(again, 409, "STATUS_INVALID")
+
+
+def test_a_customer_who_is_asked_to_authenticate_decides(merchant: Merchant) -> None:
+    for outcome, expected in (("approved", ("completed", "accepted")), ("declined", ("error", "declined"))):
+        asked = merchant.own_checkout(pan=ASKED)
+        assert status(asked) == ("processing", "new")
+        assert asked["redirect_url"] == asked["transactions"][0]["payment_url"]
+        assert status(merchant.pay(asked, outcome=outcome)) == expected
+
+
+def test_a_customer_may_try_again_on_the_hosted_page(merchant: Merchant) -> None:
+    order = merchant.order()
+    assert order["transactions"] == []
+    assert status(merchant.pay(order, card=DECLINED)) == ("processing", "declined")
+    paid = merchant.pay(order, card=merchant.pan)
+    assert status(paid) == ("completed", "accepted")
+    assert len(paid["transactions"]) == 2
+
+
+def test_a_customer_may_cancel(merchant: Merchant) -> None:
+    order = merchant.order()
+    merchant.pay(order, outcome="declined")
+    assert merchant.pay(order, outcome="cancelled")["status"] == "cancelled"
+
+
+def test_nothing_of_another_project_is_known(bank: SandboxServer, make_merchant: MakeMerchant) -> None:
+    mine, other = make_merchant(bank), make_merchant(bank)
+    order = mine.card_order(transaction={"capture_mode": "manual"})
+    token, before = mine.card(order), mine.read(order)
+    held = mine.own_checkout(transaction={"capture_mode": "manual"})
+    unknown = (404, "NOT_FOUND")
+    assert is_refused(other.send("GET", f"/v1/orders/{order['id']}/"), *unknown)
+    assert is_refused(other.send("GET", f"/v1/orders/{held['id']}/refunds/"), *unknown)
+    assert is_refused(other.send("POST", f"/sandbox/v1/orders/{held['id']}/refunds/", {"amount": 1}), *unknown)
+    for path, body in {
+        "captures/": None, "captures/amount/": {"amount": 1, "description": "x"}, "voids/": None, "voids/amount/": {"amount": 1},
+        "initiate/": {"vault_token": token}, "authenticate/": {"vault_token": token, "cvc": mine.cvc},
+    }.items():  # fmt: skip
+        assert is_refused(other.act(held, path, body), *unknown), path
+        crossed = {"id": other.card_order()["id"], "transactions": held["transactions"]}
+        assert is_refused(other.act(crossed, path, body), *unknown), path
+    assert is_refused(other.authenticate(other.card_order(), token), *unknown)
+    unused = mine.card_order()
+    assert is_refused(other.store(unused), *unknown)
+    mine.card(unused)
+    assert (mine.read(order), mine.read(held)) == (before, held)
+
+
+def test_a_setup_token_lives_300_seconds_from_the_creation_of_the_order(timed_merchant: Merchant) -> None:
+    orders = [timed_merchant.card_order() for _ in range(2)]
+    timed_merchant.advance(299)
+    timed_merchant.card(orders[0])
+    timed_merchant.advance(2)
+    assert is_refused(timed_merchant.store(orders[1]), 400, "SETUP_TOKEN_INVALID")
+
+
+@pytest.mark.parametrize("pan", ["123456789012", "4111111111111112", "1234567890123456789"])
+def test_a_card_number_has_12_to_19_digits_and_any_check_digit(merchant: Merchant, pan: str) -> None:
+    stored = merchant.store(merchant.card_order(), pan)
+    assert stored.status_code == 201
+    assert stored.json()["truncated_pan"] == pan[:6] + "*" * (len(pan) - 10) + pan[-4:]
+
+
+@pytest.mark.parametrize(
+    "pan", ["12345678901", "12345678901234567890", "4111 1111 1111 1111", "4111111111111111\n", "４１１１１１１１１１１１"]
+)  # fmt: skip
+def test_a_refused_card_does_not_use_the_setup_token_up(merchant: Merchant, pan: str) -> None:
+    order = merchant.card_order()
+    assert is_refused(merchant.store(order, pan), 400, "FORMAT_ERROR")
+    assert is_refused(merchant.store(order, expiry="012020"), 400, "CARD_INVALID")
+    merchant.card(order)
+    assert is_refused(merchant.store(order), 400, "SETUP_TOKEN_INVALID")
+
+
+def test_only_a_manual_amount_is_capturable(merchant: Merchant) -> None:
+    found = {
+        mode: merchant.own_checkout(transaction={} if mode is None else {"capture_mode": mode})["transactions"][0]
+        for mode in (None, "manual", "delayed")
+    }
+    assert {mode: one["is_capturable"] for mode, one in found.items()} == {
+        None: False,
+        "manual": True,
+        "delayed": False,
+    }
+    assert {one["status"] for one in found.values()} == {"accepted"}
+
+
+def test_an_attempt_ends_its_own_checkout_after_30_minutes_or_its_period(timed_merchant: Merchant) -> None:
+    usual = timed_merchant.card_order()
+    longer = timed_merchant.card_order(transaction={"expiration_period": "PT2H"})
+    held = timed_merchant.card_order(transaction={"expiration_period": "PT2H", "capture_mode": "manual"})
+    token = timed_merchant.card(usual)
+    timed_merchant.advance(30 * MINUTE - 1)
+    assert {status(timed_merchant.read(one)) for one in (usual, longer, held)} == {("new", "new")}
+    timed_merchant.advance(1)
+    for order in (usual, held):
+        assert status(timed_merchant.read(order)) == ("expired", "declined")
+        assert is_refused(timed_merchant.authenticate(order, token), 409, "STATUS_INVALID")
+    assert status(timed_merchant.read(longer)) == ("new", "new")
+    timed_merchant.advance(90 * MINUTE)
+    assert status(timed_merchant.read(longer)) == ("expired", "declined")
+
+
+def test_an_order_on_the_hosted_page_ends_after_a_day_or_its_period(timed_merchant: Merchant) -> None:
+    usual, tried = timed_merchant.order(), timed_merchant.order()
+    shorter = timed_merchant.order(expiration_period="PT1H")
+    timed_merchant.pay(tried, outcome="declined")
+    timed_merchant.advance(HOUR)
+    assert timed_merchant.read(shorter)["status"] == "expired"
+    assert timed_merchant.read(usual)["status"] == "new"
+    timed_merchant.advance(DAY - HOUR)
+    assert timed_merchant.read(usual)["status"] == "expired"
+    assert status(timed_merchant.read(tried)) == ("expired", "declined")
+
+
+def test_an_order_follows_its_transaction_after_the_lag_of_the_project(
+    fresh_bank: SandboxServer, make_merchant: MakeMerchant
+) -> None:
+    merchant = make_merchant(fresh_bank, lag_seconds=45 * MINUTE)
+    orders = {pan: merchant.own_checkout(pan=pan) for pan in (None, DECLINED)}
+    assert status(orders[None]) == ("processing", "accepted")
+    assert status(orders[DECLINED]) == ("processing", "declined")
+    merchant.advance(45 * MINUTE - 1)
+    assert {merchant.read(order)["status"] for order in orders.values()} == {"processing"}
+    merchant.advance(1)
+    assert [merchant.read(order)["status"] for order in orders.values()] == ["completed", "error"]
+
+
+def test_a_manual_amount_lapses_after_five_days(timed_merchant: Merchant) -> None:
+    order = timed_merchant.own_checkout(transaction={"capture_mode": "manual"})
+    timed_merchant.advance(5 * DAY - 1)
+    assert timed_merchant.read(order)["transactions"][0]["is_capturable"]
+    timed_merchant.advance(1)
+    after = timed_merchant.read(order)
+    assert (status(after), after["transactions"][0]["is_capturable"]) == (("completed", "accepted"), False)
+    for path in ("captures/", "voids/"):
+        assert is_refused(timed_merchant.act(order, path), 409, "AUTHORISATION_CLOSED")
+
+
+def test_of_parallel_captures_and_voids_one_wins(merchant: Merchant) -> None:
+    order = merchant.own_checkout(transaction={"capture_mode": "manual"})
+    paths = ["captures/", "voids/"] * 8
+    with ThreadPoolExecutor(len(paths)) as pool:
+        answers = [*pool.map(lambda path: merchant.act(order, path), paths)]
+    won = [answer.json() for answer in answers if answer.status_code == 201]
+    assert len(won) == 1
+    assert {answer.status_code for answer in answers} == {201, 409}
+    assert merchant.read(order)["related_orders"] == [won[0]["id"]]
+
+
+def test_parallel_partial_voids_release_no_more_than_was_authorised(merchant: Merchant) -> None:
+    order = merchant.own_checkout(1000, transaction={"capture_mode": "manual"})
+    with ThreadPoolExecutor(16) as pool:
+        answers = [*pool.map(lambda _: merchant.act(order, "voids/amount/", {"amount": 150}), range(16))]
+    assert sum(answer.status_code == 201 for answer in answers) == 6
+    assert is_refused(
+        merchant.act(order, "captures/amount/", {"amount": 101, "description": "x"}), 400, "AMOUNT_INVALID"
+    )
+    assert merchant.act(order, "captures/").json()["amount"] == 100
+
+
+def test_of_parallel_authentications_one_pays(merchant: Merchant) -> None:
+    order = merchant.card_order()
+    token = merchant.card(order)
+    with ThreadPoolExecutor(8) as pool:
+        answers = [*pool.map(lambda _: merchant.authenticate(order, token), range(8))]
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 7
+    assert [one["event"] for one in merchant.read(order)["transactions"][0]["events"]] == ["new", "accepted"]
