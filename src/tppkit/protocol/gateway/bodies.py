@@ -12,6 +12,7 @@ from tppkit.protocol.gateway.card_data import Cvc, Expiry, Pan
 from tppkit.protocol.gateway.orders import EXTERNAL_NAMES, Order
 from tppkit.protocol.gateway.states import LinkStatus
 from tppkit.protocol.gateway.values import (
+    NO_CONTROLS,
     Address,
     Amount,
     Currency,
@@ -88,7 +89,11 @@ class CardRequest(RequestBody):
     expiry: Expiry
     setup_token: Annotated[Uuid, Field(repr=False)]
     name: (
-        Annotated[Text, written(_check_name), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 120})]
+        Annotated[
+            Text,
+            written(_check_name),
+            WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 120, "pattern": NO_CONTROLS}),
+        ]
         | None
     ) = Field(default=None, repr=False)
 

@@ -100,6 +100,7 @@ _OF_ORDERS = (
     .where(TRANSACTIONS.c.order_id.in_(bindparam("of_orders", expanding=True)))
     .order_by(TRANSACTIONS.c.order_id, TRANSACTIONS.c.number)
 )
+_SHOWN_OF_ORDERS = _OF_ORDERS.with_only_columns(TRANSACTIONS.c.order_id, TRANSACTIONS.c.shown)
 _OF_ORDER = Statement(
     select(TRANSACTIONS).where(TRANSACTIONS.c.order_id == bindparam("of_order")).order_by(TRANSACTIONS.c.number)
 )
@@ -281,6 +282,14 @@ def transactions_of_orders(db: Connection, order_ids: Collection[str]) -> dict[s
     for row in db.execute(_OF_ORDERS, {"of_orders": list(order_ids)}):
         transaction = _transaction(row)
         found[transaction.order_id].append(transaction)
+    return found
+
+
+def shown_transactions(db: Connection, order_ids: Collection[str]) -> dict[str, list[bytes]]:
+    """What answers show of the transactions of several orders, as JSON, by the orders' ids."""
+    found: dict[str, list[bytes]] = {order_id: [] for order_id in order_ids}
+    for order_id, shown in db.execute(_SHOWN_OF_ORDERS, {"of_orders": list(order_ids)}):
+        found[order_id].append(shown)
     return found
 
 
