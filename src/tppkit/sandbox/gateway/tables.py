@@ -132,6 +132,7 @@ _STOP = (
     update(ORDERS).where(ORDERS.c.id == bindparam("of_order")).values(due_at=None),
     update(TRANSACTIONS).where(TRANSACTIONS.c.order_id == bindparam("of_order")).values(due_at=None),
 )
+_LATEST_ORDERS = select(ORDERS).order_by(ORDERS.c.created_at.desc(), ORDERS.c.id).limit(bindparam("most"))
 _LATEST = select(func.max(ORDERS.c.modified_at))
 
 
@@ -325,6 +326,11 @@ def stop_order(db: Connection, order_id: str) -> None:
     """Let time change an order and its transactions no more."""
     for statement in _STOP:
         db.execute(statement, {"of_order": order_id})
+
+
+def latest_orders(db: Connection, most: int) -> tuple[StoredOrder, ...]:
+    """The latest orders of all projects, the latest first."""
+    return tuple(map(read_order, db.execute(_LATEST_ORDERS, {"most": most})))
 
 
 def latest_time(db: Connection) -> datetime:
