@@ -113,6 +113,7 @@ HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
         (ORDERS + "status = 'error', completed_at = NULL WHERE made_by = 'void'", "it was made by a void, and is error"),
         (ORDERS + "amount = amount + 1 WHERE status = 'error'", "a transaction has another amount"),
         (ORDERS + "due_at = NULL WHERE status = 'new'", "it is new for ever"),
+        (TRANSACTIONS + "due_at = NULL WHERE capture_mode = 'delayed'", "a transaction is open for ever"),
         (LINKS + "completed_order_id = NULL WHERE status = 'completed'", "and not the one that it names"),
         (LINKS + "status = 'processing' WHERE status = 'completed'", "it is processing, 1 orders are completed and 0 open"),
         (LINKS + "status = 'new' WHERE status = 'all_unsuccessful'", "it is new with 1 orders"),
