@@ -7,6 +7,7 @@ Pages come from the tables and from `--help`; nobody writes them by hand.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import click
 
+from openapi import document
 from tppkit.certificates.editions import EDITIONS
 from tppkit.certificates.rules import RULES
 from tppkit.cli.main import main as root_command
@@ -210,6 +212,11 @@ def _key_id(style: KeyIdStyle) -> str:
     return "; ".join(f"`{note}`" if "=" in note else note for note in notes)
 
 
+def openapi() -> Iterator[str]:
+    """The gateway for the tools of others."""
+    yield json.dumps(document(), indent=1)
+
+
 def command_line() -> Iterator[str]:
     """Every command's help."""
     yield "# Command line\n\nResult on stdout, talk on stderr. Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 cannot be read.\n"
@@ -243,6 +250,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "diagnose.md": diagnose,
     "profiles.md": profiles,
     "cli.md": command_line,
+    "gateway-openapi.json": openapi,
 }
 
 
@@ -251,7 +259,8 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     stale = 0
     for name, page in PAGES.items():
-        text = NOTE + "\n" + "\n".join(page()).rstrip() + "\n"
+        note = NOTE + "\n" if name.endswith(".md") else ""
+        text = note + "\n".join(page()).rstrip() + "\n"
         path = FOLDER / name
         if "--check" in sys.argv[1:]:
             if not path.exists() or path.read_text("utf-8") != text:

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NoReturn, Self
 
-from pydantic import PlainSerializer, SecretStr, SerializationInfo
+from pydantic import PlainSerializer, SecretStr, SerializationInfo, WithJsonSchema
 
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.wire import written
@@ -62,13 +62,23 @@ def _check(pattern: str, reason: str) -> Any:
     return written(check)
 
 
+def _form(pattern: str = ".*", **schema: Any) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^{pattern}$", **schema})
+
+
 # Section 4.2; none ends with a line break. A receiver's account can be something else than a card, so its form is a rule of AFT.
-Pan = Annotated[CardSecret, _check("[0-9]{12,19}", "not 12 to 19 digits"), _shown_in(Purpose.REQUEST)]
-ReceiverNumber = Annotated[CardSecret, _shown_in(Purpose.REQUEST)]
-Cvc = Annotated[
-    CardSecret, _check("[0-9]{3,4}", "not 3 or 4 digits"), _shown_in(Purpose.REQUEST)
-]  # assumption cvc-form
-Expiry = Annotated[CardSecret, _check(_EXPIRY.pattern, "not MMYYYY"), _shown_in(Purpose.REQUEST, Purpose.ANSWER)]
+_PAN, _CVC = "[0-9]{12,19}", "[0-9]{3,4}"  # assumption cvc-form
+Pan = Annotated[
+    CardSecret, _check(_PAN, "not 12 to 19 digits"), _shown_in(Purpose.REQUEST), _form(_PAN, writeOnly=True)
+]
+ReceiverNumber = Annotated[CardSecret, _shown_in(Purpose.REQUEST), _form(writeOnly=True)]
+Cvc = Annotated[CardSecret, _check(_CVC, "not 3 or 4 digits"), _shown_in(Purpose.REQUEST), _form(_CVC, writeOnly=True)]
+Expiry = Annotated[
+    CardSecret,
+    _check(_EXPIRY.pattern, "not MMYYYY"),
+    _shown_in(Purpose.REQUEST, Purpose.ANSWER),
+    _form(_EXPIRY.pattern),
+]
 
 # Digits at the beginning of a card number and the network (assumption card-brands); the longest that fits come first.
 _BRANDS = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from tppkit.protocol.gateway.card_data import Cvc, Expiry, ReceiverNumber
 from tppkit.protocol.gateway.states import OrderStatus, TransactionStatus
@@ -22,6 +22,7 @@ from tppkit.protocol.gateway.values import (
     GatewayModel,
     MethodNames,
     Private,
+    Reference,
     RequestBody,
     Text,
     Timestamp,
@@ -96,7 +97,7 @@ class ExternalAuthentication(GatewayModel):
 
     cavv: Private = None
     three_ds_version: Text | None = None
-    three_ds_method_used: Annotated[bool | Any, written(_check_flag)] | None = None
+    three_ds_method_used: Annotated[bool | Any, written(_check_flag), WithJsonSchema({"type": "boolean"})] | None = None
     ds_transaction_id: Text | None = None
 
 
@@ -189,7 +190,7 @@ class Transaction(TransactionRequest):
 class Customer(GatewayModel):
     """The customer; what banks and card networks assess risk by."""
 
-    merchant_customer_id: Text | None = None
+    merchant_customer_id: Reference | None = None
     email_address: Private = None
     first_name: Private = None
     last_name: Private = None
@@ -209,7 +210,7 @@ class OrderTerms(GatewayModel):
 
     currency: Currency
     amount: Amount
-    merchant_order_id: Text | None = None
+    merchant_order_id: Reference | None = None
     merchant_name: Text | None = None
     description: Text | None = None
     expiration_period: Duration | None = None

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from tppkit.errors import FormatError
 from tppkit.protocol.gateway.bodies import CSV_COLUMNS, ReportRow, SearchRequest
-from tppkit.protocol.gateway.orders import Order, Transaction
 from tppkit.protocol.gateway.values import Amount, GatewayModel, Text, Uuid, amount_with_decimals
 
 MAX_SIMPLE_RESULTS = 10_000  # section 8
 DEFAULT_SIZE, MAX_SIZE = 100, 1000  # assumption search-size
 FIRST_PAGE = "-1"  # of search_after
 
+_PREFIX = "transaction."
+_ORDER_CELLS = [(column, column.split(".")) for column in CSV_COLUMNS if not column.startswith(_PREFIX)]
+_TRANSACTION_CELLS = [(column, column.split(".")[1:]) for column in CSV_COLUMNS if column.startswith(_PREFIX)]
 _SORT = re.compile(r"([a-z_]+(?:\.[a-z_]+)*) (asc|desc)")
 
 
@@ -124,22 +126,26 @@ def _parse_sort(text: str) -> Sort:
     return Sort(found[1], descending=found[2] == "desc")
 
 
-def report_rows(order: Order) -> Iterator[ReportRow]:
-    """The rows of an order in the CSV report: one for each transaction (assumptions csv-rows, csv-formulas)."""
-    for transaction in order.transactions:
-        amount = order.amount if transaction.amount is None else transaction.amount
-        cells = {column: _cell(order, transaction, column) for column in CSV_COLUMNS}
-        cells["amount"] = order.amount
-        cells["transaction.amount_with_decimals"] = amount_with_decimals(amount, transaction.currency or order.currency)
-        yield ReportRow.from_object(cells)
+def report_rows(order: Mapping[str, Any], transactions: Iterable[Mapping[str, Any]]) -> Iterator[ReportRow]:
+    """The rows of an order in the CSV report: one for each transaction (assumptions csv-rows, csv-formulas).
+
+    Args:
+        order: the JSON object of the order, or those of its fields that the report has.
+        transactions: the JSON objects of its transactions.
+    """
+    cells = {column: _cell(order, path) for column, path in _ORDER_CELLS} | {"amount": order["amount"]}
+    for transaction in transactions:
+        amount = transaction.get("amount", order["amount"])
+        decimal = amount_with_decimals(amount, transaction.get("currency", order["currency"]))
+        own = {column: _cell(transaction, path) for column, path in _TRANSACTION_CELLS}
+        yield ReportRow.from_object(cells | own | {"transaction.amount_with_decimals": decimal})
 
 
-def _cell(order: Order, transaction: Transaction, column: str) -> Any:
-    """What the column names, as an inert text; the document has no field of a transaction for fee and settlement."""
-    found: Any = transaction if column.startswith("transaction.") else order
-    for name in column.removeprefix("transaction.").split("."):
-        found = getattr(found, name, None)
-    return _inert(found) if isinstance(found, str) else None
+def _cell(value: Any, path: Iterable[str]) -> str | None:
+    """The text at a place, made inert; the document has no field of a transaction for fee and settlement."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return _inert(value) if isinstance(value, str) else None
 
 
 def _inert(text: str) -> str:

@@ -10,16 +10,19 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
+    Integer,
     LargeBinary,
     String,
     Table,
     bindparam,
+    delete,
     insert,
     select,
     update,
 )
 
 from tppkit._clock import from_microseconds, to_microseconds
+from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.tables import TABLES
 
 _CARDS = Table(
@@ -32,7 +35,11 @@ _CARDS = Table(
     Column("one_click_id", String(36)),
     Column("created_at", BigInteger, nullable=False),
 )  # fmt: skip
-
+_VAULT = Table(
+    "gateway_vault", TABLES,
+    Column("id", Integer, primary_key=True),
+    Column("key_check", LargeBinary, nullable=False),
+)  # fmt: skip
 _ADD_CARD = insert(_CARDS)
 _FIND_CARD = select(_CARDS).where(
     _CARDS.c.vault_token == bindparam("of_token"), _CARDS.c.project_id == bindparam("of_project")
@@ -53,7 +60,7 @@ class VaultRow:
         truncated_pan: first six and last four digits.
         brand: the likeliest network, or None.
         created_at: aware UTC.
-        one_click_id: the latest accepted first one-click transaction that was paid with it, or None.
+        one_click_id: the accepted first one-click transaction that stored it, or None.
     """
 
     vault_token: str
@@ -63,6 +70,20 @@ class VaultRow:
     brand: str | None
     created_at: datetime
     one_click_id: str | None = None
+
+
+def require_vault_key(db: Connection, cipher: CardCipher) -> None:
+    """Check that the stored cards can be read, and remember the key if there are none.
+
+    Raises:
+        ConfigurationError: `vault.key`.
+    """
+    check = db.execute(select(_VAULT.c.key_check)).scalar_one_or_none()
+    if check is not None and db.execute(select(_CARDS.c.vault_token).limit(1)).first() is not None:
+        cipher.require_check(bytes(check))
+        return
+    db.execute(delete(_VAULT))
+    db.execute(insert(_VAULT), {"id": 1, "key_check": cipher.make_check()})
 
 
 def add_card(db: Connection, card: VaultRow) -> None:

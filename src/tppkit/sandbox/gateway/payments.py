@@ -8,7 +8,7 @@ from typing import Any
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.authorisations import accept
-from tppkit.protocol.gateway.card_data import detect_brands, truncate_pan
+from tppkit.protocol.gateway.card_data import detect_brands, require_unexpired, truncate_pan
 from tppkit.protocol.gateway.orders import (
     CaptureMode,
     ExternalAuthentication,
@@ -27,16 +27,15 @@ from tppkit.protocol.gateway.states import (
     TransactionTrigger,
 )
 from tppkit.protocol.gateway.values import read_timestamp
-from tppkit.sandbox.gateway.card_tables import allow_one_click
+from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, find_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
-from tppkit.sandbox.gateway.outcomes import AUTHENTICATION_FAILED, CardOutcome, outcome_of
+from tppkit.sandbox.gateway.outcomes import CardOutcome, outcome_of
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
     StoredOrder,
     StoredTransaction,
-    lock_order,
     set_order,
     set_transaction,
     transactions_of,
@@ -57,6 +56,30 @@ class PayingCard:
 
     card: StoredCard
     vault_token: str | None = None
+
+
+def require_card(work: Work, project_id: str, vault_token: str) -> VaultRow:
+    """A project's card in the vault.
+
+    Raises:
+        LocalProtocolError: `vault-token.unknown`, also for another project's.
+    """
+    row = find_card(work.db, vault_token.lower(), project_id)
+    if row is None:
+        raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
+    return row
+
+
+def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
+    """A project's card, to pay with (assumption vault-token-use).
+
+    Raises:
+        LocalProtocolError: `vault-token.unknown`, `card.expired`.
+    """
+    row = require_card(work, project_id, vault_token)
+    card = work.settings.cipher.decrypt(row.sealed, project_id=project_id, vault_token=row.vault_token)
+    require_unexpired(card.expiry, at=work.at)
+    return PayingCard(card, row.vault_token)
 
 
 def attempt(
@@ -182,19 +205,6 @@ def touch(work: Work, order: StoredOrder) -> StoredOrder:
     touched = replace(order, modified_at=work.at)
     set_order(work.db, touched)
     return touched
-
-
-def fail_authentication(work: Work, order: StoredOrder, transaction: StoredTransaction) -> StoredOrder:
-    """The customer does not authenticate."""
-    return decide(work, order, transaction, AUTHENTICATION_FAILED)
-
-
-def find_open(work: Work, order_id: str) -> tuple[StoredOrder, StoredTransaction | None] | None:
-    """An order, locked, with its open attempt if it has one; None for an unknown order."""
-    order = lock_order(work.db, order_id)
-    if order is None:
-        return None
-    return order, next((one for one in transactions_of(work.db, order.id) if one.is_open), None)
 
 
 def _decided(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, and_, false, not_, or_, select, true, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Row, and_, false, not_, or_, select, true, tuple_
 
 from tppkit._clock import from_microseconds, shift, to_microseconds
 from tppkit._encoding import shown
@@ -19,9 +20,15 @@ from tppkit.protocol.gateway.query import And, Between, Equal, Everything, Not, 
 from tppkit.protocol.gateway.search import DEFAULT_SIZE, Page, page_of, report_rows, write_cursor
 from tppkit.protocol.gateway.values import MAX_AMOUNT, read_timestamp, write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall, StreamHandler
-from tppkit.sandbox.gateway.orders import order_answers, write_order
-from tppkit.sandbox.gateway.tables import ORDERS, StoredOrder, read_order, transactions_of_orders
+from tppkit.sandbox.gateway.orders import order_answers
+from tppkit.sandbox.gateway.tables import ORDERS, read_order, shown_transactions
 
+_REPORTED = [
+    ORDERS.c[name] for name in (
+        "id", "project_id", "status", "merchant_order_id", "merchant_customer_id", "currency", "amount", "created_at", "modified_at",
+        "completed_at",
+    )
+]  # fmt: skip
 BATCH = 200  # orders of a report that are held at a time
 # Times that have an index with the project before them and the id behind; assumption search-sort.
 SORTS: Mapping[str, Column[int]] = {"created": ORDERS.c.created_at, "modified": ORDERS.c.modified_at}
@@ -85,26 +92,35 @@ def search(call: HostCall[SearchRequest]) -> Answer[SearchResult]:
     """POST /v1/search/orders/."""
     body, page = call.body, page_of(call.body)
     asked = body.size or DEFAULT_SIZE  # the page has fewer where simple paging ends
-    size = asked if page.size is None else page.size
-    found = _Search(call, page).orders(size + 1, after=_after(page), start=page.start)
-    orders, cursor = found[:size], None
-    if orders and len(found) > size:
-        cursor = write_cursor(_sort_value(page, orders[-1]), orders[-1].id, size=asked, sort=page.sort)
-    return Answer(SearchResult.model_construct(orders=tuple(order_answers(call, orders)), search_after=cursor))
+    size, source = asked if page.size is None else page.size, _Search(call, page, list(ORDERS.c))
+    rows = source.rows(size + 1, after=_after(page), start=page.start)
+    cursor = None
+    if 0 < size < len(rows):
+        at, last_id = source.place(rows[size - 1])
+        cursor = write_cursor(_shown_time(at), last_id, size=asked, sort=page.sort)
+    orders = order_answers(call, [read_order(row) for row in rows[:size]])
+    return Answer(SearchResult.model_construct(orders=tuple(orders), search_after=cursor))
 
 
 def report(call: HostCall[SearchRequest]) -> Iterator[ReportRow]:
     """POST /v1/search/orders/?format=csv: the rows, of one batch of orders after another."""
     page = page_of(call.body, report=True)
-    source, after, start, left = _Search(call, page), _after(page), page.start, page.size
+    source, after, start, left = _Search(call, page, _REPORTED), _after(page), page.start, page.size
+    merchant_id = call.settings.project(call.caller).merchant_id
     while left is None or left > 0:
-        orders = source.orders(BATCH if left is None else min(BATCH, left), after=after, start=start)
+        orders = source.rows(BATCH if left is None else min(BATCH, left), after=after, start=start)
         if not orders:
             return
-        transactions = transactions_of_orders(call.db, [order.id for order in orders])
+        transactions = shown_transactions(call.db, [order.id for order in orders])
         for order in orders:
-            yield from report_rows(write_order(call.settings, order, transactions[order.id], (), at=call.at))
-        after, start = _place(page, orders[-1]), None
+            fields = {
+                "id": order.id, "merchant_order_id": order.merchant_order_id, "created": _shown_time(order.created_at),
+                "completed": _shown_time(order.completed_at), "currency": order.currency, "amount": order.amount, "status": order.status,
+                "customer": {"merchant_customer_id": order.merchant_customer_id}, "merchant_id": merchant_id,
+                "project_id": order.project_id,
+            }  # fmt: skip
+            yield from report_rows(fields, map(json.loads, transactions[order.id]))
+        after, start = source.place(orders[-1]), None
         left = None if left is None else left - len(orders)
 
 
@@ -115,13 +131,13 @@ HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
 
 
 class _Search:
-    """The orders of the caller that a request asks for.
+    """Columns of the caller's orders that a request asks for.
 
     Raises:
         FormatError: `search.query`, `search.sort`.
     """
 
-    def __init__(self, call: HostCall[SearchRequest], page: Page) -> None:
+    def __init__(self, call: HostCall[SearchRequest], page: Page, columns: Sequence[Column[Any]]) -> None:
         column = SORTS.get(page.sort.field)
         if column is None:
             raise FormatError("search.sort", f"orders are sorted by {' or '.join(SORTS)}")
@@ -129,9 +145,9 @@ class _Search:
         self._key, self._descending = (column, ORDERS.c.id), page.sort.descending
         order = [one.desc() if self._descending else one.asc() for one in self._key]
         where = and_(ORDERS.c.project_id == call.caller, condition(parse_query(call.body.query)))
-        self._select = select(ORDERS).where(where).order_by(*order)
+        self._select = select(*columns).where(where).order_by(*order)
 
-    def orders(self, limit: int, *, after: tuple[int, str] | None, start: int | None) -> list[StoredOrder]:
+    def rows(self, limit: int, *, after: tuple[int, str] | None, start: int | None) -> Sequence[Row[Any]]:
         """The next orders: those behind a place, or without the first ones."""
         statement = self._select.limit(limit)
         if after is not None:
@@ -139,7 +155,11 @@ class _Search:
             statement = statement.where(key < after if self._descending else key > after)
         if start:
             statement = statement.offset(start)
-        return [read_order(row) for row in self._db.execute(statement)]
+        return self._db.execute(statement).all()
+
+    def place(self, row: Row[Any]) -> tuple[int, str]:
+        """What a row is sorted by."""
+        return getattr(row, self._key[0].name), row.id
 
 
 def condition(query: Query) -> ColumnElement[bool]:
@@ -221,10 +241,5 @@ def _after(page: Page) -> tuple[int, str] | None:
         raise FormatError("search.paging", "search_after is not of an answer") from None
 
 
-def _place(page: Page, order: StoredOrder) -> tuple[int, str]:
-    at = order.modified_at if page.sort.field == "modified" else order.created_at
-    return to_microseconds(at), order.id
-
-
-def _sort_value(page: Page, order: StoredOrder) -> str:
-    return write_timestamp(from_microseconds(_place(page, order)[0]))
+def _shown_time(microseconds: int | None) -> str | None:
+    return None if microseconds is None else write_timestamp(from_microseconds(microseconds))

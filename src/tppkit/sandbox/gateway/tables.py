@@ -33,6 +33,7 @@ from tppkit._statement import Statement
 from tppkit.protocol.gateway.authorisations import Authorisation
 from tppkit.protocol.gateway.orders import CaptureMode, OrderTerms, Transaction
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, SetupTokenState, TransactionStatus
+from tppkit.protocol.gateway.values import MAX_REFERENCE
 
 TABLES = MetaData()
 ORDERS = Table(
@@ -41,8 +42,8 @@ ORDERS = Table(
     Column("project_id", String(36), nullable=False),
     Column("status", String(16), nullable=False),
     Column("terms", LargeBinary, nullable=False),
-    Column("merchant_order_id", String(1000)),
-    Column("merchant_customer_id", String(1000)),
+    Column("merchant_order_id", String(MAX_REFERENCE)),
+    Column("merchant_customer_id", String(MAX_REFERENCE)),
     Column("currency", String(3), nullable=False),
     Column("amount", BigInteger, nullable=False),
     Column("is_test", Boolean, nullable=False),
@@ -99,6 +100,7 @@ _OF_ORDERS = (
     .where(TRANSACTIONS.c.order_id.in_(bindparam("of_orders", expanding=True)))
     .order_by(TRANSACTIONS.c.order_id, TRANSACTIONS.c.number)
 )
+_SHOWN_OF_ORDERS = _OF_ORDERS.with_only_columns(TRANSACTIONS.c.order_id, TRANSACTIONS.c.shown)
 _OF_ORDER = Statement(
     select(TRANSACTIONS).where(TRANSACTIONS.c.order_id == bindparam("of_order")).order_by(TRANSACTIONS.c.number)
 )
@@ -130,6 +132,7 @@ _STOP = (
     update(ORDERS).where(ORDERS.c.id == bindparam("of_order")).values(due_at=None),
     update(TRANSACTIONS).where(TRANSACTIONS.c.order_id == bindparam("of_order")).values(due_at=None),
 )
+_LATEST_ORDERS = select(ORDERS).order_by(ORDERS.c.created_at.desc(), ORDERS.c.id).limit(bindparam("most"))
 _LATEST = select(func.max(ORDERS.c.modified_at))
 
 
@@ -282,6 +285,14 @@ def transactions_of_orders(db: Connection, order_ids: Collection[str]) -> dict[s
     return found
 
 
+def shown_transactions(db: Connection, order_ids: Collection[str]) -> dict[str, list[bytes]]:
+    """What answers show of the transactions of several orders, as JSON, by the orders' ids."""
+    found: dict[str, list[bytes]] = {order_id: [] for order_id in order_ids}
+    for order_id, shown in db.execute(_SHOWN_OF_ORDERS, {"of_orders": list(order_ids)}):
+        found[order_id].append(shown)
+    return found
+
+
 def set_transaction(db: Connection, transaction: StoredTransaction) -> None:
     """Store what has changed of a transaction; its order is locked."""
     values = {f"to_{name}": value for name, value in _changing(transaction).items()}
@@ -315,6 +326,11 @@ def stop_order(db: Connection, order_id: str) -> None:
     """Let time change an order and its transactions no more."""
     for statement in _STOP:
         db.execute(statement, {"of_order": order_id})
+
+
+def latest_orders(db: Connection, most: int) -> tuple[StoredOrder, ...]:
+    """The latest orders of all projects, the latest first."""
+    return tuple(map(read_order, db.execute(_LATEST_ORDERS, {"most": most})))
 
 
 def latest_time(db: Connection) -> datetime:
