@@ -34,7 +34,10 @@ def test_an_own_checkout_takes_three_requests(merchant: Merchant) -> None:
     assert [one["event"] for one in transaction["events"]] == ["new", "accepted"]
     assert transaction["outcomes"]["processing"]["response_code"] == "00"
     details = transaction["payment_method_details"]
-    assert (details["truncated_pan"], details["cardholder_name"]) == (f"{merchant.pan[:6]}******{merchant.pan[-4:]}", "Ona Onaite")
+    assert (details["truncated_pan"], details["cardholder_name"]) == (
+        f"{merchant.pan[:6]}******{merchant.pan[-4:]}",
+        "Ona Onaite",
+    )
     assert {"approval_code", "network_transaction_id"} <= details.keys()
     assert "vault_token" not in details
 
