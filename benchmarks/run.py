@@ -26,6 +26,7 @@ from inbox import receiving_once, receiving_over_http, remembering
 from rates import serving
 from sandbox import opening, paying
 from seals import sealing
+from searches import searching
 from trust import asking, trusting
 from web import admitting
 
@@ -48,7 +49,7 @@ def run(command: list[str]) -> None:
 
 BENCH = (
     sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, ordering, paging,
-    entering, opening, draining, remembering_deliveries, starting,
+    entering, opening, draining, remembering_deliveries, searching, starting,
 )  # fmt: skip
 SOAK = (
     paying,

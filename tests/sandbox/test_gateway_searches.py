@@ -293,6 +293,7 @@ def plan(db: Connection, **fields: Any) -> str:
     ("fields", "index"),
     [
         ({"query": "*"}, "gateway_orders_by_time"), ({"query": "status:completed"}, "gateway_orders_by_time"),
+        ({"query": "merchant_order_id:4711"}, "gateway_orders_by_reference"),
         ({"query": "created:[2026-01-01 TO 2026-01-31]"}, "gateway_orders_by_time"),
         ({"query": "*", "search_after": cursor("2026-01-01")}, "gateway_orders_by_time"),
         ({"query": "*", "search_after": cursor("2026-01-01", "modified asc"), "sort": "modified asc"}, "gateway_orders_by_change"),
