@@ -66,9 +66,9 @@ fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with
 mutate: $(VENV)/.dev ## Remove each check of the verifying code in turn; list those that no fast test misses; takes 30 minutes
 	$(BIN)/python tools/mutate.py
 
-crash: $(VENV)/.dev ## Kill the inbox 50 times on each database, the sandbox 50 times, the outbox 30 times; takes long
+crash: $(VENV)/.dev ## Kill the inbox 50 times on each database, the sandbox and its gateway 50 times each, the outbox 30 times; takes long
 	CRASH_KILLS=50 $(BIN)/pytest -n 0 tests/inbox/test_inbox_kills.py
-	SANDBOX_KILLS=50 $(BIN)/pytest -n 0 -s tests/sandbox/test_kills.py
+	SANDBOX_KILLS=50 $(BIN)/pytest -n 0 -s tests/sandbox/test_kills.py tests/sandbox/test_gateway_kills.py
 	CRASH_KILLS=30 $(BIN)/pytest tests/evidence/test_outbox.py -k kill
 
 clean: ## Remove what the targets made

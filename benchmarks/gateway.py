@@ -1,28 +1,58 @@
-"""Orders that a merchant creates at the sandbox's gateway, and at Starlette with one INSERT, in turns of one run."""
+"""Orders that a merchant creates at the sandbox's gateway, against Starlette with one INSERT, and searches over many and few of them."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import gc
+import json
+import sqlite3
 import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter_ns
+from typing import Any
 
-from harness import Line, judged
+from harness import Line, against, counted, judged
 from rates import program, rates, sandbox
+from sandbox import AT, FEW, MANY, receiving
 from tppkit._clock import utc_now
-from tppkit.testpki import make_pki, write_pki
+from tppkit.protocol.gateway import F
+from tppkit.sandbox import SandboxHosts, SandboxSettings
+from tppkit.seals import Message
+from tppkit.testpki import certificate_pem, make_pki, write_pki
+from web import scope_of
 
 CONNECTIONS = 8
 REQUESTS = 400  # in a turn
 TURNS, TURNS_S = 15, 11
+SEARCH, QUERY = "/v1/search/orders/", {"query": str(F("currency") == "EUR")}
+LOOKUP = {"query": str(F("merchant_order_id") == "500")}
+PAGE = 1000  # the largest
 BODIES: Mapping[str, bytes] = {
     "orders for the hosted page": b'{"currency":"EUR","amount":1250,"merchant_order_id":"4711","description":"Books"}',
     "orders with a card transaction": (
         b'{"currency":"EUR","amount":1250,"merchant_order_id":"4711","transactions":[{"payment_method":"credit-card"}]}'
     ),
+}
+NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"
+# What the copies of an order have of their own. Nothing of them is due.
+_ID, _TIME = "printf('00000000-0000-4000-8000-%012d', n)", "created_at - n * 1000000"
+_EACH = {
+    "id": _ID,
+    "merchant_order_id": "n",
+    "page_token": "printf('bench-%09d', n)",
+    "created_at": _TIME,
+    "modified_at": _TIME,
+    "due_at": "NULL",
+}
+COPIES: Mapping[str, Mapping[str, str]] = {
+    "gateway_orders": _EACH,
+    "gateway_transactions": {**_EACH, "order_id": _ID, "setup_token": "NULL"},
 }
 
 
@@ -42,11 +72,84 @@ def ordering() -> Iterator[Line]:
             yield judged(f"{what}, {CONNECTIONS} connections", ratios, what=goal, limit=0.3, at_least=True)
 
 
+def searching() -> Iterator[Line]:
+    """The first page, and one order by its reference, of 100,000 orders against those of 1,000."""
+    with ExitStack() as opened:
+        few, many = (shop(opened, orders) for orders in (FEW, MANY))
+        for name, query in (("first page", QUERY), ("one order by its reference", LOOKUP)):
+            sides = (partial(ask, SEARCH, query) for ask in (many, few))
+            what = f"of {FEW:,} orders"
+            yield against(f"{name}, {MANY:,} orders", *sides, what=what, at_most=1.2, clock=perf_counter_ns)
+
+
+def searching_through() -> Iterator[Line]:
+    """Memory that `search_after` takes through all of 100,000 orders, above that of their first pages."""
+    with ExitStack() as opened:
+        first, others = walk(shop(opened, MANY), QUERY | {"size": PAGE, "search_after": "-1"})
+        more = max(others - first, 0) // 1024
+        yield counted(f"search_after through {MANY:,} orders", more, what="KiB more", at_most=512)
+
+
+def walk(ask: Callable[[str, Any], Any], body: dict[str, Any]) -> tuple[int, int]:
+    """The most memory during the second and the third page, and during the others."""
+    peaks = []
+    tracemalloc.start()
+    try:
+        while body.get("search_after") is not None:
+            gc.collect()
+            tracemalloc.reset_peak()
+            body = body | {"search_after": ask(SEARCH, body).get("search_after")}
+            peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+    return max(peaks[1:3]), max(peaks[3:])
+
+
+def shop(opened: ExitStack, orders: int) -> Callable[[str, Any], Any]:
+    """Asks a gateway in this process, whose project has so many orders."""
+    folder, pki = Path(opened.enter_context(TemporaryDirectory())), make_pki(at=AT, seed=1)
+    write_pki(pki, folder / "pki")
+    settings = SandboxSettings(folder / "sandbox", pki=folder / "pki")
+    bank = opened.enter_context(SandboxHosts(settings, approval_url="http://localhost", base_clock=lambda: AT))
+    loop = opened.enter_context(closing(asyncio.new_event_loop()))
+    running = bank.running()
+    loop.run_until_complete(running.__aenter__())
+    opened.callback(lambda: loop.run_until_complete(running.__aexit__(None, None, None)))
+    qwac_pem = certificate_pem(pki.qwac.certificate).decode()
+    headers = (("Authorization", f"Basic {basic(bank.projects.api_key)}"), ("Content-Type", "application/json"))
+    answer = b""
+
+    async def send(event: Any) -> None:
+        nonlocal answer
+        if event.get("status", 200) not in (200, 201):
+            raise AssertionError(event)
+        answer = event.get("body", b"")
+
+    def ask(path: str, body: Any) -> Any:
+        scope, sent = scope_of(Message("POST", path, headers, json.dumps(body).encode()), qwac_pem)
+        loop.run_until_complete(bank.hosts["gateway"](scope, receiving(sent), send))
+        return json.loads(answer)
+
+    made = ask("/v1/orders/", json.loads(BODIES["orders with a card transaction"]))
+    with closing(sqlite3.connect(settings.directory / "sandbox.sqlite")) as connection, connection:
+        for table, changed in COPIES.items():
+            names = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+            copied = ", ".join(changed.get(name, name) for name in names)
+            key = "id" if table == "gateway_orders" else "order_id"
+            copy = f"INSERT INTO {table} {NUMBERS} SELECT {copied} FROM {table}, numbers WHERE {key} = :of"  # noqa: S608  # our own text
+            connection.execute(copy, {"rows": orders, "of": made["id"]})
+    return ask
+
+
 def request(api_key: str, body: bytes) -> bytes:
     """A request that creates an order."""
-    key = base64.b64encode(f"{api_key}:".encode()).decode()
     head = (
-        f"POST /v1/orders/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {key}\r\n"
+        f"POST /v1/orders/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {basic(api_key)}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
+
+
+def basic(api_key: str) -> str:
+    """The credentials of Basic."""
+    return base64.b64encode(f"{api_key}:".encode()).decode()

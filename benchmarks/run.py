@@ -20,13 +20,12 @@ from certificates import judging, reading
 from deliveries import draining, remembering_deliveries
 from diagnose import diagnosing, diagnosing_pairs
 from files import entering
-from gateway import ordering
+from gateway import ordering, searching, searching_through
 from harness import Line, against
 from inbox import receiving_once, receiving_over_http, remembering
 from rates import serving
 from sandbox import opening, paying
 from seals import sealing
-from searches import searching
 from trust import asking, trusting
 from web import admitting
 
@@ -48,12 +47,13 @@ def run(command: list[str]) -> None:
 
 
 BENCH = (
-    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, ordering, paging,
-    entering, opening, draining, remembering_deliveries, searching, starting,
+    sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, ordering,
+    searching, paging, entering, opening, draining, remembering_deliveries, starting,
 )  # fmt: skip
 SOAK = (
     paying,
     staying,
+    searching_through,
     asking,
     diagnosing_pairs,
     partial(serving, turns=25, longer=10),

@@ -21,6 +21,7 @@ RUN = Path(__file__).parents[1] / "benchmarks" / "run.py"  # by its path: `fuzz`
 SHORT = {
     "accounts": {"REQUESTS": 300},
     "diagnose": {"PAIRS": slice(2)},
+    "gateway": {"MANY": 100, "PAGE": 20},
     "harness": {"LEAST_ROUNDS": 3, "LINE_S": 0, "ROUND_S": 0},
     "inbox": {"CALLBACKS": 2_000},
     "rates": {"PAUSE_S": 0, "READS": 16, "REQUESTS": {1: 2}, "TURNS_S": 0},
@@ -61,5 +62,5 @@ def test_every_line_of_the_long_runs_gives_a_figure(monkeypatch):
             whole = getattr(module, constant)
             monkeypatch.setattr(module, constant, whole[value] if isinstance(value, slice) else value)
     lines = [line for lines in run_path(str(RUN))["SOAK"] for line in lines()]
-    assert len(lines) == 8
+    assert len(lines) == 9
     assert all(math.isfinite(line.low) and math.isfinite(line.high) and line.text() for line in lines)

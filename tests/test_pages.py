@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tppkit.sandbox import SandboxSettings, run_sandbox
 
 PAGES = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -63,7 +66,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], st
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "PYTHONWARNINGS": "error"}
         done = subprocess.run(
-            ["sh", "-ec", text], env=environment, capture_output=True, text=True, timeout=60, check=False
+            ["bash", "-ec", text], env=environment, capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -115,7 +118,20 @@ def test_the_blocks_about_diagnoses_run(run: Run, shell: Callable[[str], str]) -
     assert run(*blocks("diagnose", "python")) == "explained ['target-base-path-stripped']\n"
 
 
-@pytest.mark.parametrize("page", ["quickstart", "quickstart-legacy"])
+@pytest.mark.parametrize("page", ["quickstart", "quickstart-legacy", "quickstart-gateway"])
 def test_a_quickstart_runs(page: str, run: Run, shell: Callable[[str], str]) -> None:
     shell("\n".join(blocks(page, "sh")))
     assert run(*blocks(page, "python")) == blocks(page, "text")[-1]
+
+
+def test_the_search_block_of_the_gateway_prints_what_the_page_says(run: Run) -> None:
+    assert run(blocks("gateway", "python")[0]) == blocks("gateway", "text")[0]
+
+
+def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell: Callable[[str], str], tmp_path: Path) -> None:
+    if shutil.which("jq") is None:
+        pytest.skip("needs jq; install Debian's package jq")
+    shell("tppkit pki create certs")
+    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "certs")) as server:
+        server.addresses.write(tmp_path / "ready.json")
+        assert shell(blocks("gateway", "sh")[0]) == blocks("gateway", "text")[1]

@@ -28,7 +28,7 @@ from tppkit.errors import (  # fmt: skip
     TppkitError,
     TransportError,
 )
-from tppkit.protocol.gateway import GATEWAY, CardSecret, OrderRequest, PaymentMethodDetails, TransactionRequest
+from tppkit.protocol.gateway import GATEWAY, CardSecret, F, OrderRequest, PaymentMethodDetails, TransactionRequest
 from tppkit.protocol.gateway.bodies import CSV_COLUMNS, AuthenticateRequest, PaymentLinkRequest
 from tppkit.testpki import Pki
 
@@ -141,6 +141,7 @@ def test_an_order_whose_answer_is_lost_is_sent_once_and_looked_up_once(name: str
 LOOKUPS: dict[str, tuple[Answer, str, str, int]] = {
     "nothing": (found(), "order-lost.not-found", "which proves nothing", 0),
     "others": (found({**MADE, "merchant_order_id": "A-1"}), "order-lost.not-found", "which proves nothing", 0),
+    "a refund": (found({**MADE, "refund_of_order_id": TOKEN}), "order-lost.not-found", "which proves nothing", 0),
     "several": (found(MADE, {**MADE, "id": TOKEN}), "order-lost.found", "2 orders have", 2),
     "refused": (http(401), "order-lost.not-looked-up", "failed too", 0),
     "unreadable": (http(200, b"<html>"), "order-lost.not-looked-up", "failed too", 0),
@@ -288,10 +289,10 @@ def test_a_cursor_that_comes_twice_ends_the_pages(play: Player) -> None:
 
 
 def test_a_report_is_rows(play: Player) -> None:
-    rows, server = play.ask(ANSWERS["search_csv"], lambda client: client.report("*", page=After(), size=7))
+    rows, server = play.ask(ANSWERS["search_csv"], lambda client: client.report(F("amount").between(1, None)))
     assert [(row.id, row.amount, row.transaction_status) for row in rows] == [(ID, 1250, "accepted")] * 2
     assert server.message().target == "/v1/search/orders/?format=csv"
-    assert json.loads(server.message().body) == {"query": "*", "size": 7, "search_after": "-1"}
+    assert json.loads(server.message().body) == {"query": "amount:[1 TO *]", "search_after": "-1"}
 
 
 def test_a_report_is_written_whole_for_its_owner(play: Player, tmp_path: Path) -> None:

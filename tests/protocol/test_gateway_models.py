@@ -59,6 +59,13 @@ def test_an_order_with_a_wrong_value_is_refused(fields: dict[str, Any]) -> None:
     assert refused.value.code == "model.invalid"
 
 
+def test_a_refusal_does_not_repeat_the_value() -> None:
+    with pytest.raises(FormatError) as refused:
+        OrderRequest.from_wire(raw(REQUEST | {"currency": "sesame", "transactions": [{"capture_mode": "sesame"}]}))
+    assert "capture_mode" in refused.value.message
+    assert "sesame" not in refused.value.message
+
+
 def test_an_order_of_zero_is_possible() -> None:
     methods = ("credit-card", "bank-transfer")
     assert OrderRequest(currency="EUR", amount=0, payment_methods=methods).payment_methods == methods

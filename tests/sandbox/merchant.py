@@ -91,7 +91,8 @@ class Merchant:
         return self.act(order, "authenticate/", {"vault_token": vault_token, "cvc": self.cvc, **external})
 
     def own_checkout(
-        self, amount: int = 1000, *, pan: str | None = None, transaction: Mapping[str, Any] | None = None, name: str | None = None, **fields: Any
+        self, amount: int = 1000, *, pan: str | None = None, name: str | None = None, transaction: Mapping[str, Any] | None = None,
+        **fields: Any,
     ) -> Any:  # fmt: skip
         """The order after its three steps."""
         order = self.card_order(amount, transaction=transaction, **fields)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
+from raw_provider import control
 
 from tppkit.sandbox import SandboxServer
 
@@ -171,6 +172,8 @@ def test_an_order_follows_its_transaction_after_the_lag_of_the_project(
     orders = {pan: merchant.own_checkout(pan=pan) for pan in (None, DECLINED)}
     assert status(orders[None]) == ("processing", "accepted")
     assert status(orders[DECLINED]) == ("processing", "declined")
+    cancelled = control(fresh_bank, f"/gateway/orders/{orders[None]['id']}/pay", {"outcome": "cancelled"})
+    assert cancelled.status_code == 400
     merchant.advance(45 * MINUTE - 1)
     assert {merchant.read(order)["status"] for order in orders.values()} == {"processing"}
     merchant.advance(1)

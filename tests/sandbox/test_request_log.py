@@ -16,7 +16,7 @@ from raw_provider import PAYMENTS, RawProvider, advance, approval_link, checked_
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.control import CONTROL_REFUSALS
-from tppkit.sandbox.request_log import LatestRequests, RequestLog, without_tokens
+from tppkit.sandbox.request_log import LatestRequests, RequestLog, without_secrets
 from tppkit.sandbox.request_log import Logged as Answered
 from tppkit.web.sources import RAW_TARGET
 
@@ -87,7 +87,7 @@ def test_a_target_cannot_forge_a_line(target: bytes, shown: str, logged: Logged)
     "target", ["/approve/TOKEN", "/%61pprove/TOKEN", "//approve//TOKEN?x", "/approve%2FTOKEN", "/Approve%252fTOKEN", "http://localhost/approve/TOKEN"]
 )  # fmt: skip
 def test_a_token_is_never_shown(target: str) -> None:
-    assert "TOKEN" not in without_tokens(target)
+    assert "TOKEN" not in without_secrets(target)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,27 @@ def test_a_token_is_never_shown(target: str) -> None:
     ],
 )
 def test_an_access_token_is_not_shown_but_the_uuid_of_a_payment_is(target: str, shown: str) -> None:
-    assert without_tokens(target) == shown
+    assert without_secrets(target) == shown
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("/v1/orders/4111111111111111/", "/v1/orders/***/"),
+        ("/v1/orders/%34111111111111%2531/", "/v1/orders/***/"),
+        ("/x?a=4222222222222&b=1", "/x?a=***&b=1"),
+        ("/x?iban=DE89370400440532013000", "/x?iban=DE89370400440532013000"),
+        ("/v1/orders/12345678-1234-1234-1234-123456789012/", "/v1/orders/12345678-1234-1234-1234-123456789012/"),
+        ("/gateway/orders/TOKEN", "/gateway/orders/***"),
+        ("/%67ateway/links%2FTOKEN?x", "/%67ateway/links%2F***?x"),
+        (
+            "/gateway/orders/12345678-1234-1234-1234-12345678901a/pay",
+            "/gateway/orders/12345678-1234-1234-1234-12345678901a/pay",
+        ),
+    ],
+)
+def test_a_card_number_and_the_token_of_a_page_are_not_shown_but_an_iban_and_an_id_are(target: str, shown: str) -> None:
+    assert without_secrets(target) == shown
 
 
 def test_the_reason_of_a_refusal_does_not_show_a_token_either(

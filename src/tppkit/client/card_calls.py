@@ -33,10 +33,15 @@ class CardCalls(Calls):
     def peer_error(self, call: Call[Any], answer: ServerAnswer) -> tuple[str | None, str | None]:
         """Code and text of an error answer, with asterisks for the key and for texts of digits that the request has."""
         code, text = super().peer_error(call, answer)
-        sent = [digits.decode() for digits in _SENT_DIGITS.findall(call.message.body)]
-        return self._masked(code, sent), self._masked(text, sent)
+        sent = {digits.decode() for digits in _SENT_DIGITS.findall(call.message.body)}
+        longest_first = sorted(sent, key=len, reverse=True)  # a security code can be part of a card number
+        return self._masked(code, longest_first), self._masked(text, longest_first)
 
     def _masked(self, text: str | None, sent: list[str]) -> str | None:
-        for digits in sorted(sent, key=len, reverse=True):
-            text = text and re.sub("[ -]?".join(digits), "***", text)
-        return text and self._key.masked(text)
+        if text is None:
+            return None
+        joined = re.sub("[ -]", "", text)
+        for digits in sent:
+            if digits in joined:
+                text = re.sub("[ -]?".join(digits), "***", text)
+        return self._key.masked(text)

@@ -24,6 +24,7 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.gateway_calls import After, GatewayCalls, Start
 from tppkit.client.tls_context import NoCertificate
+from tppkit.protocol.gateway import Query
 
 
 class _Methods:
@@ -77,7 +78,7 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
         )
 
     def write_report(
-        self, query: str, path: FilePath, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
+        self, query: str | Query, path: FilePath, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
     ) -> None:  # fmt: skip
         """Write a CSV report to a file that only its owner can read, in the place of the one that may be there.
 
@@ -87,7 +88,7 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
         Args:
             query: see `search`.
             path: the file; its folder must exist.
-            page: see `search`.
+            page: see `report`.
             size: see `report`.
             sort: see `search`.
 
@@ -122,7 +123,7 @@ class AsyncGatewayClient(_Methods, AsyncClient[GatewayCalls]):
         )
 
     async def write_report(
-        self, query: str, path: FilePath, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
+        self, query: str | Query, path: FilePath, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
     ) -> None:  # fmt: skip
         """Write a CSV report to a file; as `GatewayClient.write_report`."""
         with replacing(as_path(path), mode=PRIVATE) as file:

@@ -12,7 +12,7 @@ from tppkit.client.calls import Call, Lookup, PagedCall, StreamCall
 from tppkit.client.card_calls import CardCalls
 from tppkit.errors import OrderOutcomeUnknown, OutcomeUnknown, TppkitError, TransportError
 from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.gateway import GATEWAY, Order, OrderRequest, PaymentLink
+from tppkit.protocol.gateway import GATEWAY, F, Order, OrderRequest, PaymentLink, Query
 from tppkit.protocol.gateway.bodies import (
     AuthenticateRequest,
     CaptureRequest,
@@ -44,7 +44,7 @@ from tppkit.protocol.gateway.endpoints import (
     WALLET_SESSION,
 )
 from tppkit.protocol.gateway.orders import Refund
-from tppkit.protocol.gateway.payments import check_order, external_authentication, merchant_identifier
+from tppkit.protocol.gateway.payments import check_order, external_authentication, is_linked, merchant_identifier
 from tppkit.protocol.gateway.search import DEFAULT_SIZE, FIRST_PAGE, MAX_SIMPLE_RESULTS
 from tppkit.protocol.gateway.values import require_uuid
 from tppkit.protocol.wire import RowReader
@@ -221,12 +221,12 @@ class GatewayCalls(CardCalls):
         return self._call(WALLET_SESSION, WalletSessionRequest.from_object(body), _WALLET_ADVICE)
 
     def search(
-        self, query: str, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
+        self, query: str | Query, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
     ) -> Call[SearchResult]:
         """One page of orders: POST /v1/search/orders/.
 
         Args:
-            query: in the gateway's language: `*`, `status:completed`, `created:[2026-01-01 TO 2026-01-31]`.
+            query: made by `F`, such as `F("status") == "completed"`, or a text in the gateway's language.
             page: which one; absent: the first. `Start` ends after 10,000 results; `After` does not.
             size: results of a page; absent: the gateway's default. The same for every page.
             sort: field and direction, such as `created asc`. The same for every page.
@@ -236,7 +236,7 @@ class GatewayCalls(CardCalls):
         """
         return self.call(SEARCH, _search(query, page, size, sort))
 
-    def orders(self, query: str, *, size: int = DEFAULT_SIZE, sort: str = "created asc") -> PagedCall[Order]:
+    def orders(self, query: str | Query, *, size: int = DEFAULT_SIZE, sort: str = "created asc") -> PagedCall[Order]:
         """The orders of all pages. Arguments and errors are those of `search`.
 
         Pages have the same size and sort. After 10,000 results, where simple paging ends, the cursor of the last page continues.
@@ -260,20 +260,24 @@ class GatewayCalls(CardCalls):
         return PagedCall(page_at(Start()), lambda page: page.result.orders, following)
 
     def report(
-        self, query: str, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
+        self, query: str | Query, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
     ) -> StreamCall[ReportRow]:
-        """The transactions of a page of orders, as they arrive: POST /v1/search/orders/?format=csv.
+        """The transactions of orders as they arrive: POST /v1/search/orders/?format=csv.
 
-        Arguments are those of `search`; `size` counts orders.
+        Args:
+            query: as of `search`.
+            page: which orders; absent: from the first on, beyond 10,000 too.
+            size: how many orders; absent: all (assumption csv-size).
+            sort: as of `search`.
 
         Raises:
             RequestRefused, TransportError, RemoteProtocolError: as `order`, also after some rows: discard them.
             FormatError: `model.invalid`, nothing was sent; `csv.*`, also after some rows.
         """
-        return self.stream(SEARCH_CSV, _search(query, page, size, sort))
+        return self.stream(SEARCH_CSV, _search(query, After() if page is None else page, size, sort))
 
     def report_text(
-        self, query: str, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
+        self, query: str | Query, *, page: Start | After | None = None, size: int | None = None, sort: str | None = None
     ) -> StreamCall[bytes]:
         """The report as it arrives, with all its columns. Arguments and errors are those of `report`."""
         stream = self.report(query, page=page, size=size, sort=sort)
@@ -285,8 +289,8 @@ class GatewayCalls(CardCalls):
         return self.call(row, content, headers=(), to_find_out=advice.format(**ids), **ids)
 
     def _lookup(self, merchant_order_id: str | None) -> Lookup[SearchResult]:
-        search = merchant_order_id and self.search(f"merchant_order_id:{_quoted(merchant_order_id)}")
-        return Lookup(search or None, lambda lost, result: _order_lost(merchant_order_id, lost, result))
+        search = None if merchant_order_id is None else self.search(F("merchant_order_id") == merchant_order_id)
+        return Lookup(search, lambda lost, result: _order_lost(merchant_order_id, lost, result))
 
 
 class _Page(NamedTuple):
@@ -310,18 +314,12 @@ class _CheckedText:
         self._rows.end()
 
 
-def _search(query: str, page: Start | After | None, size: int | None, sort: str | None) -> SearchRequest:
+def _search(query: str | Query, page: Start | After | None, size: int | None, sort: str | None) -> SearchRequest:
     start = page.position if isinstance(page, Start) else None
     cursor = page.cursor if isinstance(page, After) else None
     return SearchRequest.from_object(
         {"query": str(query), "size": size, "start": start, "sort": sort, "search_after": cursor}
     )
-
-
-def _quoted(value: str) -> str:
-    """A value that the search language takes as one text."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _order_lost(
@@ -336,7 +334,9 @@ def _order_lost(
     if isinstance(result, TppkitError):
         message = f"{reason}, and the search for its merchant_order_id failed too ({result.message}): search before you create it again"
         return OrderOutcomeUnknown("order-lost.not-looked-up", message, status=status)
-    found = tuple(order for order in result.orders if order.merchant_order_id == merchant_order_id)
+    found = tuple(
+        order for order in result.orders if order.merchant_order_id == merchant_order_id and not is_linked(order)
+    )
     if not found:
         message = f"{reason}; no order has its merchant_order_id yet, which proves nothing: search again before you create it again"
         return OrderOutcomeUnknown("order-lost.not-found", message, status=status)

@@ -220,7 +220,7 @@ class Interface:
         if not rows:
             allowed = ", ".join(self.methods(path))
             if not allowed:
-                raise LocalProtocolError("endpoint.unknown", f"no endpoint has the path {shown(path)}")
+                raise LocalProtocolError("endpoint.unknown", "no endpoint has this path")
             raise LocalProtocolError("endpoint.method", f"{shown(method)} is not a method of this path, but {allowed}")
         if not any(row.query for row, _ in rows):
             # What an endpoint does not read need not be well formed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from tppkit.errors import LocalProtocolError
@@ -25,6 +26,9 @@ class Machine(Generic[State, Trigger]):
     initial: State
     moves: Mapping[tuple[State, Trigger], State]
     final: frozenset[State]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "moves", MappingProxyType(dict(self.moves)))
 
     def move(self, state: State, trigger: Trigger) -> State:
         """The state after `trigger`.

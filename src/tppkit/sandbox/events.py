@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from tppkit._clock import Clock
 from tppkit.errors import TransportError
@@ -19,6 +20,28 @@ _BATCH = 20  # times in one transaction, so that it stays short
 _LOGGER = logging.getLogger("tppkit.sandbox.events")
 
 T = TypeVar("T")
+
+
+def run_contained(db: Connection, name: str, run: Callable[[], object]) -> bool:
+    """Run one event of several; False if a defect of it has undone it, which is logged, so that it does not hold up the others.
+
+    Args:
+        db: the transaction.
+        name: of the event, in the log.
+        run: carries it out.
+
+    Raises:
+        SQLAlchemyError: the database fails, not this event.
+    """
+    try:
+        with db.begin_nested():
+            run()
+    except Exception as e:  # a defect of this event must not hold up the others
+        if isinstance(e, SQLAlchemyError) and not isinstance(e, DataError | IntegrityError):
+            raise
+        _LOGGER.exception("%s cannot be carried out", name)
+        return False
+    return True
 
 
 class EventSource(Protocol):

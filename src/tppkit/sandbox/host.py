@@ -16,7 +16,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from tppkit.protocol.endpoint import Auth, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import is_streamed, require_media_type
 from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler
-from tppkit.sandbox.request_log import without_tokens
+from tppkit.sandbox.request_log import without_secrets
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
 from tppkit.web.replay import Bounds, Verdict
@@ -229,9 +229,10 @@ class Host:
 
     def _refuse(self, source: Source, error: Exception) -> _Sent:
         refusal = self._refusal(error)
+        refusal = replace(refusal, text=without_secrets(refusal.text))  # a path may have a card number
         failed = refusal.status >= 500 and getattr(error, "code", None) not in _EXPLAINED
         _LOGGER.log(
-            logging.ERROR if failed else logging.WARNING, "  %s", without_tokens(printable(str(error))),
+            logging.ERROR if failed else logging.WARNING, "  %s", without_secrets(printable(str(error))),
             exc_info=error if failed else None,
         )  # fmt: skip
         headers = list(_headers("application/json"))

@@ -33,13 +33,26 @@ def _encoded(text: str) -> str:
 _TOKENS = ("ais/", "pis/", "access/")
 _LINK = re.compile(rf"({_encoded('approve/')}(?:{_encoded('/')})*)[^\s'\"]+", re.IGNORECASE)
 _TOKEN = re.compile(rf"((?:{'|'.join(map(_encoded, _TOKENS))})(?:{_encoded('/')})*)[^\s'\"/?]+", re.IGNORECASE)
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-"
+# Pages of the gateway have tokens; calls of the control host have ids in their place.
+_PAGE = re.compile(
+    rf"((?:{_encoded('gateway/orders/')}|{_encoded('gateway/transactions/')}|{_encoded('gateway/links/')})(?:{_encoded('/')})*)"
+    rf"(?!{_UUID}[0-9a-f]{{12}}(?![^\s'\"/?]))[^\s'\"/?]+",
+    re.IGNORECASE,
+)  # fmt: skip
+# A card number is a run of digits of its own, and a UUID or an IBAN has more than digits.
+_DIGITS = re.compile("[0-9]{12}")
+_CARD = re.compile(rf"(?<![0-9a-z])(?<!{_UUID})(?:[0-9]|%(?:25)*3[0-9]){{12,}}(?![0-9a-z])", re.IGNORECASE)
 
 
-def without_tokens(text: str) -> str:
-    """Replace the secret part of each approval link, and each access token of the legacy interface, in a text."""
-    if "%" not in text and not any(word in text.lower() for word in ("approve/", *_TOKENS)):
+def without_secrets(text: str) -> str:
+    """Replace the secret part of each approval link and page address, each access token and each card number in a text."""
+    has_words = "%" in text or any(word in text.lower() for word in ("approve/", "gateway/", *_TOKENS))
+    if not has_words and not _DIGITS.search(text):
         return text  # the patterns take ten times as long
-    return _TOKEN.sub(r"\1***", _LINK.sub(r"\1***", text))
+    for pattern in (_LINK, _TOKEN, _PAGE):
+        text = pattern.sub(r"\1***", text)
+    return _CARD.sub("***", text)
 
 
 class Logged(NamedTuple):
@@ -47,7 +60,7 @@ class Logged(NamedTuple):
 
     Attributes:
         method: of the request.
-        target: as it was sent, without the tokens of approval links and of access; printable ASCII.
+        target: as it was sent, without tokens and card numbers; printable ASCII.
         status: of the answer.
         code: of the error that the answer carries, or empty.
         text: text of the error, or empty.
@@ -145,10 +158,10 @@ class RequestLog:
     def _error(self, body: bytes) -> tuple[str, str]:
         code, text = self._refusals.read(body)
         is_plain = code is not None and code.isascii() and code.isprintable()
-        return code if code is not None and is_plain else "", without_tokens(printable(text or ""))
+        return code if code is not None and is_plain else "", without_secrets(printable(text or ""))
 
 
 def _target(scope: Mapping[str, Any]) -> str:
     target: bytes = scope["extensions"][RAW_TARGET]["target"][:_MAX_TARGET]
     text = target.decode("latin-1")
-    return without_tokens(text if _PLAIN.fullmatch(text) else quote(target, safe=VISIBLE))
+    return without_secrets(text if _PLAIN.fullmatch(text) else quote(target, safe=VISIBLE))

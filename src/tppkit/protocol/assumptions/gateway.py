@@ -104,8 +104,9 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "gateway-texts", "gateway", "length and characters of texts in requests",
-        "1 to 1000 characters, no control characters but tab and line feed; answers as they come",
-        "no limit is shown; databases refuse some control characters", "protocol.gateway.values.Text",
+        "1 to 1000 characters, of merchant_order_id and merchant_customer_id 255, no control characters but tab and line feed; answers as"
+        " they come",
+        "no limit is shown; databases refuse some control characters, and index short texts only", "protocol.gateway.values.Text",
     ),
     Assumption(
         "gateway-addresses", "gateway", "which addresses return_url, failure_url and webhook_url can have",
@@ -152,6 +153,17 @@ GATEWAY: tuple[Assumption, ...] = (
         "one-click-card", "gateway", "which cards one-click takes, and whether both references may be given",
         "those that an accepted transaction with one_click_type first stored; exactly one of vault_token and first_transaction_id",
         "section 3.5 rules 1 and 4", "protocol.gateway.payments.check_order",
+    ),
+    Assumption(
+        "vault-token-use", "gateway", "which transactions a stored card can pay",
+        "any of its project, until it expires, with authenticate, and with initiate where it takes the transaction",
+        "section 4.2: used to authenticate a transaction, and stored for one-click and recurring payments",
+        "sandbox.gateway.payments.stored_card",
+    ),
+    Assumption(
+        "customer-leaves", "gateway", "what a customer's cancellation means",
+        "open attempts are declined, and the order is cancelled for good; its link can be paid by another order",
+        "sections 3.1 and 3.3 have cancelled and all_unsuccessful only", "sandbox.gateway.payments.cancel",
     ),
     Assumption(
         "recurring-place", "gateway", "where recurring_type and first_network_transaction_id stand, and what initiate takes",

@@ -12,6 +12,7 @@ from tppkit.protocol.gateway.card_data import Cvc, Expiry, Pan
 from tppkit.protocol.gateway.orders import EXTERNAL_NAMES, Order
 from tppkit.protocol.gateway.states import LinkStatus
 from tppkit.protocol.gateway.values import (
+    NO_CONTROLS,
     Address,
     Amount,
     Currency,
@@ -19,6 +20,7 @@ from tppkit.protocol.gateway.values import (
     GatewayModel,
     MethodNames,
     Private,
+    Reference,
     RequestBody,
     Text,
     Timestamp,
@@ -87,7 +89,11 @@ class CardRequest(RequestBody):
     expiry: Expiry
     setup_token: Annotated[Uuid, Field(repr=False)]
     name: (
-        Annotated[Text, written(_check_name), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 120})]
+        Annotated[
+            Text,
+            written(_check_name),
+            WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 120, "pattern": NO_CONTROLS}),
+        ]
         | None
     ) = Field(default=None, repr=False)
 
@@ -104,7 +110,7 @@ class VaultCard(GatewayModel):
 class PaymentLinkRequest(RequestBody):
     """The body that creates a payment link (assumption gateway-extensions)."""
 
-    merchant_order_id: Text
+    merchant_order_id: Reference
     amount: Amount
     currency: Currency
     description: Text | None = None

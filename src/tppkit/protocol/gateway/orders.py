@@ -22,6 +22,7 @@ from tppkit.protocol.gateway.values import (
     GatewayModel,
     MethodNames,
     Private,
+    Reference,
     RequestBody,
     Text,
     Timestamp,
@@ -189,7 +190,7 @@ class Transaction(TransactionRequest):
 class Customer(GatewayModel):
     """The customer; what banks and card networks assess risk by."""
 
-    merchant_customer_id: Text | None = None
+    merchant_customer_id: Reference | None = None
     email_address: Private = None
     first_name: Private = None
     last_name: Private = None
@@ -209,7 +210,7 @@ class OrderTerms(GatewayModel):
 
     currency: Currency
     amount: Amount
-    merchant_order_id: Text | None = None
+    merchant_order_id: Reference | None = None
     merchant_name: Text | None = None
     description: Text | None = None
     expiration_period: Duration | None = None

@@ -67,13 +67,18 @@ def is_paid(order: Order, *, own_checkout: bool) -> bool:
 
     Source: section 6.3.
     """
-    if any(getattr(order, link.field) is not None for link in LINKS.values()):
+    if is_linked(order):
         return False  # a refund is completed too
     if not own_checkout:
         return order.status == OrderStatus.COMPLETED
     if len(order.transactions) != 1 or order.transactions[0].credit_debit == CreditDebit.DEBIT:
         return False
     return order.transactions[0].status == TransactionStatus.ACCEPTED
+
+
+def is_linked(order: Order) -> bool:
+    """Whether the gateway made the order from another one, as it does for captures and refunds."""
+    return any(getattr(order, link.field) is not None for link in LINKS.values())
 
 
 def check_order(order: OrderRequest) -> None:

@@ -7,7 +7,6 @@ setup-token, authorisation-moves.
 from __future__ import annotations
 
 from enum import StrEnum
-from types import MappingProxyType
 
 from tppkit.protocol.machine import Machine
 
@@ -37,18 +36,16 @@ class OrderTrigger(StrEnum):
 
 ORDER: Machine[OrderStatus, OrderTrigger] = Machine(
     initial=OrderStatus.NEW,
-    moves=MappingProxyType(
-        {
-            (OrderStatus.NEW, OrderTrigger.STARTED): OrderStatus.PROCESSING,
-            (OrderStatus.NEW, OrderTrigger.CANCELLED): OrderStatus.CANCELLED,
-            (OrderStatus.NEW, OrderTrigger.EXPIRED): OrderStatus.EXPIRED,
-            (OrderStatus.PROCESSING, OrderTrigger.PAID): OrderStatus.COMPLETED,
-            (OrderStatus.PROCESSING, OrderTrigger.MIXED): OrderStatus.SEE_TRANSACTIONS,
-            (OrderStatus.PROCESSING, OrderTrigger.CANCELLED): OrderStatus.CANCELLED,
-            (OrderStatus.PROCESSING, OrderTrigger.EXPIRED): OrderStatus.EXPIRED,
-            (OrderStatus.PROCESSING, OrderTrigger.FAILED): OrderStatus.ERROR,
-        }
-    ),
+    moves={
+        (OrderStatus.NEW, OrderTrigger.STARTED): OrderStatus.PROCESSING,
+        (OrderStatus.NEW, OrderTrigger.CANCELLED): OrderStatus.CANCELLED,
+        (OrderStatus.NEW, OrderTrigger.EXPIRED): OrderStatus.EXPIRED,
+        (OrderStatus.PROCESSING, OrderTrigger.PAID): OrderStatus.COMPLETED,
+        (OrderStatus.PROCESSING, OrderTrigger.MIXED): OrderStatus.SEE_TRANSACTIONS,
+        (OrderStatus.PROCESSING, OrderTrigger.CANCELLED): OrderStatus.CANCELLED,
+        (OrderStatus.PROCESSING, OrderTrigger.EXPIRED): OrderStatus.EXPIRED,
+        (OrderStatus.PROCESSING, OrderTrigger.FAILED): OrderStatus.ERROR,
+    },
     final=frozenset(set(OrderStatus) - {OrderStatus.NEW, OrderStatus.PROCESSING}),
 )
 
@@ -71,13 +68,11 @@ class TransactionTrigger(StrEnum):
 
 TRANSACTION: Machine[TransactionStatus, TransactionTrigger] = Machine(
     initial=TransactionStatus.NEW,
-    moves=MappingProxyType(
-        {
-            (TransactionStatus.NEW, TransactionTrigger.ACCEPTED): TransactionStatus.ACCEPTED,
-            (TransactionStatus.NEW, TransactionTrigger.DECLINED): TransactionStatus.DECLINED,
-            (TransactionStatus.NEW, TransactionTrigger.EXPIRED): TransactionStatus.DECLINED,
-        }
-    ),
+    moves={
+        (TransactionStatus.NEW, TransactionTrigger.ACCEPTED): TransactionStatus.ACCEPTED,
+        (TransactionStatus.NEW, TransactionTrigger.DECLINED): TransactionStatus.DECLINED,
+        (TransactionStatus.NEW, TransactionTrigger.EXPIRED): TransactionStatus.DECLINED,
+    },
     final=frozenset({TransactionStatus.ACCEPTED, TransactionStatus.DECLINED}),
 )
 
@@ -103,16 +98,14 @@ class LinkTrigger(StrEnum):
 
 PAYMENT_LINK: Machine[LinkStatus, LinkTrigger] = Machine(
     initial=LinkStatus.NEW,
-    moves=MappingProxyType(
-        {
-            (LinkStatus.NEW, LinkTrigger.STARTED): LinkStatus.PROCESSING,
-            (LinkStatus.NEW, LinkTrigger.EXPIRED): LinkStatus.EXPIRED,
-            (LinkStatus.PROCESSING, LinkTrigger.PAID): LinkStatus.COMPLETED,
-            (LinkStatus.PROCESSING, LinkTrigger.FAILED): LinkStatus.ALL_UNSUCCESSFUL,
-            (LinkStatus.ALL_UNSUCCESSFUL, LinkTrigger.STARTED): LinkStatus.PROCESSING,
-            (LinkStatus.ALL_UNSUCCESSFUL, LinkTrigger.EXPIRED): LinkStatus.EXPIRED,
-        }
-    ),
+    moves={
+        (LinkStatus.NEW, LinkTrigger.STARTED): LinkStatus.PROCESSING,
+        (LinkStatus.NEW, LinkTrigger.EXPIRED): LinkStatus.EXPIRED,
+        (LinkStatus.PROCESSING, LinkTrigger.PAID): LinkStatus.COMPLETED,
+        (LinkStatus.PROCESSING, LinkTrigger.FAILED): LinkStatus.ALL_UNSUCCESSFUL,
+        (LinkStatus.ALL_UNSUCCESSFUL, LinkTrigger.STARTED): LinkStatus.PROCESSING,
+        (LinkStatus.ALL_UNSUCCESSFUL, LinkTrigger.EXPIRED): LinkStatus.EXPIRED,
+    },
     final=frozenset({LinkStatus.COMPLETED, LinkStatus.EXPIRED}),
 )
 
@@ -134,12 +127,10 @@ class SetupTokenTrigger(StrEnum):
 
 SETUP_TOKEN: Machine[SetupTokenState, SetupTokenTrigger] = Machine(
     initial=SetupTokenState.UNUSED,
-    moves=MappingProxyType(
-        {
-            (SetupTokenState.UNUSED, SetupTokenTrigger.STORED): SetupTokenState.USED,
-            (SetupTokenState.UNUSED, SetupTokenTrigger.EXPIRED): SetupTokenState.DEAD,
-        }
-    ),
+    moves={
+        (SetupTokenState.UNUSED, SetupTokenTrigger.STORED): SetupTokenState.USED,
+        (SetupTokenState.UNUSED, SetupTokenTrigger.EXPIRED): SetupTokenState.DEAD,
+    },
     final=frozenset({SetupTokenState.USED, SetupTokenState.DEAD}),
 )
 
@@ -164,13 +155,11 @@ class AuthorisationTrigger(StrEnum):
 
 AUTHORISATION: Machine[AuthorisationState, AuthorisationTrigger] = Machine(
     initial=AuthorisationState.OPEN,
-    moves=MappingProxyType(
-        {
-            (AuthorisationState.OPEN, AuthorisationTrigger.CAPTURED): AuthorisationState.CAPTURED,
-            (AuthorisationState.OPEN, AuthorisationTrigger.REDUCED): AuthorisationState.OPEN,
-            (AuthorisationState.OPEN, AuthorisationTrigger.VOIDED): AuthorisationState.VOIDED,
-            (AuthorisationState.OPEN, AuthorisationTrigger.LAPSED): AuthorisationState.LAPSED,
-        }
-    ),
+    moves={
+        (AuthorisationState.OPEN, AuthorisationTrigger.CAPTURED): AuthorisationState.CAPTURED,
+        (AuthorisationState.OPEN, AuthorisationTrigger.REDUCED): AuthorisationState.OPEN,
+        (AuthorisationState.OPEN, AuthorisationTrigger.VOIDED): AuthorisationState.VOIDED,
+        (AuthorisationState.OPEN, AuthorisationTrigger.LAPSED): AuthorisationState.LAPSED,
+    },
     final=frozenset(set(AuthorisationState) - {AuthorisationState.OPEN}),
 )

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 
-from tppkit._currency import minor_units
+from tppkit._currency import MINOR_UNITS, minor_units
 from tppkit.errors import FormatError
 from tppkit.protocol.gateway.card_data import Purpose
 from tppkit.protocol.wire import WireModel, written
@@ -20,6 +20,7 @@ from tppkit.protocol.wire import WireModel, written
 MAX_AMOUNT = 2**63 - 1  # what a database column holds
 MAX_PERIOD = timedelta(days=3650)
 MAX_TEXT = 1000
+MAX_REFERENCE = 255  # what a database index holds, of any characters
 MAX_ADDRESS = 2048
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
@@ -27,8 +28,12 @@ _DURATION = re.compile(
     r"P(?=[0-9T])(?:(?P<weeks>[0-9]{1,6})W|(?:(?P<days>[0-9]{1,6})D)?"
     r"(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,9})S)?)?)"
 )
+# Published instead of rules that a pattern cannot express; what fits is taken, and so is some that does not fit.
+_USUAL_DURATION = "^P([1-9][0-9]?W|[1-9][0-9]{0,2}D(T[0-9]{1,4}H)?|T[1-9][0-9]{0,3}[HMS]|T[1-9][0-9]{0,2}H[0-9]{1,3}M)$"
+_USUAL_ADDRESS = "^https?://[A-Za-z0-9.-]+(:[1-9][0-9]{0,3}|:[1-5][0-9]{4})?([/?#][!-~]*)?$"
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 CONTROL = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")  # and what UTF-8 has no form of
+NO_CONTROLS = rf"^[^{_CONTROLS}]*$"  # without surrogates, which some engines of patterns do not know
 
 
 class GatewayModel(WireModel):
@@ -145,6 +150,12 @@ def _check_text(value: str) -> str:  # assumption gateway-texts
     return value
 
 
+def _check_reference(value: str) -> str:
+    if len(value) > MAX_REFERENCE:
+        raise ValueError(f"not 1 to {MAX_REFERENCE} characters")
+    return value
+
+
 def _check_address(value: str) -> str:  # assumption gateway-addresses
     try:
         parts = urlsplit(value)
@@ -187,18 +198,21 @@ def _form(**schema: Any) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", **schema})
 
 
-Currency = Annotated[str, written(_check_currency), _form(pattern="^[A-Z]{3}$", examples=["EUR"])]
+Currency = Annotated[str, written(_check_currency), _form(pattern=f"^({'|'.join(sorted(MINOR_UNITS))})$")]
 Uuid = Annotated[str, written(_check_uuid), _form(format="uuid")]
 Duration = Annotated[
     str,
     written(_check_duration),
-    _form(pattern=f"^{re.sub('[?]P<[a-z]+>', '', _DURATION.pattern)}$", examples=["PT1H"]),
+    _form(pattern=_USUAL_DURATION),
 ]
 Timestamp = Annotated[str, written(_check_timestamp), _form(format="date-time")]
-Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEXT, pattern=rf"^[^{_CONTROLS}]*$")]
+Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEXT, pattern=NO_CONTROLS)]
+Reference = Annotated[  # of a merchant
+    Text, written(_check_reference), _form(minLength=1, maxLength=MAX_REFERENCE, pattern=NO_CONTROLS)
+]
 Address = Annotated[
     str, written(_check_address),
-    _form(maxLength=MAX_ADDRESS, pattern="^https?://[!-~]+$", examples=["https://shop.example/paid"]),
+    _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS),
 ]  # fmt: skip
 Country = Annotated[str, written(_check_country), _form(pattern="^[A-Z]{2}$")]
 MethodNames = Annotated[

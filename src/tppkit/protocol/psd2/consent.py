@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
 
 from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.machine import Machine
@@ -34,16 +33,14 @@ class ConsentTrigger(StrEnum):
 # Section 3 shows the first move only; the others are assumptions consent-declined, consent-link, consent-end, consent-revoked.
 CONSENT: Machine[ConsentStatus, ConsentTrigger] = Machine(
     initial=ConsentStatus.RECEIVED,
-    moves=MappingProxyType(
-        {
-            (ConsentStatus.RECEIVED, ConsentTrigger.APPROVED): ConsentStatus.VALID,
-            (ConsentStatus.RECEIVED, ConsentTrigger.DECLINED): ConsentStatus.REVOKED,
-            (ConsentStatus.RECEIVED, ConsentTrigger.EXPIRED): ConsentStatus.EXPIRED,
-            (ConsentStatus.RECEIVED, ConsentTrigger.REVOKED): ConsentStatus.REVOKED,
-            (ConsentStatus.VALID, ConsentTrigger.EXPIRED): ConsentStatus.EXPIRED,
-            (ConsentStatus.VALID, ConsentTrigger.REVOKED): ConsentStatus.REVOKED,
-        }
-    ),
+    moves={
+        (ConsentStatus.RECEIVED, ConsentTrigger.APPROVED): ConsentStatus.VALID,
+        (ConsentStatus.RECEIVED, ConsentTrigger.DECLINED): ConsentStatus.REVOKED,
+        (ConsentStatus.RECEIVED, ConsentTrigger.EXPIRED): ConsentStatus.EXPIRED,
+        (ConsentStatus.RECEIVED, ConsentTrigger.REVOKED): ConsentStatus.REVOKED,
+        (ConsentStatus.VALID, ConsentTrigger.EXPIRED): ConsentStatus.EXPIRED,
+        (ConsentStatus.VALID, ConsentTrigger.REVOKED): ConsentStatus.REVOKED,
+    },
     final=frozenset({ConsentStatus.EXPIRED, ConsentStatus.REVOKED}),
 )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.machine import Machine
@@ -38,21 +37,19 @@ class Trigger(StrEnum):
 # (assumption payment-declined) and failed, which the meaning of RJCT names.
 PAYMENT: Machine[TransactionStatus, Trigger] = Machine(
     initial=TransactionStatus.RCVD,
-    moves=MappingProxyType(
-        {
-            (TransactionStatus.RCVD, Trigger.APPROVED): TransactionStatus.ACSP,
-            (TransactionStatus.RCVD, Trigger.DECLINED): TransactionStatus.RJCT,
-            (TransactionStatus.RCVD, Trigger.EXPIRED): TransactionStatus.RJCT,
-            (TransactionStatus.RCVD, Trigger.CANCELLED): TransactionStatus.CANC,
-            (TransactionStatus.RCVD, Trigger.STARTED): TransactionStatus.ACTC,
-            (TransactionStatus.ACTC, Trigger.APPROVED): TransactionStatus.ACSP,
-            (TransactionStatus.ACTC, Trigger.DECLINED): TransactionStatus.RJCT,
-            (TransactionStatus.ACTC, Trigger.EXPIRED): TransactionStatus.RJCT,
-            (TransactionStatus.ACTC, Trigger.FAILED): TransactionStatus.RJCT,
-            (TransactionStatus.ACSP, Trigger.EXECUTED): TransactionStatus.ACSC,
-            (TransactionStatus.ACSP, Trigger.FAILED): TransactionStatus.RJCT,
-        }
-    ),
+    moves={
+        (TransactionStatus.RCVD, Trigger.APPROVED): TransactionStatus.ACSP,
+        (TransactionStatus.RCVD, Trigger.DECLINED): TransactionStatus.RJCT,
+        (TransactionStatus.RCVD, Trigger.EXPIRED): TransactionStatus.RJCT,
+        (TransactionStatus.RCVD, Trigger.CANCELLED): TransactionStatus.CANC,
+        (TransactionStatus.RCVD, Trigger.STARTED): TransactionStatus.ACTC,
+        (TransactionStatus.ACTC, Trigger.APPROVED): TransactionStatus.ACSP,
+        (TransactionStatus.ACTC, Trigger.DECLINED): TransactionStatus.RJCT,
+        (TransactionStatus.ACTC, Trigger.EXPIRED): TransactionStatus.RJCT,
+        (TransactionStatus.ACTC, Trigger.FAILED): TransactionStatus.RJCT,
+        (TransactionStatus.ACSP, Trigger.EXECUTED): TransactionStatus.ACSC,
+        (TransactionStatus.ACSP, Trigger.FAILED): TransactionStatus.RJCT,
+    },
     final=frozenset({TransactionStatus.ACSC, TransactionStatus.RJCT, TransactionStatus.CANC}),
 )
 

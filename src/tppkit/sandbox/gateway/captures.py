@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tppkit.errors import LocalProtocolError
@@ -14,6 +15,7 @@ from tppkit.protocol.gateway.orders import LINKS, Order, OrderTerms, Transaction
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, TransactionStatus
 from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
+from tppkit.sandbox.events import run_contained
 from tppkit.sandbox.gateway.orders import new_event, order_answer, order_of_caller, transaction_of_caller
 from tppkit.sandbox.gateway.payments import expire, settle_order, touch
 from tppkit.sandbox.gateway.settings import Work
@@ -25,6 +27,7 @@ from tppkit.sandbox.gateway.tables import (
     lock_order,
     orders_made_from,
     set_transaction,
+    stop_order,
     transactions_of,
 )
 
@@ -104,23 +107,32 @@ def reverse(work: Work, order: StoredOrder) -> StoredOrder:
 
 
 def run_due(work: Work) -> None:
-    """What time alone does up to now: attempts expire, delayed amounts are captured, manual ones lapse, orders end."""
+    """What time alone does up to now: attempts expire, delayed amounts are captured, manual ones lapse, orders end.
+
+    An order that cannot go on because of a defect stays as it is; the check names it.
+    """
     for order_id in due_orders(work.db, work.at):
-        order = lock_order(work.db, order_id)
-        if order is None:
+        if not run_contained(work.db, f"the order {order_id}", partial(_run_order, work, order_id)):
+            stop_order(work.db, order_id)
+
+
+def _run_order(work: Work, order_id: str) -> None:
+    order = lock_order(work.db, order_id)
+    if order is None:
+        return
+    for transaction in transactions_of(work.db, order.id):
+        if transaction.due_at is None or transaction.due_at > work.at:
             continue
-        for transaction in transactions_of(work.db, order.id):
-            if transaction.due_at is None or transaction.due_at > work.at:
-                continue
-            if transaction.authorisation is None:
-                expire(work, transaction)
-                continue
-            after = settle(transaction.authorisation, at=work.at)
-            if after.state is AuthorisationState.CAPTURED:
-                _make(work, order, transaction, after, "capture", after.captured, None)
-            else:
-                set_transaction(work.db, replace(transaction, authorisation=after, due_at=None))
-        settle_order(work, order)
+        order = touch(work, order)
+        if transaction.authorisation is None:
+            expire(work, transaction)
+            continue
+        after = settle(transaction.authorisation, at=work.at)
+        if after.state is AuthorisationState.CAPTURED:
+            _make(work, order, transaction, after, "capture", after.captured, None)
+        else:
+            set_transaction(work.db, replace(transaction, authorisation=after, due_at=None))
+    settle_order(work, order)
 
 
 def _capture(call: HostCall[Any], amount: int | None, description: str | None) -> Answer[Order]:

@@ -6,9 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, LargeBinary, String, Table, bindparam, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
 from tppkit._clock import from_microseconds, to_microseconds
+from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.tables import TABLES
 
 _CARDS = Table(
@@ -21,13 +35,14 @@ _CARDS = Table(
     Column("one_click_id", String(36)),
     Column("created_at", BigInteger, nullable=False),
 )  # fmt: skip
-
+_VAULT = Table(
+    "gateway_vault", TABLES,
+    Column("id", Integer, primary_key=True),
+    Column("key_check", LargeBinary, nullable=False),
+)  # fmt: skip
 _ADD_CARD = insert(_CARDS)
 _FIND_CARD = select(_CARDS).where(
     _CARDS.c.vault_token == bindparam("of_token"), _CARDS.c.project_id == bindparam("of_project")
-)
-_CARD_OF_FIRST = select(_CARDS).where(
-    _CARDS.c.one_click_id == bindparam("of_id"), _CARDS.c.project_id == bindparam("of_project")
 )
 _SET_ONE_CLICK = (
     update(_CARDS).where(_CARDS.c.vault_token == bindparam("of_token")).values(one_click_id=bindparam("to_id"))
@@ -57,6 +72,20 @@ class VaultRow:
     one_click_id: str | None = None
 
 
+def require_vault_key(db: Connection, cipher: CardCipher) -> None:
+    """Check that the stored cards can be read, and remember the key if there are none.
+
+    Raises:
+        ConfigurationError: `vault.key`.
+    """
+    check = db.execute(select(_VAULT.c.key_check)).scalar_one_or_none()
+    if check is not None and db.execute(select(_CARDS.c.vault_token).limit(1)).first() is not None:
+        cipher.require_check(bytes(check))
+        return
+    db.execute(delete(_VAULT))
+    db.execute(insert(_VAULT), {"id": 1, "key_check": cipher.make_check()})
+
+
 def add_card(db: Connection, card: VaultRow) -> None:
     """Store a new card."""
     names = ("vault_token", "project_id", "sealed", "truncated_pan", "brand", "one_click_id")
@@ -67,11 +96,6 @@ def add_card(db: Connection, card: VaultRow) -> None:
 def find_card(db: Connection, vault_token: str, project_id: str) -> VaultRow | None:
     """The project's card with this token."""
     return _card(db.execute(_FIND_CARD, {"of_token": vault_token, "of_project": project_id}).one_or_none())
-
-
-def find_card_of_first(db: Connection, transaction_id: str, project_id: str) -> VaultRow | None:
-    """The project's card that an accepted first one-click transaction stored."""
-    return _card(db.execute(_CARD_OF_FIRST, {"of_id": transaction_id, "of_project": project_id}).first())
 
 
 def allow_one_click(db: Connection, vault_token: str, transaction_id: str) -> None:

@@ -12,7 +12,10 @@ from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.sandbox.cell import Cell, Handler, Services, StreamHandler
 from tppkit.sandbox.gateway import captures, checkout, link_tables, links, orders, search, tables, wallet
+from tppkit.sandbox.gateway.card_tables import require_vault_key
+from tppkit.sandbox.gateway.check import check_gateway
 from tppkit.sandbox.gateway.control import GatewayControl
+from tppkit.sandbox.gateway.sections import gateway_sections
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.host import Host
 from tppkit.web.keys import KeyAuthenticator
@@ -27,6 +30,7 @@ def gateway_cell(settings: GatewaySettings) -> Cell:
 
     def served(services: Services) -> Mapping[str, Host]:
         services.database.run_at_start(lambda db: settings.projects.load(db, at=services.now()))
+        services.database.run_at_start(lambda db: require_vault_key(db, settings.cipher))
         return {
             "gateway": _host(GATEWAY, _HANDLERS, settings, services),
             "vault": _host(VAULT, checkout.VAULT_HANDLERS, settings, services),
@@ -45,6 +49,8 @@ def gateway_cell(settings: GatewaySettings) -> Cell:
         control=lambda services: GatewayControl(services, settings).routes,
         next_event=lambda db: min(filter(None, (tables.next_due(db), link_tables.next_due(db))), default=None),
         run_due=run_due,
+        check=check_gateway,
+        sections=gateway_sections,
     )
 
 

@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.payments import (
 )
 from tppkit.protocol.gateway.states import SETUP_TOKEN, SetupTokenState, SetupTokenTrigger
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, find_card, find_card_of_first
+from tppkit.sandbox.gateway.card_tables import VaultRow, add_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.orders import (
     listed_fields,
@@ -36,7 +36,7 @@ from tppkit.sandbox.gateway.orders import (
     transaction_of_caller,
     write_order,
 )
-from tppkit.sandbox.gateway.payments import PayingCard, attempt
+from tppkit.sandbox.gateway.payments import PayingCard, attempt, require_card, stored_card
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.tables import (
     StoredOrder,
@@ -102,7 +102,9 @@ def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
     order, transaction = transaction_of_caller(call)
     external = external_authentication(call.body, own_checkout=order.own_checkout)
     _require_own_checkout(order.own_checkout)
-    is_asked = attempt(call, order, transaction, stored_card(call, call.body.vault_token), external=external)
+    is_asked = attempt(
+        call, order, transaction, stored_card(call, call.caller, call.body.vault_token), external=external
+    )
     answer = _answer_again(call, order)
     redirect_url = call.settings.payment_url(transaction.page_token) if is_asked else None
     return replace(answer, value=answer.value.model_copy(update={"redirect_url": redirect_url}))
@@ -112,7 +114,7 @@ def initiate(call: HostCall[InitiateRequest]) -> Answer[Order]:
     """POST /v1/orders/{order_id}/transactions/{transaction_id}/initiate/: the customer is not there to authenticate."""
     order, transaction = transaction_of_caller(call)
     require_recurring(transaction.shown.payment_method_details)
-    attempt(call, order, transaction, stored_card(call, call.body.vault_token), is_authenticated=True)
+    attempt(call, order, transaction, stored_card(call, call.caller, call.body.vault_token), is_authenticated=True)
     return _answer_again(call, order)
 
 
@@ -122,18 +124,6 @@ HANDLERS: tuple[Handler[Any, Any], ...] = (
     Handler(INITIATE, initiate),
 )
 VAULT_HANDLERS: tuple[Handler[Any, Any], ...] = (Handler(STORE_CARD, store_card),)
-
-
-def stored_card(call: HostCall[Any], vault_token: str) -> PayingCard:
-    """The caller's card with this token.
-
-    Raises:
-        LocalProtocolError: `vault-token.unknown`, also for another project's.
-    """
-    row = find_card(call.db, vault_token.lower(), call.caller)
-    if row is None:
-        raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
-    return _decrypted(call, row)
 
 
 def _answer(call: HostCall[Any], order: StoredOrder, *transactions: StoredTransaction) -> Answer[Order]:
@@ -148,29 +138,15 @@ def _answer_again(call: HostCall[Any], order: StoredOrder) -> Answer[Order]:
 
 def _one_click_card(call: HostCall[Any], details: PaymentMethodDetails) -> PayingCard:
     """The card of a one-click payment, which an accepted first one stored (assumption one-click-card)."""
-    first_id, row = details.first_transaction_id, None
-    if details.vault_token is not None:
-        row = find_card(call.db, details.vault_token.lower(), call.caller)
-        if row is None:
-            raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
-        first_id = row.one_click_id
-    elif first_id is not None:
-        first_id = first_id.lower()
-        row = find_card_of_first(call.db, first_id, call.caller)
-    order = None if first_id is None else find_order_of_transaction(call.db, first_id)
-    mine = order is not None and order.project_id == call.caller
-    firsts = transactions_of(call.db, order.id) if order is not None and mine else ()
-    first = next((one.shown for one in firsts if one.id == first_id), None)
-    require_one_click_card(first)
-    if row is None:
-        raise LocalProtocolError("one-click.card", "the first transaction stored no card")
-    return _decrypted(call, row)
-
-
-def _decrypted(call: HostCall[Any], row: VaultRow) -> PayingCard:
-    card = call.settings.cipher.decrypt(row.sealed, project_id=row.project_id, vault_token=row.vault_token)
-    require_unexpired(card.expiry, at=call.at)
-    return PayingCard(card, row.vault_token)
+    first_id, vault_token = details.first_transaction_id, details.vault_token
+    if vault_token is not None:
+        first_id = require_card(call, call.caller, vault_token).one_click_id
+    order = None if first_id is None else find_order_of_transaction(call.db, first_id.lower())
+    is_own = order is not None and order.project_id == call.caller
+    firsts = transactions_of(call.db, order.id) if order is not None and is_own else ()
+    first = next((one for one in firsts if one.id == (first_id or "").lower()), None)
+    require_one_click_card(None if first is None else first.shown)
+    return stored_card(call, call.caller, vault_token or (first and first.vault_token) or "")
 
 
 def _require_method(method: str | None, project: Project) -> None:

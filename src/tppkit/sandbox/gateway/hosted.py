@@ -13,7 +13,7 @@ from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.link_tables import StoredLink
 from tppkit.sandbox.gateway.orders import new_order, new_transaction
 from tppkit.sandbox.gateway.outcomes import APPROVED, AUTHENTICATION_FAILED
-from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, decide, move_order
+from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, decide, move_order, stored_card
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
@@ -53,14 +53,15 @@ def pay(work: Work, order: StoredOrder, *, card: StoredCard | None = None, choic
     if choice is Choice.CANCELLED:
         return cancel(work, order)
     transaction = _open_transaction(work, order, with_card=card is not None)
-    is_asked = transaction.vault_token is not None  # the issuer waits for the customer
-    if card is None and (is_asked or transaction.shown.payment_method != CREDIT_CARD):
+    asked = transaction.vault_token if card is None else None  # the issuer of this card waits for the customer
+    if card is None and (asked or transaction.shown.payment_method != CREDIT_CARD):
+        if asked and choice is Choice.APPROVED:
+            return _paid(work, order, transaction, stored_card(work, order.project_id, asked))
         if order.status is OrderStatus.NEW:
             order = move_order(work, order, OrderTrigger.STARTED)
         return decide(work, order, transaction, APPROVED if choice is Choice.APPROVED else AUTHENTICATION_FAILED)
     card = card or _test_card(work, choice or Choice.APPROVED)
-    attempt(work, order, transaction, _stored_if_first(work, order, transaction, card), is_authenticated=True)
-    return lock_order(work.db, order.id) or order
+    return _paid(work, order, transaction, _stored_if_first(work, order, transaction, card))
 
 
 def pay_link(
@@ -82,6 +83,12 @@ def pay_link(
     return pay(work, move_order(work, order, OrderTrigger.STARTED), card=card, choice=choice)
 
 
+def _paid(work: Work, order: StoredOrder, transaction: StoredTransaction, paying: PayingCard) -> StoredOrder:
+    """The order after its customer has authenticated; the card decides."""
+    attempt(work, order, transaction, paying, is_authenticated=True)
+    return lock_order(work.db, order.id) or order
+
+
 def _method(project: Project, terms: OrderTerms, *, with_card: bool) -> str:
     """What the page shows: the project's methods, of those that the merchant allows; a card if it is among them."""
     allowed = [
@@ -95,12 +102,12 @@ def _method(project: Project, terms: OrderTerms, *, with_card: bool) -> str:
 
 
 def _open_transaction(work: Work, order: StoredOrder, *, with_card: bool) -> StoredTransaction:
-    """The attempt that is open, else a new one where the order takes another."""
+    """The attempt that is open, else a new one where the order takes another; a card leaves a bank transfer open."""
     if order.status in ORDER.final:
         raise LocalProtocolError("machine.no-such-move", f"the order is {order.status}")
     transactions = transactions_of(work.db, order.id)
     for one in transactions:
-        if one.is_open:
+        if one.is_open and (not with_card or one.shown.payment_method == CREDIT_CARD):
             return one
     if transactions and order.has_one_attempt:
         raise LocalProtocolError("machine.no-such-move", "the only attempt of the order is over")

@@ -57,6 +57,7 @@ _NEXT_DUE = Statement(select(func.min(LINKS.c.due_at)))
 _DUE_LINKS = Statement(
     select(LINKS.c.id).where(LINKS.c.due_at <= bindparam("until")).order_by(LINKS.c.due_at, LINKS.c.id)
 )
+_LATEST_LINKS = select(LINKS).order_by(LINKS.c.created_at.desc(), LINKS.c.id).limit(bindparam("most"))
 _LATEST = select(func.max(LINKS.c.modified_at))
 
 
@@ -133,6 +134,11 @@ def next_due(db: Connection) -> datetime | None:
 def due_links(db: Connection, until: datetime) -> tuple[str, ...]:
     """Ids of the links that expire by then, the earliest first."""
     return tuple(row[0] for row in _DUE_LINKS.all(db, {"until": to_microseconds(until)}))
+
+
+def latest_links(db: Connection, most: int) -> tuple[StoredLink, ...]:
+    """The latest links of all projects, the latest first."""
+    return tuple(link for row in db.execute(_LATEST_LINKS, {"most": most}) if (link := _link(row)) is not None)
 
 
 def latest_time(db: Connection) -> datetime:

@@ -25,7 +25,7 @@ from tppkit.protocol.gateway.orders import (
     Transaction,
     TransactionRequest,
 )
-from tppkit.protocol.gateway.payments import is_aft
+from tppkit.protocol.gateway.payments import is_aft, shown_details
 from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, TransactionStatus
 from tppkit.protocol.gateway.values import GatewayModel, write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -214,7 +214,11 @@ def write_order(
 def _write_transaction(
     settings: GatewaySettings, order: StoredOrder, transaction: StoredTransaction, at: datetime
 ) -> Transaction:
-    held, changes = transaction.authorisation, dict[str, Any]()
+    held, details, changes = transaction.authorisation, transaction.shown.payment_method_details, dict[str, Any]()
+    if details is not None:
+        changes["payment_method_details"] = shown_details(
+            details, vault_token=transaction.vault_token, order_status=order.status
+        )
     if held is not None:
         changes["is_capturable"] = is_capturable(held, at=at)
     if order.made_by is None:

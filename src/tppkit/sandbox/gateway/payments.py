@@ -8,7 +8,7 @@ from typing import Any
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.authorisations import accept
-from tppkit.protocol.gateway.card_data import detect_brands, truncate_pan
+from tppkit.protocol.gateway.card_data import detect_brands, require_unexpired, truncate_pan
 from tppkit.protocol.gateway.orders import (
     CaptureMode,
     ExternalAuthentication,
@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.states import (
     TransactionTrigger,
 )
 from tppkit.protocol.gateway.values import read_timestamp
-from tppkit.sandbox.gateway.card_tables import allow_one_click
+from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, find_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
@@ -59,6 +59,30 @@ class PayingCard:
     vault_token: str | None = None
 
 
+def require_card(work: Work, project_id: str, vault_token: str) -> VaultRow:
+    """A project's card in the vault.
+
+    Raises:
+        LocalProtocolError: `vault-token.unknown`, also for another project's.
+    """
+    row = find_card(work.db, vault_token.lower(), project_id)
+    if row is None:
+        raise LocalProtocolError("vault-token.unknown", "the project has no card with this vault token")
+    return row
+
+
+def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
+    """A project's card, to pay with (assumption vault-token-use).
+
+    Raises:
+        LocalProtocolError: `vault-token.unknown`, `card.expired`.
+    """
+    row = require_card(work, project_id, vault_token)
+    card = work.settings.cipher.decrypt(row.sealed, project_id=project_id, vault_token=row.vault_token)
+    require_unexpired(card.expiry, at=work.at)
+    return PayingCard(card, row.vault_token)
+
+
 def attempt(
     work: Work, order: StoredOrder, transaction: StoredTransaction, paying: PayingCard, *,
     external: ExternalAuthentication | None = None, is_authenticated: bool = False,
@@ -79,8 +103,8 @@ def attempt(
     Raises:
         LocalProtocolError: `machine.no-such-move`, the transaction is decided or the order is final.
     """
-    if not transaction.is_open:
-        raise LocalProtocolError("machine.no-such-move", f"the transaction is {transaction.shown.status}")
+    if not transaction.is_open or (transaction.due_at is not None and work.at >= transaction.due_at):
+        raise LocalProtocolError("machine.no-such-move", "the transaction is decided, or its time is over")
     if order.status is OrderStatus.NEW:
         order = move_order(work, order, OrderTrigger.STARTED)
     elif order.status is not OrderStatus.PROCESSING:
@@ -119,9 +143,12 @@ def cancel(work: Work, order: StoredOrder) -> StoredOrder:
     """The customer leaves for good: open attempts are declined, and the order is cancelled.
 
     Raises:
-        LocalProtocolError: `machine.no-such-move`.
+        LocalProtocolError: `machine.no-such-move`, also while the order lags behind its decided transaction.
     """
-    for one in transactions_of(work.db, order.id):
+    transactions = transactions_of(work.db, order.id)
+    if order.own_checkout and not any(one.is_open for one in transactions):
+        raise LocalProtocolError("machine.no-such-move", "the payment is decided")
+    for one in transactions:
         if one.is_open:
             set_transaction(work.db, _decided(work, one, TransactionTrigger.DECLINED, LEFT))
     return move_order(work, order, OrderTrigger.CANCELLED)
@@ -133,26 +160,28 @@ def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
         return order
     transactions = transactions_of(work.db, order.id)
     is_over = work.at >= order.ends_at
-    for one in transactions:
-        if one.is_open and is_over:
+    open_ = [one for one in transactions if one.is_open]
+    if is_over:
+        for one in open_:
             expire(work, one)
-    open_ = [one for one in transactions if one.is_open and not is_over]
     accepted = any(one.shown.status == TransactionStatus.ACCEPTED for one in transactions)
+    decided_at = max((read_timestamp(one.shown.events[-1].occurred or "") for one in transactions), default=work.at)
+    is_failed = (
+        order.has_one_attempt and not open_ and order.status is OrderStatus.PROCESSING and decided_at < order.ends_at
+    )
     if accepted:
-        trigger = OrderTrigger.MIXED if open_ else OrderTrigger.PAID
+        trigger = OrderTrigger.MIXED if open_ and not is_over else OrderTrigger.PAID
+    elif is_failed:
+        trigger = OrderTrigger.FAILED
     elif is_over:
         trigger = OrderTrigger.EXPIRED
-    elif transactions and not open_ and order.has_one_attempt and order.status is OrderStatus.PROCESSING:
-        trigger = OrderTrigger.FAILED
     else:
         return order
-    lag = timedelta(seconds=work.settings.project(order.project_id).lag_seconds)
-    if order.own_checkout and lag and trigger in (OrderTrigger.PAID, OrderTrigger.FAILED):
-        occurred = transactions[0].shown.events[-1].occurred or ""
-        if work.at < (due_at := read_timestamp(occurred) + lag):
-            waiting = replace(order, due_at=due_at)
-            set_order(work.db, waiting)
-            return waiting
+    due_at = decided_at + timedelta(seconds=work.settings.project(order.project_id).lag_seconds)
+    if order.own_checkout and trigger in (OrderTrigger.PAID, OrderTrigger.FAILED) and work.at < due_at:
+        waiting = replace(order, due_at=due_at)
+        set_order(work.db, waiting)
+        return waiting
     return move_order(work, order, trigger)
 
 

@@ -33,6 +33,7 @@ from tppkit._statement import Statement
 from tppkit.protocol.gateway.authorisations import Authorisation
 from tppkit.protocol.gateway.orders import CaptureMode, OrderTerms, Transaction
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, SetupTokenState, TransactionStatus
+from tppkit.protocol.gateway.values import MAX_REFERENCE
 
 TABLES = MetaData()
 ORDERS = Table(
@@ -41,8 +42,8 @@ ORDERS = Table(
     Column("project_id", String(36), nullable=False),
     Column("status", String(16), nullable=False),
     Column("terms", LargeBinary, nullable=False),
-    Column("merchant_order_id", String(1000)),
-    Column("merchant_customer_id", String(1000)),
+    Column("merchant_order_id", String(MAX_REFERENCE)),
+    Column("merchant_customer_id", String(MAX_REFERENCE)),
     Column("currency", String(3), nullable=False),
     Column("amount", BigInteger, nullable=False),
     Column("is_test", Boolean, nullable=False),
@@ -118,13 +119,20 @@ _MADE_FROM = (
     .where(ORDERS.c.original_id.in_(bindparam("of_orders", expanding=True)))
     .order_by(ORDERS.c.created_at, ORDERS.c.id)
 )
-_NEXT_DUE = tuple(Statement(select(func.min(table.c.due_at))) for table in (ORDERS, TRANSACTIONS))
+_NEXT_DUE = tuple(  # SQLite uses the index for what it is limited to only
+    Statement(select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None))) for table in (ORDERS, TRANSACTIONS)
+)
 _DUE_ORDERS = select(ORDERS.c.id).where(ORDERS.c.due_at <= bindparam("until")).order_by(ORDERS.c.due_at, ORDERS.c.id)
 _DUE_TRANSACTIONS = (
     select(TRANSACTIONS.c.order_id)
     .where(TRANSACTIONS.c.due_at <= bindparam("until"))
     .order_by(TRANSACTIONS.c.due_at, TRANSACTIONS.c.order_id)
 )
+_STOP = (
+    update(ORDERS).where(ORDERS.c.id == bindparam("of_order")).values(due_at=None),
+    update(TRANSACTIONS).where(TRANSACTIONS.c.order_id == bindparam("of_order")).values(due_at=None),
+)
+_LATEST_ORDERS = select(ORDERS).order_by(ORDERS.c.created_at.desc(), ORDERS.c.id).limit(bindparam("most"))
 _LATEST = select(func.max(ORDERS.c.modified_at))
 
 
@@ -312,6 +320,17 @@ def due_orders(db: Connection, until: datetime) -> tuple[str, ...]:
     values = {"until": to_microseconds(until)}
     found = [*db.execute(_DUE_TRANSACTIONS, values).scalars(), *db.execute(_DUE_ORDERS, values).scalars()]
     return tuple(dict.fromkeys(found))
+
+
+def stop_order(db: Connection, order_id: str) -> None:
+    """Let time change an order and its transactions no more."""
+    for statement in _STOP:
+        db.execute(statement, {"of_order": order_id})
+
+
+def latest_orders(db: Connection, most: int) -> tuple[StoredOrder, ...]:
+    """The latest orders of all projects, the latest first."""
+    return tuple(map(read_order, db.execute(_LATEST_ORDERS, {"most": most})))
 
 
 def latest_time(db: Connection) -> datetime:

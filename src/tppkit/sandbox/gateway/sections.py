@@ -1,0 +1,53 @@
+"""What the index page shows of the gateway: no tokens, and of cards only the truncated number."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from tppkit.protocol.gateway.values import amount_with_decimals
+from tppkit.sandbox.cell import Section
+from tppkit.sandbox.gateway.link_tables import latest_links
+from tppkit.sandbox.gateway.tables import StoredTransaction, latest_orders, transactions_of_orders
+
+_SHOWN = 50
+
+
+def gateway_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
+    """The latest orders and payment links."""
+    orders = latest_orders(db, _SHOWN)
+    transactions = transactions_of_orders(db, [order.id for order in orders])
+    return (
+        Section(
+            "Gateway orders", ("Order", "Reference", "Status", "Amount", "Made by", "Transactions", "Created"),
+            [
+                (one.id, one.terms.merchant_order_id or "", one.status.value, _amount(one.terms.amount, one.terms.currency),
+                 one.made_by or "", ", ".join(map(_attempt, transactions[one.id])), _time(one.created_at))
+                for one in orders
+            ],
+        ),
+        Section(
+            "Payment links", ("Link", "Reference", "Status", "Amount", "Created", "Ends"),
+            [
+                (one.id, one.terms.merchant_order_id, one.status.value, _amount(one.terms.amount, one.terms.currency),
+                 _time(one.created_at), _time(one.ends_at))
+                for one in latest_links(db, _SHOWN)
+            ],
+        ),
+    )  # fmt: skip
+
+
+def _attempt(transaction: StoredTransaction) -> str:
+    shown = transaction.shown
+    details = shown.payment_method_details
+    card = details.truncated_pan if details else None
+    return f"{card or shown.payment_method or ''} {shown.status}"
+
+
+def _amount(amount: int, currency: str) -> str:
+    return f"{amount_with_decimals(amount, currency)} {currency}"
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,88 @@
+"""Cards where they do not belong: what the gateway and the vault then store, log and answer has none. The fixture `cards` searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cards import Cards
+from merchant import EXPIRY, MakeMerchant, Merchant
+from raw_provider import checked_sandbox
+
+from tppkit.sandbox import SandboxSettings
+from tppkit.testing import assert_no_pan
+
+NO_ID = "4be1c1f4-8a3c-4f6f-9d6d-0c9b8a1c2d3e"
+PAN, CVC = "{pan}", "{cvc}"  # the merchant's
+CARD: Mapping[str, Any] = {"pan": PAN, "expiry": EXPIRY, "setup_token": NO_ID}
+ONE_CLICK: Mapping[str, Any] = {"one_click_type": "one-click", "vault_token": NO_ID, "cvc": CVC}
+RECEIVER: Mapping[str, Any] = {"receiver_account_number": PAN, "receiver_account_number_type": "card-account"}
+CARDS = [CARD | change for change in (
+    {}, {"expiry": PAN}, {"setup_token": PAN}, {"name": PAN * 10}, {"pan": f"{PAN} "}, {"pan": [PAN]}, {PAN: 1}, {"setup_token": CVC},
+)]  # fmt: skip
+DETAILS = [
+    ONE_CLICK, ONE_CLICK | {"cvc": [CVC]}, ONE_CLICK | {"vault_token": PAN}, ONE_CLICK | {"one_click_type": PAN}, RECEIVER,
+    RECEIVER | {"receiver_account_number_type": PAN}, {"cvc": PAN}, {"cvc": f"{CVC}{CVC}"}, {"first_transaction_id": PAN},
+]  # fmt: skip
+
+
+@pytest.fixture
+def merchant(bank_pki_folder: Path, tmp_path: Path, cards: Cards, make_merchant: MakeMerchant) -> Iterator[Merchant]:
+    """A merchant at a sandbox whose log is searched too."""
+    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder), log=cards.keep) as server:
+        yield make_merchant(server)
+
+
+def filled(value: Any, merchant: Merchant) -> Any:
+    match value:
+        case str():
+            return value.replace(PAN, merchant.pan).replace(CVC, merchant.cvc)
+        case Mapping():
+            return {filled(key, merchant): filled(one, merchant) for key, one in value.items()}
+        case list():
+            return [filled(one, merchant) for one in value]
+    return value
+
+
+def order(**fields: Any) -> dict[str, Any]:
+    """An order whose card transaction has these fields."""
+    return {"currency": "EUR", "amount": 1250, "transactions": [{"payment_method": "credit-card", **fields}]}
+
+
+def test_refused_requests_leave_no_card(merchant: Merchant) -> None:
+    requests = [(merchant.vault, card) for card in CARDS]
+    requests += [("/v1/orders/", order(payment_method_details=details)) for details in DETAILS]
+    requests += [
+        ("/v1/orders/", order() | {"currency": PAN}),
+        ("/v1/orders/", order(payment_method=PAN, capture_mode=PAN)),
+    ]
+    statuses = [merchant.send("POST", path, filled(body, merchant)).status_code for path, body in requests]
+    statuses += [
+        merchant.http.post(path, content=filled(body, merchant)).status_code
+        for path in ("/v1/orders/", merchant.vault)
+        for body in (f'{{"pan": "{PAN}", "cvc": "{CVC}"', f'{{"pan": "{PAN}", "pan": "{PAN}"}}', f'"{PAN}"')
+    ]
+    assert all(400 <= status < 500 for status in statuses), statuses
+
+
+def test_fields_that_the_document_does_not_list_are_not_kept(merchant: Merchant) -> None:
+    hidden = {"pan": PAN, "cvc": CVC}
+    body = {**order(payment_method_details=hidden, **hidden), **hidden, "customer": hidden}
+    assert merchant.send("POST", "/v1/orders/", filled(body, merchant)).status_code == 201
+
+
+def test_answers_do_not_repeat_a_card_of_the_path(merchant: Merchant) -> None:
+    number = "4929123456785676"  # httpx logs addresses, so the logs are not searched
+    paths = [f"/v1/orders/{number}/", f"/v1/orders/{number}/x/", f"{merchant.vault}{number}/"]
+    answers = [merchant.send("POST", path, {}) for path in paths]
+    assert all(400 <= answer.status_code < 500 for answer in answers)
+    assert_no_pan([answer.content for answer in answers], cards=[number])
+
+
+def test_a_card_that_is_stored_would_be_found(merchant: Merchant, tmp_path: Path) -> None:
+    number = "4929123456785676"
+    merchant.order(extra={"note": number})  # is kept as it came
+    with pytest.raises(AssertionError, match=r"gateway_orders\.terms: card 1, digits, a cell"):
+        assert_no_pan(tmp_path, cards=[number])
