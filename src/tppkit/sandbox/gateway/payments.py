@@ -31,12 +31,11 @@ from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, find_c
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
-from tppkit.sandbox.gateway.outcomes import AUTHENTICATION_FAILED, CardOutcome, outcome_of
+from tppkit.sandbox.gateway.outcomes import CardOutcome, outcome_of
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
     StoredOrder,
     StoredTransaction,
-    lock_order,
     set_order,
     set_transaction,
     transactions_of,
@@ -206,19 +205,6 @@ def touch(work: Work, order: StoredOrder) -> StoredOrder:
     touched = replace(order, modified_at=work.at)
     set_order(work.db, touched)
     return touched
-
-
-def fail_authentication(work: Work, order: StoredOrder, transaction: StoredTransaction) -> StoredOrder:
-    """The customer does not authenticate."""
-    return decide(work, order, transaction, AUTHENTICATION_FAILED)
-
-
-def find_open(work: Work, order_id: str) -> tuple[StoredOrder, StoredTransaction | None] | None:
-    """An order, locked, with its open attempt if it has one; None for an unknown order."""
-    order = lock_order(work.db, order_id)
-    if order is None:
-        return None
-    return order, next((one for one in transactions_of(work.db, order.id) if one.is_open), None)
 
 
 def _decided(

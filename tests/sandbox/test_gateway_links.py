@@ -1,0 +1,200 @@
+"""Payment links and wallet sessions over HTTPS."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from merchant import DECLINED, MakeMerchant, Merchant, is_refused
+from raw_provider import control
+from sqlalchemy import create_engine
+
+from tppkit.protocol.gateway.bodies import PaymentLinkRequest
+from tppkit.protocol.gateway.orders import OrderTerms, TransactionRequest
+from tppkit.protocol.gateway.states import OrderTrigger
+from tppkit.sandbox import SandboxServer
+from tppkit.sandbox.gateway.cipher import CardCipher
+from tppkit.sandbox.gateway.link_tables import StoredLink, find_link, next_due
+from tppkit.sandbox.gateway.links import new_link, run_due
+from tppkit.sandbox.gateway.orders import new_order, new_transaction
+from tppkit.sandbox.gateway.outcomes import AUTHENTICATION_FAILED
+from tppkit.sandbox.gateway.payments import decide, move_order
+from tppkit.sandbox.gateway.projects import Projects
+from tppkit.sandbox.gateway.settings import GatewaySettings, Job
+from tppkit.sandbox.gateway.tables import TABLES, StoredOrder, add_order
+
+DAY = 86400
+TERMS = {"currency": "EUR", "amount": 1250, "merchant_order_id": "L-1"}
+
+
+def new(merchant: Merchant, **fields: Any) -> Any:
+    return merchant.post("/sandbox/v1/paymentlinks/", {**TERMS, **fields})
+
+
+def read(merchant: Merchant, link: Any) -> Any:
+    answer = merchant.send("GET", f"/v1/paymentlinks/{link['id']}/")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def pay(merchant: Merchant, link: Any, **choice: Any) -> Any:
+    if "card" in choice:
+        merchant.cards.pan(choice["card"])
+    return merchant.control(f"/gateway/paymentlinks/{link['id']}/pay", choice)
+
+
+def refusal(merchant: Merchant, path: str, body: Any) -> tuple[int, str]:
+    answer = merchant.cards.keep(control(merchant.bank, path, body))
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def test_a_link_has_its_terms_and_no_order_before_somebody_pays(merchant: Merchant) -> None:
+    terms = {
+        "description": "Chairs",
+        "return_url": "https://shop.example/",
+        "expiration_period": "P2D",
+        "payment_methods": ["credit-card"],
+    }
+    link = new(merchant, **terms, unlisted=1)
+    assert {**TERMS, **terms}.items() <= link.items()
+    assert (link["status"], link["orders"], link["project_id"]) == ("new", {}, merchant.project_id)
+    assert "completed_order_id" not in link
+    assert "unlisted" not in link
+    assert read(merchant, link) == link
+
+
+def test_each_attempt_is_an_order_and_a_later_one_can_still_succeed(merchant: Merchant) -> None:
+    link = new(merchant, webhook_url="https://shop.example/hook", return_url="https://shop.example/")
+    failed = pay(merchant, link, card=DECLINED)
+    assert (failed["status"], list(failed["orders"])) == ("all_unsuccessful", ["error"])
+    left = pay(merchant, link, outcome="cancelled")
+    assert (left["status"], set(left["orders"])) == ("all_unsuccessful", {"error", "cancelled"})
+    paid = pay(merchant, link, card=merchant.pan)
+    assert paid == read(merchant, link)
+    assert (paid["status"], paid["orders"]["completed"]) == ("completed", [paid["completed_order_id"]])
+    assert len({link["reason"], failed["reason"], paid["reason"]}) == 3
+    order = merchant.read({"id": paid["completed_order_id"]})
+    assert (order["related_payment_link_id"], len(order["transactions"])) == (link["id"], 1)
+    kept = {name: order.get(name) for name in (*TERMS, "webhook_url", "return_url", "description")}
+    assert kept == {**TERMS, "webhook_url": link["webhook_url"], "return_url": link["return_url"], "description": None}
+    assert "setup_token" not in order["transactions"][0]["payment_method_details"]
+
+
+def test_a_paid_link_takes_no_other_payment(merchant: Merchant) -> None:
+    paid = pay(merchant, link := new(merchant), outcome="approved")
+    refused = refusal(merchant, f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": "approved"})
+    assert refused == (400, "machine.no-such-move")
+    assert read(merchant, link) == paid
+
+
+def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_have(merchant: Merchant) -> None:
+    transfer = new(merchant, payment_methods=["bank-transfer"])
+    path = f"/gateway/paymentlinks/{transfer['id']}/pay"
+    merchant.cards.pan(merchant.pan)
+    assert refusal(merchant, path, {"card": merchant.pan}) == (400, "order.method")
+    paid = pay(merchant, transfer, outcome="approved")
+    (transaction,) = merchant.read({"id": paid["completed_order_id"]})["transactions"]
+    assert transaction["payment_method"] == "bank-transfer"
+    none = new(merchant, payment_methods=["other"])
+    path = f"/gateway/paymentlinks/{none['id']}/pay"
+    assert refusal(merchant, path, {"outcome": "approved"}) == (400, "order.method")
+
+
+def test_a_developer_makes_links_for_the_first_project_or_another(merchant: Merchant) -> None:
+    first = merchant.control("/gateway/paymentlinks", TERMS)
+    own = merchant.control("/gateway/paymentlinks", {**TERMS, "project_id": merchant.project_id})
+    assert first["project_id"] == merchant.bank.addresses.project_id
+    assert read(merchant, own) == own
+    assert is_refused(merchant.send("GET", f"/v1/paymentlinks/{first['id']}/"), 404, "NOT_FOUND")
+    strange = {**TERMS, "project_id": own["id"]}
+    assert refusal(merchant, "/gateway/paymentlinks", strange) == (400, "project.unknown")
+
+
+def test_a_link_expires_after_30_days_or_its_period(timed_merchant: Merchant) -> None:
+    merchant = timed_merchant
+    short, long, failed = new(merchant, expiration_period="P1D"), new(merchant), new(merchant)
+    pay(merchant, failed, outcome="declined")
+    merchant.advance(DAY)
+    assert [read(merchant, link)["status"] for link in (short, long, failed)] == ["expired", "new", "all_unsuccessful"]
+    merchant.advance(29 * DAY)
+    assert [read(merchant, link)["status"] for link in (long, failed)] == ["expired", "expired"]
+
+
+class Shop:
+    """Links in a database of their own, whose customers take their time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.at = datetime(2026, 6, 1, tzinfo=UTC)
+        self._engine = create_engine("sqlite://")
+        TABLES.create_all(self._engine)
+        self._db = self._engine.connect()
+        cipher = CardCipher(bytes(32), source="a test")
+        numbers = iter(map(str, range(1000)))
+        self._settings = GatewaySettings(Projects(folder), cipher, lambda: next(numbers), "http://localhost")
+        self._settings.projects.load(self._db, at=self.at)
+
+    @property
+    def job(self) -> Job:
+        return Job(self._db, self._settings, self.at)
+
+    def link(self) -> StoredLink:
+        request = PaymentLinkRequest.model_validate({**TERMS, "expiration_period": "PT1M"})
+        return new_link(self.job, request, self._settings.projects.first_id)
+
+    def begin(self, link: StoredLink) -> StoredOrder:
+        """An attempt that waits for its customer."""
+        request, project = TransactionRequest(payment_method="credit-card"), self._settings.project(link.project_id)
+        terms = OrderTerms(currency="EUR", amount=1250)
+        order = new_order(self.job, terms, project, transaction=request, link_id=link.id)
+        self.transaction = new_transaction(self.job, order, request)
+        add_order(self._db, order, self.transaction)
+        return move_order(self.job, order, OrderTrigger.STARTED)
+
+    def status(self, link: StoredLink) -> str:
+        found = find_link(self._db, link.id)
+        assert found is not None
+        return found.status.value
+
+    def next_due(self) -> datetime | None:
+        return next_due(self._db)
+
+
+def test_the_end_of_a_link_waits_for_an_attempt_under_way(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    link = shop.link()
+    order = shop.begin(link)
+    assert (shop.status(link), shop.next_due()) == ("processing", None)
+    shop.at += timedelta(minutes=2)
+    run_due(shop.job)
+    assert shop.status(link) == "processing"
+    decide(shop.job, order, shop.transaction, AUTHENTICATION_FAILED)
+    assert (shop.status(link), shop.next_due()) == ("expired", None)
+
+
+@pytest.mark.parametrize("hyphens", [False, True])
+def test_a_wallet_session_is_for_the_project_id_without_hyphens(merchant: Merchant, *, hyphens: bool) -> None:
+    identifier = merchant.project_id if hyphens else merchant.project_id.replace("-", "")
+    body = {
+        "validationUrl": "http://127.0.0.1:1/session", "merchantIdentifier": identifier, "displayName": "Shop",
+        "initiativeContext": "shop.example",
+    }  # fmt: skip
+    answer = merchant.send("POST", "/v1/wallet-pay/sessions/", body)
+    if hyphens:
+        assert is_refused(answer, 400, "FORMAT_ERROR")
+    else:
+        assert (answer.status_code, answer.json()["sessionData"]["domainName"]) == (200, "shop.example")
+
+
+def test_the_identifier_of_another_project_opens_no_wallet_session(
+    bank: SandboxServer, merchant: Merchant, make_merchant: MakeMerchant
+) -> None:
+    other = make_merchant(bank).project_id.replace("-", "")
+    body = {
+        "validationUrl": "https://w.example/",
+        "merchantIdentifier": other,
+        "displayName": "S",
+        "initiativeContext": "s.example",
+    }
+    assert is_refused(merchant.send("POST", "/v1/wallet-pay/sessions/", body), 400, "FORMAT_ERROR")

@@ -1,0 +1,467 @@
+"""The stories of the payment gateway by number, with our client against our sandbox over HTTPS; and every endpoint by asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from merchant import ASKED, BILLING, DECLINED, EXPIRY, MakeMerchant, Merchant
+
+from tppkit.client import After, AsyncGatewayClient, AsyncVaultClient, GatewayClient, VaultClient, is_paid
+from tppkit.errors import FormatError, LocalProtocolError, RequestRefused
+from tppkit.protocol.gateway import (
+    GATEWAY,
+    VAULT,
+    CardRequest,
+    CardSecret,
+    F,
+    Order,
+    OrderRequest,
+    PaymentMethodDetails,
+    TransactionRequest,
+)
+from tppkit.protocol.gateway.bodies import AuthenticateRequest, PaymentLinkRequest
+from tppkit.protocol.gateway.orders import Customer
+from tppkit.sandbox import SandboxServer
+from tppkit.testpki import Pki
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+CREDIT = "credit-card"
+EXTERNAL = {
+    "cavv": "AAABCZIhcQAAAABZlyFxAAAAAAA=",
+    "3ds_version": "2.2.0",
+    "3ds_method_used": True,
+    "ds_transaction_id": "f25084f0",
+}
+
+
+class Shop:
+    """A merchant's backend: both clients, and what its developer does.
+
+    Attributes:
+        merchant: control calls, and the cards of the test.
+    """
+
+    def __init__(self, merchant: Merchant, pki: Pki, opened: ExitStack) -> None:
+        self.merchant, at = merchant, merchant.bank.addresses
+        options: dict[str, Any] = {"api_key": merchant.api_key, "server_anchors": [pki.root.certificate]}
+        self.client = opened.enter_context(GatewayClient(at.gateway_url, **options))
+        self.vault = opened.enter_context(VaultClient(at.vault_url, **options))
+
+    def create(self, amount: int = 1000, *, details: Any = None, method: str | None = CREDIT, **fields: Any) -> Order:
+        """An order for an own checkout, on the hosted page with `method=None`."""
+        mode, period = fields.pop("capture_mode", None), fields.pop("period", None)
+        if details is not None:
+            details = PaymentMethodDetails.from_object(details)
+        transaction = TransactionRequest(
+            payment_method=method, capture_mode=mode, expiration_period=period, payment_method_details=details
+        )
+        chosen = {} if method is None else {"transactions": (transaction,)}
+        return self.client.create_order(OrderRequest(**{"currency": "EUR", "amount": amount, **chosen, **fields}))
+
+    def card(self, order: Order, pan: str | None = None, name: str | None = None) -> CardRequest:
+        """A card for an order."""
+        (transaction,) = order.transactions
+        assert transaction.payment_method_details is not None
+        assert transaction.payment_method_details.setup_token is not None
+        number = self.merchant.pan if pan is None else self.merchant.cards.pan(pan)
+        token = transaction.payment_method_details.setup_token
+        return CardRequest(pan=CardSecret(number), expiry=CardSecret(EXPIRY), setup_token=token, name=name)
+
+    def authenticate(self, order: Order, vault_token: str, **external: Any) -> Order:
+        body = {"vault_token": vault_token, "cvc": self.merchant.cvc, **external}
+        return self.client.authenticate(order.id, order.transactions[0].id, AuthenticateRequest.from_object(body))
+
+    def own_checkout(
+        self, amount: int = 1000, *, pan: str | None = None, name: str | None = None, **fields: Any
+    ) -> Order:
+        """An order after the three steps of section 4.6, as it is retrieved."""
+        order = self.create(amount, **fields)
+        self.authenticate(order, self.vault.store_card(self.card(order, pan, name)).card.vault_token)
+        return self.client.order(order.id)
+
+    def capture(self, order: Order, amount: int, description: str = "part") -> Order:
+        return self.client.capture_amount(order.id, order.transactions[0].id, amount, description=description)
+
+    def void(self, order: Order, amount: int) -> Order:
+        return self.client.void_amount(order.id, order.transactions[0].id, amount)
+
+
+Open = Callable[[Merchant], Shop]
+
+
+@pytest.fixture
+def open_shop(bank_pki: Pki) -> Iterator[Open]:
+    with ExitStack() as opened:
+        yield lambda merchant: Shop(merchant, bank_pki, opened)
+
+
+@pytest.fixture
+def shop(merchant: Merchant, open_shop: Open) -> Shop:
+    """At `bank`, whose clock stays."""
+    return open_shop(merchant)
+
+
+@pytest.fixture
+def timed(timed_merchant: Merchant, open_shop: Open) -> Shop:
+    """At a sandbox of its own."""
+    return open_shop(timed_merchant)
+
+
+def refusal(call: Callable[[], object]) -> tuple[int, str | None]:
+    """Status and code of the answer to a call that must be refused."""
+    with pytest.raises(RequestRefused) as refused:
+        call()
+    return refused.value.status, refused.value.peer_code
+
+
+def details_of(order: Order) -> PaymentMethodDetails:
+    (transaction,) = order.transactions
+    assert transaction.payment_method_details is not None
+    return transaction.payment_method_details
+
+
+CLOSED, AMOUNT, UNKNOWN = (409, "AUTHORISATION_CLOSED"), (400, "AMOUNT_INVALID"), (404, "NOT_FOUND")
+
+
+def test_3_a_setup_token_stores_one_card_within_300_seconds(timed: Shop) -> None:
+    used, late = timed.create(), timed.create()
+    timed.merchant.advance(299)
+    with pytest.raises(FormatError):
+        CardRequest.from_object({"pan": "4111", "expiry": EXPIRY, "setup_token": details_of(used).setup_token})
+    assert timed.vault.store_card(timed.card(used)).card.brand == "visa"
+    assert refusal(lambda: timed.vault.store_card(timed.card(used))) == (400, "SETUP_TOKEN_INVALID")
+    timed.merchant.advance(2)
+    assert refusal(lambda: timed.vault.store_card(timed.card(late))) == (400, "SETUP_TOKEN_INVALID")
+
+
+def test_4_a_card_number_needs_no_check_digit(shop: Shop) -> None:
+    for pan in ("123456789012", "1234567890123456789"):
+        stored = shop.vault.store_card(shop.card(shop.create(), pan))
+        assert stored.card.truncated_pan.endswith(pan[-4:])
+        assert [finding.code for finding in stored.warnings] == ["card.luhn"]
+
+
+def test_5_an_own_checkout_is_paid_by_its_transaction_while_the_order_lags(
+    fresh_bank: SandboxServer, make_merchant: MakeMerchant, open_shop: Open
+) -> None:
+    shop = open_shop(make_merchant(fresh_bank, lag_seconds=45 * MINUTE))
+    order = shop.own_checkout()
+    assert (order.status, order.transactions[0].status) == ("processing", "accepted")
+    assert is_paid(order, own_checkout=True)
+    assert not is_paid(order, own_checkout=False)
+    shop.merchant.advance(45 * MINUTE)
+    assert shop.client.order(order.id).status == "completed"
+
+
+def test_6_a_manual_amount_is_captured_once(shop: Shop) -> None:
+    order = shop.own_checkout(capture_mode="manual")
+    transaction = order.transactions[0]
+    assert transaction.is_capturable
+    made = shop.capture(order, 400, "first parcel")
+    assert (made.status, made.amount, made.description) == ("completed", 400, "first parcel")
+    assert (made.capture_of_order_id, made.related_order_id) == (order.id, order.id)
+    assert made.transactions[0].capture_of_transaction_id == transaction.id
+    assert not is_paid(made, own_checkout=False)
+    after = shop.client.order(order.id)
+    assert (after.status, after.related_orders, after.transactions[0].is_capturable) == ("completed", (made.id,), False)
+    for call in (shop.client.capture, shop.client.void):
+        assert refusal(lambda call=call: call(order.id, transaction.id)) == CLOSED
+    assert refusal(lambda: shop.capture(order, 1)) == CLOSED
+    assert refusal(lambda: shop.void(order, 1)) == CLOSED
+    assert shop.client.order(order.id) == after
+
+
+def test_7_a_partial_void_leaves_the_rest_to_be_captured(shop: Shop) -> None:
+    order = shop.own_checkout(capture_mode="manual")
+    voided = shop.void(order, 300)
+    assert (voided.void_of_order_id, voided.amount) == (order.id, 300)
+    assert refusal(lambda: shop.capture(order, 701)) == AMOUNT
+    assert shop.capture(order, 700).amount == 700
+
+
+def test_7_a_void_of_everything_leaves_nothing(shop: Shop) -> None:
+    order = shop.own_checkout(capture_mode="manual")
+    assert shop.client.void(order.id, order.transactions[0].id).amount == 1000
+    assert refusal(lambda: shop.client.capture(order.id, order.transactions[0].id)) == CLOSED
+
+
+def test_8_a_delayed_amount_is_captured_by_itself_without_what_was_voided(timed: Shop) -> None:
+    order = timed.own_checkout(capture_mode="delayed", period="PT2H")
+    assert refusal(lambda: timed.client.capture(order.id, order.transactions[0].id)) == CLOSED
+    timed.merchant.advance(HOUR)
+    voided = timed.void(order, 250)
+    timed.merchant.advance(2 * HOUR)
+    void_id, capture_id = timed.client.order(order.id).related_orders or ()
+    made = timed.client.order(capture_id)
+    assert void_id == voided.id
+    assert (made.amount, made.capture_of_order_id, made.status) == (750, order.id, "completed")
+    assert refusal(lambda: timed.void(order, 1)) == CLOSED
+
+
+def test_8_a_delayed_amount_that_was_voided_is_not_captured(timed: Shop) -> None:
+    order = timed.own_checkout(capture_mode="delayed", period="PT2H")
+    voided = timed.client.void(order.id, order.transactions[0].id)
+    timed.merchant.advance(3 * HOUR)
+    assert timed.client.order(order.id).related_orders == (voided.id,)
+
+
+def test_9_what_cannot_be_captured_is_refused_and_nothing_is_made(
+    timed: Shop, make_merchant: MakeMerchant, open_shop: Open
+) -> None:
+    client, other = timed.client, open_shop(make_merchant(timed.merchant.bank))
+    sale, held = timed.own_checkout(), timed.own_checkout(capture_mode="manual")
+    foreign = other.own_checkout(capture_mode="manual")
+    assert refusal(lambda: client.capture(sale.id, sale.transactions[0].id)) == CLOSED
+    assert refusal(lambda: client.capture(held.id, sale.transactions[0].id)) == UNKNOWN
+    assert refusal(lambda: client.capture(foreign.id, foreign.transactions[0].id)) == UNKNOWN
+    timed.merchant.advance(5 * DAY)
+    assert refusal(lambda: client.capture(held.id, held.transactions[0].id)) == CLOSED
+    assert {one.related_orders for one in client.orders("*")} == {None}
+
+
+def test_10_a_first_one_click_payment_of_nothing_stores_the_card_and_inquires_the_name(shop: Shop) -> None:
+    first = {"one_click_type": "first"}
+    order = shop.create(0, details=first)
+    token = shop.vault.store_card(shop.card(order, name="Ona Onaite")).card.vault_token
+    assert details_of(shop.client.order(order.id)).vault_token is None
+    shop.authenticate(order, token)
+    done = shop.client.order(order.id)
+    assert (done.status, details_of(done).vault_token) == ("completed", token)
+    found = details_of(done).ani_results
+    assert found is not None
+    assert (found.status, found.match) == ("00", "01")
+    assert details_of(shop.own_checkout(0, details=first)).ani_results is None
+    assert details_of(shop.own_checkout(1, details=first, name="Ona Onaite")).ani_results is None
+    mastercard = shop.own_checkout(0, details=first, name="Ona Onaite", pan="5555555555554444")
+    assert details_of(mastercard).ani_results is None
+
+
+@pytest.mark.parametrize("by", ["vault_token", "first_transaction_id"])
+def test_11_a_later_one_click_payment_needs_the_cvc(shop: Shop, by: str) -> None:
+    first = shop.own_checkout(0, details={"one_click_type": "first"}, pan="4000002760003184")
+    shop.merchant.pay({"id": first.id}, outcome="approved")
+    first = shop.client.order(first.id)
+    known = {"vault_token": details_of(first).vault_token, "first_transaction_id": first.transactions[0].id}[by]
+    details = {"one_click_type": "one-click", by: known}
+    with pytest.raises(LocalProtocolError) as refused:
+        shop.create(details=details)
+    assert refused.value.code == "one-click.cvc"
+    order = shop.create(details={**details, "cvc": shop.merchant.cvc})
+    assert (order.status, order.transactions[0].status) == ("processing", "new")
+    assert order.transactions[0].payment_url
+    shop.merchant.pay({"id": order.id}, outcome="approved")
+    assert is_paid(shop.client.order(order.id), own_checkout=False)
+
+
+def test_11_one_click_takes_only_cards_that_an_accepted_first_payment_stored(shop: Shop) -> None:
+    declined = shop.own_checkout(0, details={"one_click_type": "first"}, pan=DECLINED)
+    details = {
+        "one_click_type": "one-click",
+        "cvc": shop.merchant.cvc,
+        "first_transaction_id": declined.transactions[0].id,
+    }
+    assert refusal(lambda: shop.create(details=details)) == (400, "ONE_CLICK_INVALID")
+
+
+def test_12_account_funding_needs_a_whole_address_and_an_enabled_account(
+    bank: SandboxServer, make_merchant: MakeMerchant, open_shop: Open, shop: Shop
+) -> None:
+    funding = open_shop(make_merchant(bank, aft=True))
+    receiver = shop.merchant.cards.pan()
+    details = {"receiver_account_number": receiver, "receiver_account_number_type": "card-account"}
+
+    def fund(at: Shop, **changed: Any) -> Order:
+        customer = {name: value for name, value in {**BILLING, **changed}.items() if value is not None}
+        return at.create(details=details, customer=Customer.from_object(customer))
+
+    for changed, code in (
+        ({"state": None}, "aft.state"), ({"state": "PR"}, "aft.state"), ({"country": "CA", "state": "NY"}, "aft.state"),
+        ({"postal_code": None}, "aft.address"), ({"address_type": "shipping"}, "aft.address"),
+    ):  # fmt: skip
+        with pytest.raises(LocalProtocolError) as refused:
+            fund(funding, **changed)
+        assert refused.value.code == code
+    order = fund(funding, country="CA", state="ON")
+    assert order.transactions[0].transaction_type == "aft"
+    assert details_of(order).receiver_account_number is None
+    assert fund(funding, country="LT", state=None).transactions[0].transaction_type == "aft"
+    assert refusal(lambda: fund(shop)) == (403, "AFT_NOT_ENABLED")
+
+
+def test_12_account_funding_is_captured_and_voided_as_other_payments(
+    bank: SandboxServer, make_merchant: MakeMerchant, open_shop: Open
+) -> None:
+    shop = open_shop(make_merchant(bank, aft=True))
+    details = {"receiver_account_number": shop.merchant.cards.pan(), "receiver_account_number_type": "card-account"}
+    order = shop.own_checkout(capture_mode="manual", details=details, customer=Customer.from_object(dict(BILLING)))
+    assert shop.void(order, 400).amount == 400
+    assert shop.client.capture(order.id, order.transactions[0].id).amount == 600
+
+
+def test_13_external_3d_secure_values_are_all_four_in_an_own_checkout(shop: Shop) -> None:
+    order = shop.create()
+    token = shop.vault.store_card(shop.card(order, ASKED)).card.vault_token
+    with pytest.raises(LocalProtocolError) as refused:
+        shop.authenticate(order, token, **{name: EXTERNAL[name] for name in list(EXTERNAL)[:3]})
+    assert refused.value.code == "external-authentication.incomplete"
+    paid = shop.authenticate(order, token, **EXTERNAL)
+    assert (paid.transactions[0].status, paid.redirect_url) == ("accepted", None)
+    read = details_of(shop.client.order(order.id)).external_authentication_details
+    assert read is not None
+    assert read.to_object() == {
+        "authenticationValue": EXTERNAL["cavv"], "protocolVersion": "2.2.0", "methodUsed": True, "dsTransID": "f25084f0",
+    }  # fmt: skip
+    hosted = shop.create(method=None)
+    shop.merchant.pay({"id": hosted.id}, outcome="declined")
+    hosted = shop.client.order(hosted.id)
+    assert refusal(lambda: shop.authenticate(hosted, token, **EXTERNAL)) == (400, "AUTHENTICATION_INVALID")
+
+
+def test_16_a_payment_link_takes_attempts_until_one_succeeds_or_it_expires(timed: Shop) -> None:
+    terms = {"merchant_order_id": "L-1", "amount": 500, "currency": "EUR"}
+    link, unpaid = (timed.client.create_payment_link(PaymentLinkRequest.from_object(terms)) for _ in range(2))
+    assert link.status == "new"
+    assert link.payment_url
+    pay = f"/gateway/paymentlinks/{link.id}/pay"
+    for _ in range(2):
+        timed.merchant.control(pay, {"outcome": "declined"})
+        assert timed.client.payment_link(link.id).status == "all_unsuccessful"
+    timed.merchant.control(pay, {"outcome": "approved"})
+    done = timed.client.payment_link(link.id)
+    assert done.status == "completed"
+    assert done.reason
+    assert done.orders is not None
+    assert {status: len(ids) for status, ids in done.orders.items()} == {"error": 2, "completed": 1}
+    assert done.orders["completed"] == (done.completed_order_id,)
+    order = timed.client.order(done.orders["completed"][0])
+    assert (order.related_payment_link_id, order.amount, order.description) == (link.id, 500, None)
+    assert is_paid(order, own_checkout=False)
+    timed.merchant.advance(30 * DAY - 1)
+    assert timed.client.payment_link(unpaid.id).status == "new"
+    timed.merchant.advance(1)
+    assert timed.client.payment_link(unpaid.id).status == "expired"
+    assert timed.client.payment_link(link.id) == done
+
+
+def test_17_pages_have_the_same_size_and_the_position_or_a_cursor(shop: Shop) -> None:
+    made = [shop.create(merchant_order_id=f"A {number}", method=None).id for number in range(5)]
+    first = shop.client.search("*", page=After(), size=2, sort="created asc")
+    assert first.search_after is not None
+    second = shop.client.search("*", page=After(first.search_after), size=2, sort="created asc")
+    assert [one.id for one in (*first.orders, *second.orders)] == made[:4]
+    cursor = first.search_after
+    for size, sort in ((3, "created asc"), (2, "created desc")):
+        found = refusal(lambda size=size, sort=sort: shop.client.search("*", page=After(cursor), size=size, sort=sort))
+        assert found == (400, "SEARCH_INVALID")
+    assert [one.id for one in shop.client.orders("*", size=2)] == made
+    assert [one.id for one in shop.client.orders(str(F("merchant_order_id") == "A 3"))] == [made[3]]
+
+
+def test_18_a_report_has_a_row_for_each_transaction_and_amounts_by_minor_units(shop: Shop) -> None:
+    for currency, amount in (("JPY", 500), ("EUR", 1234), ("BHD", 1500)):
+        shop.own_checkout(amount, currency=currency, merchant_order_id="=cmd")
+    retried = shop.create(method=None)
+    for outcome in ("declined", "approved"):
+        shop.merchant.pay({"id": retried.id}, outcome=outcome)
+    rows = [*shop.client.report("*", sort="created asc")]
+    assert [row.transaction_amount_with_decimals for row in rows] == ["500", "12.34", "1.500", "10.00", "10.00"]
+    assert [row.id for row in rows[3:]] == [retried.id] * 2
+    assert {row.merchant_order_id for row in rows[:3]} == {"'=cmd"}
+
+
+def test_19_refunds_return_at_most_what_was_captured(shop: Shop) -> None:
+    order = shop.own_checkout()
+    made = shop.client.create_refund(order.id, 600, description="returned")
+    assert (made.refund_of_order_id, made.amount) == (order.id, 600)
+    assert "is-refund" in made.flags
+    assert (made.transactions[0].credit_debit, made.transactions[0].refund_of_transaction_id) == (
+        "debit", order.transactions[0].id,
+    )  # fmt: skip
+    assert refusal(lambda: shop.client.create_refund(order.id, 500)) == AMOUNT
+    after = shop.client.order(order.id)
+    assert (after.refunded_amount, after.refund_orders, after.status) == (600, (made.id,), "completed")
+    (listed,) = shop.client.refunds(order.id)
+    assert (listed.id, listed.amount, listed.refund_of_order_id, listed.status) == (made.id, 600, order.id, "completed")
+
+
+def test_a_chargeback_and_its_reversal_are_linked_orders(shop: Shop) -> None:
+    order = shop.own_checkout()
+    for call, field in (("chargeback", "chargeback_of_order_id"), ("reverse", "reversal_of_order_id")):
+        made = shop.client.order(shop.merchant.control(f"/gateway/orders/{order.id}/{call}")["id"])
+        assert (made.amount, getattr(made, field), made.related_order_id) == (1000, order.id, order.id)
+    after = shop.client.order(order.id)
+    assert (len(after.chargeback_orders or ()), len(after.reversal_orders or ())) == (1, 1)
+
+
+def test_a_series_of_another_platform_is_continued_without_the_customer(shop: Shop) -> None:
+    order = shop.create(details={"recurring_type": "recurring", "first_network_transaction_id": "MCC0042"})
+    token = shop.vault.store_card(shop.card(order, ASKED)).card.vault_token
+    paid = shop.client.initiate(order.id, order.transactions[0].id, vault_token=token)
+    assert (paid.status, paid.redirect_url) == ("completed", None)
+    sale = shop.create()
+    stored = shop.vault.store_card(shop.card(sale)).card.vault_token
+    refused = refusal(lambda: shop.client.initiate(sale.id, sale.transactions[0].id, vault_token=stored))
+    assert refused == (400, "RECURRING_INVALID")
+
+
+def test_asyncio_calls_every_endpoint(merchant: Merchant, bank_pki: Pki) -> None:
+    at, sent = merchant.bank.addresses, set[str]()
+    options: dict[str, Any] = {"api_key": merchant.api_key, "server_anchors": [bank_pki.root.certificate]}
+
+    async def run() -> None:
+        async with (
+            AsyncGatewayClient(at.gateway_url, **options) as client,
+            AsyncVaultClient(at.vault_url, **options) as vault,
+        ):
+
+            async def call(name: str, *arguments: Any, **named: Any) -> Any:
+                sent.add(name)
+                return await getattr(client, name)(*arguments, **named)
+
+            async def create(details: Any = None, mode: Any = None) -> tuple[Order, str]:
+                chosen = {"payment_method": CREDIT, "capture_mode": mode, "payment_method_details": details}
+                body = {"currency": "EUR", "amount": 100, "transactions": ({k: v for k, v in chosen.items() if v},)}
+                order: Order = await call("create_order", OrderRequest.from_object(body))
+                sent.add("store_card")
+                setup_token = details_of(order).setup_token or ""
+                card = CardRequest(pan=CardSecret(merchant.pan), expiry=CardSecret(EXPIRY), setup_token=setup_token)
+                return order, (await vault.store_card(card)).card.vault_token
+
+            async def paid(mode: Any = None) -> tuple[str, str]:
+                order, token = await create(mode=mode)
+                ids = order.id, order.transactions[0].id
+                body = AuthenticateRequest(vault_token=token, cvc=CardSecret(merchant.cvc))
+                assert (await call("authenticate", *ids, body)).status == "completed"
+                return ids
+
+            assert (await call("capture", *await paid("manual"))).amount == 100
+            assert (await call("capture_amount", *await paid("manual"), 40, description="x")).amount == 40
+            assert (await call("void", *await paid("delayed"))).amount == 100
+            assert (await call("void_amount", *await paid("delayed"), 40)).amount == 40
+            sale, _ = await paid()
+            await call("create_refund", sale, 100)
+            assert [one.amount for one in await call("refunds", sale)] == [100]
+            assert (await call("order", sale)).refunded_amount == 100
+            order, token = await create({"recurring_type": "recurring", "first_network_transaction_id": "x"})
+            initiated = await call("initiate", order.id, order.transactions[0].id, vault_token=token)
+            assert initiated.status == "completed"
+            link = await call(
+                "create_payment_link", PaymentLinkRequest(merchant_order_id="L", amount=1, currency="EUR")
+            )
+            assert (await call("payment_link", link.id)).id == link.id
+            session = await call(
+                "wallet_session", project_id=merchant.project_id, validation_url="https://wallet.invalid/", display_name="Shop",
+                initiative_context="shop.example",
+            )  # fmt: skip
+            assert session.session_data
+            sent.update(("search", "search_csv"))
+            found = [one.id async for one in client.orders("*", size=3)]
+            assert len(found) == len(set(found)) == 11
+            assert len([row async for row in client.report("*")]) == len(found)
+
+    asyncio.run(run())
+    assert sent == {row.name for row in (*GATEWAY.endpoints, *VAULT.endpoints)}
