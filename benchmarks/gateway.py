@@ -31,6 +31,7 @@ CONNECTIONS = 8
 REQUESTS = 400  # in a turn
 TURNS, TURNS_S = 15, 11
 SEARCH, QUERY = "/v1/search/orders/", {"query": str(F("currency") == "EUR")}
+LOOKUP = {"query": str(F("merchant_order_id") == "500")}
 PAGE = 1000  # the largest
 BODIES: Mapping[str, bytes] = {
     "orders for the hosted page": b'{"currency":"EUR","amount":1250,"merchant_order_id":"4711","description":"Books"}',
@@ -43,6 +44,7 @@ NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM nu
 _ID, _TIME = "printf('00000000-0000-4000-8000-%012d', n)", "created_at - n * 1000000"
 _EACH = {
     "id": _ID,
+    "merchant_order_id": "n",
     "page_token": "printf('bench-%09d', n)",
     "created_at": _TIME,
     "modified_at": _TIME,
@@ -71,11 +73,13 @@ def ordering() -> Iterator[Line]:
 
 
 def searching() -> Iterator[Line]:
-    """The first page of 100,000 orders against that of 1,000."""
+    """The first page, and one order by its reference, of 100,000 orders against those of 1,000."""
     with ExitStack() as opened:
-        few, many = (partial(shop(opened, orders), SEARCH, QUERY) for orders in (FEW, MANY))
-        what = f"of {FEW:,} orders"
-        yield against(f"first page of {MANY:,} orders", many, few, what=what, at_most=1.2, clock=perf_counter_ns)
+        few, many = (shop(opened, orders) for orders in (FEW, MANY))
+        for name, query in (("first page", QUERY), ("one order by its reference", LOOKUP)):
+            sides = (partial(ask, SEARCH, query) for ask in (many, few))
+            what = f"of {FEW:,} orders"
+            yield against(f"{name}, {MANY:,} orders", *sides, what=what, at_most=1.2, clock=perf_counter_ns)
 
 
 def searching_through() -> Iterator[Line]:

@@ -2218,12 +2218,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "use one of them, with at most 1000 results at a time; repeat size and sort on every page",
         ),
         "search.query": Code(
-            "the search query is not in the search language, or too long or complex",
-            "look at the character that the message names; quote values, or build the query with protocol.gateway.F",
+            "the search query is not in the search language, too long or complex, or has a field or value that is not searched by",
+            "look at the character or field that the message names; quote values, or build the query with protocol.gateway.F",
         ),
         "search.sort": Code(
-            "sort is not a field and a direction",
-            "write it as `created asc`",
+            "sort is not a field and a direction, or orders are not sorted by this field",
+            "write it as `created asc`; the sandbox sorts by created and modified",
         ),
         "setup-token.expired": Code(
             "the setup token's order was created more than 300 seconds ago",

@@ -19,7 +19,7 @@ from raw_provider import RawProvider, make_seal, tls_context
 
 from programs import TPPKIT
 from tppkit.evidence import EvidenceRecord, read_lines
-from tppkit.sandbox import Addresses
+from tppkit.sandbox import Addresses, SandboxSettings
 from tppkit.testpki import Pki
 
 
@@ -31,6 +31,7 @@ class BankProcess:
 
     def __init__(self, folder: Path, pki: Path, trusted: Pki) -> None:
         self.folder = folder
+        self.settings = SandboxSettings(folder, pki=pki)
         self._pki = pki
         self._context = tls_context(trusted.qwac, trusted)
         self._seal = make_seal(trusted.qseal)

@@ -14,11 +14,13 @@ from typing import Any
 
 import httpx
 import pytest
-from merchant import DECLINED, PAN, MakeMerchant, Merchant, is_refused
+from merchant import DECLINED, MakeMerchant, Merchant, is_refused
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from tppkit.httpsig.message import Message
+from tppkit.protocol.gateway import CardSecret
 from tppkit.protocol.gateway.bodies import CSV_COLUMNS, SearchRequest
+from tppkit.protocol.gateway.card_data import truncate_pan
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.cell import HostCall
 from tppkit.sandbox.gateway import search, tables
@@ -166,7 +168,7 @@ def test_a_report_has_a_row_for_each_transaction_and_inert_cells(merchant: Merch
         )
     twice = merchant.order(merchant_order_id='a,"b"\nc')
     merchant.pay(twice, card=DECLINED)
-    merchant.pay(twice, card=PAN)
+    merchant.pay(twice, card=merchant.pan)
     merchant.order()
     found = rows(merchant, sort="created asc")
     assert list(found[0]) == list(CSV_COLUMNS)
@@ -176,7 +178,7 @@ def test_a_report_has_a_row_for_each_transaction_and_inert_cells(merchant: Merch
         row["customer.merchant_customer_id"] for row in found[:3]
     } == {"'=cmd", "'@c"}
     assert [(row["id"], row["merchant_order_id"]) for row in found[3:]] == [(twice["id"], 'a,"b"\nc')] * 2
-    assert found[0]["transaction.payment_method_details.truncated_pan"] == "411111******1111"
+    assert found[0]["transaction.payment_method_details.truncated_pan"] == truncate_pan(CardSecret(merchant.pan))
     raw = report(merchant).content
     assert (raw[:3], raw[-2:]) == (b"id,", b"\r\n")
 
@@ -240,10 +242,16 @@ def test_a_page_that_does_not_exist_is_refused(merchant: Merchant, fields: dict[
 
 
 def test_a_card_number_in_a_query_is_not_repeated(merchant: Merchant) -> None:
-    for query in (f"F{PAN}:1", f"status:[{PAN} TO *]", f"created:{PAN}", f"amount:{PAN}x", f"status:x {PAN}"):
+    for query in (
+        f"F{merchant.pan}:1",
+        f"status:[{merchant.pan} TO *]",
+        f"created:{merchant.pan}",
+        f"amount:{merchant.pan}x",
+        f"status:x {merchant.pan}",
+    ):
         answer = merchant.send("POST", SEARCH, {"query": query})
         assert is_refused(answer, 400, "SEARCH_INVALID")
-        assert PAN not in answer.text
+        assert merchant.pan not in answer.text
 
 
 def test_the_largest_query_is_answered(merchant: Merchant) -> None:
@@ -285,6 +293,7 @@ def plan(db: Connection, **fields: Any) -> str:
     ("fields", "index"),
     [
         ({"query": "*"}, "gateway_orders_by_time"), ({"query": "status:completed"}, "gateway_orders_by_time"),
+        ({"query": "merchant_order_id:4711"}, "gateway_orders_by_reference"),
         ({"query": "created:[2026-01-01 TO 2026-01-31]"}, "gateway_orders_by_time"),
         ({"query": "*", "search_after": cursor("2026-01-01")}, "gateway_orders_by_time"),
         ({"query": "*", "search_after": cursor("2026-01-01", "modified asc"), "sort": "modified asc"}, "gateway_orders_by_change"),

@@ -124,13 +124,14 @@ class Bank:
 
     def start(self) -> None:
         self._running = self._opened.enter_context(ExitStack())
-        runner = self._running.enter_context(asyncio.Runner())
+        self.runner = runner = self._running.enter_context(asyncio.Runner())
         bank = SandboxSettings(self._folder, pki=self._folder / "pki")
         hosts = SandboxHosts(bank, approval_url="http://localhost", base_clock=lambda: self.base)
         self._running.enter_context(hosts)
         serving = hosts.running()
         runner.run(serving.__aenter__())
         self._running.callback(lambda: runner.run(serving.__aexit__(None, None, None)))
+        self.apps = hosts.hosts
         psd2, control = (InProcess(runner, app, self._chain) for app in (hosts.hosts["psd2"], hosts.control))
         self._control = httpx.Client(base_url="http://localhost", transport=control)
         psd2_client = httpx.Client(base_url="https://localhost", transport=psd2)
@@ -141,8 +142,12 @@ class Bank:
 
     def remove(self) -> None:
         """Check the books, and end."""
-        assert self._control.get("/ledger/check").json() == {"ok": True, "differences": []}
+        assert self.books() == {"ok": True, "differences": []}
         self._opened.close()
+
+    def books(self) -> Any:
+        """Whether everything agrees."""
+        return self._control.get("/ledger/check").json()
 
     def control(self, path: str, body: Any = None) -> tuple[int, Any]:
         response = self._control.post(path, json=body)

@@ -206,8 +206,16 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 4.3 shows three forms, and they cannot name a text with a space", "protocol.gateway.query",
     ),
     Assumption(
+        "search-fields", "gateway", "which fields a query can have, and what their values mean",
+        "id, status, merchant_order_id, currency, amount, created, modified, completed, customer.merchant_customer_id and the ids of"
+        " related orders and links, another is refused; texts are equal or not, upper and lower case counts but in ids; ranges of"
+        " amounts and times only; a date is the whole day in UTC, and other times have an offset or are UTC; NOT also matches orders"
+        " without the field, and `field:[* TO *]` those with it",
+        "section 4.3 shows status and created", "sandbox.gateway.search",
+    ),
+    Assumption(
         "search-sort", "gateway", "the form of sort, and the order of equals",
-        "`field asc` or `field desc`, created desc without it; then by id",
+        "`field asc` or `field desc`, created desc without it; then by id in the same direction; the sandbox sorts by created and modified",
         "section 4.3 shows created asc", "protocol.gateway.search.page_of",
     ),
     Assumption(

@@ -24,7 +24,17 @@ _ORDERS = select(
 _TRANSACTIONS = select(
     *(
         TRANSACTIONS.c[name]
-        for name in ("order_id", "shown", "capture_mode", "authorised", "state", "voided", "captured", "refunded")
+        for name in (
+            "order_id",
+            "shown",
+            "capture_mode",
+            "authorised",
+            "state",
+            "voided",
+            "captured",
+            "refunded",
+            "due_at",
+        )
     )
 )
 _LINKS = select(LINKS.c.id, LINKS.c.status, LINKS.c.completed_order_id)
@@ -79,6 +89,9 @@ def _of_order(order: Any, attempts: Sequence[_Attempt], made: Mapping[str, int])
         yield f"it is {status}, and a transaction is open"
     if status not in ORDER.final and order.due_at is None:
         yield f"it is {status} for ever"
+    waiting = (TransactionStatus.NEW, AuthorisationState.OPEN)
+    if any(one.row.due_at is None and (one.status in waiting or one.row.state in waiting) for one in attempts):
+        yield "a transaction is open for ever"
     held = [one.row for one in attempts if one.row.authorised is not None]
     if len(held) != accepted:
         yield f"{accepted} transactions are accepted, and {len(held)} authorised"

@@ -60,7 +60,7 @@ ORDERS = Table(
 )  # fmt: skip
 Index("gateway_orders_by_time", ORDERS.c.project_id, ORDERS.c.created_at, ORDERS.c.id)
 Index("gateway_orders_by_change", ORDERS.c.project_id, ORDERS.c.modified_at, ORDERS.c.id)
-Index("gateway_orders_by_reference", ORDERS.c.project_id, ORDERS.c.merchant_order_id)
+Index("gateway_orders_by_reference", ORDERS.c.project_id, ORDERS.c.merchant_order_id, ORDERS.c.created_at, ORDERS.c.id)
 Index("gateway_orders_made", ORDERS.c.original_id, sqlite_where=ORDERS.c.original_id.is_not(None))
 Index("gateway_orders_of_link", ORDERS.c.link_id, sqlite_where=ORDERS.c.link_id.is_not(None))
 Index("gateway_orders_due", ORDERS.c.due_at, sqlite_where=ORDERS.c.due_at.is_not(None))

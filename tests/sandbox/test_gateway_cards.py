@@ -1,0 +1,247 @@
+"""One-click, recurring, account funding and external 3-D Secure over HTTPS."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from merchant import ASKED, BILLING, DECLINED, MakeMerchant, Merchant, is_refused
+
+from tppkit.sandbox import SandboxServer
+
+FIRST = {"payment_method_details": {"one_click_type": "first"}}
+SERIES = {
+    "payment_method_details": {
+        "recurring_type": "recurring",
+        "first_network_transaction_id": "N-1",
+        "schedule_type": "unscheduled",
+    }
+}
+EXTERNAL = {
+    "cavv": "AAABBEg0VhI0VniQEjRWAAAAAAA=",
+    "3ds_version": "2.2.0",
+    "3ds_method_used": True,
+    "ds_transaction_id": "D-1",
+}
+
+
+def details(order: Any) -> Any:
+    return order["transactions"][0]["payment_method_details"]
+
+
+def status(order: Any) -> tuple[str, str]:
+    return order["status"], order["transactions"][0]["status"]
+
+
+def one_click(merchant: Merchant, amount: int = 500, **reference: Any) -> Any:
+    """The answer to a later payment by one click."""
+    body = {
+        "currency": "EUR", "amount": amount,
+        "transactions": [
+            {
+                "payment_method": "credit-card",
+                "payment_method_details": {"one_click_type": "one-click", "cvc": merchant.cvc, **reference},
+            }
+        ],
+    }  # fmt: skip
+    return merchant.send("POST", "/v1/orders/", body)
+
+
+def aft(merchant: Merchant, **changes: Any) -> Any:
+    """The answer to a new order that funds an account."""
+    fields = {"receiver_account_number": merchant.cards.pan(), "receiver_account_number_type": "card-account"}
+    transaction = {"payment_method": "credit-card", "payment_method_details": fields, **changes.pop("transaction", {})}
+    body = {"currency": "USD", "amount": 900, "customer": {**BILLING, **changes}, "transactions": [transaction]}
+    return merchant.send("POST", "/v1/orders/", body)
+
+
+@pytest.mark.parametrize("reference", ["vault_token", "first_transaction_id"])
+def test_a_first_payment_stores_the_card_for_later_ones(merchant: Merchant, reference: str) -> None:
+    first = merchant.own_checkout(transaction=FIRST)
+    references = {
+        "vault_token": details(first)["vault_token"],
+        "first_transaction_id": first["transactions"][0]["id"].upper(),
+    }
+    for _ in range(2):
+        answer = one_click(merchant, **{reference: references[reference]})
+        assert (answer.status_code, status(answer.json())) == (201, ("completed", "accepted"))
+        assert "setup_token" not in details(answer.json())
+        assert answer.json()["transactions"][0]["payment_url"]
+    assert merchant.read(first) == first
+
+
+def test_a_first_payment_by_the_customer_on_the_page_stores_the_card_too(merchant: Merchant) -> None:
+    paid = merchant.pay(merchant.card_order(transaction=FIRST), card=merchant.pan)
+    assert one_click(merchant, vault_token=details(paid)["vault_token"]).status_code == 201
+
+
+def test_the_card_is_shown_on_the_completed_order_only(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> None:
+    merchant = make_merchant(fresh_bank, lag_seconds=600)
+    order = merchant.card_order(transaction=FIRST)
+    token = merchant.card(order)
+    accepted = merchant.authenticate(order, token).json()
+    assert (status(accepted), "vault_token" in details(accepted)) == (("processing", "accepted"), False)
+    merchant.advance(600)
+    assert details(merchant.read(order))["vault_token"] == token
+
+
+def test_a_payment_that_is_no_first_one_shows_no_token(merchant: Merchant) -> None:
+    assert "vault_token" not in details(merchant.own_checkout())
+
+
+def test_amount_0_stores_the_card_without_a_charge(merchant: Merchant) -> None:
+    first = merchant.own_checkout(0, transaction=FIRST)
+    assert (status(first), "ani_results" in details(first)) == (("completed", "accepted"), False)
+    assert one_click(merchant, vault_token=details(first)["vault_token"]).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("amount", "pan", "expected"),
+    [
+        (0, None, ("00", "01")),
+        (0, "4012888888881881", ("00", "50")),
+        (0, "4005519200000004", ("02", None)),
+        (1, None, None),
+        (0, "5555555555554444", None),
+        (0, DECLINED, None),
+    ],
+)
+def test_a_name_inquiry_runs_for_amount_0_a_visa_card_and_a_name(
+    merchant: Merchant, amount: int, pan: str | None, expected: Any
+) -> None:
+    found = details(merchant.own_checkout(amount, pan=pan, transaction=FIRST, name="Ona Onaite")).get("ani_results")
+    assert (found and (found["status"], found.get("match"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("transaction", "pan"), [(None, None), (FIRST, DECLINED), (SERIES, None)], ids=["no-first", "declined", "series"]
+)
+def test_a_card_that_no_accepted_first_payment_stored_pays_no_one_click(
+    merchant: Merchant, transaction: Any, pan: str | None
+) -> None:
+    order = merchant.card_order(transaction=transaction)
+    token = merchant.card(order, pan)
+    merchant.authenticate(order, token)
+    first_id = order["transactions"][0]["id"]
+    for reference in ({"vault_token": token}, {"first_transaction_id": first_id}):
+        assert is_refused(one_click(merchant, **reference), 400, "ONE_CLICK_INVALID")
+
+
+def test_the_card_of_another_project_pays_nothing(
+    bank: SandboxServer, merchant: Merchant, make_merchant: MakeMerchant
+) -> None:
+    first, other = merchant.own_checkout(transaction=FIRST), make_merchant(bank)
+    token = details(first)["vault_token"]
+    assert is_refused(one_click(other, vault_token=token), 404, "NOT_FOUND")
+    assert is_refused(one_click(other, first_transaction_id=first["transactions"][0]["id"]), 400, "ONE_CLICK_INVALID")
+    assert is_refused(other.authenticate(other.card_order(), token), 404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("choice", ["approved", "declined"])
+def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant: Merchant, choice: str) -> None:
+    merchant.cards.pan(ASKED)
+    order = merchant.card_order(transaction=FIRST)
+    merchant.authenticate(order, merchant.card(order, ASKED))
+    first = merchant.pay(order, outcome="approved")
+    waiting = one_click(merchant, vault_token=details(first)["vault_token"]).json()
+    assert (status(waiting), bool(waiting["transactions"][0]["payment_url"])) == (("processing", "new"), True)
+    done = ("completed", "accepted") if choice == "approved" else ("error", "declined")
+    assert status(merchant.pay(waiting, outcome=choice)) == done
+
+
+def test_after_3d_secure_the_card_decides(merchant: Merchant) -> None:
+    order, pan = merchant.card_order(), merchant.cards.pan("4000008260003178")
+    merchant.authenticate(order, merchant.card(order, pan))
+    (transaction,) = merchant.pay(order, outcome="approved")["transactions"]
+    assert transaction["outcomes"]["processing"]["response_code"] == "51"
+
+
+def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merchant: Merchant) -> None:
+    first = merchant.own_checkout(transaction=FIRST)
+    again = merchant.authenticate(merchant.card_order(transaction=FIRST), details(first)["vault_token"]).json()
+    assert [
+        one_click(merchant, first_transaction_id=one["transactions"][0]["id"]).status_code for one in (first, again)
+    ] == [201, 201]
+
+
+def test_a_series_goes_on_without_its_customer(merchant: Merchant) -> None:
+    order = merchant.card_order(transaction=SERIES)
+    token = merchant.card(order, ASKED)
+    paid = merchant.act(order, "initiate/", {"vault_token": token}).json()
+    assert (status(paid), details(paid)["liability_shift"]) == (("completed", "accepted"), False)
+    assert SERIES["payment_method_details"].items() <= details(paid).items()
+    plain = merchant.card_order()
+    assert is_refused(merchant.act(plain, "initiate/", {"vault_token": token}), 400, "RECURRING_INVALID")
+
+
+def test_account_funding_needs_an_enabled_project(merchant: Merchant) -> None:
+    assert is_refused(aft(merchant), 403, "AFT_NOT_ENABLED")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"state": "PR"}, {"state": None}, {"city": None}, {"address_type": "shipping"}], ids=str
+)
+def test_account_funding_needs_the_whole_billing_address(
+    bank: SandboxServer, make_merchant: MakeMerchant, changes: Any
+) -> None:
+    assert is_refused(aft(make_merchant(bank, aft=True), **changes), 400, "AFT_INVALID")
+
+
+@pytest.mark.parametrize("path", ["captures/amount/", "voids/amount/"])
+def test_account_funding_is_captured_and_voided_like_a_payment(
+    bank: SandboxServer, make_merchant: MakeMerchant, path: str
+) -> None:
+    merchant = make_merchant(bank, aft=True)
+    order = aft(merchant, transaction={"capture_mode": "manual"}).json()
+    assert order["transactions"][0]["transaction_type"] == "aft"
+    assert (details(order)["receiver_account_number_type"], "receiver_account_number" in details(order)) == (
+        "card-account",
+        False,
+    )
+    assert status(merchant.authenticate(order, merchant.card(order)).json()) == ("completed", "accepted")
+    made = merchant.act(order, path, {"amount": 400, "description": "part"})
+    assert (made.status_code, made.json()["amount"]) == (201, 400)
+
+
+def test_external_3d_secure_pays_at_once_and_is_shown_by_other_names(merchant: Merchant) -> None:
+    order = merchant.card_order()
+    answer = merchant.authenticate(order, merchant.card(order, ASKED), **EXTERNAL).json()
+    assert (status(answer), "redirect_url" in answer) == (("completed", "accepted"), False)
+    shown = details(merchant.read(order))["external_authentication_details"]
+    assert shown == {
+        "authenticationValue": EXTERNAL["cavv"], "protocolVersion": "2.2.0", "methodUsed": True, "dsTransID": "D-1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXTERNAL)
+def test_external_3d_secure_has_all_four_values(merchant: Merchant, name: str) -> None:
+    order = merchant.card_order()
+    given = {key: value for key, value in EXTERNAL.items() if key != name}
+    answer = merchant.authenticate(order, merchant.card(order), **given)
+    assert is_refused(answer, 400, "AUTHENTICATION_INVALID")
+
+
+def test_a_card_leaves_a_bank_transfer_open_and_the_order_says_see_transactions(merchant: Merchant) -> None:
+    order = merchant.order(transactions=[{"payment_method": "bank-transfer"}])
+    paid = merchant.pay(order, card=merchant.pan)
+    assert (paid["status"], [one["status"] for one in paid["transactions"]]) == (
+        "see-transactions",
+        ["new", "accepted"],
+    )
+
+
+def test_cards_in_fields_that_nobody_reads_are_not_kept(merchant: Merchant) -> None:
+    pan, cvc = merchant.cards.pan(), merchant.cards.cvc()
+    nested: dict[str, Any] = {"number": pan, "cvc": cvc, "card": {"pan": pan}}
+    transaction = {"payment_method": "credit-card", **nested, "payment_method_details": {**nested, "vault": nested}}
+    order = merchant.order(**nested, customer={"city": "Vilnius", **nested}, transactions=[transaction])
+    paid = merchant.authenticate(order, merchant.card(order, **nested), **nested)
+    assert (paid.status_code, paid.json()["customer"]) == (200, {"city": "Vilnius"})
+    assert pan not in json.dumps(merchant.read(order))
+
+
+def test_extra_and_client_come_back_as_they_were(merchant: Merchant) -> None:
+    own = {"basket": [1, 2.5, None, {"a": ""}], "": {"deep": [[]]}, "ž": True}
+    order = merchant.order(extra=own, client=own)
+    assert (merchant.read(order)["extra"], merchant.read(order)["client"]) == (own, own)

@@ -1,0 +1,153 @@
+"""What the check of the gateway finds in its tables, and what the index page shows of them."""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from merchant import MakeMerchant, Merchant
+from sqlalchemy import create_engine
+
+from tppkit.errors import ConfigurationError
+from tppkit.sandbox import Sandbox, SandboxSettings, run_sandbox
+from tppkit.sandbox.gateway.check import check_gateway
+from tppkit.sandbox.gateway.cipher import VARIABLE
+from tppkit.sandbox.sandbox import DATABASE
+
+LINK = {"currency": "EUR", "amount": 700, "merchant_order_id": "L-1"}
+
+
+class Backend:
+    """Orders and links of a sandbox in this process."""
+
+    def __init__(self, bank: Sandbox) -> None:
+        self._bank = bank
+        self._http = httpx.Client(
+            transport=bank.transport(), base_url=bank.addresses.gateway_url, auth=(bank.addresses.api_key, "")
+        )
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self._http.post(path, json=body).raise_for_status().json()
+
+    def order(self, **transaction: Any) -> Any:
+        transactions = [{"payment_method": "credit-card", **transaction}] if transaction else []
+        return self.post("/v1/orders/", {"currency": "EUR", "amount": 1000, "transactions": transactions})
+
+    def control(self, kind: str, one: Any, name: str, **body: Any) -> Any:
+        return self._bank.control("POST", f"/gateway/{kind}/{one['id']}/{name}", body)
+
+
+def sell(backend: Backend) -> None:
+    """Orders in every status but expired, with everything that can be made from one, and links."""
+    held = backend.order(capture_mode="manual")
+    path = f"/v1/orders/{held['id']}/transactions/{held['transactions'][0]['id']}"
+    backend.control("orders", held, "pay", outcome="approved")
+    backend.post(f"{path}/voids/amount/", {"amount": 100})
+    backend.post(f"{path}/captures/amount/", {"amount": 800, "description": "part"})
+    backend.control("orders", held, "refund", amount=300)
+    backend.control("orders", held, "chargeback")
+    backend.control("orders", held, "reverse")
+    for outcome in ("approved", "declined", "cancelled"):
+        backend.control("orders", backend.order(capture_mode="delayed"), "pay", outcome=outcome)
+    backend.order()
+    backend.control("orders", backend.order(), "pay", outcome="declined")
+    backend.control("orders", backend.order(), "pay", outcome="approved")
+    for outcomes in ((), ("declined",), ("declined", "approved")):
+        link = backend.post("/sandbox/v1/paymentlinks/", LINK)
+        for outcome in outcomes:
+            backend.control("paymentlinks", link, "pay", outcome=outcome)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of a sandbox that has sold."""
+    path = tmp_path_factory.mktemp("tables") / "sold.sqlite"
+    with Sandbox(seed=19) as bank:
+        sell(Backend(bank))
+        with closing(sqlite3.connect(bank.directory / DATABASE)) as used, closing(sqlite3.connect(path)) as copy:
+            used.backup(copy)
+    return path
+
+
+def differences(tables: Path, change: str = "SELECT 1") -> list[str]:
+    """What the check finds after a change, which is undone."""
+    engine = create_engine(f"sqlite:///{tables}")
+    try:
+        with engine.connect() as db:
+            db.exec_driver_sql(change)
+            return check_gateway(db)
+    finally:
+        engine.dispose()
+
+
+def test_what_was_sold_agrees(tables: Path) -> None:
+    assert differences(tables) == []
+
+
+ORDERS, TRANSACTIONS, LINKS = (f"UPDATE gateway_{name} SET " for name in ("orders", "transactions", "links"))
+HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (TRANSACTIONS + "captured = 950" + HELD, "950 was captured and 100 voided of 1000"),
+        (TRANSACTIONS + "refunded = 801" + HELD, "801 was refunded and 0 charged back of 800"),
+        (TRANSACTIONS + "captured = 799" + HELD, "the capture orders have 800, and the transaction 799"),
+        (TRANSACTIONS + "voided = 101" + HELD, "the void orders have 100, and the transaction 101"),
+        (TRANSACTIONS + "refunded = 299" + HELD, "the refund orders have 300, and the transaction 299"),
+        (TRANSACTIONS + "state = 'open'" + HELD, "it is open, and 800 of 1000 was captured"),
+        ("DELETE FROM gateway_orders WHERE made_by = 'refund'", "the refund orders have 0, and the transaction 300"),
+        ("DELETE FROM gateway_orders WHERE made_by = 'chargeback'", "300 was refunded and -500 charged back of 800"),
+        ("DELETE FROM gateway_orders WHERE id IN (SELECT original_id FROM gateway_orders)", "which does not exist"),
+        ("DELETE FROM gateway_transactions WHERE capture_mode = 'manual'", "and 0 transactions are accepted"),
+        (TRANSACTIONS + "authorised = NULL" + HELD, "1 transactions are accepted, and 0 authorised"),
+        (ORDERS + "status = 'processing' WHERE status = 'completed' AND made_by IS NULL", "it is processing for ever"),
+        (ORDERS + "completed_at = NULL WHERE status = 'completed'", "its time of completion says otherwise"),
+        (ORDERS + "status = 'completed', completed_at = 1 WHERE status = 'error'", "and 0 transactions are accepted"),
+        (ORDERS + "status = 'error', completed_at = NULL WHERE made_by = 'void'", "it was made by a void, and is error"),
+        (ORDERS + "amount = amount + 1 WHERE status = 'error'", "a transaction has another amount"),
+        (ORDERS + "due_at = NULL WHERE status = 'new'", "it is new for ever"),
+        (TRANSACTIONS + "due_at = NULL WHERE capture_mode = 'delayed'", "a transaction is open for ever"),
+        (LINKS + "completed_order_id = NULL WHERE status = 'completed'", "and not the one that it names"),
+        (LINKS + "status = 'processing' WHERE status = 'completed'", "it is processing, 1 orders are completed and 0 open"),
+        (LINKS + "status = 'new' WHERE status = 'all_unsuccessful'", "it is new with 1 orders"),
+        ("DELETE FROM gateway_links", "which does not exist"),
+    ],
+)  # fmt: skip
+def test_a_change_of_the_tables_is_found(tables: Path, change: str, expected: str) -> None:
+    found = differences(tables, change)
+    assert any(expected in text for text in found), found
+
+
+def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant: Merchant) -> None:
+    order = merchant.own_checkout(1234, merchant_order_id="shown-on-the-page")
+    link = merchant.post("/sandbox/v1/paymentlinks/", LINK)
+    page = httpx.get(merchant.bank.addresses.approval_url + "/", trust_env=False).text
+    for shown in (order["id"], "shown-on-the-page", "12.34 EUR", merchant.pan[:6] + "******", link["id"]):
+        assert shown in page
+    for hidden in (order["order_url"], order["transactions"][0]["payment_url"], link["payment_url"]):
+        assert hidden.rpartition("/")[2] not in page
+
+
+def test_another_vault_key_is_noticed_at_the_start_if_there_are_cards(
+    tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)
+    keys = [base64.b64encode(bytes([number]) * 32).decode() for number in range(2)]
+    for key in keys:  # without cards any key is taken
+        monkeypatch.setenv(VARIABLE, key)
+        with run_sandbox(settings) as server:
+            if key is keys[1]:
+                make_merchant(server).own_checkout()
+    with run_sandbox(settings):
+        pass
+    monkeypatch.setenv(VARIABLE, keys[0])
+    with pytest.raises(ConfigurationError, match="TPPKIT_VAULT_KEY") as refused, run_sandbox(settings):
+        pass
+    assert refused.value.code == "vault.key"

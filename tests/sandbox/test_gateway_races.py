@@ -1,0 +1,131 @@
+"""What happens to one order at the same time has one winner, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from merchant import MakeMerchant, Merchant
+from raw_provider import checked_sandbox, control
+
+from tppkit.sandbox import SandboxServer, SandboxSettings
+
+AT_ONCE = 8
+ROUNDS = 5
+
+
+@pytest.fixture(params=["sqlite", "postgresql"], scope="module")
+def server(
+    request: pytest.FixtureRequest, bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SandboxServer]:
+    url = None
+    if request.param == "postgresql":
+        server_url, name = request.getfixturevalue("postgresql_url"), f"gateway_{uuid4().hex}"
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        url = server_url.replace("postgresql:", "postgresql+psycopg:").replace("/postgres?", f"/{name}?")
+    settings = SandboxSettings(tmp_path_factory.mktemp("races"), pki=bank_pki_folder, database=url)
+    with checked_sandbox(settings) as server:
+        yield server
+
+
+@pytest.fixture
+def shop(server: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
+    return make_merchant(server)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield pool
+
+
+def reserved(shop: Merchant, mode: str = "manual") -> Any:
+    return shop.own_checkout(transaction={"capture_mode": mode})
+
+
+def at_once(pool: ThreadPoolExecutor, *calls: Callable[[], httpx.Response]) -> list[int]:
+    """The statuses of calls that are made at the same time, each by several."""
+    runs = [pool.submit(calls[n % len(calls)]) for n in range(AT_ONCE)]
+    return [run.result().status_code for run in runs]
+
+
+def test_captures_and_voids_at_once_have_one_winner(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+    for _ in range(ROUNDS):
+        order = reserved(shop)
+        statuses = at_once(pool, lambda: shop.act(order, "captures/"), lambda: shop.act(order, "voids/"))  # noqa: B023
+        assert sorted(statuses) == [201] + [409] * (AT_ONCE - 1)
+        assert len(shop.read(order)["related_orders"]) == 1
+
+
+def test_partial_voids_at_once_release_no_more_than_is_reserved(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+    order = reserved(shop)
+    statuses = at_once(pool, lambda: shop.act(order, "voids/amount/", {"amount": 300}))
+    assert statuses.count(201) == 3
+    assert shop.act(order, "captures/amount/", {"amount": 101, "description": "rest"}).status_code == 400
+    assert shop.act(order, "captures/amount/", {"amount": 100, "description": "rest"}).status_code == 201
+
+
+def test_refunds_at_once_return_no_more_than_was_captured(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+    order = shop.own_checkout()
+    target = f"/sandbox/v1/orders/{order['id']}/refunds/"
+    statuses = at_once(
+        pool, lambda: shop.send("POST", target, {"amount": 300}),
+        lambda: control(shop.bank, f"/gateway/orders/{order['id']}/refund", {"amount": 300}),
+    )  # fmt: skip
+    assert sum(status < 300 for status in statuses) == 3
+    assert shop.read(order)["refunded_amount"] == 900
+
+
+def test_a_setup_token_stores_one_of_the_cards_that_are_sent_at_once(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+    for _ in range(ROUNDS):
+        order = shop.card_order()
+        statuses = at_once(pool, lambda: shop.store(order))  # noqa: B023
+        assert sorted(statuses) == [201] + [400] * (AT_ONCE - 1)
+
+
+def test_an_order_that_several_pay_at_once_is_paid_once(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+    for _ in range(ROUNDS):
+        order, hosted = shop.card_order(), shop.order()
+        token = shop.card(order)
+        statuses = at_once(pool, lambda: shop.authenticate(order, token))  # noqa: B023
+        assert sorted(statuses) == [200] + [409] * (AT_ONCE - 1)
+        path = f"/gateway/orders/{hosted['id']}/pay"
+        paid = at_once(
+            pool, lambda: control(shop.bank, path, {"outcome": "approved"}),  # noqa: B023
+            lambda: control(shop.bank, path, {"outcome": "cancelled"}),  # noqa: B023
+        )  # fmt: skip
+        assert sorted(paid) == [200] + [400] * (AT_ONCE - 1)
+
+
+def test_one_click_payments_at_once_are_an_order_each(shop: Merchant, pool: ThreadPoolExecutor) -> None:
+    first = shop.own_checkout(transaction={"payment_method_details": {"one_click_type": "first"}})
+    details = {
+        "one_click_type": "one-click", "first_transaction_id": first["transactions"][0]["id"], "cvc": shop.cvc,
+    }  # fmt: skip
+    made = pool.map(lambda _: shop.card_order(transaction={"payment_method_details": details}), range(AT_ONCE))
+    assert Counter(order["status"] for order in made) == {"completed": AT_ONCE}
+
+
+def test_a_void_and_the_end_of_a_delayed_authorisation_at_once_have_one_winner(
+    shop: Merchant, pool: ThreadPoolExecutor
+) -> None:
+    for _ in range(ROUNDS):
+        orders = [
+            shop.own_checkout(transaction={"capture_mode": "delayed", "expiration_period": "PT1H"})
+            for _ in range(AT_ONCE - 1)
+        ]
+        moving = pool.submit(shop.advance, 3600)
+        voids = [pool.submit(shop.act, order, "voids/") for order in orders]
+        moving.result()
+        for order, void in zip(orders, voids, strict=True):
+            (made,) = shop.read(order)["related_orders"]
+            kind = "void_of_order_id" if void.result().status_code == 201 else "capture_of_order_id"
+            assert shop.read({"id": made})[kind] == order["id"]
