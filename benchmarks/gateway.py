@@ -76,7 +76,7 @@ def searching() -> Iterator[Line]:
     """The first page, and one order by its reference, of 100,000 orders against those of 1,000."""
     with ExitStack() as opened:
         few, many = (shop(opened, orders) for orders in (FEW, MANY))
-        for name, query in (("first page", QUERY), ("one order by its reference", LOOKUP)):
+        for name, query in (("first page", QUERY), ("lookup by reference", LOOKUP)):
             sides = (partial(ask, SEARCH, query) for ask in (many, few))
             what = f"of {FEW:,} orders"
             yield against(f"{name}, {MANY:,} orders", *sides, what=what, at_most=1.2, clock=perf_counter_ns)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -16,11 +17,13 @@ import pytest
 from account_reader import ACCOUNTS, CONSENTS, Reader
 from legacy_provider import ConnectLegacy, Receiver
 from raw_provider import PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, control
+from sqlalchemy import Connection, text
 from test_deliveries import Outbox, Receivers
 
 from servers import relay_to
 from tppkit._clock import parse_time, utc_now
 from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox.database import Database
 
 
 @pytest.fixture
@@ -134,6 +137,28 @@ def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(
     assert (refused.status_code, reader.decide("%00", "approve").status_code) == (400, 400)
     for path in (f"{PAYMENTS}/a%00", f"{PAYMENTS}/%00/status", "/psd2/v1/payments/%00/a"):
         assert connect(server).request("GET", path).status_code == 404
+
+
+def test_statements_of_one_read_see_the_same_moment(
+    settings: SandboxSettings, database: str, postgresql_url: str
+) -> None:
+    url = postgresql_url.replace("/postgres?", f"/{database}?")
+
+    async def main(writer: psycopg.Connection[Any]) -> None:
+        writer.execute("CREATE TABLE numbers (number int)")
+
+        def counts(db: Connection) -> Iterator[int]:
+            for _ in range(2):
+                yield db.execute(text("SELECT count(*) FROM numbers")).scalar_one()
+                writer.execute("INSERT INTO numbers VALUES (1)")
+
+        opened = Database(settings.database or "")
+        assert await opened.read(lambda db: list(counts(db))) == [0, 0]
+        assert [count async for count in opened.stream(counts)] == [2, 2]
+        await opened.close()
+
+    with psycopg.connect(url, autocommit=True) as writer:
+        asyncio.run(main(writer))
 
 
 def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(settings: SandboxSettings) -> None:

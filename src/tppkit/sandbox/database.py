@@ -80,6 +80,9 @@ class Database:
                 _prepare_sqlite(self._engine)
             else:
                 limit_waits(self._engine, WAIT_S)
+            self._snapshots = self._engine  # for what only reads
+            if not self._is_sqlite:  # whose statements would have a snapshot each
+                self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ")
             self._reading = _open_reading(self._engine) if self._is_sqlite else None  # of `read_soon`, kept open
             with self._engine.begin() as connection:  # one commit: each waits for the disk
                 for metadata in tables:
@@ -128,7 +131,7 @@ class Database:
         Raises:
             TransportError: `database.unavailable`.
         """
-        return await self._in_thread(self._transaction, job)
+        return await self._in_thread(self._transaction, job, self._snapshots)
 
     async def read_soon(self, job: Callable[[Connection], T]) -> T:
         """Run a job that only reads, about a millisecond, on one snapshot; on SQLite at once, because a thread costs more than the job.
@@ -176,7 +179,7 @@ class Database:
 
     def _steps(self, job: Callable[[Connection], Iterator[T]]) -> Generator[T, None, None]:
         try:
-            with self._engine.connect() as connection:
+            with self._snapshots.connect() as connection:
                 yield from job(connection.execution_options(stream_results=True))
         except _FAILURES as e:
             raise _unavailable(e) from e
@@ -187,7 +190,7 @@ class Database:
         Raises:
             TransportError: `database.unavailable`.
         """
-        return self._transaction(job)
+        return self._transaction(job, self._engine)
 
     async def close(self) -> None:
         """Finish the jobs that wait, and close every connection."""
@@ -202,15 +205,15 @@ class Database:
     async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *args, **kwargs))
 
-    def _transaction(self, job: Callable[[Connection], T]) -> T:
+    def _transaction(self, job: Callable[[Connection], T], engine: Engine) -> T:
         try:
-            with self._engine.begin() as connection:
+            with engine.begin() as connection:
                 return job(connection)
         except _FAILURES as e:
             raise _unavailable(e) from e
 
     async def _write_alone(self, job: Callable[[Connection], T], then: Callable[[T], object] | None) -> T:
-        result = await self._in_thread(self._transaction, job)
+        result = await self._in_thread(self._transaction, job, self._engine)
         if then is not None:
             then(result)
         return result
