@@ -1232,6 +1232,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the account of the receiver is the one that pays",
             "name another receiver",
         ),
+        "order.too-many": Code(
+            "an order or a payment link has had 100 payment attempts, or 100 other orders were made from an order",
+            "create another order",
+        ),
         "order.unknown": Code(
             "the project has no order with this id",
             "check the id, and that the API key is of the project that created the order",

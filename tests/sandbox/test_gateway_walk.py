@@ -412,3 +412,12 @@ class Walk(RuleBasedStateMachine):
 def test_a_gateway_does_what_its_model_does(seeded: tuple[Path, Pki, Any]) -> None:
     chosen = settings(max_examples=settings.default.max_examples // 3, stateful_step_count=40)
     run_state_machine_as_test(lambda: Walk(*seeded[:2]), settings=chosen)
+
+
+def test_a_clock_that_was_set_back_does_not_go_behind_what_the_gateway_did(seeded: tuple[Path, Pki, Any]) -> None:
+    walk = Walk(*seeded[:2])
+    order = walk.begin()
+    walk.restart(-7200)
+    code, answer = walk.bank.control("/clock/advance", {"seconds": 0})
+    assert (code, parse_time(answer["now"])) == (200, order.decided_at)
+    walk.bank.remove()

@@ -87,6 +87,12 @@ GATEWAY: tuple[Assumption, ...] = (
         "sections 2.2 and 2.3 have the fields only", "protocol.gateway.orders.LINKS",
     ),
     Assumption(
+        "order-bounds", "gateway", "how large an order can be, and how many payments and linked orders it can have",
+        "16 KiB for what the merchant says of it; 100 attempts of an order or a link; no void in part, refund or chargeback after 100"
+        " linked orders",
+        "answers and pages of a search list all of them", "sandbox.gateway.bounds",
+    ),
+    Assumption(
         "gateway-currencies", "gateway", "which currencies a request can have", "those of ISO 4217 with minor units, else 400",
         "section 2.1 has the form; amounts are in the smallest unit, which metals and funds do not have",
         "protocol.gateway.values.Currency",

@@ -18,6 +18,7 @@ _ROWS = (
     ("setup-token.unknown", 404, "NOT_FOUND"),
     ("setup-token.", 400, "SETUP_TOKEN_INVALID"),
     ("card.", 400, "CARD_INVALID"),
+    ("order.too-many", 409, "STATUS_INVALID"),
     ("order.method", 400, "FORMAT_ERROR"),
     ("one-click.", 400, "ONE_CLICK_INVALID"),
     ("recurring.", 400, "RECURRING_INVALID"),

@@ -16,6 +16,7 @@ from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, Tran
 from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.events import run_contained
+from tppkit.sandbox.gateway.bounds import require_room
 from tppkit.sandbox.gateway.orders import new_event, order_answer, order_of_caller, transaction_of_caller
 from tppkit.sandbox.gateway.payments import expire, settle_order, touch
 from tppkit.sandbox.gateway.settings import Work
@@ -71,12 +72,13 @@ def refund_order(work: Work, order: StoredOrder, amount: int, description: str |
     """Pay back captured money; the order is locked.
 
     Raises:
-        LocalProtocolError: `refund.amount`.
+        LocalProtocolError: `refund.amount`, `order.too-many`.
     """
     transaction, held = _accepted(work, order)
     left = held.captured - held.refunded - _charged_back(work, order)
     if amount > left:
         raise LocalProtocolError("refund.amount", f"the amount is {amount}, and 1 to {left} are possible")
+    require_room(len(orders_made_from(work.db, [order.id])[order.id]))
     return _make(work, order, transaction, refund(held, amount), "refund", amount, description)
 
 
@@ -84,12 +86,13 @@ def charge_back(work: Work, order: StoredOrder) -> StoredOrder:
     """The issuer takes back what was captured and not refunded.
 
     Raises:
-        LocalProtocolError: `refund.amount`, nothing is left.
+        LocalProtocolError: `refund.amount`, nothing is left; `order.too-many`.
     """
     transaction, held = _accepted(work, order)
     left = held.captured - held.refunded - _charged_back(work, order)
     if left <= 0:
         raise LocalProtocolError("refund.amount", "nothing is left of what was captured")
+    require_room(len(orders_made_from(work.db, [order.id])[order.id]))
     return _make(work, order, transaction, held, "chargeback", left, None)
 
 
@@ -154,6 +157,8 @@ def _change(
     if held is None:
         raise LocalProtocolError("authorisation.closed", f"the transaction is {transaction.shown.status}")
     after = rule(held)
+    if after.state is AuthorisationState.OPEN:
+        require_room(len(orders_made_from(call.db, [order.id])[order.id]))
     made = _make(call, order, transaction, after, kind, total(after) - total(held), description)
     return Answer(order_answer(call, made))
 

@@ -8,9 +8,10 @@ from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, truncate_pan
 from tppkit.protocol.gateway.orders import CREDIT_CARD, OneClickType, OrderTerms, TransactionRequest
 from tppkit.protocol.gateway.states import ORDER, OrderStatus, OrderTrigger
+from tppkit.sandbox.gateway.bounds import require_room
 from tppkit.sandbox.gateway.card_tables import VaultRow, add_card
 from tppkit.sandbox.gateway.cipher import StoredCard
-from tppkit.sandbox.gateway.link_tables import StoredLink
+from tppkit.sandbox.gateway.link_tables import StoredLink, orders_of_link
 from tppkit.sandbox.gateway.orders import new_order, new_transaction
 from tppkit.sandbox.gateway.outcomes import APPROVED, AUTHENTICATION_FAILED
 from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, decide, move_order, stored_card
@@ -72,8 +73,9 @@ def pay_link(
     Arguments are those of `pay`.
 
     Raises:
-        LocalProtocolError: `machine.no-such-move`, the link is final or a payment is in progress; `order.method`.
+        LocalProtocolError: `machine.no-such-move`, the link is final or a payment is in progress; `order.method`, `order.too-many`.
     """
+    require_room(sum(map(len, orders_of_link(work.db, link.id).values())))
     listed = {name: value for name in OrderTerms.model_fields if (value := getattr(link.terms, name, None)) is not None}
     terms = OrderTerms.model_construct(**listed | {"expiration_period": None})  # that of the link is its own
     project = work.settings.project(link.project_id)
@@ -111,6 +113,7 @@ def _open_transaction(work: Work, order: StoredOrder, *, with_card: bool) -> Sto
             return one
     if transactions and order.has_one_attempt:
         raise LocalProtocolError("machine.no-such-move", "the only attempt of the order is over")
+    require_room(len(transactions))
     method = _method(work.settings.project(order.project_id), order.terms, with_card=with_card)
     request = TransactionRequest(payment_method=method)
     made = new_transaction(work, order, request, number=len(transactions))

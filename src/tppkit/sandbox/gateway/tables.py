@@ -34,6 +34,7 @@ from tppkit.protocol.gateway.authorisations import Authorisation
 from tppkit.protocol.gateway.orders import CaptureMode, OrderTerms, Transaction
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, SetupTokenState, TransactionStatus
 from tppkit.protocol.gateway.values import MAX_REFERENCE
+from tppkit.sandbox.gateway.bounds import require_short
 
 TABLES = MetaData()
 ORDERS = Table(
@@ -119,18 +120,13 @@ _MADE_FROM = (
     .where(ORDERS.c.original_id.in_(bindparam("of_orders", expanding=True)))
     .order_by(ORDERS.c.created_at, ORDERS.c.id)
 )
-_NEXT_DUE = tuple(  # SQLite uses the index for what it is limited to only
-    Statement(select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None))) for table in (ORDERS, TRANSACTIONS)
-)
+_DUE_TIMES = ORDERS.c.due_at, TRANSACTIONS.c.due_at  # SQLite uses the index only for times that are not NULL
+_NEXT_DUE = tuple(Statement(select(func.min(time)).where(time.is_not(None))) for time in _DUE_TIMES)
 _DUE_ORDERS = select(ORDERS.c.id).where(ORDERS.c.due_at <= bindparam("until")).order_by(ORDERS.c.due_at, ORDERS.c.id)
 _DUE_TRANSACTIONS = (
     select(TRANSACTIONS.c.order_id)
     .where(TRANSACTIONS.c.due_at <= bindparam("until"))
     .order_by(TRANSACTIONS.c.due_at, TRANSACTIONS.c.order_id)
-)
-_STOP = (
-    update(ORDERS).where(ORDERS.c.id == bindparam("of_order")).values(due_at=None),
-    update(TRANSACTIONS).where(TRANSACTIONS.c.order_id == bindparam("of_order")).values(due_at=None),
 )
 _LATEST_ORDERS = select(ORDERS).order_by(ORDERS.c.created_at.desc(), ORDERS.c.id).limit(bindparam("most"))
 _LATEST = select(func.max(ORDERS.c.modified_at))
@@ -215,12 +211,16 @@ class StoredTransaction:
 
 
 def add_order(db: Connection, order: StoredOrder, *transactions: StoredTransaction) -> None:
-    """Store a new order and its transactions."""
+    """Store a new order and its transactions.
+
+    Raises:
+        FormatError: `message.too-large`, its terms.
+    """
     terms = order.terms
     _ADD_ORDER.run_one(
         db,
         {
-            "id": order.id, "project_id": order.project_id, "status": order.status.value, "terms": terms.to_wire(),
+            "id": order.id, "project_id": order.project_id, "status": order.status.value, "terms": require_short(terms.to_wire()),
             "merchant_order_id": terms.merchant_order_id,
             "merchant_customer_id": terms.customer.merchant_customer_id if terms.customer else None,
             "currency": terms.currency, "amount": terms.amount, "is_test": order.is_test, "own_checkout": order.own_checkout,
@@ -303,9 +303,8 @@ def orders_made_from(db: Connection, order_ids: Collection[str]) -> dict[str, li
     """Captures, voids, refunds, chargebacks and reversals of orders, the earliest first, by the original orders' ids."""
     found: dict[str, list[StoredOrder]] = {order_id: [] for order_id in order_ids}
     for row in db.execute(_MADE_FROM, {"of_orders": list(order_ids)}):
-        order = _order(row)
-        if order is not None and order.original_id is not None:
-            found[order.original_id].append(order)
+        order = read_order(row)
+        found[order.original_id or ""].append(order)
     return found
 
 
@@ -324,8 +323,8 @@ def due_orders(db: Connection, until: datetime) -> tuple[str, ...]:
 
 def stop_order(db: Connection, order_id: str) -> None:
     """Let time change an order and its transactions no more."""
-    for statement in _STOP:
-        db.execute(statement, {"of_order": order_id})
+    for owner in (ORDERS.c.id, TRANSACTIONS.c.order_id):
+        db.execute(update(owner.table).where(owner == order_id).values(due_at=None))
 
 
 def latest_orders(db: Connection, most: int) -> tuple[StoredOrder, ...]:

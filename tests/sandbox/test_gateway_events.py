@@ -1,0 +1,85 @@
+"""What time does at the gateway, each thing at its own time; and how much an order can hold."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from merchant import MakeMerchant, Merchant
+from raw_provider import control
+
+from tppkit.sandbox import SandboxSettings
+from tppkit.sandbox.gateway.bounds import MAX_LISTED, MAX_TERMS_BYTES
+from tppkit.sandbox.server import run_sandbox
+
+DAY_S = 86_400
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def test_one_step_of_the_clock_does_everything_at_its_own_time(timed_merchant: Merchant) -> None:
+    shop = timed_merchant
+    periods = {"PT3H": 3, "PT1H": 1, "PT2H": 2}
+    held = [
+        shop.own_checkout(transaction={"capture_mode": "delayed", "expiration_period": period}) for period in periods
+    ]
+    hosted = shop.order(expiration_period="PT90M")
+    shop.advance(DAY_S)
+    assert at(shop.read(hosted)["modified"]) - at(hosted["created"]) == timedelta(minutes=90)
+    for order, hours in zip(held, periods.values(), strict=True):
+        now = shop.read(order)
+        captured = shop.read({"id": now["related_orders"][0]})
+        due = at(order["transactions"][0]["events"][-1]["occurred"]) + timedelta(hours=hours)
+        assert at(captured["created"]) == at(captured["completed"]) == at(now["modified"]) == due
+
+
+def test_a_broken_order_holds_up_no_other(bank_pki_folder: Path, tmp_path: Path, make_merchant: MakeMerchant) -> None:
+    with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder)) as server:
+        shop = make_merchant(server)
+        broken, whole = shop.order(), shop.order()
+        with closing(sqlite3.connect(tmp_path / "sandbox.sqlite")) as database, database:
+            database.execute("UPDATE gateway_orders SET terms = '{}' WHERE id = ?", [broken["id"]])
+        shop.advance(2 * DAY_S)
+        assert shop.read(whole)["status"] == "expired"
+        found = httpx.get(server.addresses.control_url + "/ledger/check", trust_env=False, timeout=10).json()
+        assert found["differences"] == [f"order {broken['id']}: it is new for ever"]
+
+
+def refused(answer: httpx.Response) -> Any:
+    return answer.json()["error"]["code"] if answer.is_error else None
+
+
+def test_an_order_has_a_bounded_number_of_attempts(merchant: Merchant) -> None:
+    order, path = merchant.order(), {"outcome": "declined"}
+    for _ in range(MAX_LISTED):
+        merchant.pay(order, **path)
+    answer = control(merchant.bank, f"/gateway/orders/{order['id']}/pay", {"outcome": "approved"})
+    assert refused(answer) == "order.too-many"
+
+
+def test_an_order_has_a_bounded_number_of_refunds(merchant: Merchant) -> None:
+    order = merchant.own_checkout()
+    target = f"/sandbox/v1/orders/{order['id']}/refunds/"
+    answers = [merchant.send("POST", target, {"amount": 1}) for _ in range(MAX_LISTED + 1)]
+    assert [refused(answer) for answer in answers] == [None] * MAX_LISTED + ["STATUS_INVALID"]
+
+
+def test_an_amount_can_be_captured_after_a_bounded_number_of_partial_voids(merchant: Merchant) -> None:
+    order = merchant.own_checkout(transaction={"capture_mode": "manual"})
+    answers = [merchant.act(order, "voids/amount/", {"amount": 1}) for _ in range(MAX_LISTED + 1)]
+    assert [refused(answer) for answer in answers] == [None] * MAX_LISTED + ["STATUS_INVALID"]
+    assert merchant.act(order, "captures/").json()["amount"] == 1000 - MAX_LISTED
+
+
+def test_an_order_that_is_too_long_as_it_would_be_stored_is_refused(merchant: Merchant) -> None:
+    numbers = "1e15," * (MAX_TERMS_BYTES // 12)  # written with all their digits
+    body = b'{"currency": "EUR", "amount": 1, "extra": {"n": [%s0]}}' % numbers.encode()
+    answer = merchant.http.post("/v1/orders/", content=body, headers={"Content-Type": "application/json"})
+    assert len(body) < MAX_TERMS_BYTES
+    assert (answer.status_code, refused(answer)) == (413, "FORMAT_ERROR")
