@@ -130,12 +130,13 @@ def cards(caplog: pytest.LogCaptureFixture) -> Iterator[Cards]:
 
 @pytest.fixture
 def make_merchant(bank_pki: Pki, cards: Cards) -> Iterator[MakeMerchant]:
-    """Makes merchants at a sandbox, each with a project of its own with these settings; `cards` are theirs."""
+    """Makes merchants at a sandbox, each with a project of its own with these settings; `cards` searches what they can read."""
     with ExitStack() as opened:
 
         def made(server: SandboxServer, **settings: Any) -> Merchant:
             merchant = Merchant(server, bank_pki, cards, **settings)
             opened.enter_context(merchant.http)
+            opened.callback(merchant.show_everything)
             return merchant
 
         yield made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -189,34 +188,3 @@ def test_a_manual_amount_lapses_after_five_days(timed_merchant: Merchant) -> Non
     assert (status(after), after["transactions"][0]["is_capturable"]) == (("completed", "accepted"), False)
     for path in ("captures/", "voids/"):
         assert is_refused(timed_merchant.act(order, path), 409, "AUTHORISATION_CLOSED")
-
-
-def test_of_parallel_captures_and_voids_one_wins(merchant: Merchant) -> None:
-    order = merchant.own_checkout(transaction={"capture_mode": "manual"})
-    paths = ["captures/", "voids/"] * 8
-    with ThreadPoolExecutor(len(paths)) as pool:
-        answers = [*pool.map(lambda path: merchant.act(order, path), paths)]
-    won = [answer.json() for answer in answers if answer.status_code == 201]
-    assert len(won) == 1
-    assert {answer.status_code for answer in answers} == {201, 409}
-    assert merchant.read(order)["related_orders"] == [won[0]["id"]]
-
-
-def test_parallel_partial_voids_release_no_more_than_was_authorised(merchant: Merchant) -> None:
-    order = merchant.own_checkout(1000, transaction={"capture_mode": "manual"})
-    with ThreadPoolExecutor(16) as pool:
-        answers = [*pool.map(lambda _: merchant.act(order, "voids/amount/", {"amount": 150}), range(16))]
-    assert sum(answer.status_code == 201 for answer in answers) == 6
-    assert is_refused(
-        merchant.act(order, "captures/amount/", {"amount": 101, "description": "x"}), 400, "AMOUNT_INVALID"
-    )
-    assert merchant.act(order, "captures/").json()["amount"] == 100
-
-
-def test_of_parallel_authentications_one_pays(merchant: Merchant) -> None:
-    order = merchant.card_order()
-    token = merchant.card(order)
-    with ThreadPoolExecutor(8) as pool:
-        answers = [*pool.map(lambda _: merchant.authenticate(order, token), range(8))]
-    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 7
-    assert [one["event"] for one in merchant.read(order)["transactions"][0]["events"]] == ["new", "accepted"]
