@@ -48,12 +48,11 @@ def run(command: list[str]) -> None:
 
 BENCH = (
     sealing, receiving, reading, judging, trusting, admitting, diagnosing, receiving_once, receiving_over_http, serving, ordering,
-    searching, paging, entering, opening, draining, remembering_deliveries, starting,
+    searching, searching_through, paging, entering, opening, draining, remembering_deliveries, starting,
 )  # fmt: skip
 SOAK = (
     paying,
     staying,
-    searching_through,
     asking,
     diagnosing_pairs,
     partial(serving, turns=25, longer=10),
