@@ -157,7 +157,7 @@ def _require_open(authorisation: Authorisation, at: datetime) -> None:
 
 def _require_at_most(amount: int, most: int, code: str, *, least: int = 0) -> None:
     if not least <= amount <= most:
-        raise LocalProtocolError(code, f"the amount is {amount}, and {least} to {most} are possible")
+        raise LocalProtocolError(code, f"the amount is {amount}, not at least {least} and at most {most}")
 
 
 def _moved(

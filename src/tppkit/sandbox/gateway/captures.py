@@ -77,7 +77,7 @@ def refund_order(work: Work, order: StoredOrder, amount: int, description: str |
     transaction, held = _accepted(work, order)
     left = held.captured - held.refunded - _charged_back(work, order)
     if amount > left:
-        raise LocalProtocolError("refund.amount", f"the amount is {amount}, and 1 to {left} are possible")
+        raise LocalProtocolError("refund.amount", f"the amount is {amount}, and {left} can be refunded")
     require_room(len(orders_made_from(work.db, [order.id])[order.id]))
     return _make(work, order, transaction, refund(held, amount), "refund", amount, description)
 
