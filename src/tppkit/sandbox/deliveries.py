@@ -49,7 +49,7 @@ class Schedule(NamedTuple):
 
     Attributes:
         gaps_s: seconds from each failure to the next attempt; the number of attempts is one more, unless there is `last_s`.
-        timeout_s: how long an attempt may take, on the machine's clock; what it is for, the sender says.
+        timeout_s: how long an attempt may take, on the machine's clock; the sender decides what it covers.
         last_s: the last gap is repeated, and no attempt is made later than this after the first one, also after a stop of the
             sandbox; None ends with the gaps.
         retry_timeout_s: `timeout_s` of all attempts but the first, if it is another.

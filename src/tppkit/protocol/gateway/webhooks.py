@@ -8,7 +8,8 @@ from tppkit.protocol.gateway.values import GatewayModel, Uuid
 
 MAX_ATTEMPTS = 10  # the first one included
 RETRY_AFTER_S = 120.0  # from a failure
-TIMEOUT_S, RETRY_TIMEOUT_S = 4.0, 10.0  # of the first attempt and of the others: to connect, and again for the answer
+# Of the first attempt and of the others: to connect, and again for the answer (assumption webhook-timeouts).
+TIMEOUT_S, RETRY_TIMEOUT_S = 4.0, 10.0
 
 
 class StatusChanged(GatewayModel):
@@ -18,13 +19,13 @@ class StatusChanged(GatewayModel):
         StatusChanged.from_wire(body).order_id
     """
 
-    event: Literal["status_changed"] = "status_changed"
+    event: Literal["status_changed"]
     order_id: Uuid
     project_id: Uuid
 
 
 def webhook_address(order_url: str | None, project_url: str | None) -> str | None:
-    """Where the webhooks of an order go: to its own address, else the project's; None: nowhere.
+    """Where the webhooks of an order go: to its own address, else the project's; None: nowhere (assumption webhook-linked).
 
     Args:
         order_url: webhook_url of the order, of its payment link, or of the order that it was made from.

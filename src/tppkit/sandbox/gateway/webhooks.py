@@ -25,7 +25,7 @@ SCHEDULE = Schedule((RETRY_AFTER_S,) * (MAX_ATTEMPTS - 1), timeout_s=TIMEOUT_S, 
 
 
 def notify(work: Work, order: StoredOrder, *, original: StoredOrder | None = None) -> None:
-    """Owe the merchant a webhook about a status that has just changed, if there is an address.
+    """Owe the merchant a webhook about a status that has just changed, if there is an address (assumption webhook-changes).
 
     Args:
         work: the transaction of the change.
@@ -36,7 +36,7 @@ def notify(work: Work, order: StoredOrder, *, original: StoredOrder | None = Non
     address = webhook_address(own_url, work.settings.project(order.project_id).webhook_url)
     if address is None:
         return
-    body = StatusChanged(order_id=order.id, project_id=order.project_id).to_wire()
+    body = StatusChanged(event="status_changed", order_id=order.id, project_id=order.project_id).to_wire()
     # No stream: its bodies are equal, so their order is of no use, and a failed one would hold up the others.
     add_delivery(work.db, sender=SENDER, address=address, body=body, at=work.at, stream=None, ver=0)
 
