@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,9 @@ from tppkit.sandbox.gateway.check import check_gateway
 from tppkit.sandbox.gateway.control import GatewayControl
 from tppkit.sandbox.gateway.sections import gateway_sections
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
+from tppkit.sandbox.gateway.webhooks import SENDER, GatewaySender
 from tppkit.sandbox.host import Host
+from tppkit.sandbox.outgoing import OutgoingHttp
 from tppkit.web.keys import KeyAuthenticator
 
 _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
@@ -25,8 +27,13 @@ _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
 )  # fmt: skip
 
 
-def gateway_cell(settings: GatewaySettings) -> Cell:
-    """The gateway, the vault, what time does, and what developers do."""
+def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp]) -> Cell:
+    """The gateway, the vault, what time does, the sender of webhooks, and what developers do.
+
+    Args:
+        settings: of the gateway.
+        http: makes what sends webhooks; called at the first one.
+    """
 
     def served(services: Services) -> Mapping[str, Host]:
         services.database.run_at_start(lambda db: settings.projects.load(db, at=services.now()))
@@ -51,6 +58,7 @@ def gateway_cell(settings: GatewaySettings) -> Cell:
         run_due=run_due,
         check=check_gateway,
         sections=gateway_sections,
+        senders={SENDER: GatewaySender(http)},
     )
 
 

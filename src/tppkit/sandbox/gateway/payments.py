@@ -40,6 +40,7 @@ from tppkit.sandbox.gateway.tables import (
     set_transaction,
     transactions_of,
 )
+from tppkit.sandbox.gateway.webhooks import notify
 
 EXPIRED = CardOutcome(False, "68", "the payment was not made in time")
 LEFT = CardOutcome(False, "17", "the customer cancelled")
@@ -197,6 +198,7 @@ def move_order(work: Work, order: StoredOrder, trigger: OrderTrigger) -> StoredO
     )  # fmt: skip
     set_order(work.db, moved)
     follow_order(work, moved)
+    notify(work, moved)
     return moved
 
 
