@@ -36,6 +36,7 @@ SLOW = frozenset(
         "inbox/test_inbox_kills.py", "inbox/test_inbox_transactions.py", "qr/test_qr_reading.py", "sandbox/test_dialects.py",
         "sandbox/test_exhaustion.py", "sandbox/test_gateway_bad_input.py", "sandbox/test_gateway_cards.py",
         "sandbox/test_gateway_events.py", "sandbox/test_gateway_kills.py", "sandbox/test_gateway_races.py", "sandbox/test_gateway_walk.py",
+        "sandbox/test_gateway_webhooks.py",
         "sandbox/test_kills.py", "sandbox/test_legacy_bad_input.py",
         "sandbox/test_legacy_callbacks.py", "sandbox/test_legacy_curl.py", "sandbox/test_legacy_kills.py",
         "sandbox/test_legacy_logins.py", "sandbox/test_legacy_pages.py", "sandbox/test_outgoing.py",

@@ -21,6 +21,7 @@ from tppkit.protocol.gateway.values import (
     Duration,
     GatewayModel,
     MethodNames,
+    PageAddress,
     Private,
     Reference,
     RequestBody,
@@ -215,8 +216,8 @@ class OrderTerms(GatewayModel):
     description: Text | None = None
     expiration_period: Duration | None = None
     payment_methods: MethodNames | None = None
-    return_url: Address | None = None
-    failure_url: Address | None = None
+    return_url: PageAddress | None = None
+    failure_url: PageAddress | None = None
     webhook_url: Annotated[Address | None, Field(repr=False)] = None
     customer: Customer | None = None
     client: Mapping[str, Any] | None = None
@@ -281,7 +282,7 @@ class Refund(GatewayModel):
     refund_of_order_id: Uuid | None = None
 
 
-class Link(NamedTuple):
+class LinkedOrder(NamedTuple):
     """How an order that was made from another names it.
 
     Attributes:
@@ -300,12 +301,12 @@ class Link(NamedTuple):
 
 
 # Sections 2.2 and 2.3; for directions, assumption linked-orders.
-LINKS: Mapping[str, Link] = {
-    "capture": Link("capture_of_order_id", None, CreditDebit.CREDIT, "capture_of_transaction_id"),
-    "void": Link("void_of_order_id", None, CreditDebit.DEBIT),
-    "refund": Link(
+LINKED_ORDERS: Mapping[str, LinkedOrder] = {
+    "capture": LinkedOrder("capture_of_order_id", None, CreditDebit.CREDIT, "capture_of_transaction_id"),
+    "void": LinkedOrder("void_of_order_id", None, CreditDebit.DEBIT),
+    "refund": LinkedOrder(
         "refund_of_order_id", "refund_orders", CreditDebit.DEBIT, "refund_of_transaction_id", flags=(IS_REFUND,)
     ),
-    "chargeback": Link("chargeback_of_order_id", "chargeback_orders", CreditDebit.DEBIT),
-    "reversal": Link("reversal_of_order_id", "reversal_orders", CreditDebit.CREDIT),
+    "chargeback": LinkedOrder("chargeback_of_order_id", "chargeback_orders", CreditDebit.DEBIT),
+    "reversal": LinkedOrder("reversal_of_order_id", "reversal_orders", CreditDebit.CREDIT),
 }

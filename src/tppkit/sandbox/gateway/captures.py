@@ -11,7 +11,7 @@ from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.authorisations import Authorisation, capture, refund, settle, void
 from tppkit.protocol.gateway.bodies import CaptureRequest, RefundRequest, VoidRequest
 from tppkit.protocol.gateway.endpoints import CAPTURE, CAPTURE_AMOUNT, CREATE_REFUND, VOID, VOID_AMOUNT
-from tppkit.protocol.gateway.orders import LINKS, Order, OrderTerms, Transaction
+from tppkit.protocol.gateway.orders import LINKED_ORDERS, Order, OrderTerms, Transaction
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, TransactionStatus
 from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -31,6 +31,7 @@ from tppkit.sandbox.gateway.tables import (
     stop_order,
     transactions_of,
 )
+from tppkit.sandbox.gateway.webhooks import notify
 
 
 def capture_all(call: HostCall[None]) -> Answer[Order]:
@@ -56,7 +57,7 @@ def void_amount(call: HostCall[VoidRequest]) -> Answer[Order]:
 def create_refund(call: HostCall[RefundRequest]) -> Answer[Order]:
     """POST /sandbox/v1/orders/{order_id}/refunds/ (assumption gateway-extensions)."""
     made = refund_order(call, order_of_caller(call, lock=True), call.body.amount, call.body.description)
-    return Answer(order_answer(call, made))
+    return Answer(order_answer(call, made), delivers=True)
 
 
 HANDLERS: tuple[Handler[Any, Any], ...] = (
@@ -160,7 +161,7 @@ def _change(
     if after.state is AuthorisationState.OPEN:
         require_room(len(orders_made_from(call.db, [order.id])[order.id]))
     made = _make(call, order, transaction, after, kind, total(after) - total(held), description)
-    return Answer(order_answer(call, made))
+    return Answer(order_answer(call, made), delivers=True)
 
 
 def _make(
@@ -170,7 +171,7 @@ def _make(
     due_at = transaction.due_at if after.state is AuthorisationState.OPEN else None
     set_transaction(work.db, replace(transaction, authorisation=after, due_at=due_at))
     touch(work, order)
-    link, settings = LINKS[kind], work.settings
+    link, settings = LINKED_ORDERS[kind], work.settings
     terms = OrderTerms.model_construct(
         currency=order.terms.currency, amount=amount, merchant_order_id=order.terms.merchant_order_id, description=description
     )  # fmt: skip
@@ -191,6 +192,7 @@ def _make(
         id=id_, order_id=made.id, number=0, shown=shown, page_token=settings.new_id(), created_at=work.at
     )  # fmt: skip
     add_order(work.db, made, row)
+    notify(work, made, original=order)
     return made
 
 
