@@ -24,7 +24,7 @@ from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
 from tppkit.sandbox.gateway.link_tables import find_link, lock_link
 from tppkit.sandbox.gateway.links import link_answer, new_link
 from tppkit.sandbox.gateway.orders import order_answer
-from tppkit.sandbox.gateway.projects import METHODS, Project
+from tppkit.sandbox.gateway.projects import MAX_METHODS, METHODS, Project
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.gateway.tables import StoredOrder, lock_order
 from tppkit.web.keys import hash_key
@@ -42,7 +42,7 @@ class _ControlBody(GatewayModel):
         Raises:
             FormatError: `model.invalid`.
         """
-        read = cls.from_object({} if body is None else body)
+        read = cls.from_wire(json.dumps({} if body is None else body).encode())
         if read.unknown:
             raise FormatError("model.invalid", f"the body has fields other than {', '.join(cls.model_fields)}")
         return read
@@ -50,7 +50,7 @@ class _ControlBody(GatewayModel):
 
 class _ProjectBody(_ControlBody):
     webhook_url: Address | None = None
-    payment_methods: MethodNames = METHODS
+    payment_methods: Annotated[MethodNames, Field(max_length=MAX_METHODS)] = METHODS
     aft: bool = False
     test: bool = True
     lag_seconds: Annotated[int, Field(ge=0, le=int(OWN_CHECKOUT_LAG.total_seconds()))] = 0
