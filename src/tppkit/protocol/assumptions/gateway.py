@@ -84,7 +84,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "completed from the start; debit for voids, refunds and chargebacks, credit for captures and reversals; is-refund for"
         " refunds only, is-test for every order of a test project; a reversal returns a chargeback, and its original order is the paid one;"
         " a refund is of the paid order, not of its capture order",
-        "sections 2.2 and 2.3 have the fields only", "protocol.gateway.orders.LINKS",
+        "sections 2.2 and 2.3 have the fields only", "protocol.gateway.orders.LINKED_ORDERS",
     ),
     Assumption(
         "order-bounds", "gateway", "how large an order can be, and how many payments and linked orders it can have",

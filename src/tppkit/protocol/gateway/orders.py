@@ -281,7 +281,7 @@ class Refund(GatewayModel):
     refund_of_order_id: Uuid | None = None
 
 
-class Link(NamedTuple):
+class LinkedOrder(NamedTuple):
     """How an order that was made from another names it.
 
     Attributes:
@@ -300,12 +300,12 @@ class Link(NamedTuple):
 
 
 # Sections 2.2 and 2.3; for directions, assumption linked-orders.
-LINKS: Mapping[str, Link] = {
-    "capture": Link("capture_of_order_id", None, CreditDebit.CREDIT, "capture_of_transaction_id"),
-    "void": Link("void_of_order_id", None, CreditDebit.DEBIT),
-    "refund": Link(
+LINKED_ORDERS: Mapping[str, LinkedOrder] = {
+    "capture": LinkedOrder("capture_of_order_id", None, CreditDebit.CREDIT, "capture_of_transaction_id"),
+    "void": LinkedOrder("void_of_order_id", None, CreditDebit.DEBIT),
+    "refund": LinkedOrder(
         "refund_of_order_id", "refund_orders", CreditDebit.DEBIT, "refund_of_transaction_id", flags=(IS_REFUND,)
     ),
-    "chargeback": Link("chargeback_of_order_id", "chargeback_orders", CreditDebit.DEBIT),
-    "reversal": Link("reversal_of_order_id", "reversal_orders", CreditDebit.CREDIT),
+    "chargeback": LinkedOrder("chargeback_of_order_id", "chargeback_orders", CreditDebit.DEBIT),
+    "reversal": LinkedOrder("reversal_of_order_id", "reversal_orders", CreditDebit.CREDIT),
 }

@@ -15,7 +15,7 @@ from tppkit.protocol.gateway.orders import (
     CARD_ACCOUNT,
     CREDIT_CARD,
     EXTERNAL_NAMES,
-    LINKS,
+    LINKED_ORDERS,
     RECURRING,
     AniResults,
     CreditDebit,
@@ -78,7 +78,7 @@ def is_paid(order: Order, *, own_checkout: bool) -> bool:
 
 def is_linked(order: Order) -> bool:
     """Whether the gateway made the order from another one, as it does for captures and refunds."""
-    return any(getattr(order, link.field) is not None for link in LINKS.values())
+    return any(getattr(order, link.field) is not None for link in LINKED_ORDERS.values())
 
 
 def check_order(order: OrderRequest) -> None:

@@ -11,7 +11,7 @@ from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.authorisations import Authorisation, capture, refund, settle, void
 from tppkit.protocol.gateway.bodies import CaptureRequest, RefundRequest, VoidRequest
 from tppkit.protocol.gateway.endpoints import CAPTURE, CAPTURE_AMOUNT, CREATE_REFUND, VOID, VOID_AMOUNT
-from tppkit.protocol.gateway.orders import LINKS, Order, OrderTerms, Transaction
+from tppkit.protocol.gateway.orders import LINKED_ORDERS, Order, OrderTerms, Transaction
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, TransactionStatus
 from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
@@ -170,7 +170,7 @@ def _make(
     due_at = transaction.due_at if after.state is AuthorisationState.OPEN else None
     set_transaction(work.db, replace(transaction, authorisation=after, due_at=due_at))
     touch(work, order)
-    link, settings = LINKS[kind], work.settings
+    link, settings = LINKED_ORDERS[kind], work.settings
     terms = OrderTerms.model_construct(
         currency=order.terms.currency, amount=amount, merchant_order_id=order.terms.merchant_order_id, description=description
     )  # fmt: skip

@@ -15,7 +15,7 @@ from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.protocol.gateway.bodies import ReportRow, SearchRequest, SearchResult
 from tppkit.protocol.gateway.endpoints import SEARCH, SEARCH_CSV
-from tppkit.protocol.gateway.orders import LINKS
+from tppkit.protocol.gateway.orders import LINKED_ORDERS
 from tppkit.protocol.gateway.query import And, Between, Equal, Everything, Not, Or, Query, parse_query
 from tppkit.protocol.gateway.search import DEFAULT_SIZE, Page, page_of, report_rows, write_cursor
 from tppkit.protocol.gateway.values import MAX_AMOUNT, read_timestamp, write_timestamp
@@ -84,7 +84,7 @@ _FIELDS: Mapping[str, _Field] = {
     "customer.merchant_customer_id": _Field(ORDERS.c.merchant_customer_id, _text),
     "related_payment_link_id": _Field(ORDERS.c.link_id, _uuid),
     "related_order_id": _Field(ORDERS.c.original_id, _uuid),
-    **{link.field: _Field(ORDERS.c.original_id, _uuid, made_by) for made_by, link in LINKS.items()},
+    **{link.field: _Field(ORDERS.c.original_id, _uuid, made_by) for made_by, link in LINKED_ORDERS.items()},
 }
 
 
