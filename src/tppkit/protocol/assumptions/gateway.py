@@ -201,7 +201,8 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "search-size", "gateway", "default and maximum of size, and results beyond 10,000",
-        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty", "section 4.3 has a minimum only",
+        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty; a page of more than 2 MB is shortened, and"
+        " search_after goes on behind it", "section 4.3 has a minimum only",
         "protocol.gateway.search",
     ),
     Assumption(
