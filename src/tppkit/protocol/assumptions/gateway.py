@@ -34,7 +34,8 @@ GATEWAY: tuple[Assumption, ...] = (
     Assumption(
         "order-moves", "gateway", "the transitions of an order, and what makes it cancelled, expired, error or see-transactions",
         "new to processing when an attempt begins; then completed when one is accepted, cancelled by the customer, expired by its period,"
-        " error when the only attempt that it allows is declined; see-transactions when one is accepted while another is open;"
+        " error when the only attempt that it allows is declined or expires before the order; see-transactions when one is accepted while"
+        " another is open;"
         " an order on the hosted page stays processing after a declined attempt, and an attempt that the customer leaves"
         " for another is declined",
         "section 3.1 has meanings only; the customer may retry on the page", "protocol.gateway.states.ORDER",
