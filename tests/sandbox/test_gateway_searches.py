@@ -248,6 +248,16 @@ def test_a_hostile_query_is_refused(merchant: Merchant, query: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "character"),
+    [("* AND password:1", 7), ("(amount:x)", 2), ("* OR created:[* TO 2026-02-30]", 6), ("  status:[a TO b]", 3)],
+)
+def test_a_refusal_names_the_character_where_the_term_begins(merchant: Merchant, query: str, character: int) -> None:
+    answer = merchant.send("POST", SEARCH, {"query": query})
+    assert is_refused(answer, 400, "SEARCH_INVALID")
+    assert answer.json()["error"]["message"].startswith(f"the query at character {character}: ")
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"sort": "amount asc"}, {"sort": "project_id asc"}, {"sort": "created; DROP"}, {"size": 1001}, {"search_after": "x"},

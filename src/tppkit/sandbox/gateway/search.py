@@ -16,7 +16,7 @@ from tppkit.errors import FormatError
 from tppkit.protocol.gateway.bodies import ReportRow, SearchRequest, SearchResult
 from tppkit.protocol.gateway.endpoints import SEARCH, SEARCH_CSV
 from tppkit.protocol.gateway.orders import LINKED_ORDERS, Order
-from tppkit.protocol.gateway.query import And, Between, Equal, Everything, Not, Or, Query, parse_query
+from tppkit.protocol.gateway.query import And, Between, Equal, Everything, Not, Or, Query, parse_query, query_error
 from tppkit.protocol.gateway.search import DEFAULT_SIZE, Page, page_of, report_rows, write_cursor
 from tppkit.protocol.gateway.values import MAX_AMOUNT, read_timestamp, write_timestamp
 from tppkit.protocol.wire import MAX_ARRAY_BYTES
@@ -192,39 +192,40 @@ def condition(query: Query) -> ColumnElement[bool]:
         case Not():
             return not_(condition(query.query))
         case Equal():
-            field = _field(query.field)
-            return _within(field, *_ends(query.field, field, query.value))
+            field = _field(query)
+            return _within(field, *_ends(query, field, query.value))
         case Between():
-            field = _field(query.field)
+            field = _field(query)
             if field.ends not in (_number, _time) and (query.first, query.last) != (None, None):
-                raise FormatError("search.query", f"{query.field} has no ranges: its values are texts")
-            first = None if query.first is None else _ends(query.field, field, query.first)[0]
-            last = None if query.last is None else _ends(query.field, field, query.last)[1]
+                raise query_error(f"{query.field} has no ranges: its values are texts", offset=query.offset)
+            first = None if query.first is None else _ends(query, field, query.first)[0]
+            last = None if query.last is None else _ends(query, field, query.last)[1]
             return _within(field, first, last)
     return false()
 
 
 def _operands(query: Query, kind: type[And | Or]) -> Iterator[Query]:
-    """The operands of a chain, the last one first: no recursion along a chain, whose depth is not bounded."""
+    """The operands of a chain, the last one first: no recursion along a chain, which can be long."""
     while isinstance(query, kind):
         yield query.right
         query = query.left
     yield query
 
 
-def _field(name: str) -> _Field:
-    field = _FIELDS.get(name)
+def _field(term: Equal | Between) -> _Field:
+    field = _FIELDS.get(term.field)
     if field is None:
-        safe = shown(re.sub("[0-9]", "#", name))  # whatever it is, no card number
-        raise FormatError("search.query", f"orders are not searched by {safe}; the fields are {', '.join(_FIELDS)}")
+        safe = shown(re.sub("[0-9]", "#", term.field))  # whatever it is, no card number
+        text = f"orders are not searched by {safe}; the fields are {', '.join(_FIELDS)}"
+        raise query_error(text, offset=term.offset)
     return field
 
 
-def _ends(name: str, field: _Field, value: str) -> tuple[Any, Any]:
+def _ends(term: Equal | Between, field: _Field, value: str) -> tuple[Any, Any]:
     try:
         return field.ends(value)
     except ValueError as e:  # its message does not repeat the value
-        raise FormatError("search.query", f"the value of {name} is {e}") from None
+        raise query_error(f"the value of {term.field} is {e}", offset=term.offset) from None
 
 
 def _within(field: _Field, first: Any, last: Any) -> ColumnElement[bool]:
