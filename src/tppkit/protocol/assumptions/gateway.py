@@ -34,7 +34,8 @@ GATEWAY: tuple[Assumption, ...] = (
     Assumption(
         "order-moves", "gateway", "the transitions of an order, and what makes it cancelled, expired, error or see-transactions",
         "new to processing when an attempt begins; then completed when one is accepted, cancelled by the customer, expired by its period,"
-        " error when the only attempt that it allows is declined; see-transactions when one is accepted while another is open;"
+        " error when the only attempt that it allows is declined or expires before the order; see-transactions when one is accepted while"
+        " another is open;"
         " an order on the hosted page stays processing after a declined attempt, and an attempt that the customer leaves"
         " for another is declined",
         "section 3.1 has meanings only; the customer may retry on the page", "protocol.gateway.states.ORDER",
@@ -202,7 +203,8 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "search-size", "gateway", "default and maximum of size, and results beyond 10,000",
-        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty", "section 4.3 has a minimum only",
+        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty; a page of more than 2 MB is shortened, and"
+        " search_after goes on behind it", "section 4.3 has a minimum only",
         "protocol.gateway.search",
     ),
     Assumption(
