@@ -53,7 +53,7 @@ _ORDERS_OF_LINK = Statement(
     .where(ORDERS.c.link_id == bindparam("of_id"))
     .order_by(ORDERS.c.created_at, ORDERS.c.id)
 )
-_NEXT_DUE = Statement(select(func.min(LINKS.c.due_at)))
+_NEXT_DUE = Statement(select(func.min(LINKS.c.due_at)).where(LINKS.c.due_at.is_not(None)))  # for the index
 _DUE_LINKS = Statement(
     select(LINKS.c.id).where(LINKS.c.due_at <= bindparam("until")).order_by(LINKS.c.due_at, LINKS.c.id)
 )
