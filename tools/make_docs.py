@@ -26,6 +26,7 @@ from tppkit.protocol.gateway import AUTHORISATION, GATEWAY, ORDER, PAYMENT_LINK,
 from tppkit.protocol.gateway.endpoints import EXTENSIONS
 from tppkit.protocol.gateway.orders import EXTERNAL_NAMES
 from tppkit.protocol.gateway.payments import STATES
+from tppkit.protocol.gateway.webhooks import MAX_ATTEMPTS, RETRY_AFTER_S, RETRY_TIMEOUT_S, TIMEOUT_S
 from tppkit.protocol.legacy import CALLBACKS, CATEGORIES, LEGACY
 from tppkit.protocol.legacy.endpoints import SCAN
 from tppkit.protocol.legacy.money import BalanceBody
@@ -117,6 +118,10 @@ def gateway() -> Iterator[str]:
     yield "\n## States for account funding\n"
     for country, states in STATES.items():
         yield f"- {country}: {' '.join(sorted(states))}"
+    yield "\n## Webhooks\n\n| attempt | to connect | for the answer | next attempt after a failure |\n|---|---|---|---|"
+    yield f"| 1 | {TIMEOUT_S:g} s | {TIMEOUT_S:g} s | {RETRY_AFTER_S:g} s |"
+    yield f"| 2 to {MAX_ATTEMPTS - 1} | {RETRY_TIMEOUT_S:g} s | {RETRY_TIMEOUT_S:g} s | {RETRY_AFTER_S:g} s |"
+    yield f"| {MAX_ATTEMPTS} | {RETRY_TIMEOUT_S:g} s | {RETRY_TIMEOUT_S:g} s | none |"
     machines = {
         "Order": ORDER,
         "Transaction": TRANSACTION,

@@ -11,6 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.protocol.gateway.endpoints import EXTENSION
+from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.protocol.refusals import MAX_TEXT
 from tppkit.protocol.wire import CsvRows, Json, JsonArray
 
@@ -62,6 +63,7 @@ def document() -> dict[str, Any]:
         "servers": [{"url": "https://gateway.example"}],
         "security": [{"project": []}],
         "paths": paths,
+        "webhooks": {"status_changed": {"post": _webhook()}},
         "components": {
             "securitySchemes": {
                 "project": {"type": "http", "scheme": "basic", "description": "The API key as user name, no password."}
@@ -91,6 +93,14 @@ def _operation(row: Endpoint[Any, Any]) -> dict[str, Any]:
     return operation
 
 
+def _webhook() -> dict[str, Any]:
+    return {
+        "security": [],
+        "requestBody": {"required": True, "content": _content(Json(StatusChanged))},
+        "responses": {"2XX": {"description": "Acknowledged; the body is ignored."}},
+    }
+
+
 def _content(body: Any) -> dict[str, Any]:
     schema: Mapping[str, Any]
     match body:
@@ -105,7 +115,7 @@ def _content(body: Any) -> dict[str, Any]:
 
 def _schemas() -> dict[str, Any]:
     bodies: Iterable[Any] = (body for row in _ROWS for body in (row.request, row.answer))
-    models = dict.fromkeys(body.model for body in bodies if isinstance(body, Json | JsonArray))
+    models = dict.fromkeys([*(body.model for body in bodies if isinstance(body, Json | JsonArray)), StatusChanged])
     _, found = models_json_schema(
         [(model, "validation") for model in models], ref_template=_REF, schema_generator=_Schemas
     )

@@ -25,6 +25,7 @@ from tppkit.protocol.gateway.endpoints import REFUNDS
 from tppkit.protocol.gateway.orders import CaptureMode, ExternalAuthentication, OneClickType, PaymentMethodDetails
 from tppkit.protocol.gateway.states import OrderStatus
 from tppkit.protocol.gateway.values import amount_with_decimals, read_duration, read_timestamp, write_timestamp
+from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.protocol.wire import Json
 
 ID = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
@@ -241,3 +242,11 @@ def test_a_time_stamp_without_an_offset_is_utc() -> None:
 )
 def test_amounts_have_the_decimals_of_their_currency(amount: int, currency: str, text: str | None) -> None:
     assert amount_with_decimals(amount, currency) == text
+
+
+@pytest.mark.parametrize("other", [{"event": "order_paid"}, {"event": None}, {"order_id": "4711"}, {"project_id": 1}])
+def test_a_webhook_of_another_form_is_refused_and_further_fields_are_not(other: dict[str, Any]) -> None:
+    webhook = {"event": "status_changed", "order_id": ID, "project_id": ID}
+    assert StatusChanged.from_wire(raw({**webhook, "status": "completed"})).order_id == ID
+    with pytest.raises(FormatError, match=r"model\.invalid"):
+        StatusChanged.from_wire(raw(webhook | other))

@@ -159,6 +159,12 @@ def test_without_a_last_time_the_gaps_are_all() -> None:
     assert schedule.next_at(10, first_at=AT, at=AT) is None
 
 
+def test_retries_can_have_another_timeout_than_the_first_attempt() -> None:
+    schedule = Schedule((120,) * 9, timeout_s=4, retry_timeout_s=10)
+    assert [schedule.timeout_after(attempts) for attempts in range(3)] == [4, 10, 10]
+    assert [HOURLY.timeout_after(attempts) for attempts in range(2)] == [4, 4]
+
+
 def test_a_stream_keeps_its_order_and_others_do_not_wait(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.answers[SHOP] = [False, True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -85,15 +85,15 @@ class Receiver:
 
     def call(
         self, path: str = "/cb/x", *, body: bytes = b"", addresses: Sequence[str] = ("127.0.0.1",), timeout_s: float = 4,
-        host: str = HOST, headers: Sequence[tuple[str, str]] = (), **rules: Any,
+        host: str = HOST, headers: Sequence[tuple[str, str]] = (), answer: Mapping[str, Any] | None = None, **rules: Any,
     ) -> Received:  # fmt: skip
         async def main() -> Received:
             async with self.running() as port:
                 http = OutgoingHttp(self.trusted, **({"loopback": True} | rules), resolve=resolving(*addresses))
                 method = "POST" if body else "GET"
                 return await http.request(
-                    method, f"https://{host}:{port}{path}", headers=headers, body=body, timeout_s=timeout_s
-                )
+                    method, f"https://{host}:{port}{path}", headers=headers, body=body, timeout_s=timeout_s, **(answer or {})
+                )  # fmt: skip
 
         return asyncio.run(main())
 
@@ -168,6 +168,32 @@ def test_the_time_is_for_everything(piece: bytes, serving: Any) -> None:
     assert (error.code, error.message) == ("outgoing.timeout", "no whole answer within 0.3 s")
 
 
+async def _late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(1.2)
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+
+
+@pytest.mark.parametrize(("connect_s", "answer_s", "is_late"), [(4, 0.2, True), (1, 4, False)])
+def test_the_answer_can_have_a_time_of_its_own(connect_s: float, answer_s: float, is_late: bool, serving: Any) -> None:
+    def call() -> Any:
+        return serving(_late).call(timeout_s=connect_s, answer={"answer_s": answer_s})
+
+    if is_late:
+        assert refused(call).message == f"no whole answer within {answer_s} s"
+    else:
+        assert call().status == 200
+
+
+def test_a_body_that_is_of_no_use_is_not_waited_for(serving: Any) -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n")
+        await asyncio.sleep(0.1)
+        writer.write(b"Content-Type: text/plain\r\n\r\n")
+        await reader.read()
+
+    assert serving(endless).call(answer={"with_body": False}).status == 201
+
+
 def test_a_receiver_that_never_shakes_hands_ends_with_the_time(bank_pki: Pki) -> None:
     async def main() -> None:
         left = asyncio.Event()
@@ -185,7 +211,7 @@ def test_a_receiver_that_never_shakes_hands_ends_with_the_time(bank_pki: Pki) ->
             await http.request("GET", f"https://localhost:{port}/", timeout_s=0.3)
         await left.wait()
         server.close()
-        assert caught.value.code == "outgoing.timeout"
+        assert (caught.value.code, caught.value.message) == ("outgoing.timeout", "no connection within 0.3 s")
 
     asyncio.run(main())
 

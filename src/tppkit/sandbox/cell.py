@@ -35,6 +35,7 @@ class Answer(Generic[A]):
         headers: further headers.
         before: of a handler that does not write: what to write before the answer is sent; what it raises is answered instead.
         due_at: when the next event of what was changed is due, or None.
+        delivers: deliveries may have been added, whose first attempt is made at once.
     """
 
     value: A
@@ -42,6 +43,7 @@ class Answer(Generic[A]):
     headers: tuple[Header, ...] = ()
     before: Callable[[Connection], None] | None = None
     due_at: datetime | None = None
+    delivers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

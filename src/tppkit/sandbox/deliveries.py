@@ -49,14 +49,20 @@ class Schedule(NamedTuple):
 
     Attributes:
         gaps_s: seconds from each failure to the next attempt; the number of attempts is one more, unless there is `last_s`.
-        timeout_s: how long an attempt may take, on the machine's clock.
+        timeout_s: how long an attempt may take, on the machine's clock; the sender decides what it covers.
         last_s: the last gap is repeated, and no attempt is made later than this after the first one, also after a stop of the
             sandbox; None ends with the gaps.
+        retry_timeout_s: `timeout_s` of all attempts but the first, if it is another.
     """
 
     gaps_s: tuple[float, ...]
     timeout_s: float
     last_s: float | None = None
+    retry_timeout_s: float | None = None
+
+    def timeout_after(self, attempts: int) -> float:
+        """How long the next attempt may take after so many."""
+        return self.timeout_s if not attempts or self.retry_timeout_s is None else self.retry_timeout_s
 
     def next_at(self, attempts: int, *, first_at: datetime, at: datetime) -> datetime | None:
         """When to attempt again after so many attempts, the last of which failed at a time; None gives up."""
@@ -223,7 +229,7 @@ class Deliveries:
 
 async def _send(sender: Sender, delivery: Delivery) -> Attempt:
     try:
-        return await sender.send(delivery, sender.schedule.timeout_s)
+        return await sender.send(delivery, sender.schedule.timeout_after(delivery.attempts))
     except Exception as e:  # no delivery may stop those behind it
         _LOGGER.exception("the sender %s fails", delivery.sender)
         return Attempt(False, f"the sender fails: {type(e).__name__}")

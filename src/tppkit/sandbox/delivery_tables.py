@@ -33,6 +33,7 @@ from tppkit._statement import Statement
 from tppkit._text import printable
 
 MAX_TEXT = 300
+_MAX_RECEIVER = 300
 WAITING, HELD, ACKNOWLEDGED, GIVEN_UP = "waiting", "held", "acknowledged", "given up"
 
 TABLES = MetaData()
@@ -42,7 +43,7 @@ _DELIVERIES = Table(
     Column("id", _ID, primary_key=True),
     Column("sender", String(32), nullable=False),
     Column("address", String(4096), nullable=False),
-    Column("receiver", String(300), nullable=False),
+    Column("receiver", String(_MAX_RECEIVER), nullable=False),
     Column("body", LargeBinary, nullable=False),
     Column("stream", String(128)),
     Column("ver", BigInteger, nullable=False),
@@ -230,7 +231,16 @@ def add_delivery(
     """
     waits = stream is not None and _EARLIER.first(db, {"of_stream": stream, "than_ver": ver}) is not None
     added_at = to_microseconds(at)
-    given = sender, address, urlsplit(address).netloc.lower(), body, stream, ver, added_at, None if waits else added_at
+    given = (
+        sender,
+        address,
+        urlsplit(address).netloc.lower()[:_MAX_RECEIVER],
+        body,
+        stream,
+        ver,
+        added_at,
+        None if waits else added_at,
+    )
     _ADD.first(db, dict(zip(_GIVEN, given, strict=True)))
 
 

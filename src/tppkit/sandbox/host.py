@@ -53,6 +53,7 @@ class _Sent(NamedTuple):
     stream: Stream | None = None  # sent in place of the body
     before: Callable[[Connection], None] | None = None  # writes before it is sent
     due_at: datetime | None = None  # of an event that it made
+    delivers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +159,7 @@ class Host:
         def then(sent: _Sent) -> None:
             if request.caller.seal is not None:
                 services.evidence.committed()
-            if sent.due_at is not None:
+            if sent.due_at is not None or sent.delivers:
                 services.events.schedule(sent.due_at)
 
         return await services.database.write(lambda db: self._job(db, request, handler), then=then)
@@ -188,7 +189,9 @@ class Host:
         if handler.writes and answer.before is not None:
             raise ConfigurationError("host.handlers", f"{row.name} writes, so its answer has no `before`")
         headers = (*_headers(row.whole.media_type), *answer.headers)
-        sent = _Sent(row.success, headers, row.whole.write(answer.value), None, answer.before, answer.due_at)
+        sent = _Sent(
+            row.success, headers, row.whole.write(answer.value), None, answer.before, answer.due_at, answer.delivers
+        )
         if claim is not None and row.once is not None:
             kept_bytes = _write_kept(answer.subject, sent, _sealed(request.caller))
             requests.settle(db, key, claim.attempt, kept_bytes)

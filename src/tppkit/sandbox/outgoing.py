@@ -97,7 +97,7 @@ class OutgoingHttp:
 
     async def request(
         self, method: str, url: str, *, headers: Sequence[tuple[str, str]] = (), body: bytes = b"", timeout_s: float,
-        max_bytes: int = MAX_ANSWER_BYTES,
+        answer_s: float | None = None, max_bytes: int = MAX_ANSWER_BYTES, with_body: bool = True,
     ) -> Received:  # fmt: skip
         """Send a request, with the path and query as they are written, and read the answer.
 
@@ -107,24 +107,31 @@ class OutgoingHttp:
             headers: further headers in ASCII, without line breaks.
             body: its body.
             timeout_s: for resolution, connection, TLS and the whole answer, on the machine's clock.
+            answer_s: for sending and the answer, if they have a time of their own, which begins when the connection is made.
             max_bytes: the longest answer that is read, its head included.
+            with_body: False does not wait for the answer's body.
 
         Raises:
             FormatError: `qr.address-*`, `qr.character`: the address is not of this form.
             TransportError: `outgoing.refused`, `outgoing.certificate`, `outgoing.failed`, `outgoing.timeout`, `outgoing.too-large`.
         """
         address = parse_address(url, what="the address")
+        awaited, limit_s = "connection", timeout_s
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s) as limit:
                 reader, writer = await self._connect(address, timeout_s)
+                awaited = "whole answer"
+                if answer_s is not None:
+                    limit_s = answer_s
+                    limit.reschedule(asyncio.get_running_loop().time() + answer_s)
                 try:
                     writer.write(_head(method, address, headers, body) + body)
                     await writer.drain()
-                    return await _read_answer(reader, max_bytes)
+                    return await _read_answer(reader, max_bytes, with_body)
                 finally:
                     writer.transport.abort()  # closing it politely could wait for the receiver
         except TimeoutError as e:
-            raise TransportError("outgoing.timeout", f"no whole answer within {timeout_s:g} s") from e
+            raise TransportError("outgoing.timeout", f"no {awaited} within {limit_s:g} s") from e
         except ssl.SSLCertVerificationError as e:
             raise TransportError("outgoing.certificate", f"its certificate does not verify: {e.verify_message}") from e
         except ssl.SSLError as e:
@@ -179,11 +186,11 @@ def _head(method: str, address: Address, headers: Sequence[tuple[str, str]], bod
     return "\r\n".join([f"{method} {path} HTTP/1.1", *(f"{n}: {v}" for n, v in fields), "", ""]).encode("ascii")
 
 
-async def _read_answer(reader: asyncio.StreamReader, max_bytes: int) -> Received:
+async def _read_answer(reader: asyncio.StreamReader, max_bytes: int, with_body: bool) -> Received:
     answer = _Answer()
     parser = answer.parser
     size = 0
-    while not answer.is_whole:
+    while not answer.is_whole and (with_body or not answer.status):
         data = await reader.read(_READ_BYTES)
         size += len(data)
         if size > max_bytes:

@@ -184,7 +184,7 @@ class SandboxHosts:
         cells = (
             psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
             legacy_cell(self.legacy, http=http, faults=faults),
-            gateway_cell(gateway),
+            gateway_cell(gateway, http=http),
         )
         shared = MetaData()
         windows = {row.once.window for cell in cells for row in cell.interface.endpoints if row.once}

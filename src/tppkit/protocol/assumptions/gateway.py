@@ -251,6 +251,37 @@ GATEWAY: tuple[Assumption, ...] = (
         "merchants open reports in spreadsheets, and customers choose some texts", "protocol.gateway.search.report_rows",
     ),
     Assumption(
+        "webhook-changes", "gateway", "whether the creation of an order is a change of its status",
+        "no; every later change is one, also several in one request; an order that is made from another is told of once, when it is made",
+        "section 6.1: every time the status changes; the answer to the creation has the first one",
+        "sandbox.gateway.webhooks.notify",
+    ),
+    Assumption(
+        "webhook-linked", "gateway", "where the webhooks of captures, voids, refunds, chargebacks and reversals go",
+        "to the address of the order that they were made from, else the project's",
+        "section 6.1 names orders and payment links only", "sandbox.gateway.webhooks.notify",
+    ),
+    Assumption(
+        "webhook-success", "gateway", "which answers besides 200 acknowledge a webhook",
+        "every 2xx; a redirect is a failure and is not followed; the body is not waited for",
+        "section 6.1 has 200, and 4xx and 5xx for failures", "protocol.gateway.webhooks.is_delivered",
+    ),
+    Assumption(
+        "webhook-timeouts", "gateway", "what the two timeouts of a webhook are for",
+        "one for name, connection and TLS, another of the same length for request and head of the answer",
+        "section 6.1: timeout for connect and read", "sandbox.gateway.webhooks.GatewaySender",
+    ),
+    Assumption(
+        "webhook-order", "gateway", "whether a webhook waits for earlier ones of its order", "no",
+        "their bodies are equal, and the receiver reads the order", "sandbox.gateway.webhooks.notify",
+    ),
+    Assumption(
+        "webhook-addresses", "gateway", "webhooks to http and to private addresses",
+        "accepted with the order and not called: each attempt fails; https to public addresses only, and to what the sandbox is allowed"
+        " to call",
+        "section 6.1: should be HTTPS; strangers choose these addresses, as those of login codes", "sandbox.outgoing",
+    ),
+    Assumption(
         "gateway-repeats", "gateway", "which requests a client sends again by itself, and which errors mean that nothing was done",
         "GET and searches; nothing that may create an order, card or session; nothing was done after 4xx, and after 503 with an error body",
         "the document has no idempotency key; proxies answer other 5xx too, perhaps after the request was carried out",

@@ -21,6 +21,7 @@ from tppkit.protocol.gateway.values import (
     Duration,
     GatewayModel,
     MethodNames,
+    PageAddress,
     Private,
     Reference,
     RequestBody,
@@ -215,8 +216,8 @@ class OrderTerms(GatewayModel):
     description: Text | None = None
     expiration_period: Duration | None = None
     payment_methods: MethodNames | None = None
-    return_url: Address | None = None
-    failure_url: Address | None = None
+    return_url: PageAddress | None = None
+    failure_url: PageAddress | None = None
     webhook_url: Annotated[Address | None, Field(repr=False)] = None
     customer: Customer | None = None
     client: Mapping[str, Any] | None = None

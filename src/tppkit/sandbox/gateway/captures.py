@@ -32,6 +32,7 @@ from tppkit.sandbox.gateway.tables import (
     stop_order,
     transactions_of,
 )
+from tppkit.sandbox.gateway.webhooks import notify
 
 
 def capture_all(call: HostCall[None]) -> Answer[Order]:
@@ -57,7 +58,7 @@ def void_amount(call: HostCall[VoidRequest]) -> Answer[Order]:
 def create_refund(call: HostCall[RefundRequest]) -> Answer[Order]:
     """POST /sandbox/v1/orders/{order_id}/refunds/ (assumption gateway-extensions)."""
     made = refund_order(call, order_of_caller(call, lock=True), call.body.amount, call.body.description)
-    return Answer(order_answer(call, made))
+    return Answer(order_answer(call, made), delivers=True)
 
 
 HANDLERS: tuple[Handler[Any, Any], ...] = (
@@ -147,7 +148,7 @@ def _change(
     if after.state is AuthorisationState.OPEN:
         require_room(count_made_from(call.db, order.id))
     made = _make(call, order, transaction, after, kind, total(after) - total(held), description)
-    return Answer(order_answer(call, made))
+    return Answer(order_answer(call, made), delivers=True)
 
 
 def _make(
@@ -178,6 +179,7 @@ def _make(
         id=id_, order_id=made.id, number=0, shown=shown, page_token=settings.new_id(), created_at=work.at
     )  # fmt: skip
     add_order(work.db, made, row)
+    notify(work, made, original=order)
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,9 +15,12 @@ from tppkit.sandbox.gateway import captures, checkout, link_tables, links, order
 from tppkit.sandbox.gateway.card_tables import require_vault_key
 from tppkit.sandbox.gateway.check import check_gateway
 from tppkit.sandbox.gateway.control import GatewayControl
+from tppkit.sandbox.gateway.pages import GatewayPages
 from tppkit.sandbox.gateway.sections import gateway_sections
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
+from tppkit.sandbox.gateway.webhooks import SENDER, GatewaySender
 from tppkit.sandbox.host import Host
+from tppkit.sandbox.outgoing import OutgoingHttp
 from tppkit.web.keys import KeyAuthenticator
 
 _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
@@ -25,8 +28,13 @@ _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
 )  # fmt: skip
 
 
-def gateway_cell(settings: GatewaySettings) -> Cell:
-    """The gateway, the vault, what time does, and what developers do."""
+def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp]) -> Cell:
+    """The gateway, the vault, what time does, the sender of webhooks, and what developers do.
+
+    Args:
+        settings: of the gateway.
+        http: makes what sends webhooks; called at the first one.
+    """
 
     def served(services: Services) -> Mapping[str, Host]:
         services.database.run_at_start(lambda db: settings.projects.load(db, at=services.now()))
@@ -46,11 +54,13 @@ def gateway_cell(settings: GatewaySettings) -> Cell:
         tables.TABLES,
         lambda db: max(tables.latest_time(db), link_tables.latest_time(db)),
         served,
+        pages=lambda services: GatewayPages(services, settings).routes,
         control=lambda services: GatewayControl(services, settings).routes,
         next_event=lambda db: min(filter(None, (tables.next_due(db), link_tables.next_due(db))), default=None),
         run_due=run_due,
         check=check_gateway,
         sections=gateway_sections,
+        senders={SENDER: GatewaySender(http)},
     )
 
 

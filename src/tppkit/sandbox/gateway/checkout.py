@@ -133,7 +133,8 @@ def _answer(call: HostCall[Any], order: StoredOrder, *transactions: StoredTransa
 
 
 def _answer_again(call: HostCall[Any], order: StoredOrder) -> Answer[Order]:
-    return _answer(call, find_order(call.db, order.id) or order, *transactions_of(call.db, order.id))
+    answer = _answer(call, find_order(call.db, order.id) or order, *transactions_of(call.db, order.id))
+    return replace(answer, delivers=True)
 
 
 def _one_click_card(call: HostCall[Any], details: PaymentMethodDetails) -> PayingCard:

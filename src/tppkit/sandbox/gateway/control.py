@@ -16,8 +16,10 @@ from tppkit.protocol.gateway.bodies import PaymentLink, PaymentLinkRequest
 from tppkit.protocol.gateway.card_data import CardSecret, Expiry, Pan
 from tppkit.protocol.gateway.orders import Order
 from tppkit.protocol.gateway.values import Address, Amount, GatewayModel, MethodNames, Text, Uuid
+from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control
+from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.gateway import captures
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
@@ -27,8 +29,10 @@ from tppkit.sandbox.gateway.orders import order_answer
 from tppkit.sandbox.gateway.projects import MAX_METHODS, METHODS, Project
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.gateway.tables import StoredOrder, lock_order
+from tppkit.sandbox.gateway.webhooks import SENDER
 from tppkit.web.keys import hash_key
 
+_SHOWN = 200  # deliveries
 Change = Callable[[Job, StoredOrder, Any], StoredOrder]
 
 
@@ -92,6 +96,7 @@ class GatewayControl:
             "reverse": (_ControlBody, lambda job, order, body: captures.reverse(job, order)),
         }  # fmt: skip
         self.routes = (
+            Control("GET", "/gateway/deliveries", self._list_deliveries),
             Control("POST", "/gateway/paymentlinks", self._add_link),
             Control("POST", "/gateway/paymentlinks/{id}/pay", self._pay_link),
             Control("POST", "/gateway/projects", self._add_project),
@@ -126,6 +131,10 @@ class GatewayControl:
             return link_answer(job, find_link(job.db, link.id) or link)
 
         return await self._write(change)
+
+    async def _list_deliveries(self, parameters: Mapping[str, str], body: Any) -> Any:
+        found = await self._services.database.read(lambda db: latest_deliveries(db, [SENDER], _SHOWN))
+        return [{"order_id": StatusChanged.from_wire(one.delivery.body).order_id} | one.as_object() for one in found]
 
     async def _write(self, change: Callable[[Job], GatewayModel]) -> Any:
         def job(db: Connection) -> bytes:

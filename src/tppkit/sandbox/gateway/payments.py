@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.states import (
     TransactionTrigger,
 )
 from tppkit.protocol.gateway.values import read_timestamp
-from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, find_card
+from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, drop_typed_card, find_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
@@ -40,6 +40,7 @@ from tppkit.sandbox.gateway.tables import (
     set_transaction,
     transactions_of,
 )
+from tppkit.sandbox.gateway.webhooks import notify
 
 EXPIRED = CardOutcome(False, "68", "the payment was not made in time")
 LEFT = CardOutcome(False, "17", "the customer cancelled")
@@ -108,6 +109,8 @@ def attempt(
         order = move_order(work, order, OrderTrigger.STARTED)
     elif order.status is not OrderStatus.PROCESSING:
         raise LocalProtocolError("machine.no-such-move", f"the order is {order.status}")
+    if transaction.vault_token not in (None, paying.vault_token):
+        transaction = _without_typed_card(work, transaction)  # another card pays instead
     card, outcome = paying.card, outcome_of(paying.card.pan)
     brand = next(iter(detect_brands(card.pan)), None)
     given = _details(transaction)
@@ -197,6 +200,7 @@ def move_order(work: Work, order: StoredOrder, trigger: OrderTrigger) -> StoredO
     )  # fmt: skip
     set_order(work.db, moved)
     follow_order(work, moved)
+    notify(work, moved)
     return moved
 
 
@@ -219,13 +223,20 @@ def _decided(
         "status": status, "events": (*shown.events, new_event(work, status)), "outcomes": Outcomes(processing=result),
     }  # fmt: skip
     if status is TransactionStatus.DECLINED:
-        return replace(transaction, shown=shown.model_copy(update=changes), due_at=None)
+        return _without_typed_card(work, replace(transaction, shown=shown.model_copy(update=changes), due_at=None))
     mode = None if shown.capture_mode is None else CaptureMode(shown.capture_mode)
     held = accept(shown.amount or 0, capture_mode=mode, expiration_period=shown.expiration_period, at=work.at)
     if shown.payment_method_details is not None:
         changes["payment_method_details"] = _accepted_details(work, transaction, outcome)
     due_at = None if mode is None else held.ends_at
-    return replace(transaction, shown=shown.model_copy(update=changes), authorisation=held, due_at=due_at)
+    accepted = replace(transaction, shown=shown.model_copy(update=changes), authorisation=held, due_at=due_at)
+    return _without_typed_card(work, accepted)
+
+
+def _without_typed_card(work: Work, decided: StoredTransaction) -> StoredTransaction:
+    """The transaction without a card that was kept only until now."""
+    is_dropped = decided.vault_token is not None and drop_typed_card(work.db, decided.vault_token)
+    return replace(decided, vault_token=None) if is_dropped else decided
 
 
 def _accepted_details(work: Work, transaction: StoredTransaction, outcome: CardOutcome) -> PaymentMethodDetails:

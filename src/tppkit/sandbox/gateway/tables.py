@@ -92,7 +92,6 @@ _ADD_ORDER = Statement(insert(ORDERS).inline())
 _ADD_TRANSACTION = Statement(insert(TRANSACTIONS).inline())
 _ONE_ORDER = select(ORDERS).where(ORDERS.c.id == bindparam("of_id"))
 _FIND_ORDER, _LOCK_ORDER = Statement(_ONE_ORDER), Statement(_ONE_ORDER.with_for_update())
-_OF_PAGE = select(ORDERS.c.id).where(ORDERS.c.page_token == bindparam("of_token"))
 _CHANGING_ORDER = ("status", "modified_at", "completed_at", "due_at")
 _SET_ORDER = Statement(
     update(ORDERS).where(ORDERS.c.id == bindparam("of_id")).values({name: bindparam(f"to_{name}") for name in _CHANGING_ORDER})

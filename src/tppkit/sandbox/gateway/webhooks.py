@@ -1,0 +1,68 @@
+"""Webhooks: each status change of an order is owed to its merchant in the transaction that makes it, and sent without a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tppkit.errors import FormatError, TransportError
+from tppkit.protocol.gateway.webhooks import (
+    MAX_ATTEMPTS,
+    RETRY_AFTER_S,
+    RETRY_TIMEOUT_S,
+    TIMEOUT_S,
+    StatusChanged,
+    is_delivered,
+    webhook_address,
+)
+from tppkit.sandbox.deliveries import Schedule
+from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
+from tppkit.sandbox.gateway.settings import Work
+from tppkit.sandbox.gateway.tables import StoredOrder
+from tppkit.sandbox.outgoing import OutgoingHttp
+
+SENDER = "gateway"
+SCHEDULE = Schedule((RETRY_AFTER_S,) * (MAX_ATTEMPTS - 1), timeout_s=TIMEOUT_S, retry_timeout_s=RETRY_TIMEOUT_S)
+
+
+def notify(work: Work, order: StoredOrder, *, original: StoredOrder | None = None) -> None:
+    """Owe the merchant a webhook about a status that has just changed, if there is an address (assumption webhook-changes).
+
+    Args:
+        work: the transaction of the change.
+        order: whose status changed.
+        original: that it was made from, whose address counts.
+    """
+    own_url = (original or order).terms.webhook_url
+    address = webhook_address(own_url, work.settings.project(order.project_id).webhook_url)
+    if address is None:
+        return
+    body = StatusChanged(event="status_changed", order_id=order.id, project_id=order.project_id).to_wire()
+    # No stream: its bodies are equal, so their order is of no use, and a failed one would hold up the others.
+    add_delivery(work.db, sender=SENDER, address=address, body=body, at=work.at, stream=None, ver=0)
+
+
+class GatewaySender:
+    """Sends webhooks. See `Sender`.
+
+    Args:
+        http: makes what sends; called at the first request.
+
+    Attributes:
+        schedule: when deliveries are attempted.
+    """
+
+    schedule = SCHEDULE
+
+    def __init__(self, http: Callable[[], OutgoingHttp]) -> None:
+        self._http = http
+
+    async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
+        """Send a webhook once; the body of the answer is ignored."""
+        headers = (("Content-Type", "application/json"),)
+        try:
+            answer = await self._http().request(
+                "POST", delivery.address, headers=headers, body=delivery.body, timeout_s=timeout_s, answer_s=timeout_s, with_body=False,
+            )  # fmt: skip
+        except (TransportError, FormatError) as e:
+            return Attempt(False, f"{e.message} ({e.code})")
+        return Attempt(is_delivered(answer.status), f"status {answer.status}")

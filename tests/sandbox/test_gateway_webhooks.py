@@ -1,0 +1,247 @@
+"""Webhooks of the gateway: which status changes are told, where, how often, and what faults make of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+from bank_process import BankProcess
+from cards import Cards
+from legacy_provider import Receiver
+from merchant import MakeMerchant, Merchant
+
+from tppkit._clock import parse_time
+from tppkit.sandbox import SandboxServer
+from tppkit.sandbox.faults import FAULTS
+
+HOUR, DAY = 3600, 86_400
+KILLS, CONNECTIONS, EACH = 3, 4, 20
+
+
+@pytest.fixture
+def shop(fresh_bank: SandboxServer, make_merchant: MakeMerchant, receiver: Receiver) -> Merchant:
+    """A merchant whose project has an address, at a sandbox of its own."""
+    return make_merchant(fresh_bank, webhook_url=receiver.url)
+
+
+def told(receiver: Receiver) -> list[tuple[str, str]]:
+    """Path and order of what has arrived."""
+    return [(one.path, one.json["order_id"]) for one in receiver.arrived]
+
+
+def log(merchant: Merchant) -> Any:
+    """The deliveries, the latest first."""
+    return merchant.cards.keep(
+        httpx.get(merchant.bank.addresses.control_url + "/gateway/deliveries", trust_env=False)
+    ).json()
+
+
+def test_story_1_each_change_of_an_order_is_told_once_in_three_fields(
+    shop: Merchant, receiver: Receiver, cards: Cards
+) -> None:
+    order = shop.order()
+    shop.pay(order, card=cards.pan("4000000000000002"))
+    receiver.wait(1)  # processing
+    assert shop.pay(order, card=cards.pan())["status"] == "completed"
+    shop.advance(DAY)
+    assert len(shop.read(order)["transactions"]) == 2
+    first, second = receiver.arrived
+    body = {"event": "status_changed", "order_id": order["id"], "project_id": shop.project_id}
+    assert (first.method, first.headers["Content-Type"], first.json) == ("POST", "application/json", body)
+    assert second.body == first.body
+    cards.firewall([one.body for one in receiver.arrived], log(shop))
+
+
+def test_requests_are_told_of_at_once(shop: Merchant, receiver: Receiver) -> None:
+    order = shop.own_checkout(transaction={"capture_mode": "manual"})
+    receiver.wait(2)
+    shop.act(order, "captures/")
+    receiver.wait(3)
+    assert [len(one["attempts"]) for one in log(shop)] == [1, 1, 1]
+
+
+def test_story_6_a_capture_order_is_told_of_and_a_refused_capture_is_not(shop: Merchant, receiver: Receiver) -> None:
+    order = shop.own_checkout(transaction={"capture_mode": "manual"})
+    made = shop.act(order, "captures/amount/", {"amount": 400, "description": "sent"}).json()
+    assert shop.act(order, "captures/").status_code == 409
+    shop.advance(0)
+    assert Counter(told(receiver)) == {("/cb", order["id"]): 2, ("/cb", made["id"]): 1}
+
+
+def test_story_8_the_capture_that_time_makes_is_told_of(shop: Merchant, receiver: Receiver) -> None:
+    order = shop.own_checkout(transaction={"capture_mode": "delayed", "expiration_period": "PT2H"})
+    shop.advance(HOUR)
+    void = shop.act(order, "voids/amount/", {"amount": 250}).json()
+    shop.advance(HOUR)
+    (captured,) = shop.read(order)["related_orders"][1:]
+    assert shop.read({"id": captured})["amount"] == 750
+    assert told(receiver)[2:] == [("/cb", void["id"]), ("/cb", captured)]
+
+
+def test_story_14_ten_attempts_are_made_two_minutes_after_each_failure(shop: Merchant, receiver: Receiver) -> None:
+    receiver.afterwards = 500
+    shop.pay(shop.order(), outcome="cancelled")
+    shop.advance(DAY)
+    (one,) = log(shop)
+    times = [parse_time(attempt["at"]) for attempt in one["attempts"]]
+    assert [round((later - earlier).total_seconds(), -1) for earlier, later in pairwise(times)] == [120] * 9
+    assert (one["state"], len(receiver.arrived)) == ("given up", 10)
+    assert {attempt["text"] for attempt in one["attempts"]} == {"status 500"}
+    assert {arrived.body for arrived in receiver.arrived} == {receiver.arrived[0].body}
+
+
+def test_story_14_the_first_attempt_waits_4_seconds_and_the_second_longer(shop: Merchant, receiver: Receiver) -> None:
+    receiver.delay_s = 5
+    shop.pay(shop.order(), outcome="cancelled")
+    advance = {"url": shop.bank.addresses.control_url + "/clock/advance", "trust_env": False, "timeout": 30}
+    httpx.post(**advance, json={"seconds": 0}).raise_for_status()
+    receiver.delay_s = 9
+    httpx.post(**advance, json={"seconds": 120}).raise_for_status()
+    (one,) = log(shop)
+    late, done = one["attempts"]
+    assert (late["text"], late["ok"]) == ("no whole answer within 4 s (outgoing.timeout)", False)
+    assert (parse_time(late["at"]) - parse_time(one["added_at"])).total_seconds() == pytest.approx(4, abs=0.8)
+    assert (done["text"], done["ok"], one["state"]) == ("status 200", True, "acknowledged")
+
+
+def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(
+    shop: Merchant, receiver: Receiver
+) -> None:
+    order = shop.own_checkout(webhook_url=receiver.url + "/own")
+    refund = shop.post(f"/sandbox/v1/orders/{order['id']}/refunds/", {"amount": 1})
+    other = shop.order()
+    shop.pay(other, outcome="cancelled")
+    shop.advance(0)
+    own, project = ("/cb/own", order["id"]), ("/cb", other["id"])
+    assert Counter(told(receiver)) == {own: 2, ("/cb/own", refund["id"]): 1, project: 1}
+
+
+def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop: Merchant, receiver: Receiver) -> None:
+    terms = {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1", "webhook_url": receiver.url + "/link"}
+    link = shop.post("/sandbox/v1/paymentlinks/", terms)
+    for outcome in ("declined", "declined", "approved"):
+        link = shop.control(f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": outcome})
+    shop.advance(0)
+    failed, paid = link["orders"]["error"], link["completed_order_id"]
+    assert Counter(told(receiver)) == {("/cb/link", one): 2 for one in (*failed, paid)}
+    assert len(failed) == 2
+
+
+def test_without_an_address_nothing_is_sent(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> None:
+    merchant = make_merchant(fresh_bank)
+    merchant.own_checkout()
+    assert log(merchant) == []
+
+
+def test_creation_is_no_change_of_status(shop: Merchant) -> None:
+    assert shop.order()["status"] == shop.card_order()["status"] == "new"
+    assert log(shop) == []
+
+
+@pytest.mark.parametrize(("status", "is_done"), [(204, True), (302, False), (404, False)])
+def test_another_status_of_success_acknowledges_and_a_redirect_is_not_followed(
+    status: int, is_done: bool, shop: Merchant, receiver: Receiver
+) -> None:
+    receiver.answer(status, Location=receiver.url + "/elsewhere")
+    shop.pay(shop.order(), outcome="cancelled")
+    shop.advance(0)
+    (one,) = log(shop)
+    assert one["attempts"][0]["text"] == f"status {status}"
+    assert (one["state"], len(receiver.arrived)) == ("acknowledged" if is_done else "waiting", 1)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://localhost/", "qr.address-scheme"),
+        ("https://10.0.0.1/", "outgoing.refused"),
+        ("https://localhost:1/", "outgoing.failed"),
+        (f"https://{'a' * 2000}.example/", "qr.address-host"),
+    ],
+)
+def test_an_address_that_is_not_called_fails_each_attempt_and_the_log_says_why(
+    url: str, reason: str, shop: Merchant
+) -> None:
+    assert shop.pay(shop.order(webhook_url=url), outcome="cancelled")["status"] == "cancelled"
+    shop.advance(HOUR)
+    (one,) = log(shop)
+    assert (one["address"], one["state"], len(one["attempts"])) == (url, "given up", 10)
+    assert all(f"({reason})" in attempt["text"] for attempt in one["attempts"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "now", "later"),
+    [
+        ({"name": "duplicate"}, [0, 0, 1], []),
+        ({"name": "drop"}, [1], []),
+        ({"name": "delay", "delay_s": 600}, [1], [0]),
+        ({"name": "drop", "count": 2}, [], []),
+    ],
+)
+def test_webhooks_are_doubled_lost_and_late_on_demand(
+    fault: Mapping[str, Any], now: list[int], later: list[int], shop: Merchant, receiver: Receiver
+) -> None:
+    orders = [shop.order(), shop.order()]
+    shop.control("/faults", fault)
+    for order in orders:
+        shop.pay(order, outcome="cancelled")
+        shop.advance(0)
+    number = {order["id"]: place for place, order in enumerate(orders)}
+    assert [number[order] for _, order in told(receiver)] == now
+    shop.advance(600)
+    assert [number[order] for _, order in told(receiver)[len(now) :]] == later
+
+
+def test_faults_of_signatures_and_streams_wait_for_what_has_them(shop: Merchant, receiver: Receiver) -> None:
+    names = [name for name in FAULTS if name not in ("duplicate", "drop", "delay")]
+    for name in names:
+        shop.control("/faults", {"name": name})
+    order = shop.own_checkout()
+    shop.advance(0)
+    body = {"event": "status_changed", "order_id": order["id"], "project_id": shop.project_id}
+    assert [json.loads(one.body) for one in receiver.arrived] == [body, body]
+    assert [one["name"] for one in shop.control("/faults", {"name": "drop"})] == [*names, "drop"]
+
+
+def work(merchant: Merchant, then: Callable[[str], None]) -> None:
+    """Pay orders until the process is dead; `then` gets the id of each order whose two changes are owed."""
+    with suppress(httpx.TransportError):
+        while True:
+            then(merchant.own_checkout()["id"])
+
+
+def test_webhooks_that_are_owed_at_kills_are_sent_after_the_restart(
+    killed_bank: BankProcess, make_merchant: MakeMerchant, receiver: Receiver
+) -> None:
+    owed: list[str] = []
+    receiver.afterwards = 500
+    for _ in range(KILLS):
+        with killed_bank.running() as (process, tpp), tpp.http, ThreadPoolExecutor(CONNECTIONS) as threads:
+            merchant, last = make_merchant(killed_bank, webhook_url=receiver.url), len(owed) + EACH
+
+            def then(order_id: str, process: Any = process, last: int = last) -> None:
+                owed.append(order_id)
+                if len(owed) == last:
+                    process.kill()
+
+            for run in [threads.submit(work, merchant, then) for _ in range(CONNECTIONS)]:
+                run.result(60)
+            assert process.wait(10) == -signal.SIGKILL
+    refused = len(receiver.arrived)
+    receiver.afterwards = 200
+    with killed_bank.running() as (process, tpp), tpp.http:
+        killed_bank.control("/clock/advance", {"seconds": HOUR})
+        killed_bank.stop(process)
+    assert set(killed_bank.rows("deliveries", "state")) == {"acknowledged"}
+    changes = Counter(json.loads(body)["order_id"] for body in killed_bank.rows("deliveries", "body"))
+    assert {order_id: changes[order_id] for order_id in owed} == dict.fromkeys(owed, 2)
+    assert Counter(order_id for _, order_id in told(receiver)[refused:]) == changes
+    assert refused > 0
