@@ -8,11 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
-from sqlalchemy import create_engine, text
+from merchant import ASKED, DECLINED, Merchant
 from test_psd2_pages import Page
-
-from tppkit.sandbox import SandboxServer
 
 BACK, FAILED = "https://shop.example/back?x=1&y=2", "https://shop.example/failed"
 BOTH = {"return_url": BACK, "failure_url": FAILED}

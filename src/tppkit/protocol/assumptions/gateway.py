@@ -115,6 +115,12 @@ GATEWAY: tuple[Assumption, ...] = (
         "no limit is shown; databases refuse some control characters, and index short texts only", "protocol.gateway.values.Text",
     ),
     Assumption(
+        "card-numbers-in-texts", "gateway", "card numbers in fields that are for something else",
+        "a name of a cardholder with 12 digits or more is refused; merchant_order_id, description, ids of networks, addresses and other"
+        " texts are kept and come back as they were sent",
+        "section 4.2 has the number in pan only; references of merchants can have as many digits", "protocol.gateway.values.Holder",
+    ),
+    Assumption(
         "gateway-addresses", "gateway", "which addresses return_url, failure_url and webhook_url can have",
         "absolute http or https without user information, at most 2048 characters of ASCII", "section 2.2: uri",
         "protocol.gateway.values.Address",
