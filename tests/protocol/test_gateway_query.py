@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
 import pytest
@@ -88,12 +91,36 @@ trees = st.recursive(
 
 @given(trees)
 def test_a_tree_is_read_as_it_is_written(query: Query) -> None:
-    try:
-        read = parse_query(str(query))
-    except FormatError as refused:
-        assert "nested" in refused.message  # noqa: PT017
-    else:
-        assert read == query
+    assert parse_query(str(query)) == query
+
+
+def nested(count: int) -> Query:
+    """A conjunction that has each further term on its right, in parentheses."""
+    query = A
+    for _ in range(count):
+        query = A & query
+    return query
+
+
+@pytest.mark.parametrize(
+    ("build", "most"),
+    [
+        (lambda count: reduce(or_, [A] * count), MAX_TERMS), (lambda count: reduce(and_, [A] * count), MAX_TERMS),
+        (lambda count: reduce(lambda query, _: ~query, range(count), A), MAX_DEPTH), (lambda count: nested(count + 1), MAX_DEPTH),
+    ],
+)  # fmt: skip
+def test_a_query_is_built_as_large_as_one_is_read(build: Callable[[int], Query], most: int) -> None:
+    assert parse_query(str(build(most))) == build(most)
+    for too_many in (most + 1, 2000):
+        with pytest.raises(FormatError) as refused:
+            build(too_many)
+        assert refused.value.code == "search.query"
+
+
+def test_a_term_has_the_place_where_it_was_read() -> None:
+    query = parse_query("(a:1 OR b:[1 TO 2])")
+    assert isinstance(query, Or)
+    assert (query.left.offset, query.right.offset) == (1, 8)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import SecretStr
 
 from tppkit.client.calls import Call, Calls, ServerAnswer
 from tppkit.client.credentials import BasicCredentials
+from tppkit.httpsig.message import Message
 from tppkit.protocol.endpoint import Interface
 
-_SENT_DIGITS = re.compile(rb'"([0-9]{3,})"')
+# Numbers, codes and dates; the proof of 3-D Secure, and tokens of cards.
+_SENT = re.compile(rb'("[0-9]{3,}")|"(?:cavv|setup_token|vault_token)":("(?:[^"\\]|\\.)+")')
+_SEPARATOR = r"(?:[\W_]|%20|%2[Dd])?"
+
+
+class CardMessage(Message):
+    """A request with card data, which is not pickled."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a request with card data is not pickled or copied")
 
 
 class CardCalls(Calls):
@@ -31,17 +44,24 @@ class CardCalls(Calls):
         super().__init__(interface, base_url, credentials=self._key)
 
     def peer_error(self, call: Call[Any], answer: ServerAnswer) -> tuple[str | None, str | None]:
-        """Code and text of an error answer, with asterisks for the key and for texts of digits that the request has."""
+        """Code and text of an error answer, with asterisks for the key and for the card data of the request."""
         code, text = super().peer_error(call, answer)
-        sent = {digits.decode() for digits in _SENT_DIGITS.findall(call.message.body)}
+        sent: set[str] = {json.loads(digits or other) for digits, other in _SENT.findall(call.message.body)}
         longest_first = sorted(sent, key=len, reverse=True)  # a security code can be part of a card number
-        return self._masked(code, longest_first), self._masked(text, longest_first)
+        secrets = re.compile("|".join(map(_pattern, longest_first)) or "(?!)", re.IGNORECASE)
+        return self._masked(code, secrets), self._masked(text, secrets)
 
-    def _masked(self, text: str | None, sent: list[str]) -> str | None:
-        if text is None:
-            return None
-        joined = re.sub("[ -]", "", text)
-        for digits in sent:
-            if digits in joined:
-                text = re.sub("[ -]?".join(digits), "***", text)
-        return self._key.masked(text)
+    def _message(self, *args: Any) -> Message:
+        return CardMessage(*super()._message(*args))
+
+    def _masked(self, text: str | None, secrets: re.Pattern[str]) -> str | None:
+        return text and secrets.sub("***", self._key.masked(text))
+
+
+def _pattern(secret: str) -> str:
+    """What finds a secret in a text; digits of an amount are no security code."""
+    if not re.fullmatch("[0-9]+", secret):
+        return re.escape(secret)
+    if len(secret) >= 12:
+        return _SEPARATOR.join(secret)
+    return f"(?<![0-9]){(_SEPARATOR if len(secret) > 4 else '').join(secret)}(?![0-9])"

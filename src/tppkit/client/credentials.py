@@ -357,8 +357,9 @@ class ApiKeyCredentials:
         return f"{type(self).__name__}({self._key!r})"
 
     def masked(self, text: str) -> str:
-        """The text with asterisks in place of the key."""
-        return text.replace(self._key.get_secret_value(), "***")
+        """The text with asterisks in place of the key, also as the header has it."""
+        key = self._key.get_secret_value()
+        return text.replace(self._proof(key).removeprefix("Basic "), "***").replace(key, "***")
 
     def __reduce__(self) -> Any:
         raise TypeError("a key is not pickled or copied")

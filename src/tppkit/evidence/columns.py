@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +22,6 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 BYTES = ("header_block", "signature_raw", "body")
-_MAX_REMEMBERED = 64  # letters; records of others may have longer names
 _BYTES = tuple(bytes((number,)) for number in range(256))
 
 Value = None | bool | int | bytes | str | Sequence["Value"] | Mapping[str, "Value"]
@@ -122,14 +120,16 @@ def read_columns(values: Mapping[str, Any]) -> dict[str, Any]:
             raise FormatError("record.malformed", f"the record has no {name}")
         else:
             raise _malformed(name)
-    extra = {name: value for name, value in values.items() if name not in FORMS}
-    _check_extra(extra)
+    extra = {}
+    if not values.keys() <= FORMS.keys():
+        extra = {name: value for name, value in values.items() if name not in FORMS}
+        _check_extra(extra)
     return {**known, "extra": MappingProxyType(extra)}
 
 
 def _check_extra(extra: Mapping[str, Any]) -> None:
     try:
-        encode_cbor(dict(extra))
+        encode_cbor(extra)
     except (OverflowError, TypeError) as e:
         raise FormatError("record.malformed", "the record's further columns hold what cannot be hashed") from e
 
@@ -149,19 +149,10 @@ def encode_cbor(value: Value) -> bytes:
         case bytes():
             return _head(2, len(value)) + value
         case Mapping():
-            pairs = sorted([(_name(name), encode_cbor(item)) for name, item in value.items()])
+            pairs = sorted([(_NAMES.get(name) or encode_cbor(name), encode_cbor(item)) for name, item in value.items()])
             return _head(5, len(pairs)) + b"".join([part for pair in pairs for part in pair])
         case _:
             return _head(4, len(value)) + b"".join(map(encode_cbor, value))
-
-
-def _name(name: str) -> bytes:
-    return _short_name(name) if len(name) <= _MAX_REMEMBERED else encode_cbor(name)
-
-
-@lru_cache(maxsize=256)
-def _short_name(name: str) -> bytes:
-    return encode_cbor(name)
 
 
 def _head(major: int, argument: int) -> bytes:
@@ -173,3 +164,6 @@ def _head(major: int, argument: int) -> bytes:
         if argument < 1 << (8 * size):
             return _BYTES[major << 5 | code] + argument.to_bytes(size, "big")
     raise OverflowError(f"{argument} does not fit 64 bits")
+
+
+_NAMES: Mapping[str, bytes] = {name: encode_cbor(name) for name in FORMS}

@@ -35,11 +35,12 @@ BUSY_TIMEOUT_S = 2.0  # how long a request waits for another program's lock
 WAIT_S = 5.0  # how long a statement, or connecting, waits for PostgreSQL
 MAX_BATCH = 64
 THREADS = 4
+READERS = 2  # threads of `read`, which may take long: commits do not wait for them
 MAX_STREAMS = 8  # with the threads' and the writer's, fewer than the engine's pool of 15 connections
 
 # The way to a thread and back takes 0.1 ms: a single job is committed on the loop while the disk is faster than this.
 _SHORT_S = 0.001
-_BEGIN = "tppkit_begin"  # option of a connection: what begins its transactions, if not BEGIN
+_BY_DRIVER = "tppkit_by_driver"  # option of a connection: the driver begins and ends its transactions
 _END = object()
 _FAILURES = (SQLAlchemyError, sqlite3.Error)  # the second of BEGIN, which goes to the driver
 
@@ -83,7 +84,7 @@ class Database:
             self._snapshots = self._engine  # for what only reads
             if not self._is_sqlite:  # whose statements would have a snapshot each
                 self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ")
-            self._reading = _open_reading(self._engine) if self._is_sqlite else None  # of `read_soon`, kept open
+            self._reading = _open_kept(self._engine) if self._is_sqlite else None  # of `read_soon`, kept open
             with self._engine.begin() as connection:  # one commit: each waits for the disk
                 for metadata in tables:
                     metadata.create_all(connection)
@@ -96,6 +97,7 @@ class Database:
                 "database.unusable", f"the sandbox's database cannot be opened: {type(e).__name__}"
             ) from e
         self._threads = ThreadPoolExecutor(THREADS, "tppkit-database")
+        self._readers = ThreadPoolExecutor(READERS, "tppkit-reading")
         self._queue: deque[_Waiting] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._writing: Connection | None = None  # of the writer, kept open
@@ -126,12 +128,13 @@ class Database:
         return cast("T", await waiting.result)
 
     async def read(self, job: Callable[[Connection], T]) -> T:
-        """Run a job that only reads, in a thread, on one snapshot.
+        """Run a job that only reads and may take long, in a thread, on one snapshot.
 
         Raises:
             TransportError: `database.unavailable`.
         """
-        return await self._in_thread(self._transaction, job, self._snapshots)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._transaction, job, self._snapshots)
 
     async def read_soon(self, job: Callable[[Connection], T]) -> T:
         """Run a job that only reads, about a millisecond, on one snapshot; on SQLite at once, because a thread costs more than the job.
@@ -140,10 +143,10 @@ class Database:
             TransportError: `database.unavailable`.
         """
         if self._reading is None:
-            return await self.read(job)
+            return await self._in_thread(self._transaction, job, self._snapshots)
         try:
-            raw: Any = self._reading.connection.dbapi_connection
-            raw.execute("BEGIN")  # SQLAlchemy's own way takes as long as the statement of a job
+            raw = _driver(self._reading)
+            raw.execute("BEGIN")
             try:
                 return job(self._reading)
             finally:
@@ -199,6 +202,7 @@ class Database:
         await self._in_thread(self._close_writing)
         if self._reading is not None:
             self._reading.close()
+        self._readers.shutdown()
         self._threads.shutdown()
         self._engine.dispose()
 
@@ -243,7 +247,7 @@ class Database:
             try:
                 done = [(one, one.job(connection)) for one in batch]
             except Exception:  # noqa: BLE001  # raised again by the job that it belongs to
-                connection.rollback()
+                _driver(connection).rollback()
                 connection = await self._begin()
                 done = _run_apart(connection, batch)
             if len(batch) == 1 and self._commit_s < _SHORT_S:
@@ -258,21 +262,22 @@ class Database:
     async def _begin(self) -> Connection:
         """Begin a transaction at once, or in a thread while another program has the lock."""
         if self._writing is None:
-            self._writing = await self._in_thread(_open_writing, self._engine)
+            self._writing = await self._in_thread(_open_kept, self._engine)
         writing = self._writing
+        begin = partial(_driver(writing).execute, "BEGIN IMMEDIATE")
         try:
-            writing.begin()
+            begin()
         except _FAILURES:
             _set_busy_timeout(writing, BUSY_TIMEOUT_S)
             try:
-                await self._in_thread(writing.begin)
+                await self._in_thread(begin)
             finally:
                 _set_busy_timeout(writing, 0.0)
         return writing
 
     def _commit(self, connection: Connection) -> None:
         began = monotonic()
-        connection.commit()
+        _driver(connection).commit()
         self._commit_s = monotonic() - began
 
     def _close_writing(self) -> None:
@@ -301,7 +306,7 @@ def _run_apart(connection: Connection, batch: list[_Waiting]) -> list[tuple[_Wai
 
 def _is_open(connection: Connection) -> bool:
     """A full disk or an I/O error ends SQLite's whole transaction, and its driver then reports no error at the commit."""
-    return bool(getattr(connection.connection.dbapi_connection, "in_transaction", False))
+    return bool(_driver(connection).in_transaction)
 
 
 def _resolve(one: _Waiting, *, result: Any = None, error: Exception | None = None) -> None:
@@ -335,22 +340,20 @@ def _require_file(url: str) -> None:
         raise ConfigurationError("database.unusable", "a SQLite database in memory has one connection; name a file")
 
 
-def _open_writing(engine: Engine) -> Connection:
-    connection = engine.connect().execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
-    _set_busy_timeout(connection, 0.0)  # only BEGIN has to wait
-    return connection
-
-
-def _open_reading(engine: Engine) -> Connection:
-    connection = engine.connect().execution_options(**{_BEGIN: ""})  # `read_soon` begins
+def _open_kept(engine: Engine) -> Connection:
+    """A connection of SQLite for the loop. SQLAlchemy's way to begin and end a transaction takes as long as a job's statement."""
+    connection = engine.connect().execution_options(**{_BY_DRIVER: True})
     _set_busy_timeout(connection, 0.0)  # the loop must not wait
     connection.begin()
     return connection
 
 
+def _driver(connection: Connection) -> Any:
+    return connection.connection.dbapi_connection
+
+
 def _set_busy_timeout(connection: Connection, timeout_s: float) -> None:
-    raw: Any = connection.connection.dbapi_connection
-    raw.execute(f"PRAGMA busy_timeout={int(timeout_s * 1000)}")
+    _driver(connection).execute(f"PRAGMA busy_timeout={int(timeout_s * 1000)}")
 
 
 def _unavailable(error: Exception) -> TransportError:
@@ -371,5 +374,5 @@ def _prepare_sqlite(engine: Engine) -> None:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        raw: Any = connection.connection.dbapi_connection
-        raw.execute(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+        if not connection.get_execution_options().get(_BY_DRIVER):
+            _driver(connection).execute("BEGIN")

@@ -22,7 +22,7 @@ from tppkit.web.caller import Caller
 
 _RETRY_S = 1.0
 _BATCH = 64  # so that deleting them takes about a millisecond
-_GATHER_S = 0.1  # records that are archived together share a sync and a commit
+_GATHER_S = 0.25  # records that are archived together share a sync and a commit, for which payments wait
 _LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 
 
@@ -141,15 +141,13 @@ class Evidence:
                 self._added.clear()
                 batch = await database.read(partial(self._outbox.pending, limit=_BATCH))
                 is_full = len(batch) == _BATCH
-                if not batch:
-                    self._failure = None
-                    if not self._added.is_set():
-                        self._drained.set()
-                    await self._added.wait()
-                    continue
-                await asyncio.to_thread(self._outbox.archive, batch)
-                await database.write(partial(self._outbox.remove, batch=batch))
+                if batch:
+                    await asyncio.to_thread(self._outbox.archive, batch)
+                    await database.write(partial(self._outbox.remove, batch=batch))
                 self._failure = None
+                if not is_full and not self._added.is_set():
+                    self._drained.set()
+                    await self._added.wait()
             except TransportError as e:  # the database, which each request reports by itself
                 _LOGGER.warning("evidence waits to be archived: %s", e)
                 await asyncio.sleep(_RETRY_S)

@@ -46,7 +46,7 @@ class _Proven(NamedTuple):
     @property
     def covered(self) -> Mapping[str, str]:
         """The covered headers' values by lower-case name; a header that nobody signed is not in it."""
-        values, _ = message_components(self.unverified_message)
+        values, _ = message_components(self.unverified_message, only=self.parameters.headers)
         return MappingProxyType({name: values[name] for name in self.parameters.headers if name[0] not in '(@"'})
 
     @property

@@ -19,6 +19,7 @@ from tppkit.protocol.gateway.values import (
     Duration,
     GatewayModel,
     MethodNames,
+    PageAddress,
     Private,
     Reference,
     RequestBody,
@@ -116,7 +117,7 @@ class PaymentLinkRequest(RequestBody):
     description: Text | None = None
     payment_methods: MethodNames | None = None
     expiration_period: Duration | None = None
-    return_url: Address | None = None
+    return_url: PageAddress | None = None
     webhook_url: Annotated[Address | None, Field(repr=False)] = None
 
 

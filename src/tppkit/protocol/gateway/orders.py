@@ -21,6 +21,7 @@ from tppkit.protocol.gateway.values import (
     Duration,
     GatewayModel,
     MethodNames,
+    PageAddress,
     Private,
     Reference,
     RequestBody,
@@ -102,7 +103,7 @@ class ExternalAuthentication(GatewayModel):
 
 
 class AniResults(GatewayModel):
-    """The result of an account name inquiry; `ani_results` in `cards.py` makes it."""
+    """The result of an account name inquiry; `ani_results` in `payments.py` makes it."""
 
     status: str
     status_description: str | None = None
@@ -154,7 +155,7 @@ class Event(GatewayModel):
 
 
 class Outcome(GatewayModel):
-    """The result of processing; its status is none of the transaction."""
+    """The result of processing; its status is not that of the transaction."""
 
     status: str | None = None
     response_code: str | None = None
@@ -206,7 +207,7 @@ class Customer(GatewayModel):
 
 
 class OrderTerms(GatewayModel):
-    """What a merchant says of an order and reads again."""
+    """Fields of an order that a merchant sends and reads again."""
 
     currency: Currency
     amount: Amount
@@ -215,8 +216,8 @@ class OrderTerms(GatewayModel):
     description: Text | None = None
     expiration_period: Duration | None = None
     payment_methods: MethodNames | None = None
-    return_url: Address | None = None
-    failure_url: Address | None = None
+    return_url: PageAddress | None = None
+    failure_url: PageAddress | None = None
     webhook_url: Annotated[Address | None, Field(repr=False)] = None
     customer: Customer | None = None
     client: Mapping[str, Any] | None = None
@@ -224,7 +225,7 @@ class OrderTerms(GatewayModel):
 
 
 class OrderRequest(OrderTerms, RequestBody):
-    """The body that creates an order. `cards.check_order` has the rules that join fields.
+    """The body that creates an order. `payments.check_order` has the rules that join fields.
 
     Example:
         OrderRequest(currency="EUR", amount=1250, transactions=(TransactionRequest(payment_method="credit-card"),))
@@ -281,7 +282,7 @@ class Refund(GatewayModel):
     refund_of_order_id: Uuid | None = None
 
 
-class Link(NamedTuple):
+class LinkedOrder(NamedTuple):
     """How an order that was made from another names it.
 
     Attributes:
@@ -300,12 +301,12 @@ class Link(NamedTuple):
 
 
 # Sections 2.2 and 2.3; for directions, assumption linked-orders.
-LINKS: Mapping[str, Link] = {
-    "capture": Link("capture_of_order_id", None, CreditDebit.CREDIT, "capture_of_transaction_id"),
-    "void": Link("void_of_order_id", None, CreditDebit.DEBIT),
-    "refund": Link(
+LINKED_ORDERS: Mapping[str, LinkedOrder] = {
+    "capture": LinkedOrder("capture_of_order_id", None, CreditDebit.CREDIT, "capture_of_transaction_id"),
+    "void": LinkedOrder("void_of_order_id", None, CreditDebit.DEBIT),
+    "refund": LinkedOrder(
         "refund_of_order_id", "refund_orders", CreditDebit.DEBIT, "refund_of_transaction_id", flags=(IS_REFUND,)
     ),
-    "chargeback": Link("chargeback_of_order_id", "chargeback_orders", CreditDebit.DEBIT),
-    "reversal": Link("reversal_of_order_id", "reversal_orders", CreditDebit.CREDIT),
+    "chargeback": LinkedOrder("chargeback_of_order_id", "chargeback_orders", CreditDebit.DEBIT),
+    "reversal": LinkedOrder("reversal_of_order_id", "reversal_orders", CreditDebit.CREDIT),
 }

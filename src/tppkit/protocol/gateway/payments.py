@@ -15,7 +15,7 @@ from tppkit.protocol.gateway.orders import (
     CARD_ACCOUNT,
     CREDIT_CARD,
     EXTERNAL_NAMES,
-    LINKS,
+    LINKED_ORDERS,
     RECURRING,
     AniResults,
     CreditDebit,
@@ -78,7 +78,7 @@ def is_paid(order: Order, *, own_checkout: bool) -> bool:
 
 def is_linked(order: Order) -> bool:
     """Whether the gateway made the order from another one, as it does for captures and refunds."""
-    return any(getattr(order, link.field) is not None for link in LINKS.values())
+    return any(getattr(order, link.field) is not None for link in LINKED_ORDERS.values())
 
 
 def check_order(order: OrderRequest) -> None:
@@ -207,7 +207,7 @@ def _check_aft(details: PaymentMethodDetails, customer: Customer | None) -> None
         raise LocalProtocolError("aft.address", f"account funding needs the customer's {wanted}")
     states = STATES.get(customer.country or "")
     if states is not None and customer.state not in states:
-        raise LocalProtocolError("aft.state", f"the customer's state is none of {customer.country}")
+        raise LocalProtocolError("aft.state", f"the customer's state is not one of {customer.country}")
 
 
 def external_authentication(request: AuthenticateRequest, *, own_checkout: bool) -> ExternalAuthentication | None:

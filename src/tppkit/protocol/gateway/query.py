@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import date, datetime
 from typing import ClassVar, NoReturn
 
@@ -42,6 +43,7 @@ class Query:
 
     __slots__ = ()
     _rank: ClassVar[int] = 4  # how strongly it binds
+    _size: tuple[int, int] = (1, 0)  # terms, and the depth of NOT and parentheses
 
     def __and__(self, other: Query) -> Query:
         return And(self, other) if isinstance(other, Query) else NotImplemented  # type: ignore[redundant-expr]
@@ -75,10 +77,12 @@ class Equal(Query):
     Attributes:
         field: the name of the field, with dots between levels.
         value: the value as a text.
+        offset: where a parsed text has it; of the first character.
     """
 
     field: str
     value: str
+    offset: int | None = dataclass_field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         _require(self.field, self.value)
@@ -95,11 +99,13 @@ class Between(Query):
         field: the name of the field, with dots between levels.
         first: the smallest value as a text, or None for an open end.
         last: the largest one.
+        offset: where a parsed text has it; of the first character.
     """
 
     field: str
     first: str | None
     last: str | None
+    offset: int | None = dataclass_field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         _require(self.field, self.first or "", self.last or "")
@@ -111,37 +117,62 @@ class Between(Query):
 
 @dataclass(frozen=True, slots=True)
 class Not(Query):
-    """Orders that a query does not match."""
+    """Orders that a query does not match.
+
+    Raises:
+        FormatError: `search.query`, nested too deep.
+    """
 
     query: Query
+    _size: tuple[int, int] = dataclass_field(init=False, repr=False, compare=False)
     _rank = 3
 
+    def __post_init__(self) -> None:
+        terms, depth = self.query._size
+        object.__setattr__(self, "_size", _possible(terms, 1 + depth + (self.query._rank < self._rank)))
+
     def __str__(self) -> str:
-        return f"NOT {self.query._inside(3)}"
+        return f"NOT {self.query._inside(self._rank)}"
 
 
 @dataclass(frozen=True, slots=True)
-class And(Query):
-    """Orders that both queries match."""
-
+class _Pair(Query):
     left: Query
     right: Query
+    _size: tuple[int, int] = dataclass_field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        (terms, depth), (more, other) = self.left._size, self.right._size
+        deepest = max(depth + (self.left._rank < self._rank), other + (self.right._rank <= self._rank))
+        object.__setattr__(self, "_size", _possible(terms + more, deepest))
+
+    def __str__(self) -> str:
+        word = type(self).__name__.upper()
+        return f"{self.left._inside(self._rank)} {word} {self.right._inside(self._rank + 1)}"
+
+
+class And(_Pair):
+    """Orders that both queries match.
+
+    Raises:
+        FormatError: `search.query`, too many terms, or nested too deep.
+    """
+
+    __slots__ = ()
     _rank = 2
 
-    def __str__(self) -> str:
-        return f"{self.left._inside(2)} AND {self.right._inside(3)}"
 
+class Or(_Pair):
+    """Orders that one of the queries matches. Errors are those of `And`."""
 
-@dataclass(frozen=True, slots=True)
-class Or(Query):
-    """Orders that one of the queries matches."""
-
-    left: Query
-    right: Query
+    __slots__ = ()
     _rank = 1
 
-    def __str__(self) -> str:
-        return f"{self.left._inside(1)} OR {self.right._inside(2)}"
+
+def _possible(terms: int, depth: int) -> tuple[int, int]:
+    if terms > MAX_TERMS or depth > MAX_DEPTH:
+        raise query_error(f"more than {MAX_TERMS} terms, or nested more than {MAX_DEPTH} deep")
+    return terms, depth
 
 
 class F:
@@ -155,7 +186,7 @@ class F:
 
     Example:
         paid = (F("status") == "completed") & F("amount").between(100, None)
-        client.search(paid | ~(F("customer.country") == "LV"))
+        client.search(paid | ~(F("currency") == "EUR"))
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -174,23 +205,29 @@ class F:
         return Between(self._field, *(None if end is None else _text(end) for end in (first, last)))
 
 
+def query_error(what: str, *, offset: int | None = None) -> FormatError:
+    """The error for a query, with the character where it goes wrong."""
+    place = "" if offset is None else f"the query at character {offset + 1}: "
+    return FormatError("search.query", f"{place}{what}", offset=offset)
+
+
 def _text(value: object) -> str:
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise FormatError("search.query", "a time needs a time zone")
+            raise query_error("a time needs a time zone")
         return write_timestamp(value)
     if isinstance(value, date):
         return value.isoformat()
     if not isinstance(value, str | int) or isinstance(value, bool):
-        raise FormatError("search.query", "a value is a text, a whole number, a date or a time")
+        raise query_error("a value is a text, a whole number, a date or a time")
     return str(value)
 
 
 def _require(field: str, *values: str) -> None:
     if not _NAME.fullmatch(field):
-        raise FormatError("search.query", "a field is named by letters, digits and . _ - that begin with a letter")
+        raise query_error("a field is named by letters, digits and . _ - that begin with a letter")
     if any(CONTROL.search(value) for value in values):
-        raise FormatError("search.query", "a value has control characters")
+        raise query_error("a value has control characters")
 
 
 def _written(value: str, safe: re.Pattern[str]) -> str:
@@ -206,7 +243,7 @@ def parse_query(text: str) -> Query:
         FormatError: `search.query`, with the character where it goes wrong and never a value.
     """
     if len(text) > MAX_LENGTH:
-        raise FormatError("search.query", f"the query has {len(text)} characters, and {MAX_LENGTH} are possible")
+        raise query_error(f"the query has {len(text)} characters, and {MAX_LENGTH} are possible")
     return _Parser(text).parse()
 
 
@@ -259,21 +296,21 @@ class _Parser:
             raise self._wrong(f"more than {MAX_TERMS} terms")
         if self._skip("*"):
             return Everything()
-        name = self._take(_NAME)
+        begin, name = self._at, self._take(_NAME)
         if name is None:
             raise self._wrong("expected *, field:value, NOT or a parenthesis")
         self._expect(":")
         if self._skip("["):
-            return self._range(name)
-        return Equal(name, self._value(_BARE))
+            return self._range(name, begin)
+        return Equal(name, self._value(_BARE), offset=begin)
 
-    def _range(self, name: str) -> Query:
+    def _range(self, name: str, begin: int) -> Query:
         first = self._end()
         if not self._keyword("TO"):
             raise self._wrong("expected TO")
         last = self._end()
         self._expect("]")
-        return Between(name, first, last)
+        return Between(name, first, last, offset=begin)
 
     def _end(self) -> str | None:
         self._take(_SPACE)
@@ -313,5 +350,4 @@ class _Parser:
             raise self._wrong(f"expected {character}")
 
     def _wrong(self, what: str, at: int | None = None) -> FormatError:
-        offset = self._at if at is None else at
-        return FormatError("search.query", f"the query at character {offset + 1}: {what}", offset=offset)
+        return query_error(what, offset=self._at if at is None else at)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -30,7 +31,9 @@ _DURATION = re.compile(
 )
 # Published instead of rules that a pattern cannot express; what fits is taken, and so is some that does not fit.
 _USUAL_DURATION = "^P([1-9][0-9]?W|[1-9][0-9]{0,2}D(T[0-9]{1,4}H)?|T[1-9][0-9]{0,3}[HMS]|T[1-9][0-9]{0,2}H[0-9]{1,3}M)$"
-_USUAL_ADDRESS = "^https?://[A-Za-z0-9.-]+(:[1-9][0-9]{0,3}|:[1-5][0-9]{4})?([/?#][!-~]*)?$"
+_REST = "(:[1-9][0-9]{0,3}|:[1-5][0-9]{4})?([/?#][!-~]*)?$"
+_USUAL_ADDRESS = f"^https?://[A-Za-z0-9.-]+{_REST}"
+_USUAL_PAGE = f"^(https://[A-Za-z0-9.-]+|http://localhost){_REST}"
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 CONTROL = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")  # and what UTF-8 has no form of
 NO_CONTROLS = rf"^[^{_CONTROLS}]*$"  # without surrogates, which some engines of patterns do not know
@@ -167,6 +170,20 @@ def _check_address(value: str) -> str:  # assumption gateway-addresses
     return value
 
 
+def _check_page(value: str) -> str:  # assumption return-addresses
+    parts = urlsplit(_check_address(value))
+    if parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
+        raise ValueError("not an https address, or http on loopback")
+    return value
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _check_country(value: str) -> str:
     if not re.fullmatch("[A-Z]{2}", value):
         raise ValueError("not two upper-case letters")
@@ -194,7 +211,7 @@ Amount = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
 
 
 def _form(**schema: Any) -> WithJsonSchema:
-    """What the OpenAPI document says of a text, beside the rule that is a function."""
+    """The OpenAPI schema of a text whose rule is a function."""
     return WithJsonSchema({"type": "string", **schema})
 
 
@@ -213,6 +230,10 @@ Reference = Annotated[  # of a merchant
 Address = Annotated[
     str, written(_check_address),
     _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS),
+]  # fmt: skip
+PageAddress = Annotated[  # where browsers are sent
+    str, written(_check_page),
+    _form(maxLength=MAX_ADDRESS, pattern=_USUAL_PAGE),
 ]  # fmt: skip
 Country = Annotated[str, written(_check_country), _form(pattern="^[A-Z]{2}$")]
 MethodNames = Annotated[

@@ -66,9 +66,10 @@ def _check_remittance(value: str) -> str:
 
 
 def _check_status(value: str) -> str:
-    if value not in tuple(TransactionStatus):
-        raise ValueError("not a status of the document")
-    return TransactionStatus(value)
+    try:
+        return TransactionStatus(value)
+    except ValueError:
+        raise ValueError("not a status of the document") from None
 
 
 Iban = Annotated[str, written(_check_iban)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Connection,
     Integer,
@@ -33,6 +34,7 @@ _CARDS = Table(
     Column("truncated_pan", String(19), nullable=False),
     Column("brand", String(20)),
     Column("one_click_id", String(36)),
+    Column("is_typed", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )  # fmt: skip
 _VAULT = Table(
@@ -44,9 +46,9 @@ _ADD_CARD = insert(_CARDS)
 _FIND_CARD = select(_CARDS).where(
     _CARDS.c.vault_token == bindparam("of_token"), _CARDS.c.project_id == bindparam("of_project")
 )
-_SET_ONE_CLICK = (
-    update(_CARDS).where(_CARDS.c.vault_token == bindparam("of_token")).values(one_click_id=bindparam("to_id"))
-)
+_OF_TOKEN = _CARDS.c.vault_token == bindparam("of_token")
+_SET_ONE_CLICK = update(_CARDS).where(_OF_TOKEN).values(one_click_id=bindparam("to_id"), is_typed=False)
+_DROP_TYPED = delete(_CARDS).where(_OF_TOKEN, _CARDS.c.is_typed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class VaultRow:
         brand: the likeliest network, or None.
         created_at: aware UTC.
         one_click_id: the accepted first one-click transaction that stored it, or None.
+        is_typed: a customer typed it on a page, and it is kept only until the payment is decided.
     """
 
     vault_token: str
@@ -70,6 +73,7 @@ class VaultRow:
     brand: str | None
     created_at: datetime
     one_click_id: str | None = None
+    is_typed: bool = False
 
 
 def require_vault_key(db: Connection, cipher: CardCipher) -> None:
@@ -88,7 +92,7 @@ def require_vault_key(db: Connection, cipher: CardCipher) -> None:
 
 def add_card(db: Connection, card: VaultRow) -> None:
     """Store a new card."""
-    names = ("vault_token", "project_id", "sealed", "truncated_pan", "brand", "one_click_id")
+    names = ("vault_token", "project_id", "sealed", "truncated_pan", "brand", "one_click_id", "is_typed")
     values = {name: getattr(card, name) for name in names}
     db.execute(_ADD_CARD, values | {"created_at": to_microseconds(card.created_at)})
 
@@ -99,8 +103,13 @@ def find_card(db: Connection, vault_token: str, project_id: str) -> VaultRow | N
 
 
 def allow_one_click(db: Connection, vault_token: str, transaction_id: str) -> None:
-    """Record that an accepted first one-click transaction stored this card."""
+    """Record that an accepted first one-click transaction stored this card, and keep it."""
     db.execute(_SET_ONE_CLICK, {"of_token": vault_token, "to_id": transaction_id})
+
+
+def drop_typed_card(db: Connection, vault_token: str) -> bool:
+    """Delete a card that was kept only until its payment was decided; False if it is none."""
+    return db.execute(_DROP_TYPED, {"of_token": vault_token}).rowcount > 0
 
 
 def _card(row: Any) -> VaultRow | None:
@@ -108,5 +117,5 @@ def _card(row: Any) -> VaultRow | None:
         return None
     return VaultRow(
         vault_token=row.vault_token, project_id=row.project_id, sealed=bytes(row.sealed), truncated_pan=row.truncated_pan,
-        brand=row.brand, created_at=from_microseconds(row.created_at), one_click_id=row.one_click_id,
+        brand=row.brand, created_at=from_microseconds(row.created_at), one_click_id=row.one_click_id, is_typed=bool(row.is_typed),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from tppkit.sandbox.gateway import captures, checkout, link_tables, links, order
 from tppkit.sandbox.gateway.card_tables import require_vault_key
 from tppkit.sandbox.gateway.check import check_gateway
 from tppkit.sandbox.gateway.control import GatewayControl
+from tppkit.sandbox.gateway.pages import GatewayPages
 from tppkit.sandbox.gateway.sections import gateway_sections
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.gateway.webhooks import SENDER, GatewaySender
@@ -53,6 +54,7 @@ def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp])
         tables.TABLES,
         lambda db: max(tables.latest_time(db), link_tables.latest_time(db)),
         served,
+        pages=lambda services: GatewayPages(services, settings).routes,
         control=lambda services: GatewayControl(services, settings).routes,
         next_event=lambda db: min(filter(None, (tables.next_due(db), link_tables.next_due(db))), default=None),
         run_due=run_due,

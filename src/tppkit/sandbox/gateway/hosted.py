@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from tppkit.errors import LocalProtocolError
-from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, truncate_pan
+from tppkit.protocol.gateway.bodies import PaymentLinkRequest
+from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, require_unexpired, truncate_pan
 from tppkit.protocol.gateway.orders import CREDIT_CARD, OneClickType, OrderTerms, TransactionRequest
 from tppkit.protocol.gateway.states import ORDER, OrderStatus, OrderTrigger
 from tppkit.sandbox.gateway.bounds import require_room
@@ -13,7 +14,7 @@ from tppkit.sandbox.gateway.card_tables import VaultRow, add_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.link_tables import StoredLink, orders_of_link
 from tppkit.sandbox.gateway.orders import new_order, new_transaction
-from tppkit.sandbox.gateway.outcomes import APPROVED, AUTHENTICATION_FAILED
+from tppkit.sandbox.gateway.outcomes import APPROVED, AUTHENTICATION_FAILED, outcome_of
 from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, decide, move_order, stored_card
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import Work
@@ -38,7 +39,10 @@ class Choice(StrEnum):
 _CARDS = {Choice.APPROVED: "4111111111111111", Choice.DECLINED: "4000000000000002"}
 
 
-def pay(work: Work, order: StoredOrder, *, card: StoredCard | None = None, choice: Choice | None = None) -> StoredOrder:
+def pay(
+    work: Work, order: StoredOrder, *, card: StoredCard | None = None, choice: Choice | None = None, method: str | None = None,
+    asks: bool = False,
+) -> StoredOrder:  # fmt: skip
     """Pay an order as its customer, authenticating where the issuer asks for it; the order is locked.
 
     Args:
@@ -46,14 +50,18 @@ def pay(work: Work, order: StoredOrder, *, card: StoredCard | None = None, choic
         order: to be paid.
         card: the card; absent: what `choice` says.
         choice: approved, declined, or the customer gives up.
+        method: the payment method; absent: a card, or without one what the page offers first.
+        asks: where the issuer asks for 3-D Secure, wait for the customer's answer, which is a further call with `choice`.
 
     Raises:
         LocalProtocolError: `machine.no-such-move`, the order is final, or its only attempt is over;
-            `order.method`, the page offers no card.
+            `order.method`, the page does not offer it; `card.expired`.
     """
     if choice is Choice.CANCELLED:
         return cancel(work, order)
-    transaction = _open_transaction(work, order, with_card=card is not None)
+    if card is not None:
+        require_unexpired(card.expiry, at=work.at)
+    transaction = _open_transaction(work, order, method if card is None else CREDIT_CARD)
     asked = transaction.vault_token if card is None else None  # the issuer of this card waits for the customer
     if card is None and (asked or transaction.shown.payment_method != CREDIT_CARD):
         if asked and choice is Choice.APPROVED:
@@ -62,75 +70,83 @@ def pay(work: Work, order: StoredOrder, *, card: StoredCard | None = None, choic
             order = move_order(work, order, OrderTrigger.STARTED)
         return decide(work, order, transaction, APPROVED if choice is Choice.APPROVED else AUTHENTICATION_FAILED)
     card = card or _test_card(work, choice or Choice.APPROVED)
-    return _paid(work, order, transaction, _stored_if_first(work, order, transaction, card))
+    return _paid(work, order, transaction, _stored_if_needed(work, order, transaction, card), asks=asks)
 
 
 def pay_link(
-    work: Work, link: StoredLink, *, card: StoredCard | None = None, choice: Choice | None = None
-) -> StoredOrder:
+    work: Work, link: StoredLink, *, card: StoredCard | None = None, choice: Choice | None = None, method: str | None = None,
+    asks: bool = False,
+) -> StoredOrder:  # fmt: skip
     """Pay a link as its customer, by an order of its own whose only attempt this is.
 
     Arguments are those of `pay`.
 
     Raises:
-        LocalProtocolError: `machine.no-such-move`, the link is final or a payment is in progress; `order.method`, `order.too-many`.
+        LocalProtocolError: `machine.no-such-move`, the link is final or a payment is in progress; `order.method`, `order.too-many`,
+            `card.expired`.
     """
     require_room(sum(map(len, orders_of_link(work.db, link.id).values())))
     listed = {name: value for name in OrderTerms.model_fields if (value := getattr(link.terms, name, None)) is not None}
     terms = OrderTerms.model_construct(**listed | {"expiration_period": None})  # that of the link is its own
     project = work.settings.project(link.project_id)
-    request = TransactionRequest(payment_method=_method(project, terms, with_card=card is not None))
+    request = TransactionRequest(payment_method=_method(project, terms, method if card is None else CREDIT_CARD))
     order = new_order(work, terms, project, transaction=request, link_id=link.id)
     add_order(work.db, order, new_transaction(work, order, request))
-    return pay(work, move_order(work, order, OrderTrigger.STARTED), card=card, choice=choice)
+    return pay(
+        work, move_order(work, order, OrderTrigger.STARTED), card=card, choice=choice, method=method, asks=asks
+    )  # fmt: skip
 
 
-def _paid(work: Work, order: StoredOrder, transaction: StoredTransaction, paying: PayingCard) -> StoredOrder:
-    """The order after its customer has authenticated; the card decides."""
-    attempt(work, order, transaction, paying, is_authenticated=True)
+def offered_methods(project: Project, terms: OrderTerms | PaymentLinkRequest) -> tuple[str, ...]:
+    """The project's methods, of those that the merchant allows; a card comes first."""
+    allowed = [one for one in project.payment_methods if terms.payment_methods is None or one in terms.payment_methods]
+    return tuple(sorted(allowed, key=lambda name: name != CREDIT_CARD))
+
+
+def _paid(
+    work: Work, order: StoredOrder, transaction: StoredTransaction, paying: PayingCard, *, asks: bool = False
+) -> StoredOrder:
+    """The order after its customer has authenticated, or as it waits for that; the card decides."""
+    attempt(work, order, transaction, paying, is_authenticated=not asks)
     return lock_order(work.db, order.id) or order
 
 
-def _method(project: Project, terms: OrderTerms, *, with_card: bool) -> str:
-    """What the page shows: the project's methods, of those that the merchant allows; a card if it is among them."""
-    allowed = [
-        name for name in project.payment_methods if terms.payment_methods is None or name in terms.payment_methods
-    ]
-    if CREDIT_CARD in allowed:
-        return CREDIT_CARD
-    if with_card or not allowed:
-        raise LocalProtocolError("order.method", f"the page offers {', '.join(allowed) or 'no payment method'}")
-    return allowed[0]
+def _method(project: Project, terms: OrderTerms, wanted: str | None) -> str:
+    """The wanted method if the page shows it; without one, what it shows first."""
+    offered = offered_methods(project, terms)
+    if not offered or wanted not in (None, *offered):
+        raise LocalProtocolError("order.method", f"the page offers {', '.join(offered) or 'no payment method'}")
+    return wanted or offered[0]
 
 
-def _open_transaction(work: Work, order: StoredOrder, *, with_card: bool) -> StoredTransaction:
-    """The attempt that is open, else a new one where the order takes another; a card leaves a bank transfer open."""
+def _open_transaction(work: Work, order: StoredOrder, method: str | None) -> StoredTransaction:
+    """The attempt that is open, else a new one where the order takes another; another method leaves it open."""
     if order.status in ORDER.final:
         raise LocalProtocolError("machine.no-such-move", f"the order is {order.status}")
     transactions = transactions_of(work.db, order.id)
     for one in transactions:
-        if one.is_open and (not with_card or one.shown.payment_method == CREDIT_CARD):
+        if one.is_open and method in (None, one.shown.payment_method):
             return one
     if transactions and order.has_one_attempt:
         raise LocalProtocolError("machine.no-such-move", "the only attempt of the order is over")
     require_room(len(transactions))
-    method = _method(work.settings.project(order.project_id), order.terms, with_card=with_card)
-    request = TransactionRequest(payment_method=method)
+    request = TransactionRequest(payment_method=_method(work.settings.project(order.project_id), order.terms, method))
     made = new_transaction(work, order, request, number=len(transactions))
     add_transaction(work.db, made)
     return made
 
 
-def _stored_if_first(work: Work, order: StoredOrder, transaction: StoredTransaction, card: StoredCard) -> PayingCard:
-    """The card; a first one-click payment stores it."""
+def _stored_if_needed(work: Work, order: StoredOrder, transaction: StoredTransaction, card: StoredCard) -> PayingCard:
+    """The card; it is stored until the payment is decided if the issuer asks the customer, for longer by a first one-click payment."""
     details = transaction.shown.payment_method_details
-    if details is None or details.one_click_type != OneClickType.FIRST:
+    is_first = details is not None and details.one_click_type == OneClickType.FIRST
+    if not is_first and not outcome_of(card.pan).challenge:
         return PayingCard(card)
     vault_token, project_id = work.settings.new_uuid(), order.project_id
     sealed = work.settings.cipher.encrypt(card, project_id=project_id, vault_token=vault_token)
     row = VaultRow(
         vault_token=vault_token, project_id=project_id, sealed=sealed, truncated_pan=truncate_pan(card.pan),
-        brand=next(iter(detect_brands(card.pan)), None), created_at=work.at,
+        brand=next(iter(detect_brands(card.pan)), None), created_at=work.at, is_typed=True,
     )  # fmt: skip
     add_card(work.db, row)
     return PayingCard(card, vault_token)

@@ -13,7 +13,7 @@ from tppkit.protocol.gateway.orders import (
     AFT,
     CREDIT_CARD,
     IS_TEST,
-    LINKS,
+    LINKED_ORDERS,
     CaptureMode,
     CreditDebit,
     Event,
@@ -192,13 +192,13 @@ def write_order(
     """
     linked: dict[str, Any] = {}
     if order.original_id is not None and order.made_by is not None:
-        linked = {"related_order_id": order.original_id, LINKS[order.made_by].field: order.original_id}
-    for kind, link in LINKS.items():
+        linked = {"related_order_id": order.original_id, LINKED_ORDERS[order.made_by].field: order.original_id}
+    for kind, link in LINKED_ORDERS.items():
         ids = tuple(one.id for one in made if one.made_by == kind)
         if link.listed is not None and ids:
             linked[link.listed] = ids
     refunded = sum(one.authorisation.refunded for one in transactions if one.authorisation)
-    flags = (*((IS_TEST,) if order.is_test else ()), *(LINKS[order.made_by].flags if order.made_by else ()))
+    flags = (*((IS_TEST,) if order.is_test else ()), *(LINKED_ORDERS[order.made_by].flags if order.made_by else ()))
     terms = {name: getattr(order.terms, name) for name in OrderTerms.model_fields}
     return Order.model_construct(
         **terms, **linked, id=order.id, project_id=order.project_id, merchant_id=settings.project(order.project_id).merchant_id,
@@ -227,7 +227,7 @@ def _write_transaction(
 
 
 def _refund(order: StoredOrder) -> Refund:
-    flags = (*((IS_TEST,) if order.is_test else ()), *LINKS["refund"].flags)
+    flags = (*((IS_TEST,) if order.is_test else ()), *LINKED_ORDERS["refund"].flags)
     return Refund(
         id=order.id, amount=order.terms.amount, currency=order.terms.currency, status=order.status,
         created=write_timestamp(order.created_at),

@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.states import (
     TransactionTrigger,
 )
 from tppkit.protocol.gateway.values import read_timestamp
-from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, find_card
+from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, drop_typed_card, find_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
@@ -95,7 +95,7 @@ def attempt(
         transaction: one of its attempts, open.
         paying: the card.
         external: results of 3-D Secure that was done elsewhere.
-        is_authenticated: the issuer does not ask the customer, because nobody is there or the customer has answered.
+        is_authenticated: the issuer does not ask the customer, because the payment is recurring or the customer has answered.
 
     Returns:
         Whether the customer still has to authenticate.
@@ -109,6 +109,8 @@ def attempt(
         order = move_order(work, order, OrderTrigger.STARTED)
     elif order.status is not OrderStatus.PROCESSING:
         raise LocalProtocolError("machine.no-such-move", f"the order is {order.status}")
+    if transaction.vault_token not in (None, paying.vault_token):
+        transaction = _without_typed_card(work, transaction)  # another card pays instead
     card, outcome = paying.card, outcome_of(paying.card.pan)
     brand = next(iter(detect_brands(card.pan)), None)
     given = _details(transaction)
@@ -122,6 +124,7 @@ def attempt(
     transaction = replace(transaction, shown=shown, vault_token=paying.vault_token)
     if outcome.challenge and external is None and not is_authenticated:
         set_transaction(work.db, transaction)
+        touch(work, order)
         return True
     decide(work, order, transaction, outcome)
     return False
@@ -131,7 +134,8 @@ def decide(work: Work, order: StoredOrder, transaction: StoredTransaction, outco
     """Accept or decline an open transaction, and return the order as it is then."""
     trigger = TransactionTrigger.ACCEPTED if outcome.approved else TransactionTrigger.DECLINED
     set_transaction(work.db, _decided(work, transaction, trigger, outcome))
-    return settle_order(work, order)
+    settled = settle_order(work, order)
+    return touch(work, settled) if settled.status is order.status else settled
 
 
 def expire(work: Work, transaction: StoredTransaction) -> None:
@@ -166,9 +170,7 @@ def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
             expire(work, one)
     accepted = any(one.shown.status == TransactionStatus.ACCEPTED for one in transactions)
     decided_at = max((read_timestamp(one.shown.events[-1].occurred or "") for one in transactions), default=work.at)
-    is_failed = (
-        order.has_one_attempt and not open_ and order.status is OrderStatus.PROCESSING and decided_at < order.ends_at
-    )
+    is_failed = order.has_one_attempt and not open_ and decided_at < order.ends_at
     if accepted:
         trigger = OrderTrigger.MIXED if open_ and not is_over else OrderTrigger.PAID
     elif is_failed:
@@ -221,13 +223,20 @@ def _decided(
         "status": status, "events": (*shown.events, new_event(work, status)), "outcomes": Outcomes(processing=result),
     }  # fmt: skip
     if status is TransactionStatus.DECLINED:
-        return replace(transaction, shown=shown.model_copy(update=changes), due_at=None)
+        return _without_typed_card(work, replace(transaction, shown=shown.model_copy(update=changes), due_at=None))
     mode = None if shown.capture_mode is None else CaptureMode(shown.capture_mode)
     held = accept(shown.amount or 0, capture_mode=mode, expiration_period=shown.expiration_period, at=work.at)
     if shown.payment_method_details is not None:
         changes["payment_method_details"] = _accepted_details(work, transaction, outcome)
     due_at = None if mode is None else held.ends_at
-    return replace(transaction, shown=shown.model_copy(update=changes), authorisation=held, due_at=due_at)
+    accepted = replace(transaction, shown=shown.model_copy(update=changes), authorisation=held, due_at=due_at)
+    return _without_typed_card(work, accepted)
+
+
+def _without_typed_card(work: Work, decided: StoredTransaction) -> StoredTransaction:
+    """The transaction without a card that was kept only until now."""
+    is_dropped = decided.vault_token is not None and drop_typed_card(work.db, decided.vault_token)
+    return replace(decided, vault_token=None) if is_dropped else decided
 
 
 def _accepted_details(work: Work, transaction: StoredTransaction, outcome: CardOutcome) -> PaymentMethodDetails:

@@ -15,10 +15,11 @@ from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.protocol.gateway.bodies import ReportRow, SearchRequest, SearchResult
 from tppkit.protocol.gateway.endpoints import SEARCH, SEARCH_CSV
-from tppkit.protocol.gateway.orders import LINKS
-from tppkit.protocol.gateway.query import And, Between, Equal, Everything, Not, Or, Query, parse_query
+from tppkit.protocol.gateway.orders import LINKED_ORDERS, Order
+from tppkit.protocol.gateway.query import And, Between, Equal, Everything, Not, Or, Query, parse_query, query_error
 from tppkit.protocol.gateway.search import DEFAULT_SIZE, Page, page_of, report_rows, write_cursor
 from tppkit.protocol.gateway.values import MAX_AMOUNT, read_timestamp, write_timestamp
+from tppkit.protocol.wire import MAX_ARRAY_BYTES
 from tppkit.sandbox.cell import Answer, Handler, HostCall, StreamHandler
 from tppkit.sandbox.gateway.orders import order_answers
 from tppkit.sandbox.gateway.tables import ORDERS, read_order, shown_transactions
@@ -29,7 +30,8 @@ _REPORTED = [
         "completed_at",
     )
 ]  # fmt: skip
-BATCH = 200  # orders of a report that are held at a time
+BATCH = 200  # orders that are read at a time
+MAX_PAGE_BYTES = MAX_ARRAY_BYTES // 2  # of the orders; more than the largest order has, and less than clients read
 # Times that have an index with the project before them and the id behind; assumption search-sort.
 SORTS: Mapping[str, Column[int]] = {"created": ORDERS.c.created_at, "modified": ORDERS.c.modified_at}
 
@@ -84,7 +86,7 @@ _FIELDS: Mapping[str, _Field] = {
     "customer.merchant_customer_id": _Field(ORDERS.c.merchant_customer_id, _text),
     "related_payment_link_id": _Field(ORDERS.c.link_id, _uuid),
     "related_order_id": _Field(ORDERS.c.original_id, _uuid),
-    **{link.field: _Field(ORDERS.c.original_id, _uuid, made_by) for made_by, link in LINKS.items()},
+    **{link.field: _Field(ORDERS.c.original_id, _uuid, made_by) for made_by, link in LINKED_ORDERS.items()},
 }
 
 
@@ -94,12 +96,24 @@ def search(call: HostCall[SearchRequest]) -> Answer[SearchResult]:
     asked = body.size or DEFAULT_SIZE  # the page has fewer where simple paging ends
     size, source = asked if page.size is None else page.size, _Search(call, page, list(ORDERS.c))
     rows = source.rows(size + 1, after=_after(page), start=page.start)
+    orders = _fitting(call, rows[:size])
     cursor = None
-    if 0 < size < len(rows):
-        at, last_id = source.place(rows[size - 1])
+    if 0 < len(orders) < len(rows):
+        at, last_id = source.place(rows[len(orders) - 1])
         cursor = write_cursor(_shown_time(at), last_id, size=asked, sort=page.sort)
-    orders = order_answers(call, [read_order(row) for row in rows[:size]])
     return Answer(SearchResult.model_construct(orders=tuple(orders), search_after=cursor))
+
+
+def _fitting(call: HostCall[SearchRequest], rows: Sequence[Row[Any]]) -> list[Order]:
+    """The orders of rows as their merchants read them, as many as fit (assumption search-size)."""
+    orders, left = list[Order](), MAX_PAGE_BYTES
+    for begin in range(0, len(rows), BATCH):
+        for order in order_answers(call, [read_order(row) for row in rows[begin : begin + BATCH]]):
+            left -= len(order.to_wire())
+            if left < 0:
+                return orders
+            orders.append(order)
+    return orders
 
 
 def report(call: HostCall[SearchRequest]) -> Iterator[ReportRow]:
@@ -178,39 +192,40 @@ def condition(query: Query) -> ColumnElement[bool]:
         case Not():
             return not_(condition(query.query))
         case Equal():
-            field = _field(query.field)
-            return _within(field, *_ends(query.field, field, query.value))
+            field = _field(query)
+            return _within(field, *_ends(query, field, query.value))
         case Between():
-            field = _field(query.field)
+            field = _field(query)
             if field.ends not in (_number, _time) and (query.first, query.last) != (None, None):
-                raise FormatError("search.query", f"{query.field} has no ranges: its values are texts")
-            first = None if query.first is None else _ends(query.field, field, query.first)[0]
-            last = None if query.last is None else _ends(query.field, field, query.last)[1]
+                raise query_error(f"{query.field} has no ranges: its values are texts", offset=query.offset)
+            first = None if query.first is None else _ends(query, field, query.first)[0]
+            last = None if query.last is None else _ends(query, field, query.last)[1]
             return _within(field, first, last)
     return false()
 
 
 def _operands(query: Query, kind: type[And | Or]) -> Iterator[Query]:
-    """The operands of a chain, the last one first: no recursion along a chain, whose depth is not bounded."""
+    """The operands of a chain, the last one first: no recursion along a chain, which can be long."""
     while isinstance(query, kind):
         yield query.right
         query = query.left
     yield query
 
 
-def _field(name: str) -> _Field:
-    field = _FIELDS.get(name)
+def _field(term: Equal | Between) -> _Field:
+    field = _FIELDS.get(term.field)
     if field is None:
-        safe = shown(re.sub("[0-9]", "#", name))  # whatever it is, no card number
-        raise FormatError("search.query", f"orders are not searched by {safe}; the fields are {', '.join(_FIELDS)}")
+        safe = shown(re.sub("[0-9]", "#", term.field))  # whatever it is, no card number
+        text = f"orders are not searched by {safe}; the fields are {', '.join(_FIELDS)}"
+        raise query_error(text, offset=term.offset)
     return field
 
 
-def _ends(name: str, field: _Field, value: str) -> tuple[Any, Any]:
+def _ends(term: Equal | Between, field: _Field, value: str) -> tuple[Any, Any]:
     try:
         return field.ends(value)
     except ValueError as e:  # its message does not repeat the value
-        raise FormatError("search.query", f"the value of {name} is {e}") from None
+        raise query_error(f"the value of {term.field} is {e}", offset=term.offset) from None
 
 
 def _within(field: _Field, first: Any, last: Any) -> ColumnElement[bool]:

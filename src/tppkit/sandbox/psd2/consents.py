@@ -28,6 +28,7 @@ from tppkit.sandbox.psd2.consent_tables import (
     lock_consent_by_link,
     set_consent,
 )
+from tppkit.sandbox.psd2.payments import approval_link
 from tppkit.sandbox.psd2.settings import BankRules
 from tppkit.sandbox.psd2.tables import is_id
 
@@ -39,7 +40,7 @@ def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
     progress = ConsentProgress(CONSENT.initial, call.at, last_day)
     consent = _add_consent(call, progress, parse_redirect_uri(call.message.single("tpp-redirect-uri")))
     links = ApprovalLinks(
-        sca_redirect=Href(href=call.settings.approval_link(consent.link_token)),
+        sca_redirect=Href(href=approval_link(call.settings, consent.link_token)),
         status=Href(href=rows.CONSENT_STATUS.target(consent_id=consent.consent_id)),
         self_=Href(href=rows.CONSENT.target(consent_id=consent.consent_id)),
     )

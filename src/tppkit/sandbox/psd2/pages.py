@@ -36,6 +36,7 @@ from tppkit.sandbox.psd2.approval import (
 )
 from tppkit.sandbox.psd2.consent_tables import StoredConsent
 from tppkit.sandbox.psd2.page_texts import ERRORS, GOOD, OTHER_ERROR, OUTCOMES, PRODUCTS, QUESTIONS, permissions
+from tppkit.sandbox.psd2.payments import approval_link
 from tppkit.sandbox.psd2.settings import Psd2Settings
 from tppkit.web import read_message
 
@@ -83,7 +84,7 @@ class ApprovalPages:
             return _refused(e)
         outcome = outcome_of(order)
         if outcome is None:
-            link = self._settings.approval_link(order.link_token) + "/phone"
+            link = approval_link(self._settings, order.link_token) + "/phone"
             code = encode_text(link).svg(scale=_CODE_SCALE)
             values = self._values(order, reload_s=_RELOAD_S, code=code, link=link)
             return page("link.html", heading=QUESTIONS[type(order)], **values)

@@ -37,7 +37,7 @@ from tppkit.sandbox.bank.ledger import (
     to_minor,
 )
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.settings import BankRules
+from tppkit.sandbox.psd2.settings import BankRules, Psd2Settings
 from tppkit.sandbox.psd2.tables import (
     SOURCE,
     StoredPayment,
@@ -61,7 +61,7 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
     payment = _add_payment(call, product, address)
     place = {"product": product.value, "payment_id": payment.payment_id}
     links = ApprovalLinks(  # assumption scheme-links
-        sca_redirect=Href(href=settings.approval_link(payment.link_token)),
+        sca_redirect=Href(href=approval_link(settings, payment.link_token)),
         status=Href(href=PAYMENT_STATUS.target(**place)),
         self_=Href(href=PAYMENT_DETAILS.target(**place)),
     )
@@ -69,6 +69,11 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
         transaction_status=payment.progress.status, payment_id=payment.payment_id, links=links
     )  # fmt: skip
     return Answer(answer, subject=payment.payment_id)
+
+
+def approval_link(settings: Psd2Settings, link_token: str) -> str:
+    """The address of the page where the customer decides on a payment or consent."""
+    return f"{settings.approval_url}/approve/{link_token}"
 
 
 def payment_status(call: HostCall[None]) -> Answer[PaymentStatus]:

@@ -39,7 +39,3 @@ class Psd2Settings:
 
     rules: BankRules = field(default_factory=BankRules)
     approval_url: str = ""
-
-    def approval_link(self, link_token: str) -> str:
-        """The address of the page where the customer decides."""
-        return f"{self.approval_url}/approve/{link_token}"

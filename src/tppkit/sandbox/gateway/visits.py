@@ -1,0 +1,185 @@
+"""What the hosted page of an order, a transaction or a link shows its customer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from sqlalchemy import Connection, bindparam, select
+
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.gateway.bodies import PaymentLinkRequest
+from tppkit.protocol.gateway.orders import OrderTerms
+from tppkit.protocol.gateway.states import LinkStatus, OrderStatus, TransactionStatus
+from tppkit.sandbox.gateway.hosted import offered_methods
+from tppkit.sandbox.gateway.link_tables import LINKS, StoredLink, find_link, lock_link, orders_of_link
+from tppkit.sandbox.gateway.projects import Project
+from tppkit.sandbox.gateway.settings import GatewaySettings
+from tppkit.sandbox.gateway.tables import (
+    ORDERS,
+    TRANSACTIONS,
+    StoredOrder,
+    StoredTransaction,
+    find_order,
+    lock_order,
+    transactions_of,
+)
+
+
+class Place(StrEnum):
+    """What a page is of; the word in its address."""
+
+    ORDER = "orders"
+    TRANSACTION = "transactions"
+    LINK = "links"
+
+
+class Result(StrEnum):
+    """How a payment ended."""
+
+    PAID = "paid"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    UNCLEAR = "unclear"  # the order says see-transactions
+
+
+_RESULTS = {
+    OrderStatus.COMPLETED: Result.PAID, OrderStatus.ERROR: Result.FAILED, OrderStatus.CANCELLED: Result.CANCELLED,
+    OrderStatus.EXPIRED: Result.EXPIRED, OrderStatus.SEE_TRANSACTIONS: Result.UNCLEAR,
+}  # fmt: skip
+_OF_PAGE = {
+    place: select(id_).where(token == bindparam("of_token"))
+    for place, id_, token in (
+        (Place.ORDER, ORDERS.c.id, ORDERS.c.page_token),
+        (Place.TRANSACTION, TRANSACTIONS.c.order_id, TRANSACTIONS.c.page_token),
+        (Place.LINK, LINKS.c.id, LINKS.c.page_token),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """A page as a customer finds it.
+
+    Attributes:
+        place: what it is of.
+        terms: what is paid.
+        order: of the page; None on a link that takes a payment.
+        link: of the page, or of the order.
+        asked: the attempt whose issuer waits for the customer, or None.
+        methods: to choose from; the first one is shown.
+        result: how the payment ended, or None.
+        last: the latest attempt, if it was declined and the page takes another.
+        step: identifies what the page offers, so that a form counts only while the page still offers it.
+    """
+
+    place: Place
+    terms: OrderTerms | PaymentLinkRequest
+    order: StoredOrder | None = None
+    link: StoredLink | None = None
+    asked: StoredTransaction | None = None
+    methods: tuple[str, ...] = ()
+    result: Result | None = None
+    last: StoredTransaction | None = None
+    step: str = ""
+
+    @property
+    def takes_another(self) -> bool:
+        """Whether the link of an order that was not paid takes another payment."""
+        return (
+            self.order is not None
+            and self.link is not None
+            and self.link.status is LinkStatus.ALL_UNSUCCESSFUL
+            and self.result in (Result.FAILED, Result.EXPIRED, Result.CANCELLED)
+        )
+
+    @property
+    def next_page(self) -> str | None:
+        """Where the merchant wants the customer after the payment; None if the customer stays (assumption return-redirects)."""
+        if self.result in (Result.PAID, Result.UNCLEAR) or not isinstance(self.terms, OrderTerms):
+            return self.terms.return_url
+        return self.terms.failure_url or self.terms.return_url
+
+
+def visit(db: Connection, settings: GatewaySettings, place: Place, token: str, *, lock: bool = False) -> Visit:
+    """What a page shows.
+
+    Args:
+        db: the transaction.
+        settings: of the gateway.
+        place: what the page is of.
+        token: of the page.
+        lock: the customer acts, so nothing else changes it meanwhile.
+
+    Raises:
+        LocalProtocolError: `order.unknown`, there is no such page.
+    """
+    found: str | None = db.execute(_OF_PAGE[place], {"of_token": token}).scalar_one_or_none()
+    if found is not None and place is Place.LINK:
+        link = (lock_link if lock else find_link)(db, found)
+        if link is not None:
+            return _of_link(db, settings.project(link.project_id), link)
+    order = None if found is None else (lock_order if lock else find_order)(db, found)
+    if order is None or order.made_by is not None:
+        raise LocalProtocolError("order.unknown", "there is no such page")
+    seen = _of_order(db, settings.project(order.project_id), order)
+    if place is Place.ORDER:
+        return seen
+    (pinned,) = [one for one in transactions_of(db, order.id) if one.page_token == token]
+    return _of_transaction(seen, pinned)
+
+
+def _of_order(db: Connection, project: Project, order: StoredOrder) -> Visit:
+    transactions = transactions_of(db, order.id)
+    open_ = [one for one in transactions if one.is_open]
+    asked = next((one for one in open_ if one.vault_token is not None), None)
+    methods = offered_methods(project, order.terms)
+    if order.has_one_attempt:
+        methods = tuple(one.shown.payment_method or "" for one in open_)
+    elif open_:  # what the merchant or the customer has chosen comes first
+        methods = tuple(dict.fromkeys((open_[0].shown.payment_method or "", *methods)))
+    link = None if order.link_id is None else find_link(db, order.link_id)
+    last = transactions[-1] if transactions and not transactions[-1].is_open else None
+    return Visit(
+        place=Place.ORDER, terms=order.terms, order=order, link=link, asked=asked, methods=methods, result=_result(order, transactions),
+        last=last, step=f"{len(transactions)}.{len(open_)}.{0 if asked is None else asked.number + 1}",
+    )  # fmt: skip
+
+
+def _of_transaction(seen: Visit, pinned: StoredTransaction) -> Visit:
+    """The page of one attempt; one that is decided shows the order, which may take another."""
+    if not pinned.is_open or seen.result is not None:
+        return seen
+    asked = pinned if pinned.vault_token is not None else None
+    return replace(
+        seen, place=Place.TRANSACTION, asked=asked, methods=(pinned.shown.payment_method or "",), last=None,
+        step=f"{pinned.number}.{asked is not None}",
+    )  # fmt: skip
+
+
+def _of_link(db: Connection, project: Project, link: StoredLink) -> Visit:
+    """The page of a link: its paid order, the one under way, or a form for another."""
+    made = orders_of_link(db, link.id)
+    under_way = [*made.get(OrderStatus.NEW, ()), *made.get(OrderStatus.PROCESSING, ())]
+    wanted = link.completed_order_id or (under_way[0] if under_way else None)
+    order = None if wanted is None else find_order(db, wanted)
+    if order is not None:
+        return _of_order(db, project, order)
+    latest = [found for ids in made.values() if (found := find_order(db, ids[-1])) is not None]
+    last = max(latest, key=lambda one: one.created_at, default=None)
+    attempts = () if last is None else transactions_of(db, last.id)
+    is_over = link.status is LinkStatus.EXPIRED
+    return Visit(
+        place=Place.LINK, terms=link.terms, link=link, methods=offered_methods(project, link.terms),
+        result=Result.EXPIRED if is_over else None, last=attempts[-1] if attempts else None, step=str(sum(map(len, made.values()))),
+    )  # fmt: skip
+
+
+def _result(order: StoredOrder, transactions: tuple[StoredTransaction, ...]) -> Result | None:
+    """How the payment ended; an order that takes one attempt ends with it, though its status may follow later."""
+    if order.status in _RESULTS:
+        return _RESULTS[order.status]
+    if not order.has_one_attempt or not transactions or any(one.is_open for one in transactions):
+        return None
+    return Result.PAID if transactions[-1].shown.status == TransactionStatus.ACCEPTED else Result.FAILED
