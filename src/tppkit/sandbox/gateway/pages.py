@@ -1,4 +1,4 @@
-"""The hosted pages of orders, transactions and payment links.
+"""The hosted pages of orders, transactions and payment links (assumption hosted-pages).
 
 Opening a page changes nothing. A form counts only while the page still offers what the form is for, so of two tabs the first decides, and
 no form decides twice. The token in the address is the only secret; what a customer types is never shown again.
