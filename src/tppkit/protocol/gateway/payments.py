@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from tppkit.errors import Finding, LocalProtocolError, Severity
 from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest
-from tppkit.protocol.gateway.card_data import is_luhn_number
+from tppkit.protocol.gateway.card_data import is_luhn_number, is_pan
 from tppkit.protocol.gateway.orders import (
     BILLING,
     CARD_ACCOUNT,
@@ -27,7 +26,7 @@ from tppkit.protocol.gateway.orders import (
     PaymentMethodDetails,
     Transaction,
 )
-from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, SetupTokenTrigger, TransactionStatus
+from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, TransactionStatus
 
 SETUP_TOKEN_LIFETIME = timedelta(seconds=300)  # section 8, from the creation of the order
 ANI_BRAND = "visa"  # assumption name-inquiry
@@ -119,6 +118,11 @@ def _check_series(details: PaymentMethodDetails) -> None:
             raise LocalProtocolError(
                 "one-click.cvc", "one-click needs the cvc every time", clause="gateway document 3.5 rule 3"
             )
+    elif any(value is not None for value in (details.vault_token, details.first_transaction_id, details.cvc)):
+        raise LocalProtocolError(
+            "one-click.card",
+            f"vault_token, first_transaction_id and cvc are for one_click_type {OneClickType.ONE_CLICK} only",
+        )
 
 
 def shown_details(
@@ -148,6 +152,23 @@ def require_one_click_card(first: Transaction | None) -> None:
     details = first.payment_method_details if first and first.status == TransactionStatus.ACCEPTED else None
     if details is None or details.one_click_type != OneClickType.FIRST:
         raise LocalProtocolError("one-click.card", "no accepted first one-click transaction stored this card")
+
+
+def require_same_card(details: PaymentMethodDetails | None, *, paid_with: str | None, vault_token: str) -> None:
+    """Check that a one-click transaction is authenticated with the card that its order was created with.
+
+    Args:
+        details: of the transaction.
+        paid_with: the vault token of that card, in lower case.
+        vault_token: that of the request.
+
+    Raises:
+        LocalProtocolError: `one-click.card`.
+
+    Source: section 3.5 rule 3; assumption one-click-card.
+    """
+    if details and details.one_click_type == OneClickType.ONE_CLICK and vault_token.lower() != paid_with:
+        raise LocalProtocolError("one-click.card", "a one-click payment keeps the card that its order was created with")
 
 
 def require_recurring(details: PaymentMethodDetails | None) -> None:
@@ -194,9 +215,7 @@ def require_aft_enabled(details: PaymentMethodDetails, *, enabled: bool) -> None
 
 
 def _check_aft(details: PaymentMethodDetails, customer: Customer | None) -> None:
-    number = details.receiver_account_number
-    digits = number.get_secret_value() if number else ""
-    if details.receiver_account_number_type != CARD_ACCOUNT or not re.fullmatch("[0-9]{12,19}", digits):
+    if details.receiver_account_number_type != CARD_ACCOUNT or not is_pan(details.receiver_account_number):
         raise LocalProtocolError(  # assumption aft-receiver
             "aft.receiver",
             f"a receiver needs receiver_account_number_type {CARD_ACCOUNT} and a number of 12 to 19 digits",
@@ -222,9 +241,8 @@ def external_authentication(request: AuthenticateRequest, *, own_checkout: bool)
 
     Source: section 4.5.
     """
-    values = {name.field: getattr(request, name.field) for name in EXTERNAL_NAMES}
-    missing = [name.request for name in EXTERNAL_NAMES if values[name.field] is None]
-    if len(missing) == len(values):
+    missing = [name.request for name in EXTERNAL_NAMES if getattr(request, name.field) is None]
+    if len(missing) == len(EXTERNAL_NAMES):
         return None
     if missing:
         raise LocalProtocolError(
@@ -234,19 +252,11 @@ def external_authentication(request: AuthenticateRequest, *, own_checkout: bool)
         raise LocalProtocolError(
             "external-authentication.hosted", "external 3-D Secure works for cards in an own checkout only"
         )
-    return ExternalAuthentication(**values)
-
-
-def due_setup_token_trigger(
-    state: SetupTokenState, *, order_created: datetime, now: datetime
-) -> SetupTokenTrigger | None:
-    """What time alone has made happen to a setup token by `now`, or None; it counts up to 300 s, inclusive."""
-    expired = now - order_created > SETUP_TOKEN_LIFETIME
-    return SetupTokenTrigger.EXPIRED if expired and state is SetupTokenState.UNUSED else None
+    return ExternalAuthentication(**{name.field: getattr(request, name.field) for name in EXTERNAL_NAMES})
 
 
 def require_setup_token(state: SetupTokenState, *, order_created: datetime, at: datetime) -> None:
-    """Check that a setup token can store a card.
+    """Check that a setup token can store a card: once, up to 300 seconds after the order, inclusive.
 
     Raises:
         LocalProtocolError: `setup-token.used`, `setup-token.expired`.
@@ -255,7 +265,7 @@ def require_setup_token(state: SetupTokenState, *, order_created: datetime, at: 
     """
     if state is SetupTokenState.USED:
         raise LocalProtocolError("setup-token.used", "the setup token has stored a card")
-    if state is SetupTokenState.DEAD or due_setup_token_trigger(state, order_created=order_created, now=at):
+    if state is SetupTokenState.DEAD or at - order_created > SETUP_TOKEN_LIFETIME:
         raise LocalProtocolError("setup-token.expired", "the order was created more than 300 seconds ago")
 
 

@@ -23,6 +23,7 @@ MAX_PERIOD = timedelta(days=3650)
 MAX_TEXT = 1000
 MAX_REFERENCE = 255  # what a database index holds, of any characters
 MAX_ADDRESS = 2048
+MAX_HOLDER = 120  # section 4.2
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _DURATION = re.compile(
@@ -51,7 +52,7 @@ class GatewayModel(WireModel):
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         shown = [name for name, field in type(self).model_fields.items() if field.repr]
-        return [(name, value) for name in shown if (value := getattr(self, name)) is not None]
+        return [(name, value) for name in shown if (value := getattr(self, name, None)) is not None]
 
     def to_wire(self) -> bytes:
         """Compact JSON in UTF-8, without absent fields, card numbers and security codes."""
@@ -153,6 +154,12 @@ def _check_text(value: str) -> str:  # assumption gateway-texts
     return value
 
 
+def _check_holder(value: str) -> str:  # assumption card-numbers-in-texts
+    if len(value) > MAX_HOLDER or sum(map(str.isdigit, value)) >= 12:
+        raise ValueError(f"not 1 to {MAX_HOLDER} characters with fewer than 12 digits")
+    return value
+
+
 def _check_reference(value: str) -> str:
     if len(value) > MAX_REFERENCE:
         raise ValueError(f"not 1 to {MAX_REFERENCE} characters")
@@ -224,6 +231,10 @@ Duration = Annotated[
 ]
 Timestamp = Annotated[str, written(_check_timestamp), _form(format="date-time")]
 Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEXT, pattern=NO_CONTROLS)]
+HolderName = Annotated[  # the name of a cardholder
+    Text, written(_check_holder),
+    _form(minLength=1, maxLength=MAX_HOLDER, pattern=rf"^(?:[^{_CONTROLS}0-9]*[0-9]){{0,11}}[^{_CONTROLS}0-9]*$"),
+]  # fmt: skip
 Reference = Annotated[  # of a merchant
     Text, written(_check_reference), _form(minLength=1, maxLength=MAX_REFERENCE, pattern=NO_CONTROLS)
 ]
@@ -237,7 +248,7 @@ PageAddress = Annotated[  # where browsers are sent
 ]  # fmt: skip
 Country = Annotated[str, written(_check_country), _form(pattern="^[A-Z]{2}$")]
 MethodNames = Annotated[
-    tuple[Any, ...], written(_check_names),
+    tuple[Any, ...], Field(strict=False), written(_check_names),  # lists of callers
     WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[a-z0-9-]{1,40}$"}}),
 ]  # fmt: skip
 Private = Annotated[Text | None, Field(repr=False)]

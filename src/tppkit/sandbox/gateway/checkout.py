@@ -23,6 +23,7 @@ from tppkit.protocol.gateway.payments import (
     require_aft_enabled,
     require_one_click_card,
     require_recurring,
+    require_same_card,
     require_setup_token,
 )
 from tppkit.protocol.gateway.states import SETUP_TOKEN, SetupTokenTrigger
@@ -95,6 +96,8 @@ def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
     order, transaction = transaction_of_caller(call)
     external = external_authentication(call.body, own_checkout=order.own_checkout)
     _require_own_checkout(order.own_checkout)
+    details, paid_with = transaction.shown.payment_method_details, transaction.vault_token
+    require_same_card(details, paid_with=paid_with, vault_token=call.body.vault_token)
     is_asked = attempt(
         call, order, transaction, stored_card(call, call.caller, call.body.vault_token), external=external
     )
