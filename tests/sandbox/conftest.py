@@ -18,6 +18,7 @@ from cards import Cards, logged_at_debug
 from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
+from shop import Open, Shop
 
 from tppkit._clock import utc_now
 from tppkit.sandbox import SandboxServer, SandboxSettings
@@ -156,6 +157,24 @@ def merchant(bank: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
 def timed_merchant(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
     """A merchant at a sandbox of its own, whose clock it may move."""
     return make_merchant(fresh_bank)
+
+
+@pytest.fixture
+def open_shop(bank_pki: Pki) -> Iterator[Open]:
+    with ExitStack() as opened:
+        yield lambda merchant: Shop(merchant, bank_pki, opened)
+
+
+@pytest.fixture
+def shop(merchant: Merchant, open_shop: Open) -> Shop:
+    """At `bank`, whose clock stays."""
+    return open_shop(merchant)
+
+
+@pytest.fixture
+def timed(timed_merchant: Merchant, open_shop: Open) -> Shop:
+    """At a sandbox of its own."""
+    return open_shop(timed_merchant)
 
 
 @pytest.fixture(scope="module")
