@@ -103,7 +103,8 @@ HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
         (TRANSACTIONS + "refunded = 299" + HELD, "the refund orders have 300, and the transaction 299"),
         (TRANSACTIONS + "state = 'open'" + HELD, "it is open, and 800 of 1000 was captured"),
         ("DELETE FROM gateway_orders WHERE made_by = 'refund'", "the refund orders have 0, and the transaction 300"),
-        ("DELETE FROM gateway_orders WHERE made_by = 'chargeback'", "300 was refunded and -500 charged back of 800"),
+        ("DELETE FROM gateway_orders WHERE made_by = 'chargeback'", "the chargeback orders have -500, and the transaction 0"),
+        (TRANSACTIONS + "charged_back = 501" + HELD, "300 was refunded and 501 charged back of 800"),
         ("DELETE FROM gateway_orders WHERE id IN (SELECT original_id FROM gateway_orders)", "which does not exist"),
         ("DELETE FROM gateway_transactions WHERE capture_mode = 'manual'", "and 0 transactions are accepted"),
         (TRANSACTIONS + "authorised = NULL" + HELD, "1 transactions are accepted, and 0 authorised"),
@@ -133,6 +134,17 @@ def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant: Me
         assert shown in page
     for hidden in (order["order_url"], order["transactions"][0]["payment_url"], link["payment_url"]):
         assert hidden.rpartition("/")[2] not in page
+
+
+def test_a_restart_with_the_same_seed_makes_new_orders(
+    tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant
+) -> None:
+    settings, ids = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, seed=5), set[str]()
+    for _ in range(2):
+        with run_sandbox(settings) as server:
+            merchant = make_merchant(server)
+            ids |= {merchant.project_id, merchant.order()["id"]}
+    assert len(ids) == 4
 
 
 def test_another_vault_key_is_noticed_at_the_start_if_there_are_cards(

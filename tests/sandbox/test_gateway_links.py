@@ -97,9 +97,22 @@ def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_hav
     paid = pay(merchant, transfer, outcome="approved")
     (transaction,) = merchant.read({"id": paid["completed_order_id"]})["transactions"]
     assert transaction["payment_method"] == "bank-transfer"
-    none = new(merchant, payment_methods=["other"])
+    none = merchant.control(
+        "/gateway/paymentlinks", {**TERMS, "payment_methods": ["other"], "project_id": merchant.project_id}
+    )
     path = f"/gateway/paymentlinks/{none['id']}/pay"
     assert refusal(merchant, path, {"outcome": "approved"}) == (400, "order.method")
+
+
+def test_a_project_has_the_methods_that_it_was_made_with(bank: SandboxServer, make_merchant: MakeMerchant) -> None:
+    merchant = make_merchant(bank, payment_methods=["bank-transfer"])
+    assert refusal(merchant, f"/gateway/orders/{merchant.order()['id']}/pay", {"card": merchant.pan}) == (
+        400,
+        "order.method",
+    )
+    names = [f"{number:040}" for number in range(51)]
+    assert make_merchant(bank, payment_methods=names[:50]).project_id
+    assert refusal(merchant, "/gateway/projects", {"payment_methods": names}) == (400, "model.invalid")
 
 
 def test_a_developer_makes_links_for_the_first_project_or_another(merchant: Merchant) -> None:
@@ -130,6 +143,7 @@ class Shop:
         self._engine = create_engine("sqlite://")
         TABLES.create_all(self._engine)
         self._db = self._engine.connect()
+        self.raw: Any = self._db.connection.dbapi_connection
         cipher = CardCipher(bytes(32), source="a test")
         numbers = iter(map(str, range(1000)))
         self._settings = GatewaySettings(Projects(folder), cipher, lambda: next(numbers), "http://localhost")
@@ -171,6 +185,13 @@ def test_the_end_of_a_link_waits_for_an_attempt_under_way(tmp_path: Path) -> Non
     assert shop.status(link) == "processing"
     decide(shop.job, order, shop.transaction, AUTHENTICATION_FAILED)
     assert (shop.status(link), shop.next_due()) == ("expired", None)
+
+
+def test_the_next_end_is_found_by_an_index(tmp_path: Path) -> None:
+    shop, statements = Shop(tmp_path), list[str]()
+    shop.raw.set_trace_callback(statements.append)
+    shop.next_due()
+    assert "gateway_links_due" in str(shop.raw.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall())
 
 
 @pytest.mark.parametrize("hyphens", [False, True])

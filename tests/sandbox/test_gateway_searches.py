@@ -25,6 +25,7 @@ from tppkit.protocol.gateway.bodies import CSV_COLUMNS, SearchRequest
 from tppkit.protocol.gateway.card_data import truncate_pan
 from tppkit.protocol.gateway.orders import OrderTerms
 from tppkit.protocol.gateway.states import OrderStatus
+from tppkit.protocol.wire import MAX_ARRAY_BYTES
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.cell import HostCall
 from tppkit.sandbox.gateway import search, tables
@@ -149,6 +150,14 @@ def test_simple_paging_ends_after_10000_results_and_the_cursor_goes_on(timed_mer
     assert "search_after" not in rest
 
 
+def test_a_page_of_large_orders_ends_early_and_the_cursor_goes_on(merchant: Merchant) -> None:
+    made = [merchant.order(extra={"x": ["y" * 15_000]})["id"] for _ in range(150)]
+    page = merchant.send("POST", SEARCH, {"query": "*", "sort": "created asc", "size": 200})
+    assert len(page.content) < MAX_ARRAY_BYTES // 2 + 1000
+    assert 100 < len(page.json()["orders"]) < 150
+    assert all_ids(merchant, size=200, sort="created asc") == made
+
+
 @pytest.mark.parametrize("sort", ["created asc", "created desc", "modified asc", "modified desc"])
 def test_search_after_shows_every_order_once_also_of_equal_times(merchant: Merchant, sort: str) -> None:
     fill(merchant, 20)
@@ -236,6 +245,7 @@ def test_a_hostile_query_is_refused(merchant: Merchant, query: str) -> None:
         code = "SEARCH_INVALID" if 0 < len(query) <= 4096 and query != "status:\ud800" else "FORMAT_ERROR"
         assert is_refused(answer, 400, code), answer.text
         assert len(answer.text) < 600
+        assert "***" not in answer.text  # of the filter for secrets
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ GATEWAY: tuple[Assumption, ...] = (
     Assumption(
         "order-moves", "gateway", "the transitions of an order, and what makes it cancelled, expired, error or see-transactions",
         "new to processing when an attempt begins; then completed when one is accepted, cancelled by the customer, expired by its period,"
-        " error when the only attempt that it allows is declined; see-transactions when one is accepted while another is open;"
+        " error when the only attempt that it allows is declined or expires before the order; see-transactions when one is accepted while"
+        " another is open;"
         " an order on the hosted page stays processing after a declined attempt, and an attempt that the customer leaves"
         " for another is declined",
         "section 3.1 has meanings only; the customer may retry on the page", "protocol.gateway.states.ORDER",
@@ -118,7 +119,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "card-numbers-in-texts", "gateway", "card numbers in fields that are for something else",
         "a name of a cardholder with 12 digits or more is refused; merchant_order_id, description, ids of networks, addresses and other"
         " texts are kept and come back as they were sent",
-        "section 4.2 has the number in pan only; references of merchants can have as many digits", "protocol.gateway.values.Holder",
+        "section 4.2 has the number in pan only; references of merchants can have as many digits", "protocol.gateway.values.HolderName",
     ),
     Assumption(
         "gateway-addresses", "gateway", "which addresses return_url, failure_url and webhook_url can have",
@@ -164,12 +165,14 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "one-click-card", "gateway", "which cards one-click takes, and whether both references may be given",
-        "those that an accepted transaction with one_click_type first stored; exactly one of vault_token and first_transaction_id",
-        "section 3.5 rules 1 and 4", "protocol.gateway.payments.check_order",
+        "those that an accepted transaction with one_click_type first stored; exactly one of vault_token and first_transaction_id;"
+        " authenticate takes no other card for the order",
+        "section 3.5 rules 1, 3 and 4", "protocol.gateway.payments.check_order",
     ),
     Assumption(
         "vault-token-use", "gateway", "which transactions a stored card can pay",
-        "any of its project, until it expires, with authenticate, and with initiate where it takes the transaction",
+        "any of its project, until it expires, with authenticate unless the order is one-click, and with initiate where it takes the"
+        " transaction",
         "section 4.2: used to authenticate a transaction, and stored for one-click and recurring payments",
         "sandbox.gateway.payments.stored_card",
     ),
@@ -208,7 +211,8 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "search-size", "gateway", "default and maximum of size, and results beyond 10,000",
-        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty", "section 4.3 has a minimum only",
+        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty; a page of more than 2 MB is shortened, and"
+        " search_after goes on behind it", "section 4.3 has a minimum only",
         "protocol.gateway.search",
     ),
     Assumption(

@@ -17,7 +17,7 @@ from tppkit.protocol.gateway.values import (
     Currency,
     Duration,
     GatewayModel,
-    Holder,
+    HolderName,
     MethodNames,
     PageAddress,
     Private,
@@ -82,7 +82,7 @@ class CardRequest(RequestBody):
     pan: Pan
     expiry: Expiry
     setup_token: Annotated[Uuid, Field(repr=False)]
-    name: Annotated[Holder | None, Field(repr=False)] = None
+    name: Annotated[HolderName | None, Field(repr=False)] = None
 
 
 class VaultCard(GatewayModel):

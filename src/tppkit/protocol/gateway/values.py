@@ -23,7 +23,7 @@ MAX_PERIOD = timedelta(days=3650)
 MAX_TEXT = 1000
 MAX_REFERENCE = 255  # what a database index holds, of any characters
 MAX_ADDRESS = 2048
-MAX_HOLDER = 120
+MAX_HOLDER = 120  # section 4.2
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _DURATION = re.compile(
@@ -231,7 +231,7 @@ Duration = Annotated[
 ]
 Timestamp = Annotated[str, written(_check_timestamp), _form(format="date-time")]
 Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEXT, pattern=NO_CONTROLS)]
-Holder = Annotated[  # the name of a cardholder
+HolderName = Annotated[  # the name of a cardholder
     Text, written(_check_holder),
     _form(minLength=1, maxLength=MAX_HOLDER, pattern=rf"^(?:[^{_CONTROLS}0-9]*[0-9]){{0,11}}[^{_CONTROLS}0-9]*$"),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from tppkit.protocol.gateway.authorisations import OWN_CHECKOUT_LAG
 from tppkit.protocol.gateway.bodies import PaymentLink, PaymentLinkRequest
 from tppkit.protocol.gateway.card_data import CardSecret, Expiry, Pan
 from tppkit.protocol.gateway.orders import Order
-from tppkit.protocol.gateway.values import Address, Amount, GatewayModel, Holder, MethodNames, Text, Uuid
+from tppkit.protocol.gateway.values import Address, Amount, GatewayModel, HolderName, MethodNames, Text, Uuid
 from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control
@@ -26,7 +26,7 @@ from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
 from tppkit.sandbox.gateway.link_tables import find_link, lock_link
 from tppkit.sandbox.gateway.links import link_answer, new_link
 from tppkit.sandbox.gateway.orders import order_answer
-from tppkit.sandbox.gateway.projects import METHODS, Project
+from tppkit.sandbox.gateway.projects import MAX_METHODS, METHODS, Project
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.gateway.tables import StoredOrder, lock_order
 from tppkit.sandbox.gateway.webhooks import SENDER
@@ -46,7 +46,7 @@ class _ControlBody(GatewayModel):
         Raises:
             FormatError: `model.invalid`.
         """
-        read = cls.from_object({} if body is None else body)
+        read = cls.from_wire(json.dumps({} if body is None else body).encode())
         if read.unknown:
             raise FormatError("model.invalid", f"the body has fields other than {', '.join(cls.model_fields)}")
         return read
@@ -54,7 +54,7 @@ class _ControlBody(GatewayModel):
 
 class _ProjectBody(_ControlBody):
     webhook_url: Address | None = None
-    payment_methods: MethodNames = METHODS
+    payment_methods: Annotated[MethodNames, Field(max_length=MAX_METHODS)] = METHODS
     aft: bool = False
     test: bool = True
     lag_seconds: Annotated[int, Field(ge=0, le=int(OWN_CHECKOUT_LAG.total_seconds()))] = 0
@@ -63,7 +63,7 @@ class _ProjectBody(_ControlBody):
 class _PayBody(_ControlBody):
     card: Pan | None = None
     expiry: Expiry | None = None
-    name: Holder | None = None
+    name: HolderName | None = None
     outcome: str | None = None
 
 

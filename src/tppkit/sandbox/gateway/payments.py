@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.states import (
     TransactionTrigger,
 )
 from tppkit.protocol.gateway.values import read_timestamp
-from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, drop_typed_card, find_card
+from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, allow_one_click, drop_typed_card, find_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
@@ -56,7 +56,7 @@ class PayingCard:
     """
 
     card: StoredCard
-    vault_token: str | None = None
+    vault_token: str | None = field(default=None, repr=False)
 
 
 def require_card(work: Work, project_id: str, vault_token: str) -> VaultRow:
@@ -83,6 +83,21 @@ def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
     return PayingCard(card, row.vault_token)
 
 
+def store(work: Work, card: StoredCard, project_id: str, *, is_typed: bool = False) -> str:
+    """Keep a card in the vault of a project, and return its vault token.
+
+    Args:
+        work: what happens.
+        card: number, expiry and name.
+        project_id: whose it is.
+        is_typed: only until the payment is decided.
+    """
+    vault_token = work.settings.new_uuid()
+    sealed = work.settings.cipher.encrypt(card, project_id=project_id, vault_token=vault_token)
+    add_card(work.db, VaultRow(vault_token=vault_token, project_id=project_id, sealed=sealed, is_typed=is_typed))
+    return vault_token
+
+
 def attempt(
     work: Work, order: StoredOrder, transaction: StoredTransaction, paying: PayingCard, *,
     external: ExternalAuthentication | None = None, is_authenticated: bool = False,
@@ -95,7 +110,7 @@ def attempt(
         transaction: one of its attempts, open.
         paying: the card.
         external: results of 3-D Secure that was done elsewhere.
-        is_authenticated: the issuer does not ask the customer, because nobody is there or the customer has answered.
+        is_authenticated: the issuer does not ask the customer, because the payment is recurring or the customer has answered.
 
     Returns:
         Whether the customer still has to authenticate.
@@ -124,6 +139,7 @@ def attempt(
     transaction = replace(transaction, shown=shown, vault_token=paying.vault_token)
     if outcome.challenge and external is None and not is_authenticated:
         set_transaction(work.db, transaction)
+        touch(work, order)
         return True
     decide(work, order, transaction, outcome)
     return False
@@ -133,7 +149,8 @@ def decide(work: Work, order: StoredOrder, transaction: StoredTransaction, outco
     """Accept or decline an open transaction, and return the order as it is then."""
     trigger = TransactionTrigger.ACCEPTED if outcome.approved else TransactionTrigger.DECLINED
     set_transaction(work.db, _decided(work, transaction, trigger, outcome))
-    return settle_order(work, order)
+    settled = settle_order(work, order)
+    return touch(work, settled) if settled.status is order.status else settled
 
 
 def expire(work: Work, transaction: StoredTransaction) -> None:
@@ -168,9 +185,7 @@ def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
             expire(work, one)
     accepted = any(one.shown.status == TransactionStatus.ACCEPTED for one in transactions)
     decided_at = max((read_timestamp(one.shown.events[-1].occurred or "") for one in transactions), default=work.at)
-    is_failed = (
-        order.has_one_attempt and not open_ and order.status is OrderStatus.PROCESSING and decided_at < order.ends_at
-    )
+    is_failed = order.has_one_attempt and not open_ and decided_at < order.ends_at
     if accepted:
         trigger = OrderTrigger.MIXED if open_ and not is_over else OrderTrigger.PAID
     elif is_failed:
