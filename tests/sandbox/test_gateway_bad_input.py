@@ -136,6 +136,7 @@ def test_without_its_key_nothing_is_answered(case: Case) -> None:
             headers = {**(JSON if row.body else {}), **given}
             answer = case.send(name, headers=headers, auth=lambda request: request)
             assert is_refused(answer, *KEY), (name, value)
+            assert answer.headers["www-authenticate"].startswith('Basic realm="')
             assert key not in answer.text
 
 
