@@ -46,7 +46,7 @@ class _ControlBody(GatewayModel):
         Raises:
             FormatError: `model.invalid`.
         """
-        read = cls.from_object({} if body is None else body)
+        read = cls.from_wire(json.dumps({} if body is None else body).encode())  # has lists as JSON has them
         if read.unknown:
             raise FormatError("model.invalid", f"the body has fields other than {', '.join(cls.model_fields)}")
         return read
