@@ -14,7 +14,7 @@ import pytest
 from rogue_bank import as_json, http
 from scripted import KEY, LOST, Player, in_turn
 
-from tppkit.client import AsyncVaultClient, StoredCard, VaultClient
+from tppkit.client import AsyncVaultClient, StoreResult, VaultClient
 from tppkit.client.vault import VaultCalls
 from tppkit.errors import OutcomeUnknown, RequestRefused, Severity, TransportError
 from tppkit.protocol.gateway import CardRequest, CardSecret
@@ -50,7 +50,7 @@ def test_a_card_is_stored_with_the_key_of_the_gateway(status: int, play: Player)
 def test_a_wrong_check_digit_is_a_warning_without_the_number(play: Player) -> None:
     number = PAN[:-1] + "2"
     stored, server = play.ask(as_json(201, STORED), lambda client: client.store_card(card(number)))
-    assert isinstance(stored, StoredCard)
+    assert isinstance(stored, StoreResult)
     assert [(warning.code, warning.severity) for warning in stored.warnings] == [("card.luhn", Severity.WARNING)]
     assert number.encode() in server.message().body
     assert number not in repr(stored)

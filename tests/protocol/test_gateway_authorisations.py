@@ -17,10 +17,12 @@ from tppkit.protocol.gateway.authorisations import (
     accept,
     attempt_ends_at,
     capture,
+    charge_back,
     ends_at,
     is_capturable,
     order_ends_at,
     refund,
+    reverse,
     settle,
     void,
 )
@@ -102,6 +104,15 @@ def test_refunds_are_of_captured_money_once() -> None:
     assert refund(capture(MANUAL, 400, at=NOW), 400).refunded == 400
 
 
+def test_a_chargeback_takes_what_is_not_refunded_and_is_reversed_once() -> None:
+    taken = charge_back(refund(SALE, 600))
+    assert (taken.charged_back, taken.refundable) == (400, 0)
+    assert {code(lambda: charge_back(taken)), code(lambda: refund(taken, 1))} == {"refund.amount"}
+    returned = reverse(taken)
+    assert (returned.charged_back, refund(returned, 400).refundable) == (0, 0)
+    assert {code(lambda: reverse(returned)), code(lambda: charge_back(MANUAL))} == {"refund.amount"}
+
+
 def test_which_clock_ends_an_attempt_and_an_order() -> None:
     half = timedelta(minutes=30)
     for mode, period, after in ((None, None, half), (None, "PT2H", 2 * HOUR), (CaptureMode.MANUAL, "P7D", half)):
@@ -113,7 +124,11 @@ def test_which_clock_ends_an_attempt_and_an_order() -> None:
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["capture", "void", "refund", "wait"]), st.none() | st.integers(-1, 1100)), max_size=8
+    st.tuples(
+        st.sampled_from(["capture", "void", "refund", "charge back", "reverse", "wait"]),
+        st.none() | st.integers(-1, 1100),
+    ),
+    max_size=8,
 )
 
 
@@ -130,12 +145,21 @@ def test_money_is_never_made(mode: CaptureMode | None, amount: int, steps: list[
         except LocalProtocolError:
             continue
         captures += step == "capture"
-        assert (before.state is AuthorisationState.OPEN) or step in ("refund", "wait")
-        assert 0 <= state.refunded <= state.captured <= state.amount - state.voided <= amount
+        assert (before.state is AuthorisationState.OPEN) or step not in ("capture", "void")
+        assert (
+            0
+            <= state.refunded
+            <= state.refunded + state.charged_back
+            <= state.captured
+            <= state.amount - state.voided
+            <= amount
+        )
     assert captures <= 1
 
 
 def _act(step: str, number: int | None, state: Authorisation, now: datetime) -> Authorisation:
     if step == "refund":
         return refund(state, number or 0)
+    if step in ("charge back", "reverse"):
+        return (reverse if step == "reverse" else charge_back)(state)
     return state if step == "wait" else {"capture": capture, "void": void}[step](state, number, at=now)

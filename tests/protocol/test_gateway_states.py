@@ -18,8 +18,8 @@ MACHINES = {
 }
 # Reference of the interfaces, chapter Gateway, "Machines".
 SHOWN = {
-    "order": "new-processing new-cancelled new-expired processing-completed processing-see-transactions processing-cancelled"
-    " processing-expired processing-error",
+    "order": "new-processing new-cancelled new-expired new-error processing-completed processing-see-transactions"
+    " processing-cancelled processing-expired processing-error",
     "transaction": "new-accepted new-declined",
     "link": "new-processing new-expired processing-completed processing-all_unsuccessful all_unsuccessful-processing"
     " all_unsuccessful-expired",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
@@ -14,7 +15,7 @@ import pytest
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, insert, select
 
 from tppkit.errors import ConfigurationError, LocalProtocolError, TransportError
-from tppkit.sandbox.database import BUSY_TIMEOUT_S, Database
+from tppkit.sandbox.database import BUSY_TIMEOUT_S, THREADS, Database
 
 TABLES = MetaData()
 NUMBERS = Table("numbers", TABLES, Column("number", Integer, primary_key=True))
@@ -67,6 +68,20 @@ def test_jobs_that_wait_are_committed_together(tmp_path: Path) -> None:
         return len(set(commits))
 
     assert run(tmp_path / "d", main) <= 3
+
+
+def test_a_write_does_not_wait_for_long_reads(tmp_path: Path) -> None:
+    async def main(database: Database) -> list[int]:
+        over = threading.Event()
+        reads = [asyncio.create_task(database.read(lambda db: over.wait(10))) for _ in range(2 * THREADS)]
+        try:
+            async with asyncio.timeout(5):
+                return await asyncio.gather(*(database.write(add(number)) for number in range(2)))
+        finally:
+            over.set()
+            await asyncio.gather(*reads)
+
+    assert run(tmp_path / "d", main) == [0, 1]
 
 
 def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from cards import Cards
 from merchant import EXPIRY, MakeMerchant, Merchant
@@ -79,6 +80,19 @@ def test_answers_do_not_repeat_a_card_of_the_path(merchant: Merchant) -> None:
     answers = [merchant.send("POST", path, {}) for path in paths]
     assert all(400 <= answer.status_code < 500 for answer in answers)
     assert_no_pan([answer.content for answer in answers], cards=[number])
+
+
+@pytest.mark.parametrize("sent", ["P{}", "{}"])
+def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_type(
+    sent: str, merchant: Merchant
+) -> None:
+    number = "4929-1234-5678-5676"
+    refused = merchant.http.request(sent.format(number), "/v1/orders/", json={})
+    typed = merchant.http.post("/v1/orders/", content=b"{}", headers={"Content-Type": sent.format(number)})
+    assert [refused.status_code, typed.status_code] == [405, 400]
+    latest = httpx.get(merchant.bank.addresses.control_url + "/requests", trust_env=False)
+    assert [one["status"] for one in latest.json()[:2]] == [400, 405]
+    assert_no_pan([refused, typed, latest], cards=[number.replace("-", "")])
 
 
 def test_a_card_that_is_stored_would_be_found(merchant: Merchant, tmp_path: Path) -> None:

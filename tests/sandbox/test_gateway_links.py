@@ -97,9 +97,22 @@ def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_hav
     paid = pay(merchant, transfer, outcome="approved")
     (transaction,) = merchant.read({"id": paid["completed_order_id"]})["transactions"]
     assert transaction["payment_method"] == "bank-transfer"
-    none = new(merchant, payment_methods=["other"])
+    none = merchant.control(
+        "/gateway/paymentlinks", {**TERMS, "payment_methods": ["other"], "project_id": merchant.project_id}
+    )
     path = f"/gateway/paymentlinks/{none['id']}/pay"
     assert refusal(merchant, path, {"outcome": "approved"}) == (400, "order.method")
+
+
+def test_a_project_has_the_methods_that_it_was_made_with(bank: SandboxServer, make_merchant: MakeMerchant) -> None:
+    merchant = make_merchant(bank, payment_methods=["bank-transfer"])
+    assert refusal(merchant, f"/gateway/orders/{merchant.order()['id']}/pay", {"card": merchant.pan}) == (
+        400,
+        "order.method",
+    )
+    names = [f"{number:040}" for number in range(51)]
+    assert make_merchant(bank, payment_methods=names[:50]).project_id
+    assert refusal(merchant, "/gateway/projects", {"payment_methods": names}) == (400, "model.invalid")
 
 
 def test_a_developer_makes_links_for_the_first_project_or_another(merchant: Merchant) -> None:

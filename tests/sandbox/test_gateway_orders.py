@@ -68,6 +68,26 @@ def test_a_customer_may_try_again_on_the_hosted_page(merchant: Merchant) -> None
     assert len(paid["transactions"]) == 2
 
 
+def test_an_attempt_that_changes_no_status_is_a_modification_too(merchant: Merchant) -> None:
+    order = merchant.order()
+    tried = merchant.pay(order, outcome="declined")
+    assert merchant.pay(order, outcome="declined")["modified"] > tried["modified"]
+    order = merchant.card_order()
+    token = merchant.card(order, ASKED)
+    asked = merchant.authenticate(order, token).json()
+    assert merchant.authenticate(order, token).json()["modified"] > asked["modified"]
+
+
+def test_an_expired_card_is_refused_on_the_hosted_page_too(merchant: Merchant) -> None:
+    order = merchant.order()
+    merchant.cards.pan(merchant.pan)
+    answer = merchant.cards.keep(
+        control(merchant.bank, f"/gateway/orders/{order['id']}/pay", {"card": merchant.pan, "expiry": "012020"})
+    )
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "card.expired")
+    assert merchant.read(order) == order
+
+
 def test_a_customer_may_cancel(merchant: Merchant) -> None:
     order = merchant.order()
     merchant.pay(order, outcome="declined")
@@ -150,6 +170,12 @@ def test_an_attempt_ends_its_own_checkout_after_30_minutes_or_its_period(timed_m
     assert status(timed_merchant.read(longer)) == ("new", "new")
     timed_merchant.advance(90 * MINUTE)
     assert status(timed_merchant.read(longer)) == ("expired", "declined")
+
+
+def test_an_own_checkout_whose_only_attempt_ends_before_it_is_an_error(timed_merchant: Merchant) -> None:
+    order = timed_merchant.card_order(expiration_period="P1D")
+    timed_merchant.advance(30 * MINUTE)
+    assert status(timed_merchant.read(order)) == ("error", "declined")
 
 
 def test_an_order_on_the_hosted_page_ends_after_a_day_or_its_period(timed_merchant: Merchant) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import pytest
 from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
+from raw_provider import checked_sandbox
 from sqlalchemy import create_engine, text
 from test_psd2_pages import Page
 
-from tppkit.sandbox import SandboxServer
+from tppkit.sandbox import SandboxServer, SandboxSettings
 
 BACK, FAILED = "https://shop.example/back?x=1&y=2", "https://shop.example/failed"
 BOTH = {"return_url": BACK, "failure_url": FAILED}
@@ -138,3 +139,319 @@ def test_story_16_a_link_can_be_paid_after_failed_attempts(timed_merchant: Merch
     merchant.advance(30 * 86400)
     assert read_link(merchant, unpaid)["status"] == "expired"
     assert Customer(merchant, unpaid["payment_url"]).heading == "The time to pay is over"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("number", ""), ("number", "4929123456x"), ("number", "{pan}{pan}"), ("expiry", "13/39"), ("expiry", "01/20"), ("expiry", "{pan}"),
+        ("cvc", ""), ("cvc", "12345"), ("cvc", "{pan}"), ("name", "{pan}"), ("name", "A" * 121), ("name", "a\0b"),
+    ],
+)  # fmt: skip
+def test_a_wrong_card_gives_the_form_again_without_anything_of_the_card(
+    field: str, value: str, merchant: Merchant, visit: Any
+) -> None:
+    order = merchant.order()
+    customer = visit(order)
+    values = customer.card(name="Ona Example")
+    customer.press("pay", **{**values, field: value.format(pan=merchant.pan)})
+    assert customer.answer.status_code == 400
+    (wrong,) = re.findall(
+        r'<input id="(\w+)"[^>]*aria-invalid="true"[^>]*aria-describedby="(\S+)"', customer.answer.text
+    )
+    assert wrong == (field, f"{field}-hint")
+    assert not re.search('Ona Example|12/39|name="[a-z]+" value="[^"]{12}', customer.answer.text)
+    assert (merchant.read(order)["status"], customer.pay()) == ("new", "Payment successful")
+
+
+@pytest.mark.parametrize(
+    "form", [{"expiry": "1/39"}, {"expiry": "01 / 2039"}, {"expiry": "0139"}, {"number": "4929-1234 5678-5676"}]
+)
+def test_a_card_can_be_typed_as_customers_do(form: dict[str, str], merchant: Merchant, visit: Any) -> None:
+    merchant.cards.pan("4929123456785676")
+    customer = visit(merchant.order())
+    assert customer.press("pay", **{**customer.card(), **form}) == "Payment successful"
+
+
+@pytest.mark.parametrize(
+    ("choices", "fields", "address"),
+    [
+        (["pay"], BOTH, BACK), (["pay"], {"failure_url": FAILED}, "Payment successful"),
+        (["cancel"], BOTH, FAILED), (["cancel"], {"return_url": BACK}, BACK), (["cancel"], {}, "Payment cancelled"),
+    ],
+)  # fmt: skip
+def test_the_customer_goes_where_the_merchant_wants(
+    choices: list[str], fields: dict[str, str], address: str, merchant: Merchant, visit: Any
+) -> None:
+    customer = visit(merchant.order(**fields))
+    assert [customer.press(choice, **customer.card()) for choice in choices][-1] == address
+
+
+def test_a_result_page_leads_to_the_merchant_too(merchant: Merchant, visit: Any) -> None:
+    order = merchant.order(**BOTH)
+    visit(order).press("cancel")
+    assert FAILED in visit(order).page.values("href")
+
+
+@pytest.mark.parametrize(("choice", "status"), [("approve", "accepted"), ("decline", "declined")])
+def test_a_bank_transfer_is_approved_or_declined(choice: str, status: str, merchant: Merchant, visit: Any) -> None:
+    order = merchant.order()
+    customer = visit(order)
+    customer.show("?method=bank-transfer")
+    customer.press(choice)
+    (transaction,) = merchant.read(order)["transactions"]
+    assert (transaction["payment_method"], transaction["status"]) == ("bank-transfer", status)
+
+
+@pytest.mark.parametrize(
+    ("number", "choice", "heading", "code"),
+    [
+        (ASKED, "approve", "Payment successful", "00"), (ASKED, "decline", "Your payment", "1A"),
+        (ASKED_DECLINED, "approve", "Your payment", "51"),
+    ],
+)  # fmt: skip
+def test_3d_secure_waits_for_the_customer(
+    number: str, choice: str, heading: str, code: str, merchant: Merchant, visit: Any
+) -> None:
+    order = merchant.order()
+    customer = visit(order)
+    assert customer.pay(number) == "Confirm with your bank"
+    assert statuses(merchant.read(order)) == ("processing", ["new"])
+    assert visit(order).press(choice) == heading
+    (transaction,) = merchant.read(order)["transactions"]
+    assert transaction["outcomes"]["processing"]["response_code"] == code
+
+
+def stored_cards(merchant: Merchant) -> int:
+    """How many cards of the merchant the sandbox keeps, encrypted."""
+    engine = create_engine(f"sqlite:///{merchant.bank.settings.directory}/sandbox.sqlite")
+    with engine.connect() as db:
+        query = text("SELECT count(*) FROM gateway_cards WHERE project_id = :id")
+        found: int = db.execute(query, {"id": merchant.project_id}).scalar_one()
+    engine.dispose()
+    return found
+
+
+@pytest.mark.parametrize("end", ["approve", "decline", "time", "another card"])
+def test_a_card_is_kept_until_the_customer_has_answered(end: str, timed_merchant: Merchant) -> None:
+    merchant = timed_merchant
+    order = merchant.order(expiration_period="PT1H")
+    customer = Customer(merchant, order["order_url"])
+    customer.pay(ASKED)
+    assert stored_cards(merchant) == 1
+    if end == "time":
+        merchant.advance(3600)
+    elif end == "another card":
+        merchant.pay(order, card=merchant.pan)
+    else:
+        customer.press(end)
+    assert stored_cards(merchant) == 0
+
+
+@pytest.mark.parametrize(("number", "kept"), [(None, 1), (ASKED, 1), (DECLINED, 0)])
+def test_a_first_one_click_payment_on_the_page_stores_its_card(
+    number: str | None, kept: int, merchant: Merchant
+) -> None:
+    order = merchant.card_order(0, transaction={"payment_method_details": {"one_click_type": "first"}})
+    customer = Customer(merchant, order["transactions"][0]["payment_url"])
+    customer.pay(number, name="Ona Example")
+    if number == ASKED:
+        customer.press("approve")
+    details = merchant.read(order)["transactions"][0]["payment_method_details"]
+    assert (stored_cards(merchant), "vault_token" in details, "ani_results" in details) == (kept, kept == 1, kept == 1)
+
+
+def test_the_page_of_a_transaction_offers_its_method_only(merchant: Merchant) -> None:
+    order = merchant.order(transactions=[{"payment_method": "bank-transfer"}], **BOTH)
+    customer = Customer(merchant, order["transactions"][0]["payment_url"])
+    assert "Card" not in customer.page.text
+    assert customer.press("decline") == "Your payment"  # the page of the order, which takes another attempt
+    assert customer.at == order["order_url"]
+    assert customer.pay() == BACK
+    assert Customer(merchant, order["transactions"][0]["payment_url"]).heading == "Payment successful"
+
+
+@pytest.mark.parametrize(
+    ("choice", "address", "status"), [("approve", BACK, "accepted"), ("decline", FAILED, "declined")]
+)
+def test_an_own_checkout_sends_its_customer_to_3d_secure(
+    choice: str, address: str, status: str, make_merchant: MakeMerchant, bank: SandboxServer
+) -> None:
+    merchant = make_merchant(bank, lag_seconds=600)
+    order = merchant.card_order(**BOTH)
+    asked = merchant.authenticate(order, merchant.card(order, ASKED)).json()
+    customer = Customer(merchant, asked["redirect_url"])
+    assert customer.heading == "Confirm with your bank"
+    assert customer.press(choice) == address
+    assert statuses(merchant.read(order)) == ("processing", [status])
+    result = "Payment successful" if choice == "approve" else "Payment failed"
+    assert [Customer(merchant, url).heading for url in (asked["redirect_url"], order["order_url"])] == [result, result]
+
+
+def test_one_click_sends_its_customer_to_3d_secure(merchant: Merchant) -> None:
+    first = merchant.card_order(0, transaction={"payment_method_details": {"one_click_type": "first"}})
+    customer = Customer(merchant, first["transactions"][0]["payment_url"])
+    customer.pay(ASKED)
+    customer.press("approve")
+    details = {
+        "one_click_type": "one-click",
+        "first_transaction_id": first["transactions"][0]["id"],
+        "cvc": merchant.cvc,
+    }
+    order = merchant.card_order(transaction={"payment_method_details": details}, **BOTH)
+    assert Customer(merchant, order["transactions"][0]["payment_url"]).press("approve") == BACK
+    assert (statuses(merchant.read(order)), stored_cards(merchant)) == (("completed", ["accepted"]), 1)
+
+
+def test_the_customer_of_a_link_can_leave_and_come_back(merchant: Merchant) -> None:
+    link = new_link(merchant)
+    customer = Customer(merchant, link["payment_url"])
+    assert customer.press("cancel") == "Payment cancelled"
+    assert read_link(merchant, link)["status"] == "all_unsuccessful"
+    (again,) = [one for one in customer.page.values("href") if one and one.startswith("/gateway/")]
+    assert again == httpx.URL(link["payment_url"]).path
+    assert Customer(merchant, link["payment_url"]).pay() == "Payment successful"
+
+
+def test_a_form_counts_once(merchant: Merchant, visit: Any) -> None:
+    order = merchant.order()
+    customer = visit(order)
+    form = {**customer.fields(), **customer.card(DECLINED), "action": "pay"}
+    for _ in range(2):
+        assert customer.follow(customer.send(form)) == "Your payment"
+    assert len(merchant.read(order)["transactions"]) == 1
+
+
+@pytest.mark.parametrize("action", ["pay", "cancel", "approve", "decline"])
+def test_a_form_of_another_step_changes_nothing(action: str, merchant: Merchant, visit: Any) -> None:
+    order = merchant.order()
+    first, second = visit(order), visit(order)
+    first.pay(ASKED)
+    before = merchant.read(order)
+    assert second.press(action, **second.card(), method="bank-transfer") == "Confirm with your bank"
+    assert merchant.read(order) == before
+
+
+@pytest.mark.parametrize("action", ["pay", "cancel", "approve"])
+def test_an_order_that_is_over_takes_no_form(action: str, merchant: Merchant, visit: Any) -> None:
+    order = merchant.order(**BOTH)
+    first, second = visit(order), visit(order)
+    first.pay()
+    before = merchant.read(order)
+    assert second.press(action, **second.card(), method="bank-transfer") == BACK
+    assert merchant.read(order) == before
+
+
+def test_a_payment_after_the_end_goes_to_the_address_for_failures(timed_merchant: Merchant) -> None:
+    order = timed_merchant.order(expiration_period="PT1H", **BOTH)
+    customer, other = (Customer(timed_merchant, order["order_url"]) for _ in range(2))
+    other.pay(ASKED)
+    timed_merchant.advance(3600)
+    assert customer.pay() == FAILED
+    assert other.press("approve") == FAILED
+    assert Customer(timed_merchant, order["order_url"]).heading == "The time to pay is over"
+    assert statuses(timed_merchant.read(order)) == ("expired", ["declined"])
+
+
+def test_a_card_beside_an_open_bank_transfer_is_unclear(merchant: Merchant, visit: Any) -> None:
+    order = merchant.order(transactions=[{"payment_method": "bank-transfer"}])
+    customer = visit(order)
+    customer.show("?method=credit-card")
+    assert customer.pay() == "Payment received, another is open"
+    assert statuses(merchant.read(order)) == ("see-transactions", ["new", "accepted"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "headers", "status"),
+    [
+        ({"action": "other"}, {}, 400), ({"action": "approve", "method": "credit-card"}, {}, 400),
+        ({"action": "approve", "method": "other"}, {}, 400), ({"action": ["pay", "pay"]}, {}, 400),
+        ({str(number): "1" for number in range(30)}, {}, 400), ({"name": "A" * 5000}, {}, 413),
+        ({"action": "pay"}, {"Sec-Fetch-Site": "cross-site"}, 403), ({"action": "pay"}, {"Origin": "https://evil.example"}, 403),
+        ({"action": "pay"}, {"Origin": "null"}, 403),
+    ],
+)  # fmt: skip
+def test_a_form_that_the_page_did_not_make_pays_nothing(
+    fields: dict[str, Any], headers: dict[str, str], status: int, merchant: Merchant, visit: Any
+) -> None:
+    order = merchant.order()
+    customer = visit(order)
+    answer = customer.send({**customer.fields(), **customer.card(), **fields}, **headers)
+    assert (answer.status_code, merchant.read(order)["status"]) == (status, "new")
+
+
+@pytest.mark.parametrize(
+    "path", ["orders/unknown", "others/unknown", "orders/%00", "links/a%2Fb", "transactions/" + "a" * 65]
+)
+def test_an_unknown_page_is_not_found(path: str, merchant: Merchant) -> None:
+    answer = Customer(merchant, f"{merchant.bank.addresses.approval_url}/gateway/{path}").answer
+    assert (answer.status_code, path.rpartition("/")[2] in answer.text) == (404, False)
+
+
+@pytest.mark.parametrize("page", ["form", "result", "message"])
+def test_no_page_is_stored_framed_or_runs_a_script(page: str, merchant: Merchant, visit: Any) -> None:
+    customer = visit(merchant.order())
+    if page == "result":
+        customer.press("cancel")
+    elif page == "message":
+        customer.press("other")
+    headers = customer.answer.headers
+    assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "same-origin")
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert not {"script", "iframe"} & set(customer.page.tags)
+
+
+def test_what_a_merchant_sends_is_shown_as_text(merchant: Merchant, visit: Any) -> None:
+    markup = '<script>"&amp;'
+    fields = ("merchant_name", "description", "merchant_order_id")
+    order = merchant.order(**dict.fromkeys(fields, markup), return_url='https://shop.example/?"><script>')
+    customer = visit(order)
+    assert customer.page.text.count(markup) == 3
+    customer.press("cancel")
+    shown = visit(order).page
+    assert (order["return_url"] in shown.values("href"), "script" in shown.tags) == (True, False)
+
+
+def test_opening_a_page_changes_nothing(merchant: Merchant, visit: Any) -> None:
+    order, link = merchant.order(), new_link(merchant)
+    visit(order).show("?method=bank-transfer")
+    Customer(merchant, link["payment_url"])
+    assert (merchant.read(order), read_link(merchant, link)) == (order, link)
+
+
+def test_the_log_has_neither_tokens_nor_cards(bank_pki_folder: Any, tmp_path: Any, make_merchant: MakeMerchant) -> None:
+    lines: list[str] = []
+
+    def log(line: str) -> None:
+        lines.append(line)
+
+    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder), log=log) as server:
+        merchant = make_merchant(server)
+        order = merchant.order()
+        customer = Customer(merchant, order["order_url"])
+        customer.press("pay", **customer.card(), name=merchant.pan)
+        customer.pay()
+        merchant.cards.keep(lines)
+    assert order["order_url"].rpartition("/")[2] not in "".join(lines)
+    assert "GET /gateway/orders/*** 200" in lines
+
+
+PAGES = ["https://shop.example/a?b#c", "http://localhost:8000/", "http://127.0.0.1/", "http://[::1]:80/x"]
+NO_PAGES = [
+    "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "blob:https://shop.example/1", "about:blank", "http://shop.example/",
+    "http://localhost.shop.example/", "http://127.0.0.1@shop.example/", "http://10.0.0.1/", "//shop.example/", "/back", "ftp://localhost/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", [*PAGES, *NO_PAGES])
+def test_customers_return_over_https_or_to_this_machine(address: str, merchant: Merchant) -> None:
+    requests = [
+        ("/v1/orders/", {"currency": "EUR", "amount": 1, "return_url": address}),
+        ("/v1/orders/", {"currency": "EUR", "amount": 1, "failure_url": address}),
+        ("/sandbox/v1/paymentlinks/", {**LINK, "return_url": address}),
+    ]
+    answers = [merchant.send("POST", path, body) for path, body in requests]
+    if address in PAGES:
+        assert [answer.status_code for answer in answers] == [201, 201, 201]
+    else:
+        assert all(is_refused(answer, 400, "FORMAT_ERROR") for answer in answers), answers[0].text

@@ -25,6 +25,7 @@ from tppkit.protocol.gateway.bodies import CSV_COLUMNS, SearchRequest
 from tppkit.protocol.gateway.card_data import truncate_pan
 from tppkit.protocol.gateway.orders import OrderTerms
 from tppkit.protocol.gateway.states import OrderStatus
+from tppkit.protocol.wire import MAX_ARRAY_BYTES
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.cell import HostCall
 from tppkit.sandbox.gateway import search, tables
@@ -147,6 +148,14 @@ def test_simple_paging_ends_after_10000_results_and_the_cursor_goes_on(timed_mer
     )
     assert [order["id"][-5:] for order in rest["orders"]] == [f"{n:05}" for n in range(10001, 10006)]
     assert "search_after" not in rest
+
+
+def test_a_page_of_large_orders_ends_early_and_the_cursor_goes_on(merchant: Merchant) -> None:
+    made = [merchant.order(extra={"x": ["y" * 15_000]})["id"] for _ in range(150)]
+    page = merchant.send("POST", SEARCH, {"query": "*", "sort": "created asc", "size": 200})
+    assert len(page.content) < MAX_ARRAY_BYTES // 2 + 1000
+    assert 100 < len(page.json()["orders"]) < 150
+    assert all_ids(merchant, size=200, sort="created asc") == made
 
 
 @pytest.mark.parametrize("sort", ["created asc", "created desc", "modified asc", "modified desc"])

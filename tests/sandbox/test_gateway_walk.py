@@ -63,7 +63,7 @@ class Paid:
 
     @property
     def lags(self) -> bool:
-        return self.own and self.status == "processing" and self.attempt != "new" and self.lag > timedelta()
+        return self.own and not self.is_final and self.attempt != "new" and self.lag > timedelta()
 
     def due(self) -> tuple[datetime, str] | None:
         """What time does next."""
@@ -102,9 +102,8 @@ class Paid:
             self.state, self.captured = ("open", 0) if self.mode else ("captured", 1000)
         if at >= self.ends_at:
             self.status = "expired"
-        elif self.status == "processing" and not self.lags:
-            final = accepted or self.own
-            self.status = ("completed" if accepted else "error") if final else "processing"
+        elif not self.lags and (accepted or self.own):
+            self.status = "completed" if accepted else "error"
 
 
 class Gateway(Bank):

@@ -20,7 +20,7 @@ from legacy_provider import Receiver
 
 from tppkit._clock import utc_now
 from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client
-from tppkit.client.vault import StoredCard
+from tppkit.client.vault import StoreResult
 from tppkit.errors import ConfigurationError, RequestRefused, TransportError
 from tppkit.evidence import audit_archive
 from tppkit.protocol.gateway import (
@@ -292,7 +292,7 @@ def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(twin: Sandbox)
         token = order.transactions[0].payment_method_details.setup_token
         return CardRequest(pan=CardSecret(VISA), expiry=CardSecret("122039"), setup_token=token)
 
-    def authentication(stored: StoredCard) -> AuthenticateRequest:
+    def authentication(stored: StoreResult) -> AuthenticateRequest:
         return AuthenticateRequest(vault_token=stored.card.vault_token, cvc=CardSecret("123"))
 
     async def check_out() -> Order:

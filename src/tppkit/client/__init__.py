@@ -13,11 +13,11 @@ from tppkit.client.legacy import AccessKind, AsyncLegacyClient, LegacyClient
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.seal_auth import SealAuth
 from tppkit.client.tls_sessions import deadline
-from tppkit.client.vault import AsyncVaultClient, StoredCard, VaultClient
+from tppkit.client.vault import AsyncVaultClient, StoreResult, VaultClient
 from tppkit.protocol.gateway import is_paid
 
 __all__ = [
     "AccessKind", "After", "AsyncGatewayClient", "AsyncLegacyClient", "AsyncPsd2Client", "AsyncVaultClient", "GatewayClient", "Identity",
-    "LegacyClient", "Psd2Client", "SealAuth", "Start", "StoredCard", "VaultClient", "deadline", "is_paid", "make_async_client",
+    "LegacyClient", "Psd2Client", "SealAuth", "Start", "StoreResult", "VaultClient", "deadline", "is_paid", "make_async_client",
     "make_client", "make_fetch",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ MAX_PAUSE_S = 60.0
 
 
 class Attempts:
-    """Decides whether and when a request is sent again: only rows that are `safe` or `once`, at most three times.
+    """Decides whether and when a request is sent again: twice at most, rows that are `safe` or `once`, after a lost connection, 429 or 503.
 
     Args:
         row: the endpoint.

@@ -183,7 +183,7 @@ class PagedCall(Generic[R]):
 
 
 def _fingerprint(call: Call[Any]) -> bytes:
-    """What tells the request of a page from others, in few bytes: a GET by its target, a POST by its body."""
+    """What distinguishes the request of a page, in few bytes: a GET by its target, a POST by its body."""
     return sha256(repr((call.message.target, call.message.body)).encode()).digest()
 
 
@@ -351,7 +351,7 @@ class Calls:
             return
         is_refusal = 400 <= status < 500 or (status == 503 and not self.proves_nothing(answer))
         if self._interface.request_id is None and not call.row.safe and not is_refusal:
-            # No id is echoed, so a gateway's error is told from the service's by its status alone.
+            # No id is echoed, so only the status shows whether a proxy or the service answered.
             raise call.outcome_unknown("answer.no-outcome", f"{call.name} was answered {status}", status)
         if 300 <= status < 400:
             raise RemoteProtocolError("answer.redirect", f"{call.name} was answered with a redirect ({status})")

@@ -10,7 +10,8 @@ Source: gateway document, section 4.2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import httpx
 from pydantic import SecretStr
@@ -29,11 +30,11 @@ from tppkit.protocol.gateway.payments import check_card
 _ADVICE = "the card may have been stored and the setup token used up: create another order for another token, as the vault token is lost"
 
 
-class StoredCard(NamedTuple):
-    """A card in the vault.
+class StoreResult(NamedTuple):
+    """What came of storing a card.
 
     Attributes:
-        card: what the vault says about it.
+        card: the vault's answer.
         warnings: what is suspicious about the card that was sent: `card.luhn`, the check digit does not fit. Without its number.
     """
 
@@ -55,7 +56,7 @@ class VaultCalls(CardCalls):
     def __init__(self, base_url: str, *, api_key: SecretStr | str) -> None:
         super().__init__(VAULT, base_url, api_key=api_key)
 
-    def store_card(self, card: CardRequest) -> Call[StoredCard]:
+    def store_card(self, card: CardRequest) -> Call[StoreResult]:
         """Store a card: POST /v1/cards/, within 300 seconds of the order's creation. It is sent once.
 
         Args:
@@ -68,10 +69,9 @@ class VaultCalls(CardCalls):
             RequestRefused: the vault answered with an error.
             OutcomeUnknown, TransportError: no answer says whether the card was stored. If it was, the setup token is used up.
         """
-        call, warnings = self.call(STORE_CARD, card, to_find_out=_ADVICE), check_card(card)
-        return Call(
-            call.row, call.message, lambda raw: StoredCard(call.result(raw), warnings), to_find_out=call.to_find_out
-        )
+        call: Call[Any] = self.call(STORE_CARD, card, to_find_out=_ADVICE)
+        warnings = check_card(card)
+        return replace(call, result=lambda raw: StoreResult(call.result(raw), warnings))
 
 
 class _Methods:

@@ -14,7 +14,6 @@ from functools import cached_property, lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.refusals import Refusals
 from tppkit.protocol.wire import Body, Streamed, is_streamed
@@ -221,7 +220,7 @@ class Interface:
             allowed = ", ".join(self.methods(path))
             if not allowed:
                 raise LocalProtocolError("endpoint.unknown", "no endpoint has this path")
-            raise LocalProtocolError("endpoint.method", f"{shown(method)} is not a method of this path, but {allowed}")
+            raise LocalProtocolError("endpoint.method", f"the methods of this path are {allowed}")
         if not any(row.query for row, _ in rows):
             # What an endpoint does not read need not be well formed.
             names = {part.partition("=")[0] for part in text.split("&") if part} if text else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +22,7 @@ from pydantic import (
     model_serializer,
 )
 
-from tppkit._encoding import parse_json, shown
+from tppkit._encoding import parse_json
 from tppkit.errors import FormatError
 
 MAX_BODY_BYTES = 64 * 1024
@@ -127,10 +128,12 @@ def require_media_type(content_type: str | None, media_type: str) -> None:
     Raises:
         FormatError: `message.content-type`.
     """
-    if (content_type or "").partition(";")[0].strip().lower() != media_type:
-        raise FormatError(
-            "message.content-type", f"the Content-Type is {shown(content_type or 'absent')}, not {media_type}"
-        )
+    given = (content_type or "absent").partition(";")[0].strip().lower()
+    if given != media_type:
+        usual = (
+            given if re.fullmatch("[a-z]{1,40}(?:/[a-z.+-]{1,40})?", given) else "another"
+        )  # it could be a card number
+        raise FormatError("message.content-type", f"the Content-Type is {usual}, not {media_type}")
 
 
 class Body(Protocol[Value]):

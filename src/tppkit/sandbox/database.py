@@ -35,6 +35,7 @@ BUSY_TIMEOUT_S = 2.0  # how long a request waits for another program's lock
 WAIT_S = 5.0  # how long a statement, or connecting, waits for PostgreSQL
 MAX_BATCH = 64
 THREADS = 4
+READERS = 2  # threads of `read`, which may take long: commits do not wait for them
 MAX_STREAMS = 8  # with the threads' and the writer's, fewer than the engine's pool of 15 connections
 
 # The way to a thread and back takes 0.1 ms: a single job is committed on the loop while the disk is faster than this.
@@ -96,6 +97,7 @@ class Database:
                 "database.unusable", f"the sandbox's database cannot be opened: {type(e).__name__}"
             ) from e
         self._threads = ThreadPoolExecutor(THREADS, "tppkit-database")
+        self._readers = ThreadPoolExecutor(READERS, "tppkit-reading")
         self._queue: deque[_Waiting] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._writing: Connection | None = None  # of the writer, kept open
@@ -126,12 +128,13 @@ class Database:
         return cast("T", await waiting.result)
 
     async def read(self, job: Callable[[Connection], T]) -> T:
-        """Run a job that only reads, in a thread, on one snapshot.
+        """Run a job that only reads and may take long, in a thread, on one snapshot.
 
         Raises:
             TransportError: `database.unavailable`.
         """
-        return await self._in_thread(self._transaction, job, self._snapshots)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._transaction, job, self._snapshots)
 
     async def read_soon(self, job: Callable[[Connection], T]) -> T:
         """Run a job that only reads, about a millisecond, on one snapshot; on SQLite at once, because a thread costs more than the job.
@@ -140,7 +143,7 @@ class Database:
             TransportError: `database.unavailable`.
         """
         if self._reading is None:
-            return await self.read(job)
+            return await self._in_thread(self._transaction, job, self._snapshots)
         try:
             raw = _driver(self._reading)
             raw.execute("BEGIN")
@@ -199,6 +202,7 @@ class Database:
         await self._in_thread(self._close_writing)
         if self._reading is not None:
             self._reading.close()
+        self._readers.shutdown()
         self._threads.shutdown()
         self._engine.dispose()
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tppkit._clock import Clock, format_time
+from tppkit._iban import is_iban
 from tppkit._text import printable
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox.control import Control
@@ -40,19 +41,34 @@ _PAGE = re.compile(
     rf"(?!{_UUID}[0-9a-f]{{12}}(?![^\s'\"/?]))[^\s'\"/?]+",
     re.IGNORECASE,
 )  # fmt: skip
-# A card number is a run of digits of its own, and a UUID or an IBAN has more than digits.
-_DIGITS = re.compile("[0-9]{12}")
-_CARD = re.compile(rf"(?<![0-9a-z])(?<!{_UUID})(?:[0-9]|%(?:25)*3[0-9]){{12,}}(?![0-9a-z])", re.IGNORECASE)
+# A card number is 12 digits or more, with at most one separator between two of them, perhaps percent-encoded. Time stamps are not as
+# long before a letter or colon.
+_CARD = re.compile(
+    r"(?:[0-9]|%(?:25)*3[0-9])(?:(?:[ +._-]|%(?:25)*(?:[02][0-9a-f]|5f))?(?:[0-9]|%(?:25)*3[0-9])){11,}", re.IGNORECASE
+)
+_MAYBE_CARD = re.compile("[0-9 +._-]{12}")
+_ID = re.compile(  # a UUID, or what may be an IBAN
+    rf"(?<![0-9a-z])(?:{_UUID}[0-9a-f]{{12}}|(?P<iban>[a-z]{{2}}[0-9]{{2}}[0-9a-z]{{11,30}}))(?![0-9a-z])",
+    re.IGNORECASE,
+)
 
 
 def without_secrets(text: str) -> str:
     """Replace the secret part of each approval link and page address, each access token and each card number in a text."""
     lower = text.lower()
-    if not any(word in lower for word in _SECRETS) and not _DIGITS.search(text):
-        return text  # the patterns take ten times as long
-    for pattern in (_LINK, _TOKEN, _PAGE):
-        text = pattern.sub(r"\1***", text)
-    return _CARD.sub("***", text)
+    if any(word in lower for word in _SECRETS):  # the patterns take ten times as long
+        for pattern in (_LINK, _TOKEN, _PAGE):
+            text = pattern.sub(r"\1***", text)
+    return _without_cards(text) if "%" in text or _MAYBE_CARD.search(text) else text
+
+
+def _without_cards(text: str) -> str:
+    parts, end = [], 0
+    for found in _ID.finditer(text):
+        if found["iban"] is None or is_iban(found["iban"].upper()):
+            parts += [_CARD.sub("***", text[end : found.start()]), found[0]]
+            end = found.end()
+    return "".join([*parts, _CARD.sub("***", text[end:])])
 
 
 class Logged(NamedTuple):
@@ -137,7 +153,7 @@ class RequestLog:
             if not written:
                 written = True
                 with suppress(OSError):  # a closed pipe must not fail a request
-                    self._keep(Logged(scope["method"], _target(scope), status, *error))
+                    self._keep(Logged(without_secrets(scope["method"]), _target(scope), status, *error))
 
         async def watch(event: Message) -> None:
             nonlocal status, error

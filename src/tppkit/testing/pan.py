@@ -66,13 +66,13 @@ def _is_file_name(text: str) -> bool:
 
 
 def _search(places: tuple[object, ...], forms: CardForms) -> Generator[str, None, None]:
-    told = set()
+    reported = set()
     for place, where in _places(places, forms):
         for hit, at in where:
             name = re.sub("[0-9]", "*", place) if any(forms.in_text(place)) else place
             line = f"{name}: card {hit.card}, {hit.form}"
-            if line not in told:
-                told.add(line)
+            if line not in reported:
+                reported.add(line)
                 yield f"{line}, {at}"
 
 
@@ -160,7 +160,7 @@ def _cells(path: Path, forms: CardForms) -> Iterator[tuple[str, _Found]]:
     """Every cell of a database; a value that is longer than a page is not in one piece in its file."""
     import sqlite3
 
-    # Beside a database in WAL mode SQLite leaves new files behind, unless it is told that nothing changes.
+    # Beside a database in WAL mode SQLite leaves new files behind, unless it opens the database as immutable.
     mode = "mode=ro" if any(Path(f"{path}{end}").exists() for end in _SIDES) else "immutable=1"
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as database:

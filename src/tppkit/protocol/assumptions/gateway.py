@@ -34,7 +34,8 @@ GATEWAY: tuple[Assumption, ...] = (
     Assumption(
         "order-moves", "gateway", "the transitions of an order, and what makes it cancelled, expired, error or see-transactions",
         "new to processing when an attempt begins; then completed when one is accepted, cancelled by the customer, expired by its period,"
-        " error when the only attempt that it allows is declined; see-transactions when one is accepted while another is open;"
+        " error when the only attempt that it allows is declined or expires before the order; see-transactions when one is accepted while"
+        " another is open;"
         " an order on the hosted page stays processing after a declined attempt, and an attempt that the customer leaves"
         " for another is declined",
         "section 3.1 has meanings only; the customer may retry on the page", "protocol.gateway.states.ORDER",
@@ -88,7 +89,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "order-bounds", "gateway", "how large an order can be, and how many payments and linked orders it can have",
-        "16 KiB for what the merchant says of it; 100 attempts of an order or a link; no void in part, refund or chargeback after 100"
+        "16 KiB for the fields that the merchant sends; 100 attempts of an order or a link; no void in part, refund or chargeback after 100"
         " linked orders",
         "answers and pages of a search list all of them", "sandbox.gateway.bounds",
     ),
@@ -126,11 +127,12 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "transaction-method", "gateway", "a transaction without payment_method, or with one that the project does not have",
-        "refused", "section 4.1: with one transaction the merchant picks the method", "sandbox.gateway.checkout",
+        "refused; it need not be one of the order's payment_methods, which are for the hosted page",
+        "sections 2.2 and 4.1: with one transaction the merchant picks the method", "sandbox.gateway.checkout",
     ),
     Assumption(
         "unknown-gateway-fields", "gateway", "fields of a request that the document does not list, and client and extra",
-        "accepted without effect; extra is returned as it came", "section 2.2 names extra and not its structure",
+        "accepted without effect; client and extra are returned as they came", "section 2.2 names both and not their structure",
         "protocol.gateway.values.GatewayModel",
     ),
     Assumption(
@@ -172,7 +174,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "sections 3.1 and 3.3 have cancelled and all_unsuccessful only", "sandbox.gateway.payments.cancel",
     ),
     Assumption(
-        "recurring-place", "gateway", "where recurring_type and first_network_transaction_id stand, and what initiate takes",
+        "recurring-place", "gateway", "the place of recurring_type and first_network_transaction_id, and what initiate takes",
         "in payment_method_details of the order's transaction; initiate takes such transactions only",
         "section 2.4 lists them among its keys", "protocol.gateway.payments.require_recurring",
     ),
@@ -201,7 +203,8 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "search-size", "gateway", "default and maximum of size, and results beyond 10,000",
-        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty", "section 4.3 has a minimum only",
+        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty; a page of more than 2 MB is shortened, and"
+        " search_after goes on behind it", "section 4.3 has a minimum only",
         "protocol.gateway.search",
     ),
     Assumption(
@@ -244,7 +247,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "a report is streamed, and it has no place for the next search_after", "protocol.gateway.search.page_of",
     ),
     Assumption(
-        "csv-formulas", "gateway", "cells that a spreadsheet takes for a formula", "an apostrophe goes before = + - @ and white space",
+        "csv-formulas", "gateway", "cells that a spreadsheet takes for a formula", "an apostrophe goes before = + - @, tab and line break",
         "merchants open reports in spreadsheets, and customers choose some texts", "protocol.gateway.search.report_rows",
     ),
     Assumption(

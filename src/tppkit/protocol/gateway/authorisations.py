@@ -1,4 +1,4 @@
-"""Reserved amounts: capture, void, the end of a period, refund. Source: gateway document, section 3.4.
+"""Reserved amounts: capture, void, the end of a period, refund, chargeback. Source: gateway document, section 3.4.
 
 Functions return the authorisation as it is afterwards, or raise; they change nothing.
 """
@@ -32,6 +32,7 @@ class Authorisation:
         voided: the sum of partial voids, or all of it.
         captured: what was captured.
         refunded: what was paid back of that.
+        charged_back: what the issuer took back of it and has not returned.
     """
 
     amount: int
@@ -41,11 +42,17 @@ class Authorisation:
     voided: int = 0
     captured: int = 0
     refunded: int = 0
+    charged_back: int = 0
 
     @property
     def capturable(self) -> int:
         """What can still be captured or voided, if it is open."""
         return self.amount - self.voided
+
+    @property
+    def refundable(self) -> int:
+        """What was captured and neither paid back nor charged back."""
+        return self.captured - self.refunded - self.charged_back
 
 
 def ends_at(since: datetime, expiration_period: str | None, *, default: timedelta) -> datetime:
@@ -137,8 +144,30 @@ def refund(authorisation: Authorisation, amount: int) -> Authorisation:
     Raises:
         LocalProtocolError: `refund.amount`.
     """
-    _require_at_most(amount, authorisation.captured - authorisation.refunded, "refund.amount", least=1)
+    _require_at_most(amount, authorisation.refundable, "refund.amount", least=1)
     return replace(authorisation, refunded=authorisation.refunded + amount)
+
+
+def charge_back(authorisation: Authorisation) -> Authorisation:
+    """The issuer takes back all that was captured and not paid back.
+
+    Raises:
+        LocalProtocolError: `refund.amount`, nothing is left.
+    """
+    if not authorisation.refundable:
+        raise LocalProtocolError("refund.amount", "nothing is left of what was captured")
+    return replace(authorisation, charged_back=authorisation.charged_back + authorisation.refundable)
+
+
+def reverse(authorisation: Authorisation) -> Authorisation:
+    """The issuer returns all that it has charged back.
+
+    Raises:
+        LocalProtocolError: `refund.amount`, nothing is charged back.
+    """
+    if not authorisation.charged_back:
+        raise LocalProtocolError("refund.amount", "nothing is charged back")
+    return replace(authorisation, charged_back=0)
 
 
 def _is_open(authorisation: Authorisation, at: datetime) -> bool:

@@ -103,7 +103,7 @@ class ExternalAuthentication(GatewayModel):
 
 
 class AniResults(GatewayModel):
-    """The result of an account name inquiry; `ani_results` in `cards.py` makes it."""
+    """The result of an account name inquiry; `ani_results` in `payments.py` makes it."""
 
     status: str
     status_description: str | None = None
@@ -155,7 +155,7 @@ class Event(GatewayModel):
 
 
 class Outcome(GatewayModel):
-    """The result of processing; its status is none of the transaction."""
+    """The result of processing; its status is not that of the transaction."""
 
     status: str | None = None
     response_code: str | None = None
@@ -207,7 +207,7 @@ class Customer(GatewayModel):
 
 
 class OrderTerms(GatewayModel):
-    """What a merchant says of an order and reads again."""
+    """Fields of an order that a merchant sends and reads again."""
 
     currency: Currency
     amount: Amount
@@ -225,7 +225,7 @@ class OrderTerms(GatewayModel):
 
 
 class OrderRequest(OrderTerms, RequestBody):
-    """The body that creates an order. `cards.check_order` has the rules that join fields.
+    """The body that creates an order. `payments.check_order` has the rules that join fields.
 
     Example:
         OrderRequest(currency="EUR", amount=1250, transactions=(TransactionRequest(payment_method="credit-card"),))

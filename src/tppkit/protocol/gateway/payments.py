@@ -207,7 +207,7 @@ def _check_aft(details: PaymentMethodDetails, customer: Customer | None) -> None
         raise LocalProtocolError("aft.address", f"account funding needs the customer's {wanted}")
     states = STATES.get(customer.country or "")
     if states is not None and customer.state not in states:
-        raise LocalProtocolError("aft.state", f"the customer's state is none of {customer.country}")
+        raise LocalProtocolError("aft.state", f"the customer's state is not one of {customer.country}")
 
 
 def external_authentication(request: AuthenticateRequest, *, own_checkout: bool) -> ExternalAuthentication | None:

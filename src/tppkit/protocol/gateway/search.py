@@ -74,7 +74,7 @@ def read_cursor(text: str, *, size: int | None, sort: Sort) -> Cursor | None:
     try:
         cursor = Cursor.from_wire(text.encode())
     except (FormatError, UnicodeError):
-        raise FormatError("search.paging", f"search_after is neither {FIRST_PAGE} nor of an answer") from None
+        raise FormatError("search.paging", f"search_after is neither {FIRST_PAGE} nor from an answer") from None
     if (cursor.size, cursor.sort) != (size, sort.text):
         raise FormatError("search.paging", "size and sort are the same in every request of a search")
     return cursor

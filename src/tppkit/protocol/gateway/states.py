@@ -40,6 +40,7 @@ ORDER: Machine[OrderStatus, OrderTrigger] = Machine(
         (OrderStatus.NEW, OrderTrigger.STARTED): OrderStatus.PROCESSING,
         (OrderStatus.NEW, OrderTrigger.CANCELLED): OrderStatus.CANCELLED,
         (OrderStatus.NEW, OrderTrigger.EXPIRED): OrderStatus.EXPIRED,
+        (OrderStatus.NEW, OrderTrigger.FAILED): OrderStatus.ERROR,
         (OrderStatus.PROCESSING, OrderTrigger.PAID): OrderStatus.COMPLETED,
         (OrderStatus.PROCESSING, OrderTrigger.MIXED): OrderStatus.SEE_TRANSACTIONS,
         (OrderStatus.PROCESSING, OrderTrigger.CANCELLED): OrderStatus.CANCELLED,

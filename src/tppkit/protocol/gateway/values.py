@@ -211,7 +211,7 @@ Amount = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
 
 
 def _form(**schema: Any) -> WithJsonSchema:
-    """What the OpenAPI document says of a text, beside the rule that is a function."""
+    """The OpenAPI schema of a text whose rule is a function."""
     return WithJsonSchema({"type": "string", **schema})
 
 

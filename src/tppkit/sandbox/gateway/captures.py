@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from tppkit.errors import LocalProtocolError
+from tppkit.protocol.gateway import authorisations
 from tppkit.protocol.gateway.authorisations import Authorisation, capture, refund, settle, void
 from tppkit.protocol.gateway.bodies import CaptureRequest, RefundRequest, VoidRequest
 from tppkit.protocol.gateway.endpoints import CAPTURE, CAPTURE_AMOUNT, CREATE_REFUND, VOID, VOID_AMOUNT
@@ -24,9 +25,9 @@ from tppkit.sandbox.gateway.tables import (
     StoredOrder,
     StoredTransaction,
     add_order,
+    count_made_from,
     due_orders,
     lock_order,
-    orders_made_from,
     set_transaction,
     stop_order,
     transactions_of,
@@ -75,39 +76,25 @@ def refund_order(work: Work, order: StoredOrder, amount: int, description: str |
     Raises:
         LocalProtocolError: `refund.amount`, `order.too-many`.
     """
-    transaction, held = _accepted(work, order)
-    left = held.captured - held.refunded - _charged_back(work, order)
-    if amount > left:
-        raise LocalProtocolError("refund.amount", f"the amount is {amount}, and {left} can be refunded")
-    require_room(len(orders_made_from(work.db, [order.id])[order.id]))
-    return _make(work, order, transaction, refund(held, amount), "refund", amount, description)
+    return _return(work, order, "refund", lambda held: refund(held, amount), description)
 
 
 def charge_back(work: Work, order: StoredOrder) -> StoredOrder:
-    """The issuer takes back what was captured and not refunded.
+    """The issuer takes back what was captured and not refunded; the order is locked.
 
     Raises:
         LocalProtocolError: `refund.amount`, nothing is left; `order.too-many`.
     """
-    transaction, held = _accepted(work, order)
-    left = held.captured - held.refunded - _charged_back(work, order)
-    if left <= 0:
-        raise LocalProtocolError("refund.amount", "nothing is left of what was captured")
-    require_room(len(orders_made_from(work.db, [order.id])[order.id]))
-    return _make(work, order, transaction, held, "chargeback", left, None)
+    return _return(work, order, "chargeback", authorisations.charge_back)
 
 
 def reverse(work: Work, order: StoredOrder) -> StoredOrder:
-    """The issuer returns what it has charged back.
+    """The issuer returns what it has charged back; the order is locked.
 
     Raises:
-        LocalProtocolError: `refund.amount`, nothing is charged back.
+        LocalProtocolError: `refund.amount`, nothing is charged back; `order.too-many`.
     """
-    transaction, held = _accepted(work, order)
-    amount = _charged_back(work, order)
-    if amount <= 0:
-        raise LocalProtocolError("refund.amount", "nothing is charged back")
-    return _make(work, order, transaction, held, "reversal", amount, None)
+    return _return(work, order, "reversal", authorisations.reverse)
 
 
 def run_due(work: Work) -> None:
@@ -159,7 +146,7 @@ def _change(
         raise LocalProtocolError("authorisation.closed", f"the transaction is {transaction.shown.status}")
     after = rule(held)
     if after.state is AuthorisationState.OPEN:
-        require_room(len(orders_made_from(call.db, [order.id])[order.id]))
+        require_room(count_made_from(call.db, order.id))
     made = _make(call, order, transaction, after, kind, total(after) - total(held), description)
     return Answer(order_answer(call, made), delivers=True)
 
@@ -196,16 +183,13 @@ def _make(
     return made
 
 
-def _accepted(work: Work, order: StoredOrder) -> tuple[StoredTransaction, Authorisation]:
-    """The transaction whose money can be returned, and what became of its amount."""
-    for one in transactions_of(work.db, order.id):
-        if one.authorisation is not None:
-            return one, one.authorisation
+def _return(
+    work: Work, order: StoredOrder, kind: str, rule: Callable[[Authorisation], Authorisation], description: str | None = None
+) -> StoredOrder:  # fmt: skip
+    """Change what is left of captured money."""
+    for transaction in transactions_of(work.db, order.id):
+        if (held := transaction.authorisation) is not None:
+            after = rule(held)
+            require_room(count_made_from(work.db, order.id))
+            return _make(work, order, transaction, after, kind, abs(held.refundable - after.refundable), description)
     raise LocalProtocolError("refund.amount", "nothing of the order was captured")
-
-
-def _charged_back(work: Work, order: StoredOrder) -> int:
-    """What is charged back and not returned."""
-    made = orders_made_from(work.db, [order.id])[order.id]
-    signs = {"chargeback": 1, "reversal": -1}
-    return sum(signs.get(one.made_by or "", 0) * one.terms.amount for one in made)

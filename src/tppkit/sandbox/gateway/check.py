@@ -33,6 +33,7 @@ _TRANSACTIONS = select(
             "voided",
             "captured",
             "refunded",
+            "charged_back",
             "due_at",
         )
     )
@@ -103,14 +104,19 @@ def _of_order(order: Any, attempts: Sequence[_Attempt], made: Mapping[str, int])
 
 def _of_money(row: Any, made: Mapping[str, int]) -> Iterator[str]:
     is_sale, state = row.capture_mode is None, AuthorisationState(row.state)
-    charged_back = made.get("chargeback", 0) - made.get("reversal", 0)
     if not 0 <= row.captured <= row.captured + row.voided <= row.authorised:
         yield f"{row.captured} was captured and {row.voided} voided of {row.authorised}"
-    if not 0 <= row.refunded <= row.refunded + charged_back <= row.captured:
-        yield f"{row.refunded} was refunded and {charged_back} charged back of {row.captured}"
+    if not 0 <= row.refunded <= row.refunded + row.charged_back <= row.captured:
+        yield f"{row.refunded} was refunded and {row.charged_back} charged back of {row.captured}"
     if (row.captured and state is not AuthorisationState.CAPTURED) or (is_sale and row.captured != row.authorised):
         yield f"it is {state}, and {row.captured} of {row.authorised} was captured"
-    sums = {"capture": 0 if is_sale else row.captured, "void": row.voided, "refund": row.refunded}
+    made = {**made, "chargeback": made.get("chargeback", 0) - made.get("reversal", 0)}
+    sums = {
+        "capture": 0 if is_sale else row.captured,
+        "void": row.voided,
+        "refund": row.refunded,
+        "chargeback": row.charged_back,
+    }
     for kind, total in sums.items():
         if made.get(kind, 0) != total:
             yield f"the {kind} orders have {made.get(kind, 0)}, and the transaction {total}"

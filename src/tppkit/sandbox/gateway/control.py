@@ -26,7 +26,7 @@ from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
 from tppkit.sandbox.gateway.link_tables import find_link, lock_link
 from tppkit.sandbox.gateway.links import link_answer, new_link
 from tppkit.sandbox.gateway.orders import order_answer
-from tppkit.sandbox.gateway.projects import METHODS, Project
+from tppkit.sandbox.gateway.projects import MAX_METHODS, METHODS, Project
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.gateway.tables import StoredOrder, lock_order
 from tppkit.sandbox.gateway.webhooks import SENDER
@@ -46,7 +46,7 @@ class _ControlBody(GatewayModel):
         Raises:
             FormatError: `model.invalid`.
         """
-        read = cls.from_wire(json.dumps({} if body is None else body).encode())  # has lists as JSON has them
+        read = cls.from_wire(json.dumps({} if body is None else body).encode())
         if read.unknown:
             raise FormatError("model.invalid", f"the body has fields other than {', '.join(cls.model_fields)}")
         return read
@@ -54,7 +54,7 @@ class _ControlBody(GatewayModel):
 
 class _ProjectBody(_ControlBody):
     webhook_url: Address | None = None
-    payment_methods: MethodNames = METHODS
+    payment_methods: Annotated[MethodNames, Field(max_length=MAX_METHODS)] = METHODS
     aft: bool = False
     test: bool = True
     lag_seconds: Annotated[int, Field(ge=0, le=int(OWN_CHECKOUT_LAG.total_seconds()))] = 0

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
-from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, truncate_pan
+from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, require_unexpired, truncate_pan
 from tppkit.protocol.gateway.orders import CREDIT_CARD, OneClickType, OrderTerms, TransactionRequest
 from tppkit.protocol.gateway.states import ORDER, OrderStatus, OrderTrigger
 from tppkit.sandbox.gateway.bounds import require_room
@@ -55,10 +55,12 @@ def pay(
 
     Raises:
         LocalProtocolError: `machine.no-such-move`, the order is final, or its only attempt is over;
-            `order.method`, the page does not offer it.
+            `order.method`, the page does not offer it; `card.expired`.
     """
     if choice is Choice.CANCELLED:
         return cancel(work, order)
+    if card is not None:
+        require_unexpired(card.expiry, at=work.at)
     transaction = _open_transaction(work, order, method if card is None else CREDIT_CARD)
     asked = transaction.vault_token if card is None else None  # the issuer of this card waits for the customer
     if card is None and (asked or transaction.shown.payment_method != CREDIT_CARD):
@@ -80,7 +82,8 @@ def pay_link(
     Arguments are those of `pay`.
 
     Raises:
-        LocalProtocolError: `machine.no-such-move`, the link is final or a payment is in progress; `order.method`, `order.too-many`.
+        LocalProtocolError: `machine.no-such-move`, the link is final or a payment is in progress; `order.method`, `order.too-many`,
+            `card.expired`.
     """
     require_room(sum(map(len, orders_of_link(work.db, link.id).values())))
     listed = {name: value for name in OrderTerms.model_fields if (value := getattr(link.terms, name, None)) is not None}

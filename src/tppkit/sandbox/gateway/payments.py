@@ -95,7 +95,7 @@ def attempt(
         transaction: one of its attempts, open.
         paying: the card.
         external: results of 3-D Secure that was done elsewhere.
-        is_authenticated: the issuer does not ask the customer, because nobody is there or the customer has answered.
+        is_authenticated: the issuer does not ask the customer, because the payment is recurring or the customer has answered.
 
     Returns:
         Whether the customer still has to authenticate.
@@ -124,6 +124,7 @@ def attempt(
     transaction = replace(transaction, shown=shown, vault_token=paying.vault_token)
     if outcome.challenge and external is None and not is_authenticated:
         set_transaction(work.db, transaction)
+        touch(work, order)
         return True
     decide(work, order, transaction, outcome)
     return False
@@ -133,7 +134,8 @@ def decide(work: Work, order: StoredOrder, transaction: StoredTransaction, outco
     """Accept or decline an open transaction, and return the order as it is then."""
     trigger = TransactionTrigger.ACCEPTED if outcome.approved else TransactionTrigger.DECLINED
     set_transaction(work.db, _decided(work, transaction, trigger, outcome))
-    return settle_order(work, order)
+    settled = settle_order(work, order)
+    return touch(work, settled) if settled.status is order.status else settled
 
 
 def expire(work: Work, transaction: StoredTransaction) -> None:
@@ -168,9 +170,7 @@ def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
             expire(work, one)
     accepted = any(one.shown.status == TransactionStatus.ACCEPTED for one in transactions)
     decided_at = max((read_timestamp(one.shown.events[-1].occurred or "") for one in transactions), default=work.at)
-    is_failed = (
-        order.has_one_attempt and not open_ and order.status is OrderStatus.PROCESSING and decided_at < order.ends_at
-    )
+    is_failed = order.has_one_attempt and not open_ and decided_at < order.ends_at
     if accepted:
         trigger = OrderTrigger.MIXED if open_ and not is_over else OrderTrigger.PAID
     elif is_failed:

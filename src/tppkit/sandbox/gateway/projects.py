@@ -22,6 +22,7 @@ from tppkit.sandbox.gateway.tables import TABLES
 from tppkit.web.keys import hash_key
 
 MAX_PROJECTS = 1000  # each request compares its key with all of them
+MAX_METHODS = 50  # their names have at most 40 characters each, and the column 2,400
 METHODS = (CREDIT_CARD, "bank-transfer")
 _API_KEY = re.compile(r"[0-9a-f]{32}")
 

@@ -15,10 +15,11 @@ from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.protocol.gateway.bodies import ReportRow, SearchRequest, SearchResult
 from tppkit.protocol.gateway.endpoints import SEARCH, SEARCH_CSV
-from tppkit.protocol.gateway.orders import LINKED_ORDERS
+from tppkit.protocol.gateway.orders import LINKED_ORDERS, Order
 from tppkit.protocol.gateway.query import And, Between, Equal, Everything, Not, Or, Query, parse_query, query_error
 from tppkit.protocol.gateway.search import DEFAULT_SIZE, Page, page_of, report_rows, write_cursor
 from tppkit.protocol.gateway.values import MAX_AMOUNT, read_timestamp, write_timestamp
+from tppkit.protocol.wire import MAX_ARRAY_BYTES
 from tppkit.sandbox.cell import Answer, Handler, HostCall, StreamHandler
 from tppkit.sandbox.gateway.orders import order_answers
 from tppkit.sandbox.gateway.tables import ORDERS, read_order, shown_transactions
@@ -29,7 +30,8 @@ _REPORTED = [
         "completed_at",
     )
 ]  # fmt: skip
-BATCH = 200  # orders of a report that are held at a time
+BATCH = 200  # orders that are read at a time
+MAX_PAGE_BYTES = MAX_ARRAY_BYTES // 2  # of the orders; more than the largest order has, and less than clients read
 # Times that have an index with the project before them and the id behind; assumption search-sort.
 SORTS: Mapping[str, Column[int]] = {"created": ORDERS.c.created_at, "modified": ORDERS.c.modified_at}
 
@@ -94,12 +96,24 @@ def search(call: HostCall[SearchRequest]) -> Answer[SearchResult]:
     asked = body.size or DEFAULT_SIZE  # the page has fewer where simple paging ends
     size, source = asked if page.size is None else page.size, _Search(call, page, list(ORDERS.c))
     rows = source.rows(size + 1, after=_after(page), start=page.start)
+    orders = _fitting(call, rows[:size])
     cursor = None
-    if 0 < size < len(rows):
-        at, last_id = source.place(rows[size - 1])
+    if 0 < len(orders) < len(rows):
+        at, last_id = source.place(rows[len(orders) - 1])
         cursor = write_cursor(_shown_time(at), last_id, size=asked, sort=page.sort)
-    orders = order_answers(call, [read_order(row) for row in rows[:size]])
     return Answer(SearchResult.model_construct(orders=tuple(orders), search_after=cursor))
+
+
+def _fitting(call: HostCall[SearchRequest], rows: Sequence[Row[Any]]) -> list[Order]:
+    """The orders of rows as their merchants read them, as many as fit (assumption search-size)."""
+    orders, left = list[Order](), MAX_PAGE_BYTES
+    for begin in range(0, len(rows), BATCH):
+        for order in order_answers(call, [read_order(row) for row in rows[begin : begin + BATCH]]):
+            left -= len(order.to_wire())
+            if left < 0:
+                return orders
+            orders.append(order)
+    return orders
 
 
 def report(call: HostCall[SearchRequest]) -> Iterator[ReportRow]:

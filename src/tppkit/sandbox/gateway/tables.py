@@ -83,6 +83,7 @@ TRANSACTIONS = Table(
     Column("voided", BigInteger, nullable=False),
     Column("captured", BigInteger, nullable=False),
     Column("refunded", BigInteger, nullable=False),
+    Column("charged_back", BigInteger, nullable=False),
     Column("due_at", BigInteger),
 )  # fmt: skip
 Index("gateway_transactions_of_order", TRANSACTIONS.c.order_id, TRANSACTIONS.c.number)
@@ -107,7 +108,8 @@ _OF_ORDER = Statement(
 _ORDER_OF_TRANSACTION = select(TRANSACTIONS.c.order_id).where(TRANSACTIONS.c.id == bindparam("of_id"))
 _ORDER_OF_SETUP = select(TRANSACTIONS.c.order_id).where(TRANSACTIONS.c.setup_token == bindparam("of_token"))
 _CHANGING_TRANSACTION = (
-    "shown", "setup_state", "vault_token", "capture_mode", "authorised", "ends_at", "state", "voided", "captured", "refunded", "due_at",
+    "shown", "setup_state", "vault_token", "capture_mode", "authorised", "ends_at", "state", "voided", "captured", "refunded",
+    "charged_back", "due_at",
 )  # fmt: skip
 _SET_TRANSACTION = Statement(
     update(TRANSACTIONS)
@@ -119,6 +121,7 @@ _MADE_FROM = (
     .where(ORDERS.c.original_id.in_(bindparam("of_orders", expanding=True)))
     .order_by(ORDERS.c.created_at, ORDERS.c.id)
 )
+_COUNT_MADE = Statement(select(func.count()).where(ORDERS.c.original_id == bindparam("of_order")))
 _DUE_TIMES = ORDERS.c.due_at, TRANSACTIONS.c.due_at  # SQLite uses the index only for times that are not NULL
 _NEXT_DUE = tuple(Statement(select(func.min(time)).where(time.is_not(None))) for time in _DUE_TIMES)
 _DUE_ORDERS = select(ORDERS.c.id).where(ORDERS.c.due_at <= bindparam("until")).order_by(ORDERS.c.due_at, ORDERS.c.id)
@@ -307,6 +310,11 @@ def orders_made_from(db: Connection, order_ids: Collection[str]) -> dict[str, li
     return found
 
 
+def count_made_from(db: Connection, order_id: str) -> int:
+    """How many captures, voids, refunds, chargebacks and reversals an order has."""
+    return int(_COUNT_MADE.first(db, {"of_order": order_id})[0])
+
+
 def next_due(db: Connection) -> datetime | None:
     """When time changes the next order or transaction."""
     times = [row[0] for statement in _NEXT_DUE if (row := statement.first(db, {}))[0] is not None]
@@ -358,13 +366,20 @@ def _transaction(row: Any) -> StoredTransaction:
     """The transaction of a row with all columns of the table, in their order."""
     (
         id_, order_id, number, shown, page_token, created_at, setup_token, setup_state, vault_token, capture_mode, authorised, ends_at,
-        state, voided, captured, refunded, due_at,
+        state, voided, captured, refunded, charged_back, due_at,
     ) = row  # fmt: skip
     authorisation = None
     if authorised is not None:
         mode = None if capture_mode is None else CaptureMode(capture_mode)
         authorisation = Authorisation(
-            authorised, mode, from_microseconds(ends_at), AuthorisationState(state), voided, captured, refunded
+            authorised,
+            mode,
+            from_microseconds(ends_at),
+            AuthorisationState(state),
+            voided,
+            captured,
+            refunded,
+            charged_back,
         )
     return StoredTransaction(
         id=id_, order_id=order_id, number=number, shown=Transaction.from_wire(bytes(shown), tolerant=True), page_token=page_token,
@@ -387,6 +402,7 @@ def _changing(transaction: StoredTransaction) -> dict[str, Any]:
         "voided": 0 if held is None else held.voided,
         "captured": 0 if held is None else held.captured,
         "refunded": 0 if held is None else held.refunded,
+        "charged_back": 0 if held is None else held.charged_back,
         "due_at": _micros(transaction.due_at),
     }
 
