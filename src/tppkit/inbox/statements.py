@@ -157,10 +157,15 @@ class Statements:
                         "attempts": case((is_claimed, mine.attempts), else_=0),
                         "reason": case((is_claimed, AGAIN), else_=None),
                         "done_at": None,
-                        **{name: into.excluded[name] for name in ("digest", "name", "content", "received_at")},
+                        "received_at": into.excluded.received_at,
+                        # The greater one: what is known of an entry that waits is not forgotten.
+                        "content": case(
+                            (mine.content > into.excluded.content, mine.content), else_=into.excluded.content
+                        ),
                     },
                     where=or_(
-                        mine.state.in_((State.DONE.value, State.FAILED.value)),
+                        mine.state == State.DONE.value,
+                        mine.state == State.FAILED.value,
                         (mine.state == State.WAITING.value) & (mine.due_at > into.excluded.due_at),
                         is_claimed & mine.reason.is_(None),
                     ),

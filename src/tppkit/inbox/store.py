@@ -130,7 +130,8 @@ class InboxStore:
     ) -> Outcome:
         """Store an entry for `work`, also if its key came before: STORED, or REPEATED if one with this key waits already.
 
-        One that a worker has at the time is worked once more. Entries of the source that are done are forgotten.
+        One that a worker has at the time is worked once more. Of two contents the greater one is kept. Entries of the source that are
+        done are forgotten.
 
         Args:
             entry: the entry, without a version.
