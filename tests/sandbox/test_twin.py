@@ -48,7 +48,7 @@ ORDER = OrderRequest(currency="EUR", amount=1250)
 OWN_CHECKOUT = OrderRequest(
     currency="EUR", amount=1250, transactions=(TransactionRequest(payment_method="credit-card"),)
 )
-VISA = "4111111111111111"
+VISA, DECLINED = "4111111111111111", "4000000000000002"
 OTHER = "PSDDE-BAFIN-123456"
 
 
@@ -270,17 +270,17 @@ def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki
 
 
 def test_customers_and_issuers_of_the_gateway_act_on_orders(twin: Sandbox) -> None:
-    client = twin.gateway.client()
-    paid, back = [client.create_order(ORDER).id for _ in range(2)]
-    assert [twin.gateway.pay(order_id, card=VISA).status for order_id in (paid, back)] == ["completed"] * 2
-    made = [
-        twin.gateway.refund(paid, 250, description="One book"),
-        twin.gateway.charge_back(paid),
-        twin.gateway.reverse(back),
-    ]
-    assert [(one.refund_of_order_id, one.chargeback_of_order_id, one.reversal_of_order_id) for one in made] == [
-        (paid, None, None), (None, paid, None), (None, None, back),
-    ]  # fmt: skip
+    client, gateway = twin.gateway.client(), twin.gateway
+    paid = client.create_order(ORDER).id
+    assert gateway.pay(paid, card=DECLINED).status == "processing"
+    assert gateway.pay(paid, card=VISA).status == "completed"
+    refund, chargeback, reversal = (
+        gateway.refund(paid, 250, description="A book"),
+        gateway.charge_back(paid),
+        gateway.reverse(paid),
+    )
+    made = [refund.refund_of_order_id, chargeback.chargeback_of_order_id, reversal.reversal_of_order_id]
+    assert (made, refund.description) == ([paid] * 3, "A book")
     assert client.order(paid).refunded_amount == 250
     with pytest.raises(RequestRefused) as refused:
         twin.gateway.pay(paid, outcome="approved")
@@ -318,7 +318,7 @@ def test_a_project_sees_its_own_orders_alone(twin: Sandbox) -> None:
     with pytest.raises(RequestRefused) as refused:
         twin.gateway.client().order(order.id)
     assert refused.value.status == 404
-    with pytest.raises(RequestRefused, match="colour"):
+    with pytest.raises(RequestRefused, match="other than webhook_url"):
         twin.gateway.project(colour="red")
 
 

@@ -355,7 +355,7 @@ class Gateway:
         return self._change(order_id, "chargeback")
 
     def reverse(self, order_id: str) -> Order:
-        """Undo a payment as the acquirer does, and return the new order. Errors are those of `pay`."""
+        """Give a chargeback back as the issuer does, and return the new order. Errors are those of `pay`."""
         return self._change(order_id, "reverse")
 
     def _change(self, order_id: str, change: str, **body: Any) -> Order:
