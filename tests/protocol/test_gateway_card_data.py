@@ -79,6 +79,7 @@ def test_12_to_19_digits_are_a_card_number_whatever_its_check_digit(pan):
     [
         {"pan": "41111111111"}, {"pan": "41111111111111111111"}, {"pan": "4111 1111 1111 1111"}, {"pan": PAN + "\n"}, {"pan": "٤" * 16},
         {"expiry": "132031"}, {"expiry": "1231"}, {"expiry": EXPIRY + "\n"}, {"name": ""}, {"name": "a" * 121}, {"name": "a\0"},
+        {"name": "Ada 4111-1111-1111"}, {"name": "\u0661" * 12},
         {"setup_token": "x"}, {"setup_token": ID + "\n"},
     ],
 )  # fmt: skip

@@ -52,6 +52,7 @@ def raw(fields: object) -> bytes:
         {"transactions": [{"payment_method_details": {"cvc": "12"}}]}, {"transactions": [{"payment_method_details": {"cvc": 123}}]},
         {"transactions": [{"payment_method_details": {"one_click_type": "second"}}]},
         {"transactions": [{"payment_method_details": {"vault_token": "x"}}]},
+        {"transactions": [{"payment_method_details": {"cardholder_name": "4111 1111 1111 1111"}}]},
     ],
 )  # fmt: skip
 def test_an_order_with_a_wrong_value_is_refused(fields: dict[str, Any]) -> None:

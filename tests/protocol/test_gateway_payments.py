@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,17 +24,17 @@ from tppkit.protocol.gateway.payments import (
     ani_results,
     check_card,
     check_order,
-    due_setup_token_trigger,
     external_authentication,
     is_name_inquiry,
     merchant_identifier,
     require_aft_enabled,
     require_one_click_card,
     require_recurring,
+    require_same_card,
     require_setup_token,
     shown_details,
 )
-from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, SetupTokenTrigger
+from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ID = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
@@ -135,6 +136,20 @@ def test_one_click_takes_cards_of_an_accepted_first_transaction(status: str, kin
             require_one_click_card(first)
 
 
+@pytest.mark.parametrize(
+    ("kind", "token", "holds"),
+    [
+        ("one-click", ID.upper(), True),
+        ("one-click", "another", False),
+        ("first", "another", True),
+        (None, "another", True),
+    ],
+)
+def test_a_one_click_payment_keeps_its_card(kind: str | None, token: str, holds: bool) -> None:
+    with nullcontext() if holds else pytest.raises(LocalProtocolError):
+        require_same_card(PaymentMethodDetails(one_click_type=kind), paid_with=ID, vault_token=token)
+
+
 def test_one_click_and_initiate_refuse_what_has_no_details() -> None:
     with pytest.raises(LocalProtocolError):
         require_one_click_card(None)
@@ -217,8 +232,6 @@ def test_a_setup_token_works_once_within_300_seconds(state: str, seconds: int, c
         with pytest.raises(LocalProtocolError) as refused:
             require_setup_token(kept, order_created=NOW, at=at)
         assert refused.value.code == code
-    due = due_setup_token_trigger(kept, order_created=NOW, now=at)
-    assert (due is SetupTokenTrigger.EXPIRED) == (state == "unused" and code is not None)
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,17 @@ def test_the_card_of_another_project_pays_nothing(
     assert is_refused(other.authenticate(other.card_order(), token), 404, "NOT_FOUND")
 
 
+def test_a_one_click_payment_is_authenticated_with_its_own_card_only(merchant: Merchant) -> None:
+    merchant.cards.pan(ASKED)
+    order = merchant.card_order(transaction=FIRST)
+    merchant.authenticate(order, merchant.card(order, ASKED))
+    first = merchant.pay(order, outcome="approved")
+    other, own = (details(one)["vault_token"] for one in (merchant.own_checkout(transaction=FIRST), first))
+    waiting = one_click(merchant, vault_token=own).json()
+    assert is_refused(merchant.authenticate(waiting, other, **EXTERNAL), 400, "ONE_CLICK_INVALID")
+    assert status(merchant.authenticate(waiting, own.upper(), **EXTERNAL).json()) == ("completed", "accepted")
+
+
 @pytest.mark.parametrize("choice", ["approved", "declined"])
 def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant: Merchant, choice: str) -> None:
     merchant.cards.pan(ASKED)

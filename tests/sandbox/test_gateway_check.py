@@ -136,6 +136,17 @@ def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant: Me
         assert hidden.rpartition("/")[2] not in page
 
 
+def test_a_restart_with_the_same_seed_makes_new_orders(
+    tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant
+) -> None:
+    settings, ids = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, seed=5), set[str]()
+    for _ in range(2):
+        with run_sandbox(settings) as server:
+            merchant = make_merchant(server)
+            ids |= {merchant.project_id, merchant.order()["id"]}
+    assert len(ids) == 4
+
+
 def test_another_vault_key_is_noticed_at_the_start_if_there_are_cards(
     tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

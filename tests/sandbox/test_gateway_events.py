@@ -51,6 +51,19 @@ def test_a_broken_order_holds_up_no_other(bank_pki_folder: Path, tmp_path: Path,
         assert found["differences"] == [f"order {broken['id']}: it is new for ever"]
 
 
+def test_a_broken_link_holds_up_no_other(bank_pki_folder: Path, tmp_path: Path, make_merchant: MakeMerchant) -> None:
+    with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder)) as server:
+        shop = make_merchant(server)
+        terms = {"currency": "EUR", "amount": 100, "merchant_order_id": "L"}
+        broken, whole = (shop.post("/sandbox/v1/paymentlinks/", terms) for _ in range(2))
+        with closing(sqlite3.connect(tmp_path / "sandbox.sqlite")) as database, database:
+            database.execute("UPDATE gateway_links SET terms = '{}' WHERE id = ?", [broken["id"]])
+        shop.advance(31 * DAY_S)
+        assert shop.send("GET", f"/v1/paymentlinks/{whole['id']}/").json()["status"] == "expired"
+        found = httpx.get(server.addresses.control_url + "/ledger/check", trust_env=False, timeout=10).json()
+        assert found["differences"] == [f"payment link {broken['id']}: it is new for ever"]
+
+
 def refused(answer: httpx.Response) -> Any:
     return answer.json()["error"]["code"] if answer.is_error else None
 

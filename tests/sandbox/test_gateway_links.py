@@ -143,6 +143,7 @@ class Shop:
         self._engine = create_engine("sqlite://")
         TABLES.create_all(self._engine)
         self._db = self._engine.connect()
+        self.raw: Any = self._db.connection.dbapi_connection
         cipher = CardCipher(bytes(32), source="a test")
         numbers = iter(map(str, range(1000)))
         self._settings = GatewaySettings(Projects(folder), cipher, lambda: next(numbers), "http://localhost")
@@ -184,6 +185,13 @@ def test_the_end_of_a_link_waits_for_an_attempt_under_way(tmp_path: Path) -> Non
     assert shop.status(link) == "processing"
     decide(shop.job, order, shop.transaction, AUTHENTICATION_FAILED)
     assert (shop.status(link), shop.next_due()) == ("expired", None)
+
+
+def test_the_next_end_is_found_by_an_index(tmp_path: Path) -> None:
+    shop, statements = Shop(tmp_path), list[str]()
+    shop.raw.set_trace_callback(statements.append)
+    shop.next_due()
+    assert "gateway_links_due" in str(shop.raw.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall())
 
 
 @pytest.mark.parametrize("hyphens", [False, True])

@@ -42,6 +42,11 @@ def test_an_own_checkout_takes_three_requests(merchant: Merchant) -> None:
     assert "vault_token" not in details
 
 
+def test_payment_methods_are_those_of_the_page_and_not_of_the_transaction(merchant: Merchant) -> None:
+    paid = merchant.own_checkout(payment_methods=["bank-transfer"])
+    assert (status(paid), paid["payment_methods"]) == (("completed", "accepted"), ["bank-transfer"])
+
+
 def test_a_declined_card_ends_an_own_checkout_with_an_error(merchant: Merchant) -> None:
     paid = merchant.own_checkout(pan=DECLINED)
     assert status(paid) == ("error", "declined")

@@ -245,6 +245,7 @@ def test_a_hostile_query_is_refused(merchant: Merchant, query: str) -> None:
         code = "SEARCH_INVALID" if 0 < len(query) <= 4096 and query != "status:\ud800" else "FORMAT_ERROR"
         assert is_refused(answer, 400, code), answer.text
         assert len(answer.text) < 600
+        assert "***" not in answer.text  # of the filter for secrets
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from sqlalchemy import MetaData
 from starlette.applications import Starlette
 
 from tppkit._clock import Clock, utc_now
-from tppkit._files import PRIVATE, as_path, write_new
+from tppkit._files import PRIVATE, as_path, read_bounded, replace_file, write_new
 from tppkit.callbacks import parse_networks
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
@@ -123,6 +123,7 @@ class SandboxHosts:
         approval_url: address of the approval host, as clients see it.
         psd2_url: address of the PSD2 host, as clients see it; the server certificate has its name.
         base_clock: the real time, at which certificates and seals are judged; the virtual clock adds its offset.
+        environment: variables by name; `TPPKIT_VAULT_KEY` encrypts stored cards.
 
     Attributes:
         hosts: one for each interface, by its name.
@@ -133,7 +134,8 @@ class SandboxHosts:
         projects: of the payment gateway.
 
     Raises:
-        ConfigurationError: `pki.unusable`, `database.unusable`, `callback.networks`, `trust.*`, `file.*`.
+        ConfigurationError: `pki.unusable`, `database.unusable`, `callback.networks`, `vault.key`, `gateway.key`, `trust.*`, `file.*`.
+        FormatError: `file.unreadable`, `file.too-large`.
         ArchiveError: `archive.*`.
     """
 
@@ -144,6 +146,7 @@ class SandboxHosts:
         approval_url: str,
         psd2_url: str = "https://localhost",
         base_clock: Clock = utc_now,
+        environment: Mapping[str, str] = os.environ,
     ) -> None:
         networks = parse_networks(settings.allow_addresses)
         self.settings = settings
@@ -170,8 +173,8 @@ class SandboxHosts:
         faults = Faults()
         self.legacy = open_hosts(settings.directory / "legacy", approval_url)
         self.projects = Projects(settings.directory / "gateway")
-        new_id = _token_source(settings.seed)
-        cipher = CardCipher.open(settings.directory, os.environ)
+        new_id = _token_source(settings.directory, settings.seed)
+        cipher = CardCipher.open(settings.directory, environment)
         gateway = GatewaySettings(self.projects, cipher, new_id, approval_url)
         roots = [certificate_pem(root) for root in anchors.roots]
         # Behind a proxy strangers reach it, whose login codes must not probe this machine.
@@ -268,8 +271,12 @@ def _table_of(window: timedelta | None) -> str:
     return "request_ids" if window is None else f"request_ids_{window // timedelta(seconds=1)}s"
 
 
-def _token_source(seed: int | None) -> Callable[[], str]:
+def _token_source(directory: Path, seed: int | None) -> Callable[[], str]:
+    """What makes ids; with a seed the same ones as in another new folder, and others at each further start in this one."""
     if seed is None:
         return partial(secrets.token_urlsafe, 24)
-    chance = random.Random(seed)  # noqa: S311  # asked for: the same ids again, for tests
+    path = directory / "ids"
+    kept = read_bounded(path, max_bytes=64).decode("latin-1") if path.exists() else ""
+    chance = random.Random(f"{seed} {kept}")  # noqa: S311  # asked for: the same ids again, for tests
+    replace_file(path, f"{chance.getrandbits(192):048x}".encode(), mode=PRIVATE)
     return lambda: f"{chance.getrandbits(192):048x}"

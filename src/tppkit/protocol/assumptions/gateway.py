@@ -136,6 +136,10 @@ GATEWAY: tuple[Assumption, ...] = (
         "protocol.gateway.values.GatewayModel",
     ),
     Assumption(
+        "holder-name", "gateway", "which names of a cardholder a request can have", "those with at most 11 digits",
+        "answers show the name, and 12 digits may be a card number in the wrong field", "protocol.gateway.values.HolderName",
+    ),
+    Assumption(
         "cvc-form", "gateway", "the form of cvc", "3 or 4 digits; required by authenticate, with and without external values",
         "the networks' forms; section 4.6 has it in the flow", "protocol.gateway.card_data.Cvc",
     ),
@@ -159,12 +163,14 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "one-click-card", "gateway", "which cards one-click takes, and whether both references may be given",
-        "those that an accepted transaction with one_click_type first stored; exactly one of vault_token and first_transaction_id",
-        "section 3.5 rules 1 and 4", "protocol.gateway.payments.check_order",
+        "those that an accepted transaction with one_click_type first stored; exactly one of vault_token and first_transaction_id;"
+        " authenticate takes no other card for the order",
+        "section 3.5 rules 1, 3 and 4", "protocol.gateway.payments.check_order",
     ),
     Assumption(
         "vault-token-use", "gateway", "which transactions a stored card can pay",
-        "any of its project, until it expires, with authenticate, and with initiate where it takes the transaction",
+        "any of its project, until it expires, with authenticate unless the order is one-click, and with initiate where it takes the"
+        " transaction",
         "section 4.2: used to authenticate a transaction, and stored for one-click and recurring payments",
         "sandbox.gateway.payments.stored_card",
     ),

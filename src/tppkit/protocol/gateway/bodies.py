@@ -12,12 +12,13 @@ from tppkit.protocol.gateway.card_data import Cvc, Expiry, Pan
 from tppkit.protocol.gateway.orders import EXTERNAL_NAMES, Order
 from tppkit.protocol.gateway.states import LinkStatus
 from tppkit.protocol.gateway.values import (
-    NO_CONTROLS,
+    USUAL_HOLDER,
     Address,
     Amount,
     Currency,
     Duration,
     GatewayModel,
+    HolderName,
     MethodNames,
     PageAddress,
     Private,
@@ -91,9 +92,9 @@ class CardRequest(RequestBody):
     setup_token: Annotated[Uuid, Field(repr=False)]
     name: (
         Annotated[
-            Text,
+            HolderName,
             written(_check_name),
-            WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 120, "pattern": NO_CONTROLS}),
+            WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 120, "pattern": USUAL_HOLDER}),
         ]
         | None
     ) = Field(default=None, repr=False)

@@ -20,6 +20,7 @@ from tppkit.protocol.gateway.values import (
     Currency,
     Duration,
     GatewayModel,
+    HolderName,
     MethodNames,
     PageAddress,
     Private,
@@ -118,7 +119,7 @@ class PaymentMethodDetails(GatewayModel):
     vault_token: Uuid | None = Field(default=None, repr=False)
     truncated_pan: str | None = None
     card_expiry: Expiry | None = None
-    cardholder_name: Private = None
+    cardholder_name: HolderName | None = Field(default=None, repr=False)
     liability_shift: bool | None = None
     one_click_type: Annotated[OneClickType | str, Field(union_mode="left_to_right"), known(OneClickType)] | None = None
     first_transaction_id: Uuid | None = None

@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.orders import (
     PaymentMethodDetails,
     Transaction,
 )
-from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, SetupTokenTrigger, TransactionStatus
+from tppkit.protocol.gateway.states import OrderStatus, SetupTokenState, TransactionStatus
 
 SETUP_TOKEN_LIFETIME = timedelta(seconds=300)  # section 8, from the creation of the order
 ANI_BRAND = "visa"  # assumption name-inquiry
@@ -150,6 +150,23 @@ def require_one_click_card(first: Transaction | None) -> None:
         raise LocalProtocolError("one-click.card", "no accepted first one-click transaction stored this card")
 
 
+def require_same_card(details: PaymentMethodDetails | None, *, paid_with: str | None, vault_token: str) -> None:
+    """Check that a one-click transaction is authenticated with the card that its order was created with.
+
+    Args:
+        details: of the transaction.
+        paid_with: the vault token of that card, in lower case.
+        vault_token: that of the request.
+
+    Raises:
+        LocalProtocolError: `one-click.card`.
+
+    Source: section 3.5 rule 3; assumption one-click-card.
+    """
+    if details and details.one_click_type == OneClickType.ONE_CLICK and vault_token.lower() != paid_with:
+        raise LocalProtocolError("one-click.card", "a one-click payment keeps the card that its order was created with")
+
+
 def require_recurring(details: PaymentMethodDetails | None) -> None:
     """Check that a transaction can be initiated without the customer (assumption recurring-place).
 
@@ -237,16 +254,8 @@ def external_authentication(request: AuthenticateRequest, *, own_checkout: bool)
     return ExternalAuthentication(**values)
 
 
-def due_setup_token_trigger(
-    state: SetupTokenState, *, order_created: datetime, now: datetime
-) -> SetupTokenTrigger | None:
-    """What time alone has made happen to a setup token by `now`, or None; it counts up to 300 s, inclusive."""
-    expired = now - order_created > SETUP_TOKEN_LIFETIME
-    return SetupTokenTrigger.EXPIRED if expired and state is SetupTokenState.UNUSED else None
-
-
 def require_setup_token(state: SetupTokenState, *, order_created: datetime, at: datetime) -> None:
-    """Check that a setup token can store a card.
+    """Check that a setup token can store a card: once, up to 300 seconds after the order, inclusive.
 
     Raises:
         LocalProtocolError: `setup-token.used`, `setup-token.expired`.
@@ -255,7 +264,7 @@ def require_setup_token(state: SetupTokenState, *, order_created: datetime, at: 
     """
     if state is SetupTokenState.USED:
         raise LocalProtocolError("setup-token.used", "the setup token has stored a card")
-    if state is SetupTokenState.DEAD or due_setup_token_trigger(state, order_created=order_created, now=at):
+    if state is SetupTokenState.DEAD or at - order_created > SETUP_TOKEN_LIFETIME:
         raise LocalProtocolError("setup-token.expired", "the order was created more than 300 seconds ago")
 
 

@@ -22,6 +22,7 @@ MAX_AMOUNT = 2**63 - 1  # what a database column holds
 MAX_PERIOD = timedelta(days=3650)
 MAX_TEXT = 1000
 MAX_REFERENCE = 255  # what a database index holds, of any characters
+MAX_HOLDER_DIGITS = 11  # a card number has 12 or more
 MAX_ADDRESS = 2048
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
@@ -37,6 +38,7 @@ _USUAL_PAGE = f"^(https://[A-Za-z0-9.-]+|http://localhost){_REST}"
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 CONTROL = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")  # and what UTF-8 has no form of
 NO_CONTROLS = rf"^[^{_CONTROLS}]*$"  # without surrogates, which some engines of patterns do not know
+USUAL_HOLDER = rf"^([^0-9{_CONTROLS}]*[0-9]){{0,{MAX_HOLDER_DIGITS}}}[^0-9{_CONTROLS}]*$"
 
 
 class GatewayModel(WireModel):
@@ -159,6 +161,12 @@ def _check_reference(value: str) -> str:
     return value
 
 
+def _check_holder(value: str) -> str:  # assumption holder-name
+    if sum(character.isdecimal() for character in value) > MAX_HOLDER_DIGITS:
+        raise ValueError(f"more than {MAX_HOLDER_DIGITS} digits, which may be a card number")
+    return value
+
+
 def _check_address(value: str) -> str:  # assumption gateway-addresses
     try:
         parts = urlsplit(value)
@@ -227,6 +235,7 @@ Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEX
 Reference = Annotated[  # of a merchant
     Text, written(_check_reference), _form(minLength=1, maxLength=MAX_REFERENCE, pattern=NO_CONTROLS)
 ]
+HolderName = Annotated[Text, written(_check_holder), _form(minLength=1, maxLength=MAX_TEXT, pattern=USUAL_HOLDER)]
 Address = Annotated[
     str, written(_check_address),
     _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS),

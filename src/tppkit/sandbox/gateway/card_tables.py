@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     Column,
     Connection,
-    Integer,
     LargeBinary,
     String,
     Table,
@@ -22,7 +19,6 @@ from sqlalchemy import (
     update,
 )
 
-from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.tables import TABLES
 
@@ -31,18 +27,11 @@ _CARDS = Table(
     Column("vault_token", String(36), primary_key=True),
     Column("project_id", String(36), nullable=False),
     Column("sealed", LargeBinary, nullable=False),
-    Column("truncated_pan", String(19), nullable=False),
-    Column("brand", String(20)),
     Column("one_click_id", String(36)),
     Column("is_typed", Boolean, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-)  # fmt: skip
-_VAULT = Table(
-    "gateway_vault", TABLES,
-    Column("id", Integer, primary_key=True),
-    Column("key_check", LargeBinary, nullable=False),
 )  # fmt: skip
 _ADD_CARD = insert(_CARDS)
+_ANY_CARD = select(_CARDS).limit(1)
 _FIND_CARD = select(_CARDS).where(
     _CARDS.c.vault_token == bindparam("of_token"), _CARDS.c.project_id == bindparam("of_project")
 )
@@ -59,42 +48,31 @@ class VaultRow:
         vault_token: UUID.
         project_id: whose it is.
         sealed: number, expiry and name, encrypted.
-        truncated_pan: first six and last four digits.
-        brand: the likeliest network, or None.
-        created_at: aware UTC.
         one_click_id: the accepted first one-click transaction that stored it, or None.
         is_typed: a customer typed it on a page, and it is kept only until the payment is decided.
     """
 
-    vault_token: str
+    vault_token: str = field(repr=False)
     project_id: str
-    sealed: bytes
-    truncated_pan: str
-    brand: str | None
-    created_at: datetime
+    sealed: bytes = field(repr=False)
     one_click_id: str | None = None
     is_typed: bool = False
 
 
 def require_vault_key(db: Connection, cipher: CardCipher) -> None:
-    """Check that the stored cards can be read, and remember the key if there are none.
+    """Check that the stored cards can be read, by one of them.
 
     Raises:
         ConfigurationError: `vault.key`.
     """
-    check = db.execute(select(_VAULT.c.key_check)).scalar_one_or_none()
-    if check is not None and db.execute(select(_CARDS.c.vault_token).limit(1)).first() is not None:
-        cipher.require_check(bytes(check))
-        return
-    db.execute(delete(_VAULT))
-    db.execute(insert(_VAULT), {"id": 1, "key_check": cipher.make_check()})
+    card = _card(db.execute(_ANY_CARD).first())
+    if card is not None:
+        cipher.decrypt(card.sealed, project_id=card.project_id, vault_token=card.vault_token)
 
 
 def add_card(db: Connection, card: VaultRow) -> None:
     """Store a new card."""
-    names = ("vault_token", "project_id", "sealed", "truncated_pan", "brand", "one_click_id", "is_typed")
-    values = {name: getattr(card, name) for name in names}
-    db.execute(_ADD_CARD, values | {"created_at": to_microseconds(card.created_at)})
+    db.execute(_ADD_CARD, {name: getattr(card, name) for name in _CARDS.columns.keys()})  # noqa: SIM118
 
 
 def find_card(db: Connection, vault_token: str, project_id: str) -> VaultRow | None:
@@ -116,6 +94,6 @@ def _card(row: Any) -> VaultRow | None:
     if row is None:
         return None
     return VaultRow(
-        vault_token=row.vault_token, project_id=row.project_id, sealed=bytes(row.sealed), truncated_pan=row.truncated_pan,
-        brand=row.brand, created_at=from_microseconds(row.created_at), one_click_id=row.one_click_id, is_typed=bool(row.is_typed),
+        vault_token=row.vault_token, project_id=row.project_id, sealed=bytes(row.sealed), one_click_id=row.one_click_id,
+        is_typed=bool(row.is_typed),
     )  # fmt: skip

@@ -38,7 +38,7 @@ _TRANSACTIONS = select(
         )
     )
 )
-_LINKS = select(LINKS.c.id, LINKS.c.status, LINKS.c.completed_order_id)
+_LINKS = select(LINKS.c.id, LINKS.c.status, LINKS.c.completed_order_id, LINKS.c.due_at)
 
 
 class _Attempt(NamedTuple):
@@ -130,5 +130,7 @@ def _of_link(link: Any, orders: Sequence[Any]) -> Iterator[str]:
         yield f"{len(paid)} orders are completed, and not the one that it names"
     if (status is LinkStatus.COMPLETED) != bool(paid) or (status is LinkStatus.PROCESSING) != bool(open_):
         yield f"it is {status}, {len(paid)} orders are completed and {len(open_)} open"
+    if status in (LinkStatus.NEW, LinkStatus.ALL_UNSUCCESSFUL) and link.due_at is None:
+        yield f"it is {status} for ever"
     if (status is LinkStatus.NEW and orders) or (status is LinkStatus.ALL_UNSUCCESSFUL and not orders):
         yield f"it is {status} with {len(orders)} orders"

@@ -23,11 +23,11 @@ from tppkit.protocol.gateway.payments import (
     require_aft_enabled,
     require_one_click_card,
     require_recurring,
+    require_same_card,
     require_setup_token,
 )
-from tppkit.protocol.gateway.states import SETUP_TOKEN, SetupTokenState, SetupTokenTrigger
+from tppkit.protocol.gateway.states import SETUP_TOKEN, SetupTokenTrigger
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.gateway.card_tables import VaultRow, add_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.orders import (
     listed_fields,
@@ -36,7 +36,7 @@ from tppkit.sandbox.gateway.orders import (
     transaction_of_caller,
     write_order,
 )
-from tppkit.sandbox.gateway.payments import PayingCard, attempt, require_card, stored_card
+from tppkit.sandbox.gateway.payments import PayingCard, attempt, require_card, store, stored_card
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.tables import (
     StoredOrder,
@@ -79,22 +79,16 @@ def store_card(call: HostCall[CardRequest]) -> Answer[VaultCard]:
     if order is None or order.project_id != call.caller:
         raise LocalProtocolError("setup-token.unknown", "the project has no transaction with this setup token")
     (transaction,) = [one for one in transactions_of(call.db, order.id) if one.setup_token == token]
-    state = transaction.setup_state or SetupTokenState.DEAD
+    state = transaction.setup_state or SETUP_TOKEN.initial
     require_setup_token(state, order_created=order.created_at, at=call.at)
     require_unexpired(body.expiry, at=call.at)
-    vault_token, brands = call.settings.new_uuid(), detect_brands(body.pan)
-    sealed = call.settings.cipher.encrypt(
-        StoredCard(body.pan, body.expiry, body.name), project_id=call.caller, vault_token=vault_token
+    vault_token, brands = (
+        store(call, StoredCard(body.pan, body.expiry, body.name), call.caller),
+        detect_brands(body.pan),
     )
-    brand, shown = next(iter(brands), None), truncate_pan(body.pan)
-    add_card(
-        call.db,
-        VaultRow(
-            vault_token=vault_token, project_id=call.caller, sealed=sealed, truncated_pan=shown, brand=brand, created_at=call.at
-        ),
-    )  # fmt: skip
     set_transaction(call.db, replace(transaction, setup_state=SETUP_TOKEN.move(state, SetupTokenTrigger.STORED)))
-    return Answer(VaultCard(vault_token=vault_token, truncated_pan=shown, brand=brand, brands=brands))
+    brand, truncated_pan = next(iter(brands), None), truncate_pan(body.pan)
+    return Answer(VaultCard(vault_token=vault_token, truncated_pan=truncated_pan, brand=brand, brands=brands))
 
 
 def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
@@ -102,6 +96,8 @@ def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
     order, transaction = transaction_of_caller(call)
     external = external_authentication(call.body, own_checkout=order.own_checkout)
     _require_own_checkout(order.own_checkout)
+    details, paid_with = transaction.shown.payment_method_details, transaction.vault_token
+    require_same_card(details, paid_with=paid_with, vault_token=call.body.vault_token)
     is_asked = attempt(
         call, order, transaction, stored_card(call, call.caller, call.body.vault_token), external=external
     )

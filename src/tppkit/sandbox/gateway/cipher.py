@@ -21,7 +21,6 @@ VARIABLE = "TPPKIT_VAULT_KEY"
 _KEY_BYTES = 32
 _NONCE_BYTES = 12  # NIST SP 800-38D section 8.2.2; drawn at random, so one key serves at most 2**32 cards
 _MAX_FILE = 4096
-_CHECK = b"tppkit vault"
 
 Random = Callable[[int], bytes]
 
@@ -89,7 +88,8 @@ class CardCipher:
     def encrypt(self, card: StoredCard, *, project_id: str, vault_token: str) -> bytes:
         """Encrypt a card; it can only be decrypted for the same project and token."""
         values = (card.pan.get_secret_value(), card.expiry.get_secret_value(), card.name)
-        return self._seal(json.dumps(values).encode(), _place(project_id, vault_token))
+        nonce = self._random(_NONCE_BYTES)
+        return nonce + self._aead.encrypt(nonce, json.dumps(values).encode(), _place(project_id, vault_token))
 
     def decrypt(self, sealed: bytes, *, project_id: str, vault_token: str) -> StoredCard:
         """Decrypt a card.
@@ -97,36 +97,16 @@ class CardCipher:
         Raises:
             ConfigurationError: `vault.key`: it was stored with another key, for another project or token, or was changed.
         """
-        pan, expiry, name = json.loads(self._open(sealed, _place(project_id, vault_token)))
-        return StoredCard(CardSecret(pan), CardSecret(expiry), name)
-
-    def make_check(self) -> bytes:
-        """An encrypted constant, kept beside the cards so that another key is noticed at the start."""
-        return self._seal(_CHECK, _CHECK)
-
-    def require_check(self, check: bytes) -> None:
-        """Check that the cards were stored with this key.
-
-        Args:
-            check: what `make_check` returned when the first card was stored.
-
-        Raises:
-            ConfigurationError: `vault.key`.
-        """
-        self._open(check, _CHECK)
-
-    def _seal(self, plain: bytes, associated: bytes) -> bytes:
-        nonce = self._random(_NONCE_BYTES)
-        return nonce + self._aead.encrypt(nonce, plain, associated)
-
-    def _open(self, sealed: bytes, associated: bytes) -> bytes:
+        place = _place(project_id, vault_token)
         try:
-            return self._aead.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], associated)
+            plain = self._aead.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place)
         except (InvalidTag, ValueError) as e:  # the second for a nonce that is cut off
             raise ConfigurationError(
                 "vault.key",
-                f"the stored cards do not decrypt with the key of {self._source}: give the key that they were stored with",
+                f"a stored card does not decrypt with the key of {self._source}: give the key that the cards were stored with",
             ) from e
+        pan, expiry, name = json.loads(plain)
+        return StoredCard(CardSecret(pan), CardSecret(expiry), name)
 
 
 def _place(project_id: str, vault_token: str) -> bytes:

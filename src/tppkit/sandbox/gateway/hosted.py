@@ -6,16 +6,15 @@ from enum import StrEnum
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
-from tppkit.protocol.gateway.card_data import CardSecret, detect_brands, require_unexpired, truncate_pan
+from tppkit.protocol.gateway.card_data import CardSecret, require_unexpired
 from tppkit.protocol.gateway.orders import CREDIT_CARD, OneClickType, OrderTerms, TransactionRequest
 from tppkit.protocol.gateway.states import ORDER, OrderStatus, OrderTrigger
 from tppkit.sandbox.gateway.bounds import require_room
-from tppkit.sandbox.gateway.card_tables import VaultRow, add_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.link_tables import StoredLink, orders_of_link
 from tppkit.sandbox.gateway.orders import new_order, new_transaction
 from tppkit.sandbox.gateway.outcomes import APPROVED, AUTHENTICATION_FAILED, outcome_of
-from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, decide, move_order, stored_card
+from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, decide, move_order, store, stored_card
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
@@ -142,14 +141,7 @@ def _stored_if_needed(work: Work, order: StoredOrder, transaction: StoredTransac
     is_first = details is not None and details.one_click_type == OneClickType.FIRST
     if not is_first and not outcome_of(card.pan).challenge:
         return PayingCard(card)
-    vault_token, project_id = work.settings.new_uuid(), order.project_id
-    sealed = work.settings.cipher.encrypt(card, project_id=project_id, vault_token=vault_token)
-    row = VaultRow(
-        vault_token=vault_token, project_id=project_id, sealed=sealed, truncated_pan=truncate_pan(card.pan),
-        brand=next(iter(detect_brands(card.pan)), None), created_at=work.at, is_typed=True,
-    )  # fmt: skip
-    add_card(work.db, row)
-    return PayingCard(card, vault_token)
+    return PayingCard(card, store(work, card, order.project_id, is_typed=True))
 
 
 def _test_card(work: Work, choice: Choice) -> StoredCard:

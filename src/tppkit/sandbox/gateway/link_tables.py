@@ -1,8 +1,11 @@
-"""The table of payment links, with its statements. An order is locked before its link."""
+"""The table of payment links, with its statements. An order is locked before its link.
+
+Only a new payment of a link locks the link first; its order is new then, so that no other request waits for it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -53,10 +56,11 @@ _ORDERS_OF_LINK = Statement(
     .where(ORDERS.c.link_id == bindparam("of_id"))
     .order_by(ORDERS.c.created_at, ORDERS.c.id)
 )
-_NEXT_DUE = Statement(select(func.min(LINKS.c.due_at)))
+_NEXT_DUE = Statement(select(func.min(LINKS.c.due_at)).where(LINKS.c.due_at.is_not(None)))  # for the index
 _DUE_LINKS = Statement(
     select(LINKS.c.id).where(LINKS.c.due_at <= bindparam("until")).order_by(LINKS.c.due_at, LINKS.c.id)
 )
+_STOP_LINK = update(LINKS).where(LINKS.c.id == bindparam("of_id")).values(due_at=None)
 _LATEST_LINKS = select(LINKS).order_by(LINKS.c.created_at.desc(), LINKS.c.id).limit(bindparam("most"))
 _LATEST = select(func.max(LINKS.c.modified_at))
 
@@ -69,7 +73,7 @@ class StoredLink:
         id: UUID.
         project_id: whose it is.
         page_token: unguessable part of `payment_url`.
-        terms: what the merchant says of it, without fields that the document does not list.
+        terms: what the merchant sent, without fields that the document does not list.
         created_at: aware UTC.
         ends_at: when it expires if no payment succeeds.
         status: as answers show it.
@@ -79,7 +83,7 @@ class StoredLink:
 
     id: str
     project_id: str
-    page_token: str
+    page_token: str = field(repr=False)
     terms: PaymentLinkRequest
     created_at: datetime
     ends_at: datetime
@@ -134,6 +138,11 @@ def next_due(db: Connection) -> datetime | None:
 def due_links(db: Connection, until: datetime) -> tuple[str, ...]:
     """Ids of the links that expire by then, the earliest first."""
     return tuple(row[0] for row in _DUE_LINKS.all(db, {"until": to_microseconds(until)}))
+
+
+def stop_link(db: Connection, link_id: str) -> None:
+    """Let time change a link no more."""
+    db.execute(_STOP_LINK, {"of_id": link_id})
 
 
 def latest_links(db: Connection, most: int) -> tuple[StoredLink, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.authorisations import LINK_PERIOD, ends_at
@@ -11,6 +12,7 @@ from tppkit.protocol.gateway.endpoints import CREATE_PAYMENT_LINK, PAYMENT_LINK_
 from tppkit.protocol.gateway.states import PAYMENT_LINK, LinkStatus, LinkTrigger, OrderStatus
 from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
+from tppkit.sandbox.events import run_contained
 from tppkit.sandbox.gateway.link_tables import (
     StoredLink,
     add_link,
@@ -19,6 +21,7 @@ from tppkit.sandbox.gateway.link_tables import (
     lock_link,
     orders_of_link,
     set_link,
+    stop_link,
 )
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import StoredOrder
@@ -90,11 +93,16 @@ def follow_order(work: Work, order: StoredOrder) -> None:
 
 
 def run_due(work: Work) -> None:
-    """Let the links expire whose time is over."""
+    """Let the links expire whose time is over; one that cannot because of a defect stays as it is, and the check names it."""
     for link_id in due_links(work.db, work.at):
-        link = lock_link(work.db, link_id)
-        if link is not None and link.due_at is not None:
-            _move(work, link, LinkTrigger.EXPIRED)
+        if not run_contained(work.db, f"the payment link {link_id}", partial(_expire, work, link_id)):
+            stop_link(work.db, link_id)
+
+
+def _expire(work: Work, link_id: str) -> None:
+    link = lock_link(work.db, link_id)
+    if link is not None and link.due_at is not None:
+        _move(work, link, LinkTrigger.EXPIRED)
 
 
 def _move(work: Work, link: StoredLink, trigger: LinkTrigger) -> StoredLink:

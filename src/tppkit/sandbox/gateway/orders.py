@@ -101,7 +101,7 @@ def new_order(
 
     Args:
         work: what it is made in; nothing is stored.
-        terms: what the merchant says of it.
+        terms: what the merchant sent.
         project: whose it is.
         transaction: the payment method, if the merchant has chosen one.
         link_id: of the payment link that it comes from, whose customer has chosen the payment method.

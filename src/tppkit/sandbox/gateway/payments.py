@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +27,7 @@ from tppkit.protocol.gateway.states import (
     TransactionTrigger,
 )
 from tppkit.protocol.gateway.values import read_timestamp
-from tppkit.sandbox.gateway.card_tables import VaultRow, allow_one_click, drop_typed_card, find_card
+from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, allow_one_click, drop_typed_card, find_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
@@ -56,7 +56,7 @@ class PayingCard:
     """
 
     card: StoredCard
-    vault_token: str | None = None
+    vault_token: str | None = field(default=None, repr=False)
 
 
 def require_card(work: Work, project_id: str, vault_token: str) -> VaultRow:
@@ -81,6 +81,21 @@ def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
     card = work.settings.cipher.decrypt(row.sealed, project_id=project_id, vault_token=row.vault_token)
     require_unexpired(card.expiry, at=work.at)
     return PayingCard(card, row.vault_token)
+
+
+def store(work: Work, card: StoredCard, project_id: str, *, is_typed: bool = False) -> str:
+    """Keep a card in the vault of a project, and return its vault token.
+
+    Args:
+        work: what happens.
+        card: number, expiry and name.
+        project_id: whose it is.
+        is_typed: only until the payment is decided.
+    """
+    vault_token = work.settings.new_uuid()
+    sealed = work.settings.cipher.encrypt(card, project_id=project_id, vault_token=vault_token)
+    add_card(work.db, VaultRow(vault_token=vault_token, project_id=project_id, sealed=sealed, is_typed=is_typed))
+    return vault_token
 
 
 def attempt(

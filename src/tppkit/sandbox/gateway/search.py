@@ -41,7 +41,7 @@ class _Field(NamedTuple):
 
     Attributes:
         column: its values.
-        ends: the smallest and the largest value of the column that a text stands for; raises ValueError.
+        ends: the smallest and the largest value of the column that a value of a query means; raises ValueError.
         made_by: how the order was made, if only such orders have the field.
     """
 
@@ -60,7 +60,7 @@ def _uuid(value: str) -> tuple[str, str]:
 
 def _number(value: str) -> tuple[int, int]:
     if not re.fullmatch("[0-9]{1,19}", value) or int(value) > MAX_AMOUNT:
-        raise ValueError(f"not a whole number from 0 to {MAX_AMOUNT}")
+        raise ValueError("not a whole number in digits, or too large")
     return int(value), int(value)
 
 
@@ -246,7 +246,7 @@ def _after(page: Page) -> tuple[int, str] | None:
     """The place behind which the page begins.
 
     Raises:
-        FormatError: `search.paging`, the cursor's value is none of an answer.
+        FormatError: `search.paging`, the cursor's value is no time.
     """
     if page.after is None:
         return None

@@ -6,7 +6,7 @@ An order's row is locked before it or one of its transactions is changed, so the
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -142,7 +142,7 @@ class StoredOrder:
         id: UUID.
         project_id: whose it is.
         status: as answers show it.
-        terms: what the merchant says of it, without fields that the document does not list.
+        terms: what the merchant sent, without fields that the document does not list.
         is_test: of a test project.
         own_checkout: created with a card transaction, which is paid without the order page.
         page_token: unguessable part of `order_url`.
@@ -160,7 +160,7 @@ class StoredOrder:
     terms: OrderTerms
     is_test: bool
     own_checkout: bool
-    page_token: str
+    page_token: str = field(repr=False)
     created_at: datetime
     modified_at: datetime
     completed_at: datetime | None = None
@@ -198,11 +198,11 @@ class StoredTransaction:
     order_id: str
     number: int
     shown: Transaction
-    page_token: str
+    page_token: str = field(repr=False)
     created_at: datetime
-    setup_token: str | None = None
+    setup_token: str | None = field(default=None, repr=False)
     setup_state: SetupTokenState | None = None
-    vault_token: str | None = None
+    vault_token: str | None = field(default=None, repr=False)
     authorisation: Authorisation | None = None
     due_at: datetime | None = None
 
