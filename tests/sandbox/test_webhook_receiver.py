@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,14 +16,13 @@ import pytest
 from merchant import MakeMerchant, Merchant
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 
-from programs import TPPKIT
 from tppkit._clock import utc_now
 from tppkit.client import AsyncGatewayClient, GatewayClient, is_paid
 from tppkit.errors import FormatError, InboxError
 from tppkit.inbox import Outcome
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.gateway import Order
-from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki import Pki
 from tppkit.web import AsyncWebhookInbox, WebhookInbox, WebhookSettings
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -267,7 +263,7 @@ def test_the_pauses_between_reads_grow_to_the_longest(shop: Shop) -> None:
     while shop.at < began + 6 * HOUR:
         if shop.work(later=30 * SECOND):
             read.append(shop.at)
-    pauses = [later - sooner for sooner, later in zip(read, read[1:], strict=False)]
+    pauses = [later - sooner for sooner, later in pairwise(read)]
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (MINUTE, HOUR)
     assert shop.effects(order) == ["new"]
