@@ -128,6 +128,11 @@ def test_the_search_block_of_the_gateway_prints_what_the_page_says(run: Run) -> 
     assert run(blocks("gateway", "python")[0]) == blocks("gateway", "text")[0]
 
 
+def test_the_block_about_further_payments_of_the_gateway_runs(run: Run, shell: Callable[[str], str]) -> None:
+    shell("tppkit pki create certs")
+    assert run(blocks("gateway", "python")[1]) == blocks("gateway", "text")[2]
+
+
 def test_the_checkout_of_the_gateway_runs_by_curl_alone(shell: Callable[[str], str], tmp_path: Path) -> None:
     if shutil.which("jq") is None:
         pytest.skip("needs jq; install Debian's package jq")

@@ -1196,8 +1196,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "report it to the authority; use the CRL",
         ),
         "one-click.card": Code(
-            "a one-click payment names no card, two cards, or one that no accepted first transaction stored",
-            "send one of vault_token and first_transaction_id, of a completed first transaction",
+            "a one-click payment names no card, two cards, or one that no accepted first transaction stored; or another payment names one",
+            "send one of vault_token and first_transaction_id, of a completed first transaction, with one_click_type one-click",
         ),
         "one-click.cvc": Code(
             "a one-click payment has no cvc",

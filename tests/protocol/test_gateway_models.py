@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tppkit.errors import FormatError
-from tppkit.protocol.gateway import GATEWAY, Order, OrderRequest, PaymentLink, TransactionRequest
+from tppkit.protocol.gateway import GATEWAY, CardSecret, Customer, Order, OrderRequest, PaymentLink, TransactionRequest
 from tppkit.protocol.gateway.bodies import (
     AuthenticateRequest,
     CaptureRequest,
+    CardRequest,
     SearchRequest,
     VoidRequest,
     WalletSession,
@@ -251,3 +254,31 @@ def test_a_webhook_of_another_form_is_refused_and_further_fields_are_not(other: 
     assert StatusChanged.from_wire(raw({**webhook, "status": "completed"})).order_id == ID
     with pytest.raises(FormatError, match=r"model\.invalid"):
         StatusChanged.from_wire(raw(webhook | other))
+
+
+def test_lists_are_taken_for_arrays() -> None:
+    card = TransactionRequest(payment_method="credit-card")
+    fields: dict[str, Any] = {
+        "transactions": [card],
+        "payment_methods": ["credit-card"],
+        "customer": Customer(phone_numbers=["1"]),
+    }
+    order = OrderRequest(**REQUEST, **fields)
+    assert order.transactions == (card,)
+    assert OrderRequest.from_wire(order.to_wire()) == order
+
+
+def test_a_cardholder_name_with_as_many_digits_as_a_card_number_is_refused() -> None:
+    for model, name in ((CardRequest, "name"), (PaymentMethodDetails, "cardholder_name")):
+        with pytest.raises(
+            FormatError, match=f"{name}: Value error, not 1 to 120 characters with fewer than 12 digits"
+        ):
+            model.from_wire(raw({name: "Ona 4111-1111/1111"}))
+    assert PaymentMethodDetails.from_wire(raw({"cardholder_name": "Ona 2"})).cardholder_name == "Ona 2"
+
+
+def test_a_body_that_could_not_be_made_has_a_representation() -> None:
+    with pytest.raises(ValidationError) as refused:
+        AuthenticateRequest(vault_token="x", cvc=CardSecret("1"))
+    shown = traceback.TracebackException.from_exception(refused.value, capture_locals=True)
+    assert "AuthenticateRequest()" in "".join(shown.format())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -86,6 +87,7 @@ def test_an_order_without_transaction_has_no_further_rules() -> None:
         ({"one_click_type": "one-click", "vault_token": ID}, {}, "one-click.cvc"),
         ({"one_click_type": "one-click", "cvc": CVC}, {}, "one-click.card"),
         ({"one_click_type": "one-click", "vault_token": ID, "first_transaction_id": ID, "cvc": CVC}, {}, "one-click.card"),
+        ({"vault_token": ID}, {}, "one-click.card"), ({"one_click_type": "first", "cvc": CVC}, {}, "one-click.card"),
         ({"one_click_type": "first", "recurring_type": "recurring", "first_network_transaction_id": "n"}, {}, "one-click.recurring"),
         ({"recurring_type": "recurring"}, {}, "recurring.incomplete"), ({"first_network_transaction_id": "n"}, {}, "recurring.incomplete"),
         (AFT | {"receiver_account_number_type": "iban"}, CUSTOMER, "aft.receiver"),
@@ -100,7 +102,8 @@ def test_orders_outside_of_the_rules(details: dict[str, Any], customer: dict[str
     with pytest.raises(LocalProtocolError) as refused:
         check_order(request(details, **customer))
     assert refused.value.code == code
-    assert "411111111" not in str(refused.value)
+    shown = traceback.TracebackException.from_exception(refused.value, capture_locals=True)
+    assert "411111111" not in "".join([str(refused.value), *shown.format()])
 
 
 @pytest.mark.parametrize("name", list(CUSTOMER))
@@ -193,7 +196,7 @@ def test_other_transactions_show_the_card_that_the_merchant_sent(kind: str | Non
     assert shown_details(details, vault_token="other", order_status=OrderStatus.NEW) == details
 
 
-EXTERNAL = {"cavv": "a", "three_ds_version": "2.2.0", "three_ds_method_used": False, "ds_transaction_id": "d"}
+EXTERNAL = {"cavv": "PROOF", "three_ds_version": "2.2.0", "three_ds_method_used": False, "ds_transaction_id": "d"}
 
 
 def authenticate(**values: str) -> AuthenticateRequest:
@@ -209,6 +212,8 @@ def test_external_values_are_all_four_or_none() -> None:
         with pytest.raises(LocalProtocolError) as refused:
             external_authentication(authenticate(**{n: v for n, v in EXTERNAL.items() if n != name}), own_checkout=True)
         assert refused.value.code == "external-authentication.incomplete"
+        shown = traceback.TracebackException.from_exception(refused.value, capture_locals=True)
+        assert "PROOF" not in "".join(shown.format()).partition(", in external_authentication")[2]
 
 
 def test_external_values_are_for_an_own_checkout() -> None:

@@ -136,6 +136,7 @@ def test_without_its_key_nothing_is_answered(case: Case) -> None:
             headers = {**(JSON if row.body else {}), **given}
             answer = case.send(name, headers=headers, auth=lambda request: request)
             assert is_refused(answer, *KEY), (name, value)
+            assert answer.headers["www-authenticate"].startswith('Basic realm="')
             assert key not in answer.text
 
 
@@ -259,8 +260,8 @@ FIELDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     },
     "store_card": {
         "pan": (None, "", "4" * 11, "4" * 20, "{pan}\n", " {pan}", "4111-1111-1111-1111", "４" * 16, 7, ["{pan}"]),
-        "expiry": (None, "", "132030", "002030", "1230", "12/2030", "122030\n", "1220300", 122030), "name": ("", "x" * 121, "a\u0000b", 7),
-        "setup_token": (None, *NO_UUIDS),
+        "expiry": (None, "", "132030", "002030", "1230", "12/2030", "122030\n", "1220300", 122030),
+        "name": ("", "x" * 121, "4111 1111-1111", "a\u0000b", 7), "setup_token": (None, *NO_UUIDS),
     },
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from cards import Cards
 from merchant import EXPIRY, MakeMerchant, Merchant
-from raw_provider import checked_sandbox
+from raw_provider import checked_sandbox, control
 
 from tppkit.sandbox import SandboxSettings
 from tppkit.testing import assert_no_pan
@@ -68,12 +68,6 @@ def test_refused_requests_leave_no_card(merchant: Merchant) -> None:
     assert all(400 <= status < 500 for status in statuses), statuses
 
 
-def test_fields_that_the_document_does_not_list_are_not_kept(merchant: Merchant) -> None:
-    hidden = {"pan": PAN, "cvc": CVC}
-    body = {**order(payment_method_details=hidden, **hidden), **hidden, "customer": hidden}
-    assert merchant.send("POST", "/v1/orders/", filled(body, merchant)).status_code == 201
-
-
 def test_answers_do_not_repeat_a_card_of_the_path(merchant: Merchant) -> None:
     number = "4929123456785676"  # httpx logs addresses, so the logs are not searched
     paths = [f"/v1/orders/{number}/", f"/v1/orders/{number}/x/", f"{merchant.vault}{number}/"]
@@ -93,6 +87,15 @@ def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_
     latest = httpx.get(merchant.bank.addresses.control_url + "/requests", trust_env=False)
     assert [one["status"] for one in latest.json()[:2]] == [400, 405]
     assert_no_pan([refused, typed, latest], cards=[number.replace("-", "")])
+
+
+def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant: Merchant) -> None:
+    order = merchant.order()
+    answer = merchant.cards.keep(
+        control(merchant.bank, f"/gateway/orders/{order['id']}/pay", {"card": merchant.pan, "name": merchant.pan})
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("PayBody: name:")
 
 
 def test_a_card_that_is_stored_would_be_found(merchant: Merchant, tmp_path: Path) -> None:

@@ -114,7 +114,11 @@ def test_a_repeated_notification_has_no_second_effect(shop: Shop) -> None:
 
 def test_each_state_of_an_order_takes_effect_once_in_its_order(shop: Shop) -> None:
     order = shop.merchant.order()
-    states = [lambda: None, lambda: shop.merchant.pay(order, outcome="declined"), lambda: shop.merchant.pay(order, outcome="approved")]
+    states = [
+        lambda: None,
+        lambda: shop.merchant.pay(order, outcome="declined"),
+        lambda: shop.merchant.pay(order, outcome="approved"),
+    ]
     for change in states:
         change()
         shop.notify(order)
@@ -168,7 +172,9 @@ def test_forged_and_foreign_orders_are_dropped_and_leave_nothing(
     assert shop.entries() <= 2
 
 
-def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(merchant: Merchant, client: GatewayClient, store: InboxStore) -> None:
+def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(
+    merchant: Merchant, client: GatewayClient, store: InboxStore
+) -> None:
     shop = Shop(merchant, client, store, max_waiting=2)
     known = merchant.order()
     with store.engine.begin() as own:
@@ -184,7 +190,14 @@ def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(merchant: Merc
 
 @pytest.mark.parametrize(
     "sent",
-    [b"", b"{}", b"[]", b'{"event":"status_changed","order_id":"x","project_id":"y"}', b"\xff", b'{"order_id":' + b"[" * 4000],
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"event":"status_changed","order_id":"x","project_id":"y"}',
+        b"\xff",
+        b'{"order_id":' + b"[" * 4000,
+    ],
 )
 def test_what_is_no_webhook_is_a_format_error(shop: Shop, sent: bytes) -> None:
     with pytest.raises(FormatError):
@@ -194,7 +207,9 @@ def test_what_is_no_webhook_is_a_format_error(shop: Shop, sent: bytes) -> None:
 def test_an_order_waits_while_the_gateway_is_down(shop: Shop, bank_pki: Pki) -> None:
     order = shop.merchant.own_checkout()
     anchors = [bank_pki.root.certificate]
-    with GatewayClient("https://127.0.0.1:9", api_key=shop.merchant.api_key, server_anchors=anchors, sleep=lambda _: None) as down:
+    with GatewayClient(
+        "https://127.0.0.1:9", api_key=shop.merchant.api_key, server_anchors=anchors, sleep=lambda _: None
+    ) as down:
         cut_off = WebhookInbox(shop.store, down.order)
         shop.notify(order)
         (worked,) = cut_off.work(apply, at=shop.at)

@@ -32,6 +32,8 @@ NUMBER_FORMS: dict[str, tuple[str, bytes]] = {
     "grouped": ("digits", GROUPED.encode()),
     "grouped without breaks": ("digits", GROUPED.replace(" ", "\u00a0").encode()),
     "a float": ("digits", repr(float(PAN) * 1e9).encode()),
+    "lines": ("digits", b"4929\r\n1234\n5678  5676"),
+    "groups with other separators": ("digits", b"4929/1234,5678, 5676"),
     "quoted": ("digits", quote(GROUPED).encode()),
     "percent": ("percent-encoded", "".join(f"%{ord(digit):x}" for digit in PAN).encode()),
     "utf-16-le": ("UTF-16", PAN.encode("utf-16-le")),
@@ -171,6 +173,9 @@ def test_names_that_contain_a_card_are_masked(tmp_path: Path) -> None:
     (tmp_path / f"card-{PAN}").mkdir()
     (tmp_path / f"card-{PAN}" / "log").write_text(PAN)
     assert "a name in " in failure(tmp_path)
+    file = tmp_path / f"{PAN}.log"
+    file.write_text("")
+    assert "a name in " in failure(file)
     assert "place *.****************: card 1" in failure({PAN: f"card {PAN}"})
 
 

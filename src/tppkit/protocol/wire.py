@@ -76,7 +76,7 @@ class WireModel(BaseModel):
         Raises:
             FormatError: `json.*`, or `model.invalid` with the name of each field that does not fit, never its value.
         """
-        parse_json(raw, what=f"the {cls.__name__} body", max_bytes=max_bytes)
+        parse_json(raw, what=f"the {cls.__name__.lstrip('_')} body", max_bytes=max_bytes)
         try:
             return cls.model_validate_json(raw, by_alias=True, by_name=False, context=_TOLERANT if tolerant else None)
         except ValidationError as e:
@@ -115,7 +115,7 @@ class WireModel(BaseModel):
 def _invalid(model: type[BaseModel], error: ValidationError, place: str = "") -> FormatError:
     faults = error.errors(include_input=False, include_url=False, include_context=False)
     parts = [f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'body'}: {fault['msg']}" for fault in faults[:5]]
-    return FormatError("model.invalid", f"{model.__name__}{place}: {'; '.join(parts)}")
+    return FormatError("model.invalid", f"{model.__name__.lstrip('_')}{place}: {'; '.join(parts)}")
 
 
 Row = TypeVar("Row")

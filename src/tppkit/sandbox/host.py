@@ -242,6 +242,8 @@ class Host:
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             path = source.raw_target().partition(b"?")[0].decode("latin-1")
             headers.append(("Allow", ", ".join(self.interface.methods(path))))
+        if refusal.status == 401 and Auth.BASIC in self.authenticators:  # RFC 9110 section 11.6.1
+            headers.append(("WWW-Authenticate", f'Basic realm="{self.interface.name}"'))
         retry_after_s = RETRY_AFTER_S if refusal.status == 503 else getattr(error, "retry_after_s", None)
         if retry_after_s is not None:
             headers.append(("Retry-After", str(retry_after_s)))

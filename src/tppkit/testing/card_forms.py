@@ -119,7 +119,7 @@ def _number_forms(text: str) -> Iterator[tuple[str, bytes]]:
     """The forms of a card number, as patterns."""
     plain = text.encode()
     digits = [bytes([digit]) for digit in plain]
-    yield "digits", rb"(?:[ \t._+-]|\xc2\xa0|%20|%2[Dd])?".join(digits)
+    yield "digits", rb"(?:[ \t\r\n._+,/-]{1,2}|\xc2\xa0|%20|%2[Dd])?".join(digits)
     yield "percent-encoded", rb"(?:%20|%2[Dd]|[ +-])?".join(b"%%%x" % digit for digit in plain)
     yield "UTF-16", rb"\x00{1,3}(?:[ -]\x00{1,3})?".join(digits)  # of both orders, and UTF-32
     yield "hexadecimal", rb"[ :]?(?:2[0Dd][ :]?)?".join(b"%x" % digit for digit in plain)

@@ -132,13 +132,13 @@ def _files(path: Path, forms: CardForms) -> Iterator[tuple[str, _Found]]:
     if path.is_dir():
         for folder, folders, files in os.walk(path, onerror=_refuse):
             for name in sorted(folders + files):
-                hits = (hit for hit in forms.in_text(name) if not hit.form.startswith(CODE))
-                yield f"a name in {folder}", _at_bytes(hits)
+                yield f"a name in {folder}", _in_name(name, forms)
             for name in sorted(files):
                 file = Path(folder, name)
                 if file.is_file() and not file.is_symlink():
                     yield from _file(file, forms)
         return
+    yield f"a name in {path.parent}", _in_name(path.name, forms)
     sides = [side for end in _SIDES if (side := Path(f"{path}{end}")).is_file()]
     for file in (path.resolve(), *sides):
         yield from _file(file, forms)
@@ -182,6 +182,10 @@ def _cells(path: Path, forms: CardForms) -> Iterator[tuple[str, _Found]]:
                             yield f"{path}, {table}.{column}", _in_cell(forms.in_bytes(cell))
     except sqlite3.Error as e:
         raise FormatError("file.unreadable", f"{path} is a SQLite database that cannot be read: {e}") from e
+
+
+def _in_name(name: str, forms: CardForms) -> _Found:
+    return _at_bytes(hit for hit in forms.in_text(name) if not hit.form.startswith(CODE))
 
 
 def _in_cell(hits: Iterator[Hit]) -> _Found:

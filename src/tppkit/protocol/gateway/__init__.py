@@ -1,6 +1,6 @@
 """The payment gateway and card vault. Source: gateway document."""
 
-from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest, PaymentLink, VaultCard
+from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest, PaymentLink, PaymentLinkRequest, VaultCard
 from tppkit.protocol.gateway.card_data import CardSecret
 from tppkit.protocol.gateway.interface import GATEWAY, VAULT
 from tppkit.protocol.gateway.orders import (
@@ -17,6 +17,6 @@ from tppkit.protocol.gateway.states import AUTHORISATION, ORDER, PAYMENT_LINK, S
 
 __all__ = [
     "AUTHORISATION", "GATEWAY", "ORDER", "PAYMENT_LINK", "SETUP_TOKEN", "TRANSACTION", "VAULT", "AuthenticateRequest", "CardRequest",
-    "CardSecret", "Customer", "F", "Order", "OrderRequest", "PaymentLink", "PaymentMethodDetails", "Query", "Transaction",
-    "TransactionRequest", "VaultCard", "is_paid", "parse_query",
+    "CardSecret", "Customer", "F", "Order", "OrderRequest", "PaymentLink", "PaymentLinkRequest", "PaymentMethodDetails", "Query",
+    "Transaction", "TransactionRequest", "VaultCard", "is_paid", "parse_query",
 ]  # fmt: skip

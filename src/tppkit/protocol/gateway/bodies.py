@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from tppkit.protocol.gateway.card_data import Cvc, Expiry, Pan
 from tppkit.protocol.gateway.orders import EXTERNAL_NAMES, Order
 from tppkit.protocol.gateway.states import LinkStatus
 from tppkit.protocol.gateway.values import (
-    USUAL_HOLDER,
     Address,
     Amount,
     Currency,
@@ -29,7 +28,6 @@ from tppkit.protocol.gateway.values import (
     Uuid,
     known,
 )
-from tppkit.protocol.wire import written
 
 _IN_REQUESTS = {name.field: name.request for name in EXTERNAL_NAMES}
 
@@ -74,12 +72,6 @@ class AuthenticateRequest(RequestBody):
     ds_transaction_id: Text | None = None
 
 
-def _check_name(value: str) -> str:
-    if not 1 <= len(value) <= 120:
-        raise ValueError("not 1 to 120 characters")
-    return value
-
-
 class CardRequest(RequestBody):
     """A card to store.
 
@@ -90,14 +82,7 @@ class CardRequest(RequestBody):
     pan: Pan
     expiry: Expiry
     setup_token: Annotated[Uuid, Field(repr=False)]
-    name: (
-        Annotated[
-            HolderName,
-            written(_check_name),
-            WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 120, "pattern": USUAL_HOLDER}),
-        ]
-        | None
-    ) = Field(default=None, repr=False)
+    name: Annotated[HolderName | None, Field(repr=False)] = None
 
 
 class VaultCard(GatewayModel):

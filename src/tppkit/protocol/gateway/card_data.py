@@ -98,6 +98,11 @@ def detect_brands(pan: CardSecret) -> tuple[str, ...]:
     return tuple(brand for brand, digits in _BRANDS if re.match(digits, pan.get_secret_value()))
 
 
+def is_pan(text: CardSecret | None) -> bool:
+    """Whether it is a number of 12 to 19 digits."""
+    return text is not None and re.fullmatch(_PAN, text.get_secret_value()) is not None
+
+
 def truncate_pan(pan: CardSecret) -> str:
     """The number with its first six and last four digits and asterisks between them (assumption truncated-pan)."""
     digits = pan.get_secret_value()

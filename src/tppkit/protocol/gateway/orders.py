@@ -119,7 +119,7 @@ class PaymentMethodDetails(GatewayModel):
     vault_token: Uuid | None = Field(default=None, repr=False)
     truncated_pan: str | None = None
     card_expiry: Expiry | None = None
-    cardholder_name: HolderName | None = Field(default=None, repr=False)
+    cardholder_name: Annotated[HolderName | None, Field(repr=False)] = None
     liability_shift: bool | None = None
     one_click_type: Annotated[OneClickType | str, Field(union_mode="left_to_right"), known(OneClickType)] | None = None
     first_transaction_id: Uuid | None = None
@@ -203,7 +203,7 @@ class Customer(GatewayModel):
     state: Text | None = None
     country: Country | None = None
     locale: Text | None = None
-    phone_numbers: Annotated[tuple[Text, ...] | None, Field(repr=False)] = None
+    phone_numbers: Annotated[Annotated[tuple[Text, ...], Field(strict=False)] | None, Field(repr=False)] = None
     ip_address: Private = None
 
 
@@ -229,10 +229,10 @@ class OrderRequest(OrderTerms, RequestBody):
     """The body that creates an order. `payments.check_order` has the rules that join fields.
 
     Example:
-        OrderRequest(currency="EUR", amount=1250, transactions=(TransactionRequest(payment_method="credit-card"),))
+        OrderRequest(currency="EUR", amount=1250, transactions=[TransactionRequest(payment_method="credit-card")])
     """
 
-    transactions: Annotated[tuple[TransactionRequest, ...] | None, Field(max_length=1)] = None
+    transactions: Annotated[tuple[TransactionRequest, ...], Field(strict=False, max_length=1)] | None = None
 
     @property
     def transaction(self) -> TransactionRequest | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from tppkit.errors import Finding, LocalProtocolError, Severity
 from tppkit.protocol.gateway.bodies import AuthenticateRequest, CardRequest
-from tppkit.protocol.gateway.card_data import is_luhn_number
+from tppkit.protocol.gateway.card_data import is_luhn_number, is_pan
 from tppkit.protocol.gateway.orders import (
     BILLING,
     CARD_ACCOUNT,
@@ -119,6 +118,11 @@ def _check_series(details: PaymentMethodDetails) -> None:
             raise LocalProtocolError(
                 "one-click.cvc", "one-click needs the cvc every time", clause="gateway document 3.5 rule 3"
             )
+    elif any(value is not None for value in (details.vault_token, details.first_transaction_id, details.cvc)):
+        raise LocalProtocolError(
+            "one-click.card",
+            f"vault_token, first_transaction_id and cvc are for one_click_type {OneClickType.ONE_CLICK} only",
+        )
 
 
 def shown_details(
@@ -211,9 +215,7 @@ def require_aft_enabled(details: PaymentMethodDetails, *, enabled: bool) -> None
 
 
 def _check_aft(details: PaymentMethodDetails, customer: Customer | None) -> None:
-    number = details.receiver_account_number
-    digits = number.get_secret_value() if number else ""
-    if details.receiver_account_number_type != CARD_ACCOUNT or not re.fullmatch("[0-9]{12,19}", digits):
+    if details.receiver_account_number_type != CARD_ACCOUNT or not is_pan(details.receiver_account_number):
         raise LocalProtocolError(  # assumption aft-receiver
             "aft.receiver",
             f"a receiver needs receiver_account_number_type {CARD_ACCOUNT} and a number of 12 to 19 digits",
@@ -239,9 +241,8 @@ def external_authentication(request: AuthenticateRequest, *, own_checkout: bool)
 
     Source: section 4.5.
     """
-    values = {name.field: getattr(request, name.field) for name in EXTERNAL_NAMES}
-    missing = [name.request for name in EXTERNAL_NAMES if values[name.field] is None]
-    if len(missing) == len(values):
+    missing = [name.request for name in EXTERNAL_NAMES if getattr(request, name.field) is None]
+    if len(missing) == len(EXTERNAL_NAMES):
         return None
     if missing:
         raise LocalProtocolError(
@@ -251,7 +252,7 @@ def external_authentication(request: AuthenticateRequest, *, own_checkout: bool)
         raise LocalProtocolError(
             "external-authentication.hosted", "external 3-D Secure works for cards in an own checkout only"
         )
-    return ExternalAuthentication(**values)
+    return ExternalAuthentication(**{name.field: getattr(request, name.field) for name in EXTERNAL_NAMES})
 
 
 def require_setup_token(state: SetupTokenState, *, order_created: datetime, at: datetime) -> None:

@@ -22,8 +22,8 @@ MAX_AMOUNT = 2**63 - 1  # what a database column holds
 MAX_PERIOD = timedelta(days=3650)
 MAX_TEXT = 1000
 MAX_REFERENCE = 255  # what a database index holds, of any characters
-MAX_HOLDER_DIGITS = 11  # a card number has 12 or more
 MAX_ADDRESS = 2048
+MAX_HOLDER = 120  # section 4.2
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _DURATION = re.compile(
@@ -38,7 +38,6 @@ _USUAL_PAGE = f"^(https://[A-Za-z0-9.-]+|http://localhost){_REST}"
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 CONTROL = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")  # and what UTF-8 has no form of
 NO_CONTROLS = rf"^[^{_CONTROLS}]*$"  # without surrogates, which some engines of patterns do not know
-USUAL_HOLDER = rf"^([^0-9{_CONTROLS}]*[0-9]){{0,{MAX_HOLDER_DIGITS}}}[^0-9{_CONTROLS}]*$"
 
 
 class GatewayModel(WireModel):
@@ -53,7 +52,7 @@ class GatewayModel(WireModel):
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         shown = [name for name, field in type(self).model_fields.items() if field.repr]
-        return [(name, value) for name in shown if (value := getattr(self, name)) is not None]
+        return [(name, value) for name in shown if (value := getattr(self, name, None)) is not None]
 
     def to_wire(self) -> bytes:
         """Compact JSON in UTF-8, without absent fields, card numbers and security codes."""
@@ -155,15 +154,15 @@ def _check_text(value: str) -> str:  # assumption gateway-texts
     return value
 
 
-def _check_reference(value: str) -> str:
-    if len(value) > MAX_REFERENCE:
-        raise ValueError(f"not 1 to {MAX_REFERENCE} characters")
+def _check_holder(value: str) -> str:  # assumption card-numbers-in-texts
+    if len(value) > MAX_HOLDER or sum(map(str.isdigit, value)) >= 12:
+        raise ValueError(f"not 1 to {MAX_HOLDER} characters with fewer than 12 digits")
     return value
 
 
-def _check_holder(value: str) -> str:  # assumption holder-name
-    if sum(character.isdecimal() for character in value) > MAX_HOLDER_DIGITS:
-        raise ValueError(f"more than {MAX_HOLDER_DIGITS} digits, which may be a card number")
+def _check_reference(value: str) -> str:
+    if len(value) > MAX_REFERENCE:
+        raise ValueError(f"not 1 to {MAX_REFERENCE} characters")
     return value
 
 
@@ -232,10 +231,13 @@ Duration = Annotated[
 ]
 Timestamp = Annotated[str, written(_check_timestamp), _form(format="date-time")]
 Text = Annotated[str, written(_check_text), _form(minLength=1, maxLength=MAX_TEXT, pattern=NO_CONTROLS)]
+HolderName = Annotated[  # the name of a cardholder
+    Text, written(_check_holder),
+    _form(minLength=1, maxLength=MAX_HOLDER, pattern=rf"^(?:[^{_CONTROLS}0-9]*[0-9]){{0,11}}[^{_CONTROLS}0-9]*$"),
+]  # fmt: skip
 Reference = Annotated[  # of a merchant
     Text, written(_check_reference), _form(minLength=1, maxLength=MAX_REFERENCE, pattern=NO_CONTROLS)
 ]
-HolderName = Annotated[Text, written(_check_holder), _form(minLength=1, maxLength=MAX_TEXT, pattern=USUAL_HOLDER)]
 Address = Annotated[
     str, written(_check_address),
     _form(maxLength=MAX_ADDRESS, pattern=_USUAL_ADDRESS),
@@ -246,7 +248,7 @@ PageAddress = Annotated[  # where browsers are sent
 ]  # fmt: skip
 Country = Annotated[str, written(_check_country), _form(pattern="^[A-Z]{2}$")]
 MethodNames = Annotated[
-    tuple[Any, ...], written(_check_names),
+    tuple[Any, ...], Field(strict=False), written(_check_names),  # lists of callers
     WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[a-z0-9-]{1,40}$"}}),
 ]  # fmt: skip
 Private = Annotated[Text | None, Field(repr=False)]

@@ -8,13 +8,12 @@ from datetime import datetime
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.card_data import CardSecret, require_unexpired
-from tppkit.protocol.gateway.values import CONTROL
+from tppkit.protocol.gateway.values import CONTROL, MAX_HOLDER
 from tppkit.sandbox.gateway.cipher import StoredCard
 
 _NUMBER = re.compile("[0-9]{12,19}")
 _EXPIRY = re.compile("(0?[1-9]|1[0-2])[ /.-]{0,3}(?:20)?([0-9]{2})")
 _CODE = re.compile("[0-9]{3,4}")  # assumption cvc-form
-_MAX_NAME = 120
 
 
 def read_card(form: Mapping[str, str], *, at: datetime) -> StoredCard | Mapping[str, str]:
@@ -54,6 +53,6 @@ def _wrong_name(name: str) -> str | None:
     """A name has no digits, so that no number or code is kept as a name."""
     if any(char.isdigit() for char in name):
         return "Enter the name without digits, or leave it empty."
-    if len(name) > _MAX_NAME or CONTROL.search(name) or "�" in name:
-        return f"Enter at most {_MAX_NAME} characters, or leave it empty."
+    if len(name) > MAX_HOLDER or CONTROL.search(name) or "�" in name:
+        return f"Enter at most {MAX_HOLDER} characters, or leave it empty."
     return None

@@ -15,7 +15,7 @@ from tppkit.protocol.gateway.authorisations import OWN_CHECKOUT_LAG
 from tppkit.protocol.gateway.bodies import PaymentLink, PaymentLinkRequest
 from tppkit.protocol.gateway.card_data import CardSecret, Expiry, Pan
 from tppkit.protocol.gateway.orders import Order
-from tppkit.protocol.gateway.values import Address, Amount, GatewayModel, MethodNames, Text, Uuid
+from tppkit.protocol.gateway.values import Address, Amount, GatewayModel, HolderName, MethodNames, Text, Uuid
 from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import Control
@@ -63,7 +63,7 @@ class _ProjectBody(_ControlBody):
 class _PayBody(_ControlBody):
     card: Pan | None = None
     expiry: Expiry | None = None
-    name: Text | None = None
+    name: HolderName | None = None
     outcome: str | None = None
 
 
