@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tppkit.cli import demo_gateway
+from tppkit.testing import assert_no_pan
+
 
 @pytest.fixture(scope="module")
 def demo_folder(tmp_path_factory):
@@ -60,6 +63,11 @@ def test_it_shows_each_refusal_with_status_and_code(demo_folder):
     assert said.count("401 SIGNATURE_INVALID") == 2
     assert said.count("401 SIGNATURE_MISSING") == 1
     assert said.count("403 ROLE_INVALID") == 1
+
+
+def test_the_number_of_the_card_is_neither_told_nor_kept(demo_folder):
+    folder, said = demo_folder
+    assert_no_pan(folder, said, cards=[demo_gateway.CARD["number"].replace(" ", "")])
 
 
 def test_it_is_plain_where_there_is_no_terminal(demo_folder):

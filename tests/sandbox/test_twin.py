@@ -315,6 +315,7 @@ def test_a_project_sees_its_own_orders_alone(twin: Sandbox) -> None:
     project = twin.gateway.project(payment_methods=["bank-transfer"])
     order = project.client().create_order(ORDER)
     assert order.project_id == project.project_id != twin.gateway.project_id
+    assert project.sandbox is twin.bank is twin
     with pytest.raises(RequestRefused) as refused:
         twin.gateway.client().order(order.id)
     assert refused.value.status == 404

@@ -21,7 +21,7 @@ from tppkit.sandbox.listening import listen
 from tppkit.testpki import Pki
 from tppkit.web import WebhookGate, WebhookInbox, make_webhook_path
 
-_CARD = {
+CARD = {
     "number": "4000 0027 6000 3184",
     "expiry": "12/39",
     "cvc": "123",
@@ -103,7 +103,7 @@ def _browse(url: str) -> str:
     """Fill in the card form and confirm the payment, as a browser without script does; return the address that it is led to."""
     try:
         with httpx.Client(trust_env=False) as browser:
-            for fields in ({"action": "pay", **_CARD}, {"action": "approve"}):
+            for fields in ({"action": "pay", **CARD}, {"action": "approve"}):
                 page = browser.get(url, follow_redirects=True).raise_for_status()
                 answer = browser.post(page.url, data={**dict(_HIDDEN.findall(page.text)), **fields})
                 expect(answer.status_code == 303, f"the form is answered {answer.status_code}")

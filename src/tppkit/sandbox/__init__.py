@@ -3,8 +3,9 @@
 with run_sandbox(SandboxSettings(Path("sandbox"))) as server:
     server.addresses.psd2_url
 
-with Sandbox() as bank:
-    bank.client(roles=["PSP_AI"])
+with Sandbox() as sandbox:
+    sandbox.bank.client(roles=["PSP_AI"])
+    sandbox.gateway.client()
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,15 +21,15 @@ except ImportError as e:
     raise missing_extra("sandbox", e) from e
 
 if TYPE_CHECKING:
-    from tppkit.sandbox.twin import Sandbox
+    from tppkit.sandbox.twin import Gateway, Sandbox
 
-__all__ = ["Addresses", "Sandbox", "SandboxHosts", "SandboxServer", "SandboxSettings", "run_sandbox"]
+__all__ = ["Addresses", "Gateway", "Sandbox", "SandboxHosts", "SandboxServer", "SandboxSettings", "run_sandbox"]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "Sandbox":
+    if name not in ("Gateway", "Sandbox"):
         raise AttributeError(f"module {__name__} has no attribute {name}")
-    # Its clients need an HTTP library, which a sandbox that is served does not import.
-    from tppkit.sandbox.twin import Sandbox
+    # Their clients need an HTTP library, which a sandbox that is served does not import.
+    from tppkit.sandbox import twin
 
-    return Sandbox
+    return getattr(twin, name)

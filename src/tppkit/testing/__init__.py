@@ -22,8 +22,7 @@ import pytest
 from tppkit.testing.pan import assert_no_pan
 
 if TYPE_CHECKING:
-    from tppkit.sandbox import Sandbox
-    from tppkit.sandbox.twin import Gateway
+    from tppkit.sandbox import Gateway, Sandbox
     from tppkit.testpki import Pki
 
 __all__ = ["assert_no_pan", "tppkit_bank", "tppkit_gateway", "tppkit_pki"]
