@@ -245,7 +245,11 @@ def test_a_card_leaves_a_bank_transfer_open_and_the_order_says_see_transactions(
 def test_cards_in_fields_that_nobody_reads_are_not_kept(merchant: Merchant) -> None:
     pan, cvc = merchant.cards.pan(), merchant.cards.cvc()
     nested: dict[str, Any] = {"number": pan, "cvc": cvc, "card": {"pan": pan}}
-    transaction = {"payment_method": "credit-card", **nested, "payment_method_details": {"number": pan, "vault": nested}}
+    transaction = {
+        "payment_method": "credit-card",
+        **nested,
+        "payment_method_details": {"number": pan, "vault": nested},
+    }
     order = merchant.order(**nested, customer={"city": "Vilnius", **nested}, transactions=[transaction])
     paid = merchant.authenticate(order, merchant.card(order, **nested), **nested)
     assert (paid.status_code, paid.json()["customer"]) == (200, {"city": "Vilnius"})
