@@ -907,6 +907,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the inbox has no SQL for this kind of database",
             "use PostgreSQL or SQLite",
         ),
+        "inbox.full": Code(
+            "as many webhooks of orders that are not known wait as may wait",
+            "answer 503, so that the gateway repeats the webhook; start workers, or look who has the path that webhooks come to",
+        ),
         "inbox.handler-aborted": Code(
             "a handler went on after one of its statements had failed, and the database has given the transaction up",
             "let the error go on, or have the statement in a savepoint of its own",
@@ -2600,6 +2604,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "web.unverified": Code(
             "nothing of this request is verified",
             "mount the seal middleware before the handler, and demand a seal of this endpoint",
+        ),
+        "webhook.path": Code(
+            "webhooks would be received at a path that can be guessed, or that is none",
+            "take one from make_webhook_path(), and keep it",
         ),
     }
 )

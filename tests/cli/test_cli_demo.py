@@ -38,7 +38,7 @@ def test_with_json_the_result_is_one_object_and_the_story_is_on_stderr(tppkit, t
         "as_expected": True, "directory": "kept", "pki": "kept/pki", "archive": "kept/archive",
         "archive_altered": "kept/archive-altered", "steps": steps,
     }  # fmt: skip
-    assert [step["as_expected"] for step in steps] == [True] * 17
+    assert [step["as_expected"] for step in steps] == [True] * 21
     assert any("401 SIGNATURE_MISSING" in line for step in steps for line in step["lines"])
     assert [line for step in steps[10:12] for line in step["lines"] if "-12.50 EUR" in line] == [
         "The payment is ACSP; pending: -12.50 EUR, Order 4711.",
@@ -48,7 +48,11 @@ def test_with_json_the_result_is_one_object_and_the_story_is_on_stderr(tppkit, t
     for text, line in zip(("logs in Ona Kazlauskienė", "says until when", "posted, version 1"), said, strict=True):
         assert text in line
     assert "executed, version 2, EUR-12.50" in said[-1]
-    assert done.stderr.splitlines()[-1] == "demo: 17 steps, all as expected"
+    said = [" ".join(step["lines"]) for step in steps[15:19]]
+    for text, line in zip(("/thanks", "completed, 25.00", "Captured 15.00", "Refunded 5.00"), said, strict=True):
+        assert text in line
+    assert [line.count("A webhook tells") for line in said] == [0, 0, 1, 1]
+    assert done.stderr.splitlines()[-1] == "demo: 21 steps, all as expected"
 
 
 def test_it_shows_each_refusal_with_status_and_code(demo_folder):

@@ -81,7 +81,9 @@ def test_an_entry_that_was_stored_without_a_version_gets_it_when_it_can_be_read(
         failure = store.find_failed(SOURCE, key)
         assert failure is not None
         assert store.release(failure, at=AT)
-        (worked,) = store.work(SOURCE, apply, at=AT, version_of=lambda one, number=number: Version("r", number))
+        (worked,) = store.work(
+            SOURCE, apply, at=AT, prepare=lambda one, _, number=number: one._replace(version=Version("r", number))
+        )
         assert worked.outcome is (Outcome.STALE if key == "old" else Outcome.APPLIED)
     assert effects(store) == ["new", "newer"]
 

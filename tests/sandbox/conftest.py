@@ -1,19 +1,24 @@
-"""A running sandbox over loopback, its PKI, and providers that call it."""
+"""A running sandbox over loopback, its PKI, providers that call it, and a browser."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx
 import pytest
 from bank_process import BankProcess
+from browser import DESKTOP, Provider
 from cards import Cards, logged_at_debug
 from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
+from shop import Open, Shop
 
 from tppkit._clock import utc_now
 from tppkit.sandbox import SandboxServer, SandboxSettings
@@ -152,3 +157,69 @@ def merchant(bank: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
 def timed_merchant(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
     """A merchant at a sandbox of its own, whose clock it may move."""
     return make_merchant(fresh_bank)
+
+
+@pytest.fixture
+def open_shop(bank_pki: Pki) -> Iterator[Open]:
+    with ExitStack() as opened:
+        yield lambda merchant: Shop(merchant, bank_pki, opened)
+
+
+@pytest.fixture
+def shop(merchant: Merchant, open_shop: Open) -> Shop:
+    """At `bank`, whose clock stays."""
+    return open_shop(merchant)
+
+
+@pytest.fixture
+def timed(timed_merchant: Merchant, open_shop: Open) -> Shop:
+    """At a sandbox of its own."""
+    return open_shop(timed_merchant)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Debian's Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright; install the extra dev")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("needs chromium; install Debian's package chromium")
+    with playwright.sync_playwright() as driver:
+        sandboxed = os.geteuid() != 0  # Chromium's own sandbox does not run as root
+        browser = driver.chromium.launch(executable_path=program, chromium_sandbox=sandboxed)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def browse(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Opens tabs, each in a browser of its own unless another tab is named."""
+    contexts: list[Any] = []
+
+    def opened(url: str, form: dict[str, Any] = DESKTOP, *, beside: Any = None, **options: Any) -> Any:
+        context = beside.context if beside is not None else chromium.new_context(**form, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto(url)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def screenshots(tmp_path: Path) -> Path:
+    """The folder for pictures of the pages; TPPKIT_SCREENSHOTS names one that is kept."""
+    folder = Path(os.environ.get("TPPKIT_SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """A provider's or merchant's own site."""
+    with Provider() as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        yield site
+        site.shutdown()

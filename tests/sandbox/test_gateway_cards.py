@@ -1,4 +1,4 @@
-"""One-click, recurring, account funding and external 3-D Secure over HTTPS."""
+"""One-click payments, name inquiries, account funding and what is not kept of cards, over HTTPS."""
 
 from __future__ import annotations
 
@@ -176,20 +176,6 @@ def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merc
     ] == [201, 201]
 
 
-def test_a_series_goes_on_without_its_customer(merchant: Merchant) -> None:
-    order = merchant.card_order(transaction=SERIES)
-    token = merchant.card(order, ASKED)
-    paid = merchant.act(order, "initiate/", {"vault_token": token}).json()
-    assert (status(paid), details(paid)["liability_shift"]) == (("completed", "accepted"), False)
-    assert SERIES["payment_method_details"].items() <= details(paid).items()
-    plain = merchant.card_order()
-    assert is_refused(merchant.act(plain, "initiate/", {"vault_token": token}), 400, "RECURRING_INVALID")
-
-
-def test_account_funding_needs_an_enabled_project(merchant: Merchant) -> None:
-    assert is_refused(aft(merchant), 403, "AFT_NOT_ENABLED")
-
-
 @pytest.mark.parametrize(
     "changes", [{"state": "PR"}, {"state": None}, {"city": None}, {"address_type": "shipping"}], ids=str
 )
@@ -197,40 +183,6 @@ def test_account_funding_needs_the_whole_billing_address(
     bank: SandboxServer, make_merchant: MakeMerchant, changes: Any
 ) -> None:
     assert is_refused(aft(make_merchant(bank, aft=True), **changes), 400, "AFT_INVALID")
-
-
-@pytest.mark.parametrize("path", ["captures/amount/", "voids/amount/"])
-def test_account_funding_is_captured_and_voided_like_a_payment(
-    bank: SandboxServer, make_merchant: MakeMerchant, path: str
-) -> None:
-    merchant = make_merchant(bank, aft=True)
-    order = aft(merchant, transaction={"capture_mode": "manual"}).json()
-    assert order["transactions"][0]["transaction_type"] == "aft"
-    assert (details(order)["receiver_account_number_type"], "receiver_account_number" in details(order)) == (
-        "card-account",
-        False,
-    )
-    assert status(merchant.authenticate(order, merchant.card(order)).json()) == ("completed", "accepted")
-    made = merchant.act(order, path, {"amount": 400, "description": "part"})
-    assert (made.status_code, made.json()["amount"]) == (201, 400)
-
-
-def test_external_3d_secure_pays_at_once_and_is_shown_by_other_names(merchant: Merchant) -> None:
-    order = merchant.card_order()
-    answer = merchant.authenticate(order, merchant.card(order, ASKED), **EXTERNAL).json()
-    assert (status(answer), "redirect_url" in answer) == (("completed", "accepted"), False)
-    shown = details(merchant.read(order))["external_authentication_details"]
-    assert shown == {
-        "authenticationValue": EXTERNAL["cavv"], "protocolVersion": "2.2.0", "methodUsed": True, "dsTransID": "D-1",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", EXTERNAL)
-def test_external_3d_secure_has_all_four_values(merchant: Merchant, name: str) -> None:
-    order = merchant.card_order()
-    given = {key: value for key, value in EXTERNAL.items() if key != name}
-    answer = merchant.authenticate(order, merchant.card(order), **given)
-    assert is_refused(answer, 400, "AUTHENTICATION_INVALID")
 
 
 def test_a_card_leaves_a_bank_transfer_open_and_the_order_says_see_transactions(merchant: Merchant) -> None:
@@ -254,9 +206,3 @@ def test_cards_in_fields_that_nobody_reads_are_not_kept(merchant: Merchant) -> N
     paid = merchant.authenticate(order, merchant.card(order, **nested), **nested)
     assert (paid.status_code, paid.json()["customer"]) == (200, {"city": "Vilnius"})
     assert pan not in json.dumps(merchant.read(order))
-
-
-def test_extra_and_client_come_back_as_they_were(merchant: Merchant) -> None:
-    own = {"basket": [1, 2.5, None, {"a": ""}], "": {"deep": [[]]}, "ž": True}
-    order = merchant.order(extra=own, client=own)
-    assert (merchant.read(order)["extra"], merchant.read(order)["client"]) == (own, own)

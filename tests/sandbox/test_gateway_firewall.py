@@ -68,12 +68,6 @@ def test_refused_requests_leave_no_card(merchant: Merchant) -> None:
     assert all(400 <= status < 500 for status in statuses), statuses
 
 
-def test_fields_that_the_document_does_not_list_are_not_kept(merchant: Merchant) -> None:
-    hidden = {"pan": PAN, "cvc": CVC}
-    body = {**order(payment_method_details={"pan": PAN}, **hidden), **hidden, "customer": hidden}
-    assert merchant.send("POST", "/v1/orders/", filled(body, merchant)).status_code == 201
-
-
 def test_answers_do_not_repeat_a_card_of_the_path(merchant: Merchant) -> None:
     number = "4929123456785676"  # httpx logs addresses, so the logs are not searched
     paths = [f"/v1/orders/{number}/", f"/v1/orders/{number}/x/", f"{merchant.vault}{number}/"]

@@ -7,21 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from merchant import ASKED, DECLINED, Merchant
-from test_gateway_pages import new_link
-from test_pages_browser import (  # noqa: F401  # fixtures
-    DARK,
-    DESKTOP,
-    PHONE,
-    Provider,
-    browse,
-    chromium,
-    heading,
-    press,
-    provider,
-    require_accessible,
-    screenshots,
-)
+from browser import DARK, DESKTOP, PHONE, Provider, heading, press, require_accessible
+from merchant import ASKED, DECLINED, MakeMerchant, Merchant
+from raw_provider import checked_sandbox
+from test_gateway_pages import new_link, statuses
+
+from tppkit.sandbox import SandboxSettings
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright; install the extra dev")
 
 Browse = Callable[..., Any]
 FORMS = pytest.mark.parametrize("form", [DESKTOP, PHONE, DARK], ids=["desktop", "phone", "dark"])
@@ -44,7 +37,7 @@ def test_axe_finds_nothing_in_any_page(
     merchant: Merchant,
     browse: Browse,
     screenshots: Path,
-    request: pytest.FixtureRequest,  # noqa: F811
+    request: pytest.FixtureRequest,
 ) -> None:
     def check(name: str) -> None:
         require_accessible(page, screenshots / f"{request.node.callspec.id}-gateway-{name}.png")
@@ -54,7 +47,12 @@ def test_axe_finds_nothing_in_any_page(
         "description": "Two chairs and a table",
         "merchant_order_id": "Order 4711",
     }
-    long = {"merchant_name": "Ä" * 60, "description": "W" * 200, "merchant_order_id": "<b>" + "x" * 60}
+    long = {
+        "amount": 2**63 - 1,
+        "merchant_name": "Ä" * 60,
+        "description": "W" * 200,
+        "merchant_order_id": "<b>" + "x" * 60,
+    }
     back = {"return_url": "https://shop.example/back"}
     order = merchant.order(123456, **texts, **back)
     page = browse(order["order_url"], form)
@@ -87,3 +85,133 @@ def test_axe_finds_nothing_in_any_page(
     check("link-cancelled")
     page.goto(f"{merchant.bank.addresses.approval_url}/gateway/orders/unknown")
     check("unknown")
+
+
+@pytest.mark.parametrize("form", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_story_1_a_customer_pays_after_a_declined_attempt_without_script(
+    form: dict[str, Any],
+    merchant: Merchant,
+    browse: Browse,
+    provider: Provider,
+) -> None:
+    back = f"{provider.url}/back?order=4711&name=a%20b"
+    order = merchant.order(1250, return_url=back, failure_url=f"{provider.url}/failed")
+    page = browse(order["order_url"], form, java_script_enabled=False)
+    pay(page, merchant, DECLINED)
+    assert "The last payment was declined." in page.get_by_role("alert").inner_text()
+    pay(page, merchant, ASKED)
+    press(page, "Reject")
+    assert "You did not confirm it with your bank." in page.get_by_role("alert").inner_text()
+    pay(page, merchant, ASKED)
+    press(page, "Confirm")
+    page.wait_for_url(back)
+    assert provider.visits == ["/back?order=4711&name=a%20b"]
+    assert statuses(merchant.read(order)) == ("completed", ["declined", "declined", "accepted"])
+
+
+def test_story_2_the_page_offers_the_listed_methods_only(merchant: Merchant, browse: Browse) -> None:
+    page = browse(merchant.order(payment_methods=["bank-transfer"])["order_url"])
+    assert not page.get_by_label("Card number").is_visible()
+    page.goto(merchant.order()["order_url"])
+    assert page.get_by_label("Card number").is_visible()
+    page.get_by_role("link", name="Bank transfer").click()
+    press(page, "Approve")
+    assert heading(page) == "Payment successful"
+
+
+def test_story_16_a_link_can_be_paid_after_failed_attempts(merchant: Merchant, browse: Browse) -> None:
+    page = browse(new_link(merchant)["payment_url"], PHONE, java_script_enabled=False)
+    for number in (DECLINED, ASKED):
+        pay(page, merchant, number)
+    press(page, "Reject")
+    page.get_by_role("alert").wait_for()
+    pay(page, merchant)
+    assert heading(page) == "Payment successful"
+
+
+def test_the_keyboard_is_enough(merchant: Merchant, browse: Browse) -> None:
+    order = merchant.order()
+    page = browse(order["order_url"])
+    typed = {"number": merchant.cards.pan(ASKED), "expiry": "1239", "cvc": merchant.cvc, "name": "Ona Example"}
+
+    def focused() -> Any:
+        return page.evaluate("document.activeElement.id || document.activeElement.innerText")
+
+    page.keyboard.press("Tab")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")  # an empty form
+    assert focused() == "number"
+    for name, value in typed.items():
+        assert focused() == name
+        page.keyboard.type(value)
+        page.keyboard.press("Tab")
+    for name in ("Pay 10.00 EUR", "Confirm"):
+        if name == "Confirm":
+            page.keyboard.press("Tab")
+        assert focused() == name
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+    assert heading(page) == "Payment successful"
+    assert merchant.read(order)["transactions"][0]["payment_method_details"]["cardholder_name"] == "Ona Example"
+
+
+def test_messages_are_tied_to_their_fields(merchant: Merchant, browse: Browse) -> None:
+    page = browse(merchant.order()["order_url"])
+    fill(page, merchant, **{"Security code": "12"})
+    page.get_by_role("button", name="Pay").click()
+    code, number = (page.get_by_label(label, exact=True) for label in ("Security code", "Card number"))
+    assert page.title().startswith("Error: ")
+    sync_api.expect(code).to_have_accessible_description("Enter the 3 or 4 digits of the security code.")
+    sync_api.expect(code).to_be_focused()
+    sync_api.expect(number).to_have_value("")
+    page.get_by_role("link", name="Enter the 3 or 4 digits").click()
+    sync_api.expect(code).to_be_focused()
+
+
+def test_of_two_tabs_the_first_decides(merchant: Merchant, browse: Browse) -> None:
+    order = merchant.order()
+    first = browse(order["order_url"])
+    second, third = browse(order["order_url"], beside=first), browse(order["order_url"])
+    pay(first, merchant, ASKED)
+    pay(second, merchant)
+    assert heading(second) == "Confirm with your bank"
+    press(second, "Confirm")
+    press(first, "Reject")
+    press(third, "Cancel")
+    assert heading(first) == heading(second) == heading(third) == "Payment successful"
+    assert statuses(merchant.read(order)) == ("completed", ["accepted"])
+
+
+def test_going_back_pays_nothing_again(merchant: Merchant, browse: Browse, provider: Provider) -> None:
+    order = merchant.order(return_url=f"{provider.url}/back")
+    page = browse(order["order_url"])
+    pay(page, merchant)
+    page.wait_for_url(f"{provider.url}/back")
+    page.go_back()
+    assert heading(page) == "Payment successful"
+    page.reload()
+    page.get_by_role("link", name="Return to the shop").click()
+    page.wait_for_url(f"{provider.url}/back")
+    assert len(merchant.read(order)["transactions"]) == 1
+
+
+def test_no_other_site_shows_the_page_in_a_frame(merchant: Merchant, browse: Browse, provider: Provider) -> None:
+    provider.frame = merchant.order()["order_url"]
+    page = browse(f"{provider.url}/shop")
+    assert not page.frame_locator("iframe").get_by_label("Card number").is_visible()
+
+
+def test_the_pages_are_served_over_https(
+    bank_pki_folder: Path,
+    tmp_path: Path,
+    make_merchant: MakeMerchant,
+    browse: Browse,
+) -> None:
+    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, pages_tls=True)) as server:
+        merchant = make_merchant(server)
+        order = merchant.order()
+        assert order["order_url"].startswith("https://localhost:")
+        page = browse(order["order_url"], ignore_https_errors=True)
+        pay(page, merchant, ASKED)
+        press(page, "Confirm")
+        assert heading(page) == "Payment successful"

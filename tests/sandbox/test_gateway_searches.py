@@ -165,15 +165,14 @@ def test_search_after_shows_every_order_once_also_of_equal_times(merchant: Merch
     assert (len(set(found)), found) == (20, sorted(found, reverse=sort.endswith("desc")))
 
 
-def test_size_and_sort_stay_and_start_is_not_combined(merchant: Merchant) -> None:  # story 17
+def test_a_changed_cursor_and_a_start_beside_it_are_refused(
+    merchant: Merchant,
+) -> None:  # see story 17 for size and sort
     for _ in range(3):
         merchant.order()
     cursor = merchant.post(SEARCH, {"query": "*", "search_after": "-1", "size": 2})["search_after"]
-    for fields in (
-        {"size": 3}, {"size": 2, "sort": "created asc"}, {"size": 2, "start": 0},
-        {"size": 2, "search_after": cursor.replace("20", "ab", 1)},
-    ):  # fmt: skip
-        answer = merchant.send("POST", SEARCH, {"query": "*", "search_after": cursor, **fields})
+    for fields in ({"start": 0}, {"search_after": cursor.replace("20", "ab", 1)}):
+        answer = merchant.send("POST", SEARCH, {"query": "*", "search_after": cursor, "size": 2, **fields})
         assert is_refused(answer, 400, "SEARCH_INVALID"), fields
     assert len(ids(merchant, "*", search_after=cursor, size=2)) == 1
 

@@ -1,129 +1,27 @@
-"""The stories of the payment gateway by number, with our client against our sandbox over HTTPS; and every endpoint by asyncio."""
+"""The stories of the payment gateway by number, with our client against our sandbox over HTTPS."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from merchant import ASKED, BILLING, DECLINED, EXPIRY, MakeMerchant, Merchant
+from merchant import ASKED, BILLING, DECLINED, EXPIRY, MakeMerchant
+from shop import Open, Shop, details_of, refusal
 
-from tppkit.client import After, AsyncGatewayClient, AsyncVaultClient, GatewayClient, VaultClient, is_paid
-from tppkit.errors import FormatError, LocalProtocolError, RequestRefused
-from tppkit.protocol.gateway import (
-    GATEWAY,
-    VAULT,
-    CardRequest,
-    CardSecret,
-    F,
-    Order,
-    OrderRequest,
-    PaymentMethodDetails,
-    TransactionRequest,
-)
-from tppkit.protocol.gateway.bodies import AuthenticateRequest, PaymentLinkRequest
+from tppkit.client import After, is_paid
+from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.protocol.gateway import CardRequest, F, Order
+from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.orders import Customer
 from tppkit.sandbox import SandboxServer
-from tppkit.testpki import Pki
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
-CREDIT = "credit-card"
 EXTERNAL = {
     "cavv": "AAABCZIhcQAAAABZlyFxAAAAAAA=",
     "3ds_version": "2.2.0",
     "3ds_method_used": True,
     "ds_transaction_id": "f25084f0",
 }
-
-
-class Shop:
-    """A merchant's backend: both clients, and what its developer does.
-
-    Attributes:
-        merchant: control calls, and the cards of the test.
-    """
-
-    def __init__(self, merchant: Merchant, pki: Pki, opened: ExitStack) -> None:
-        self.merchant, at = merchant, merchant.bank.addresses
-        options: dict[str, Any] = {"api_key": merchant.api_key, "server_anchors": [pki.root.certificate]}
-        self.client = opened.enter_context(GatewayClient(at.gateway_url, **options))
-        self.vault = opened.enter_context(VaultClient(at.vault_url, **options))
-
-    def create(self, amount: int = 1000, *, details: Any = None, method: str | None = CREDIT, **fields: Any) -> Order:
-        """An order for an own checkout, on the hosted page with `method=None`."""
-        mode, period = fields.pop("capture_mode", None), fields.pop("period", None)
-        if details is not None:
-            details = PaymentMethodDetails.from_object(details)
-        transaction = TransactionRequest(
-            payment_method=method, capture_mode=mode, expiration_period=period, payment_method_details=details
-        )
-        chosen = {} if method is None else {"transactions": (transaction,)}
-        return self.client.create_order(OrderRequest(**{"currency": "EUR", "amount": amount, **chosen, **fields}))
-
-    def card(self, order: Order, pan: str | None = None, name: str | None = None) -> CardRequest:
-        """A card for an order."""
-        (transaction,) = order.transactions
-        assert transaction.payment_method_details is not None
-        assert transaction.payment_method_details.setup_token is not None
-        number = self.merchant.pan if pan is None else self.merchant.cards.pan(pan)
-        token = transaction.payment_method_details.setup_token
-        return CardRequest(pan=CardSecret(number), expiry=CardSecret(EXPIRY), setup_token=token, name=name)
-
-    def authenticate(self, order: Order, vault_token: str, **external: Any) -> Order:
-        body = {"vault_token": vault_token, "cvc": self.merchant.cvc, **external}
-        return self.client.authenticate(order.id, order.transactions[0].id, AuthenticateRequest.from_object(body))
-
-    def own_checkout(
-        self, amount: int = 1000, *, pan: str | None = None, name: str | None = None, **fields: Any
-    ) -> Order:
-        """An order after the three steps of section 4.6, as it is retrieved."""
-        order = self.create(amount, **fields)
-        self.authenticate(order, self.vault.store_card(self.card(order, pan, name)).card.vault_token)
-        return self.client.order(order.id)
-
-    def capture(self, order: Order, amount: int, description: str = "part") -> Order:
-        return self.client.capture_amount(order.id, order.transactions[0].id, amount, description=description)
-
-    def void(self, order: Order, amount: int) -> Order:
-        return self.client.void_amount(order.id, order.transactions[0].id, amount)
-
-
-Open = Callable[[Merchant], Shop]
-
-
-@pytest.fixture
-def open_shop(bank_pki: Pki) -> Iterator[Open]:
-    with ExitStack() as opened:
-        yield lambda merchant: Shop(merchant, bank_pki, opened)
-
-
-@pytest.fixture
-def shop(merchant: Merchant, open_shop: Open) -> Shop:
-    """At `bank`, whose clock stays."""
-    return open_shop(merchant)
-
-
-@pytest.fixture
-def timed(timed_merchant: Merchant, open_shop: Open) -> Shop:
-    """At a sandbox of its own."""
-    return open_shop(timed_merchant)
-
-
-def refusal(call: Callable[[], object]) -> tuple[int, str | None]:
-    """Status and code of the answer to a call that must be refused."""
-    with pytest.raises(RequestRefused) as refused:
-        call()
-    return refused.value.status, refused.value.peer_code
-
-
-def details_of(order: Order) -> PaymentMethodDetails:
-    (transaction,) = order.transactions
-    assert transaction.payment_method_details is not None
-    return transaction.payment_method_details
-
-
 CLOSED, AMOUNT, UNKNOWN = (409, "AUTHORISATION_CLOSED"), (400, "AMOUNT_INVALID"), (404, "NOT_FOUND")
 
 
@@ -401,67 +299,8 @@ def test_a_series_of_another_platform_is_continued_without_the_customer(shop: Sh
     order = shop.create(details={"recurring_type": "recurring", "first_network_transaction_id": "MCC0042"})
     token = shop.vault.store_card(shop.card(order, ASKED)).card.vault_token
     paid = shop.client.initiate(order.id, order.transactions[0].id, vault_token=token)
-    assert (paid.status, paid.redirect_url) == ("completed", None)
+    assert (paid.status, paid.redirect_url, details_of(paid).liability_shift) == ("completed", None, False)
     sale = shop.create()
     stored = shop.vault.store_card(shop.card(sale)).card.vault_token
     refused = refusal(lambda: shop.client.initiate(sale.id, sale.transactions[0].id, vault_token=stored))
     assert refused == (400, "RECURRING_INVALID")
-
-
-def test_asyncio_calls_every_endpoint(merchant: Merchant, bank_pki: Pki) -> None:
-    at, sent = merchant.bank.addresses, set[str]()
-    options: dict[str, Any] = {"api_key": merchant.api_key, "server_anchors": [bank_pki.root.certificate]}
-
-    async def run() -> None:
-        async with (
-            AsyncGatewayClient(at.gateway_url, **options) as client,
-            AsyncVaultClient(at.vault_url, **options) as vault,
-        ):
-
-            async def call(name: str, *arguments: Any, **named: Any) -> Any:
-                sent.add(name)
-                return await getattr(client, name)(*arguments, **named)
-
-            async def create(details: Any = None, mode: Any = None) -> tuple[Order, str]:
-                chosen = {"payment_method": CREDIT, "capture_mode": mode, "payment_method_details": details}
-                body = {"currency": "EUR", "amount": 100, "transactions": ({k: v for k, v in chosen.items() if v},)}
-                order: Order = await call("create_order", OrderRequest.from_object(body))
-                sent.add("store_card")
-                setup_token = details_of(order).setup_token or ""
-                card = CardRequest(pan=CardSecret(merchant.pan), expiry=CardSecret(EXPIRY), setup_token=setup_token)
-                return order, (await vault.store_card(card)).card.vault_token
-
-            async def paid(mode: Any = None) -> tuple[str, str]:
-                order, token = await create(mode=mode)
-                ids = order.id, order.transactions[0].id
-                body = AuthenticateRequest(vault_token=token, cvc=CardSecret(merchant.cvc))
-                assert (await call("authenticate", *ids, body)).status == "completed"
-                return ids
-
-            assert (await call("capture", *await paid("manual"))).amount == 100
-            assert (await call("capture_amount", *await paid("manual"), 40, description="x")).amount == 40
-            assert (await call("void", *await paid("delayed"))).amount == 100
-            assert (await call("void_amount", *await paid("delayed"), 40)).amount == 40
-            sale, _ = await paid()
-            await call("create_refund", sale, 100)
-            assert [one.amount for one in await call("refunds", sale)] == [100]
-            assert (await call("order", sale)).refunded_amount == 100
-            order, token = await create({"recurring_type": "recurring", "first_network_transaction_id": "x"})
-            initiated = await call("initiate", order.id, order.transactions[0].id, vault_token=token)
-            assert initiated.status == "completed"
-            link = await call(
-                "create_payment_link", PaymentLinkRequest(merchant_order_id="L", amount=1, currency="EUR")
-            )
-            assert (await call("payment_link", link.id)).id == link.id
-            session = await call(
-                "wallet_session", project_id=merchant.project_id, validation_url="https://wallet.invalid/", display_name="Shop",
-                initiative_context="shop.example",
-            )  # fmt: skip
-            assert session.session_data
-            sent.update(("search", "search_csv"))
-            found = [one.id async for one in client.orders("*", size=3)]
-            assert len(found) == len(set(found)) == 11
-            assert len([row async for row in client.report("*")]) == len(found)
-
-    asyncio.run(run())
-    assert sent == {row.name for row in (*GATEWAY.endpoints, *VAULT.endpoints)}

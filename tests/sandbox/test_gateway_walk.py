@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
+from gateway_model import DELAYED, HOLD, MANUAL, Paid
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule, run_state_machine_as_test
-from test_psd2_walk import AT, STEP, Bank, InProcess, seeded
+from test_psd2_walk import STEP, Bank, InProcess, seeded
 
 from tppkit._clock import parse_time
 from tppkit.testpki import Pki
@@ -20,90 +20,11 @@ __all__ = ["seeded"]
 
 APPROVED, DECLINED, ASKED = "4111111111111111", "4000000000000002", "4000002760003184"
 EXTERNAL = {"cavv": "kBM", "3ds_version": "2.2.0", "3ds_method_used": True, "ds_transaction_id": "d1"}
-ATTEMPT, HOLD, HOSTED, SETUP = timedelta(minutes=30), timedelta(days=5), timedelta(days=1), timedelta(seconds=300)
+ATTEMPT, HOSTED, SETUP = timedelta(minutes=30), timedelta(days=1), timedelta(seconds=300)
 PERIODS = {"PT1H": timedelta(hours=1), "P2D": timedelta(days=2), "PT10S": timedelta(seconds=10)}
-MANUAL, DELAYED = "manual", "delayed"
 AMOUNTS = st.sampled_from([None, 0, 1, 300, 400, 700, 1000, 1001])
 MODES = st.sampled_from([None, MANUAL, MANUAL, DELAYED, DELAYED])
 LAGS = (0, 2700)
-
-
-@dataclass(eq=False)
-class Paid:
-    """An order as the model has it."""
-
-    id: str
-    made_at: datetime
-    ends_at: datetime
-    own: bool
-    lag: timedelta
-    mode: str | None = None
-    hold: timedelta = HOLD
-    first: bool = False
-    attempt_id: str = ""
-    attempt_ends_at: datetime | None = None
-    setup_token: str = ""
-    stored: bool = False
-    status: str = "new"
-    attempt: str = ""  # new, accepted, declined; of the latest one
-    asked: bool = False
-    token: str = ""
-    decided_at: datetime = AT
-    state: str = ""  # of the authorisation
-    hold_ends_at: datetime = AT
-    voided: int = 0
-    captured: int = 0
-    refunded: int = 0
-    charged_back: int = 0
-    linked: list[tuple[str, int, datetime]] = field(default_factory=list)
-
-    @property
-    def is_final(self) -> bool:
-        return self.status not in ("new", "processing")
-
-    @property
-    def lags(self) -> bool:
-        return self.own and not self.is_final and self.attempt != "new" and self.lag > timedelta()
-
-    def due(self) -> tuple[datetime, str] | None:
-        """What time does next."""
-        events = []
-        if self.attempt == "new" and self.attempt_ends_at:
-            events.append((self.attempt_ends_at, "attempt"))
-        if self.state == "open":
-            events.append((self.hold_ends_at, "hold"))
-        if self.lags:
-            events.append((self.decided_at + self.lag, "lag"))
-        elif not self.is_final:
-            events.append((self.ends_at, "order"))
-        return min(events, key=lambda one: one[0], default=None)
-
-    def settle(self, now: datetime) -> None:
-        while (due := self.due()) is not None and due[0] <= now:
-            at, what = due
-            if what == "attempt":
-                self.decide(accepted=False, at=at)
-            elif what == "lag":
-                self.status = "completed" if self.attempt == "accepted" else "error"
-            elif what == "order":
-                self.attempt = "declined" if self.attempt == "new" else self.attempt
-                self.status = "expired"
-            elif self.mode == MANUAL:
-                self.state = "lapsed"
-            else:
-                self.state, self.captured = "captured", 1000 - self.voided
-                self.linked.append(("capture", self.captured, at))
-
-    def decide(self, *, accepted: bool, at: datetime) -> None:
-        """The issuer or time decides the attempt."""
-        self.attempt, self.decided_at = "accepted" if accepted else "declined", at
-        if accepted:
-            self.hold_ends_at = at + self.hold
-            self.state, self.captured = ("open", 0) if self.mode else ("captured", 1000)
-        if at >= self.ends_at:
-            self.status = "expired"
-        elif not self.lags and (accepted or self.own):
-            self.status = "completed" if accepted else "error"
 
 
 class Gateway(Bank):

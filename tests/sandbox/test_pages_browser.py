@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
+from browser import DARK, DESKTOP, PHONE, Provider, heading, press, require_accessible
 from legacy_provider import ORDER, Legacy, Receiver, new_id
 from raw_provider import PAYMENT, RawProvider, advance, approval_link, checked_sandbox, decide
 from test_legacy_pages import TX
@@ -19,97 +15,6 @@ from test_psd2_pages import DAILY, JONAS, ONA, SMALL, consent_status, new_consen
 
 from tppkit.qr import read_texts
 from tppkit.sandbox import SandboxServer, SandboxSettings
-
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright; install the extra dev")
-axe = pytest.importorskip(
-    "axe_playwright_python.sync_playwright", reason="needs axe-playwright-python; install the extra dev"
-)
-
-DESKTOP = {"viewport": {"width": 1200, "height": 850}}
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-DARK = {**PHONE, "color_scheme": "dark"}
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("needs chromium; install Debian's package chromium")
-    with playwright.sync_playwright() as driver:
-        sandboxed = os.geteuid() != 0  # Chromium's own sandbox does not run as root
-        browser = driver.chromium.launch(executable_path=program, chromium_sandbox=sandboxed)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def browse(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens tabs, each in a browser of its own unless another tab is named."""
-    contexts: list[Any] = []
-
-    def opened(url: str, form: dict[str, Any] = DESKTOP, *, beside: Any = None, **options: Any) -> Any:
-        context = beside.context if beside is not None else chromium.new_context(**form, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.goto(url)
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-
-
-@pytest.fixture
-def screenshots(tmp_path: Path) -> Path:
-    """The folder for pictures of the pages; TPPKIT_SCREENSHOTS names one that is kept."""
-    folder = Path(os.environ.get("TPPKIT_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-class Provider(ThreadingHTTPServer):
-    """The provider's own site: its page with an iframe, and where customers return."""
-
-    daemon_threads = True
-    frame = ""
-
-    def __init__(self) -> None:
-        self.visits: list[str] = []
-        super().__init__(("127.0.0.1", 0), _Site)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Site(BaseHTTPRequestHandler):
-    server: Provider
-
-    def do_GET(self) -> None:
-        frame = (
-            f"<iframe src='{self.server.frame}' width=420 height=800 title=bank></iframe>"
-            if self.path == "/shop"
-            else ""
-        )
-        self.server.visits += [self.path] if self.path.startswith("/back") else []
-        body = f"<!doctype html><title>provider</title>{self.path}{frame}".encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        with suppress(OSError):
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None: ...
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as site:
-        Thread(target=site.serve_forever, daemon=True).start()
-        yield site
-        site.shutdown()
 
 
 def returning(tpp: RawProvider, provider: Provider, **options: Any) -> tuple[dict[str, Any], str]:
@@ -120,14 +25,6 @@ def returning(tpp: RawProvider, provider: Provider, **options: Any) -> tuple[dic
 
 def choose(page: Any, customer: str = "Ona Kazlauskienė") -> None:
     page.get_by_role("link", name=customer).click()
-
-
-def press(page: Any, name: str) -> None:
-    page.get_by_role("button", name=name).click()
-
-
-def heading(page: Any) -> str:
-    return str(page.get_by_role("heading", level=1).inner_text())
 
 
 def test_on_a_desktop_the_code_leads_the_phone_and_the_desktop_follows_its_decision(
@@ -316,16 +213,6 @@ def test_the_app_takes_codes_and_decides_in_accessible_pages(
             page.goto(f"{legacy.bank.addresses.approval_url}/app?customer={ONA}")
     assert heading(page) == "Payment approved"
     assert set(receiver.wait(2)[1].json) == {"id", "name"}
-
-
-def require_accessible(page: Any, picture: Path) -> None:
-    """What axe finds, and whether the page fits the screen; with a picture."""
-    page.screenshot(path=picture, full_page=True)
-    found = axe.Axe().run(page, options={"runOnly": WCAG})
-    assert not found.response["violations"], found.generate_report()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
-        f"{picture.stem} is wider than the screen"
-    )
 
 
 def test_a_page_that_waits_says_when_the_time_is_over(

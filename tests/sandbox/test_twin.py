@@ -20,8 +20,18 @@ from legacy_provider import Receiver
 
 from tppkit._clock import utc_now
 from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client
+from tppkit.client.vault import StoreResult
 from tppkit.errors import ConfigurationError, RequestRefused, TransportError
 from tppkit.evidence import audit_archive
+from tppkit.protocol.gateway import (
+    AuthenticateRequest,
+    CardRequest,
+    CardSecret,
+    Order,
+    OrderRequest,
+    TransactionRequest,
+    is_paid,
+)
 from tppkit.protocol.psd2 import BookingStatus, ConsentRequest, PaymentInitiated, PaymentInitiation, TransactionStatus
 from tppkit.sandbox import Sandbox
 from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
@@ -34,6 +44,11 @@ PAYMENT = PaymentInitiation.from_wire(
 CONSENT = ConsentRequest.from_wire(
     b'{"access":{"allPsd2":"allAccounts"},"validUntil":"2099-12-31","frequencyPerDay":4}'
 )
+ORDER = OrderRequest(currency="EUR", amount=1250)
+OWN_CHECKOUT = OrderRequest(
+    currency="EUR", amount=1250, transactions=(TransactionRequest(payment_method="credit-card"),)
+)
+VISA, DECLINED = "4111111111111111", "4000000000000002"
 OTHER = "PSDDE-BAFIN-123456"
 
 
@@ -252,3 +267,62 @@ def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki
             bank.advance(timedelta())
             assert receiver.arrived[-1].json["token"] == token
             assert set(client.balance(token)) == {"EUR", "USD", "GBP"}
+
+
+def test_customers_and_issuers_of_the_gateway_act_on_orders(twin: Sandbox) -> None:
+    client, gateway = twin.gateway.client(), twin.gateway
+    paid = client.create_order(ORDER).id
+    assert gateway.pay(paid, card=DECLINED).status == "processing"
+    assert gateway.pay(paid, card=VISA).status == "completed"
+    refund, chargeback, reversal = (
+        gateway.refund(paid, 250, description="A book"),
+        gateway.charge_back(paid),
+        gateway.reverse(paid),
+    )
+    made = [refund.refund_of_order_id, chargeback.chargeback_of_order_id, reversal.reversal_of_order_id]
+    assert (made, refund.description) == ([paid] * 3, "A book")
+    assert client.order(paid).refunded_amount == 250
+    with pytest.raises(RequestRefused) as refused:
+        twin.gateway.pay(paid, outcome="approved")
+    assert refused.value.peer_code == "machine.no-such-move"
+
+
+def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(twin: Sandbox) -> None:
+    def card(order: Order) -> CardRequest:
+        token = order.transactions[0].payment_method_details.setup_token
+        return CardRequest(pan=CardSecret(VISA), expiry=CardSecret("122039"), setup_token=token)
+
+    def authentication(stored: StoreResult) -> AuthenticateRequest:
+        return AuthenticateRequest(vault_token=stored.card.vault_token, cvc=CardSecret("123"))
+
+    async def check_out() -> Order:
+        async with twin.gateway.async_client() as client, twin.gateway.async_vault() as vault:
+            order = await client.create_order(OWN_CHECKOUT)
+            stored = await vault.store_card(card(order))
+            return await client.authenticate(order.id, order.transactions[0].id, authentication(stored))
+
+    client = twin.gateway.client()
+    order = client.create_order(OWN_CHECKOUT)
+    stored = twin.gateway.vault().store_card(card(order))
+    answers = [
+        client.authenticate(order.id, order.transactions[0].id, authentication(stored)),
+        asyncio.run(check_out()),
+    ]
+    assert [is_paid(client.order(one.id), own_checkout=True) for one in answers] == [True, True]
+
+
+def test_a_project_sees_its_own_orders_alone(twin: Sandbox) -> None:
+    project = twin.gateway.project(payment_methods=["bank-transfer"])
+    order = project.client().create_order(ORDER)
+    assert order.project_id == project.project_id != twin.gateway.project_id
+    with pytest.raises(RequestRefused) as refused:
+        twin.gateway.client().order(order.id)
+    assert refused.value.status == 404
+    with pytest.raises(RequestRefused, match="other than webhook_url"):
+        twin.gateway.project(colour="red")
+
+
+def test_a_browser_reaches_the_hosted_page(twin: Sandbox) -> None:
+    order = twin.gateway.client().create_order(ORDER)
+    with httpx.Client(transport=twin.transport()) as browser:
+        assert "12.50 EUR" in browser.get(order.order_url or "").text

@@ -37,6 +37,9 @@ def test_the_next_test_has_another_bank(tppkit_bank):
     assert tppkit_bank.directory not in first_banks
     assert not first_banks[0].exists()
 
+def test_a_gateway_is_beside_the_bank(tppkit_gateway, tppkit_bank):
+    assert tppkit_gateway is tppkit_bank.gateway
+
 def test_that_fails(tppkit_pki):
     assert tppkit_pki.qwac.certificate == tppkit_pki.qseal.certificate
 """
@@ -52,16 +55,17 @@ def run_suite(folder: Path, suite: str, *options: str) -> str:
 
 
 def test_a_users_suite_gets_the_fixtures(tmp_path):
-    assert "1 failed, 4 passed" in run_suite(tmp_path, SUITE)
+    assert "1 failed, 5 passed" in run_suite(tmp_path, SUITE)
     listed = run_suite(tmp_path, SUITE, "--fixtures")
     assert "tppkit_pki [session scope]" in listed
     assert "tppkit_bank -- " in listed
+    assert "tppkit_gateway -- " in listed
 
 
-def test_the_example_of_the_guide_passes(tmp_path):
+def test_the_examples_of_the_guide_pass(tmp_path):
     guide = (PROJECT / "docs" / "sandbox.md").read_text("utf-8")
-    (example,) = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
-    assert "2 passed" in run_suite(tmp_path, example)
+    examples = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    assert "4 passed" in run_suite(tmp_path, "\n".join(examples))
 
 
 def test_it_is_loaded_wherever_the_package_is_installed():

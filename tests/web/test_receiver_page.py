@@ -69,4 +69,4 @@ def test_the_programs_of_workers_and_of_metrics_whose_library_is_installed_run(
     for program in programs:
         exec(compile(program, "page", "exec", dont_inherit=True), vars(module))
         getattr(module, "count", print)("refused", "callback.signature")
-    assert module.work.version_of
+    assert module.work.prepare

@@ -95,12 +95,14 @@ class CallbackEntries:
         except CallbackRejected as e:
             raise _unreadable(e) from e
 
-    def version_of(self, entry: Entry) -> Version | None:
-        """Return the version of an entry that could not be read when it was received; None if it still cannot be read."""
+    def prepare(self, entry: Entry, _: datetime) -> Entry:
+        """Add the version to an entry that could not be read when it was received, if it can be read now."""
+        if entry.version is not None:
+            return entry
         try:
-            return _version(self.restore(entry))
+            return entry._replace(version=_version(self.restore(entry)))
         except (CallbackRejected, InboxError):
-            return None
+            return entry
 
     def _entry(self, callback: VerifiedCallback) -> Entry:
         address, request_id = callback.replay_key

@@ -207,7 +207,7 @@ class Inbox:
         """
         return self._store.work(
             self._entries.source, self.worker(handler), at=at, limit=limit, lease=self._settings.lease,
-            retries=self._settings.retries, version_of=self._entries.version_of,
+            retries=self._settings.retries, prepare=self._entries.prepare,
         )  # fmt: skip
 
     def worker(self, handler: Handler, *, count: Count | None = None) -> EntryHandler:
@@ -283,7 +283,7 @@ class EntryHandler:
         self, entries: CallbackEntries, handler: Handler, *, settings: InboxSettings, count: Count | None
     ) -> None:
         self._entries, self._handler, self.count = entries, handler, count
-        self.source, self.version_of = entries.source, entries.version_of
+        self.source, self.prepare = entries.source, entries.prepare
         self.lease, self.retries = settings.lease, settings.retries
 
     def __call__(self, entry: Entry, connection: Any) -> None:

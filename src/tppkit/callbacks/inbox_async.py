@@ -27,7 +27,68 @@ AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
 T = TypeVar("T")
 
 
-class AsyncInbox:
+class Tasks:
+    """Runs what uses a store in tasks, so that its statements, and functions of the application, are awaited.
+
+    Args:
+        store: on an engine for asyncio, or on SQLite.
+
+    Attributes:
+        store: the store as tasks use it.
+
+    Raises:
+        ConfigurationError: `extra.missing`.
+    """
+
+    def __init__(self, store: InboxStore) -> None:
+        try:
+            from sqlalchemy import util
+            from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+        except ImportError as e:
+            raise missing_extra("sqlalchemy", e) from e
+        self.store = store.for_tasks()
+        self._spawn, self._await = util.greenlet_spawn, util.await_only
+        self._wrap: Callable[[Any], Any] = lambda connection: connection
+        if store.engine.dialect.is_async:
+            engine = AsyncEngine(store.engine)
+            self._wrap = lambda connection: AsyncConnection(engine, sync_connection=connection)
+
+    async def run(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Run a method of the inbox for threads, awaiting its statements."""
+        result: T = await self._spawn(method, *args, **kwargs)
+        return result
+
+    def awaiting(self, name: str, function: Callable[..., Awaitable[T]]) -> Callable[..., T]:
+        """Return a plain function that awaits a coroutine function, for what `run` runs.
+
+        Args:
+            name: of the function, for errors: `callback.function`.
+            function: the coroutine function.
+        """
+
+        async def call(*args: Any) -> T:
+            with own_cancellation(name, asyncio.current_task()):
+                result = function(*args)
+                if not isinstance(result, Awaitable):
+                    raise ConfigurationError(
+                        "callback.function",
+                        f"{name} returned nothing to be awaited: an inbox for asyncio takes coroutine functions",
+                    )
+                return await result
+
+        def run(*args: Any) -> T:
+            result: T = self._await(call(*args))
+            return result
+
+        return run
+
+    def effect(self, handler: Callable[[Any, Any], Awaitable[object]]) -> Callable[[Any, Any], object]:
+        """Return a plain handler that awaits a coroutine function, with a connection to await."""
+        handle = self.awaiting("a handler", handler)
+        return lambda event, connection: require_over(handle(event, self._wrap(connection)))
+
+
+class AsyncInbox(Tasks):
     """Receives callbacks into a store on an engine for asyncio, or into SQLite, whose commits its tasks share.
 
     Args:
@@ -48,17 +109,8 @@ class AsyncInbox:
     """
 
     def __init__(self, receiver: CallbackReceiver, store: InboxStore, *, settings: InboxSettings = DEFAULTS) -> None:
-        try:
-            from sqlalchemy import util
-            from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
-        except ImportError as e:
-            raise missing_extra("sqlalchemy", e) from e
-        self.receiver, self.inbox = receiver, Inbox(receiver, store.for_tasks(), settings=settings)
-        self._spawn, self._await = util.greenlet_spawn, util.await_only
-        self._wrap: Callable[[Any], Any] = lambda connection: connection
-        if store.engine.dialect.is_async:
-            engine = AsyncEngine(store.engine)
-            self._wrap = lambda connection: AsyncConnection(engine, sync_connection=connection)
+        super().__init__(store)
+        self.receiver, self.inbox = receiver, Inbox(receiver, self.store, settings=settings)
 
     async def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
         """Verify a callback and store it; see `Inbox.accept`."""
@@ -66,36 +118,22 @@ class AsyncInbox:
 
     async def handle(self, received: ReceivedCallback, handler: AsyncHandler, *, at: datetime) -> Receipt:
         """Verify a callback and handle it now; see `Inbox.handle`."""
-        return await self.run(self.inbox.handle, received, self._effect(handler, self._wrap), at=at)
+        return await self.run(self.inbox.handle, received, self.effect(handler), at=at)
 
     async def handle_within(
         self, received: ReceivedCallback, handler: AsyncHandler, *, at: datetime, within: AsyncTransaction
     ) -> Receipt:
         """Verify a callback, then handle it in a transaction of the caller; see `Inbox.handle_within`."""
-        effect = self._effect(handler, lambda connection: connection)
+        handle = self.awaiting("a handler", handler)
+
+        def effect(callback: VerifiedCallback, connection: Any) -> None:
+            require_over(handle(callback, connection))
+
         return await self.run(self.inbox.handle_within, received, effect, at=at, within=partial(self._opened, within))
 
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored callbacks that are due; see `Inbox.work`."""
-        return await self.run(self.inbox.work, self._effect(handler, self._wrap), at=at, limit=limit)
-
-    async def run(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run a method of `inbox`, awaiting its statements."""
-        result: T = await self._spawn(method, *args, **kwargs)
-        return result
-
-    def _effect(self, handler: AsyncHandler, wrap: Callable[[Any], Any]) -> Callable[[VerifiedCallback, Any], object]:
-        async def have(callback: VerifiedCallback, connection: Any) -> None:
-            with own_cancellation("a handler", asyncio.current_task()):
-                result = handler(callback, wrap(connection))
-                if not isinstance(result, Awaitable):
-                    raise ConfigurationError(
-                        "callback.function",
-                        "a handler returned nothing to be awaited: AsyncInbox takes coroutine functions",
-                    )
-                require_over(await result)
-
-        return lambda callback, connection: self._await(have(callback, connection))
+        return await self.run(self.inbox.work, self.effect(handler), at=at, limit=limit)
 
     @contextmanager
     def _opened(self, within: AsyncTransaction) -> Iterator[Any]:

@@ -45,7 +45,6 @@ try:
     )
 
     from tppkit._statement import Statement
-    from tppkit.inbox.database import unavailable
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
@@ -210,8 +209,7 @@ class LoginCodes:
         """
         if callback.method != "POST" or not self._is_mine(callback):
             return None
-        db = self._database.of_caller(connection)
-        with unavailable():
+        with self._database.of_caller(connection) as db:
             found = self._match.first(db, _values(callback))
         return None if found is None else str(found[0])
 

@@ -96,14 +96,14 @@ class _Bank:
 )
 @json_option
 def demo(directory: Path | None, as_json: bool) -> int:
-    """Read accounts and pay at a sandbox bank, be refused four times, get a login and an outcome by callback, and audit what was kept."""
+    """Read accounts and pay at a sandbox bank, be refused four times, get callbacks, take a card payment, and audit what was kept."""
     from tppkit.sandbox import SandboxSettings, run_sandbox
 
     folder = _folder(directory)
     bank = run_sandbox(SandboxSettings(folder, pki=folder / "pki"))
     story = Story(on_stderr=as_json)
     story.say(
-        "tppkit demo: account data and payments over mutual TLS, signed callbacks, and seals that an auditor re-verifies"
+        "tppkit demo: account data and payments over mutual TLS, signed callbacks, cards, and seals that an auditor re-verifies"
     )
     story.say("")
     with suppress(StoryOver):
@@ -116,6 +116,7 @@ def demo(directory: Path | None, as_json: bool) -> int:
 
 
 def _play(story: Story, folder: Path, bank: AbstractContextManager[SandboxServer]) -> None:
+    from tppkit.cli.demo_gateway import play_gateway
     from tppkit.cli.demo_legacy import play_legacy
 
     cast = _make_certificates(story, folder)
@@ -128,6 +129,7 @@ def _play(story: Story, folder: Path, bank: AbstractContextManager[SandboxServer
             _be_refused(story, cast, identity, server.addresses.psd2_url)
             _approve(story, ours, initiated)
         play_legacy(story, server, cast.pki, folder, ours.control)
+        play_gateway(story, server, cast.pki, folder, ours.control)
     _audit(story, folder)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,15 @@ from tppkit.callbacks import (
     load_callback_key,
 )
 from tppkit.callbacks.login_codes import LoginCodes, digest_session_id
+from tppkit.cli.demo_receiver import Control, deliver, receiving
 from tppkit.cli.story import Story, expect
 from tppkit.client import AccessKind, LegacyClient
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, PaymentOrder, Transaction
 from tppkit.sandbox import SandboxServer
-from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
-from tppkit.sandbox.thread import in_thread
-from tppkit.sandbox.tls import TlsMode, make_http_protocol
-from tppkit.testpki import Pki, certificate_pem, key_pem
-from tppkit.web import CallbackGate, CallbackMiddleware
-from tppkit.web.seal import Send
+from tppkit.sandbox.listening import listen
+from tppkit.testpki import Pki
+from tppkit.web import CallbackGate
 
 _PHONE = "+37060000001"
 _ORDER = PaymentOrder(
@@ -38,8 +35,6 @@ _ORDER = PaymentOrder(
     country="LTU", msg="Order 4712",
 )  # fmt: skip
 _HOUR_S = 3600
-
-Control = Callable[[str, Any], Any]
 
 
 class _Shop:
@@ -102,21 +97,9 @@ def _receiving(server: SandboxServer, pki: Pki, folder: Path, control: Control) 
         )
         store.create_tables()
         shop = _Shop(Inbox(receiver, store))
-        issued = pki.issue_server("localhost", label="receiver")
-        tls = replace(
-            server.sandbox.tls, mode=TlsMode.NO_CERTIFICATES, private_key_pem=key_pem(issued.key),
-            certificate_pem=b"".join(map(certificate_pem, (issued.certificate, *issued.chain))),
-        )  # fmt: skip
-        app = CallbackMiddleware(_no_other_page, gate=shop.gate)
-        servers = [(QuietServer(make_config(app, http=make_http_protocol(tls))), bound)]
-        with in_thread(lambda on_ready: serve(servers, on_ready=on_ready), stop=lambda: stop(servers)):
+        with receiving(bound, shop.gate, server=server, pki=pki):
             control("/legacy/provider", {"callback_url": f"{origin}/cb"})
             yield shop
-
-
-async def _no_other_page(scope: Any, receive: Any, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 404, "headers": []})
-    await send({"type": "http.response.body", "body": b""})
 
 
 def _log_in(story: Story, shop: _Shop, control: Control) -> None:
@@ -126,7 +109,7 @@ def _log_in(story: Story, shop: _Shop, control: Control) -> None:
         told.append(f"The page shows {shown.text}, with {shown.code} beside it.")
         asked = control("/legacy/login", {"code": shown.text})["asked"]
         told.append(f"The customer scans it; a signed GET asks who we are: {asked['name']}, {' '.join(asked['perm'])}.")
-        _deliver(control)
+        deliver(control)
         expect(len(shop.logins) == 1, f"{len(shop.logins)} logins arrived")
         ((session, login),) = shop.logins
         told.append(f"A signed POST logs in {login.name}, {login.email}, in the session of that page alone.")
@@ -138,23 +121,18 @@ def _pay(story: Story, shop: _Shop, client: LegacyClient, control: Control) -> N
         token = client.request_access(AccessKind.PAYMENTS, _PHONE)
         told.append("POST /pis/<access token> with an API key; the customer approves.")
         control(f"/legacy/access/{token}/approve", None)
-        _deliver(control)
+        deliver(control)
         expect([one.token for one in shop.grants] == [token], "the callback is not of this access")
         told.append(f"A signed POST says until when: {shop.grants[0].exp}.")
     with story.step("Pay, and get the outcome by callbacks") as told:
         uuid = client.pay(token, _ORDER)
         told.append(f"POST /pis/<access token>/TX/{uuid}; the customer approves.")
         control(f"/legacy/payments/{uuid}/approve", None)
-        _deliver(control)
-        _deliver(control, after_s=_HOUR_S)
+        deliver(control)
+        deliver(control, after_s=_HOUR_S)
         for name, one in shop.outcomes:
             told.append(
                 f"A signed POST to /cb/{name}: {one.tlc}, version {one.ver}, {' '.join(map(str, one.amounts))}."
             )
         states = [(name, one.tlc, str(one.amounts[0])) for name, one in shop.outcomes]
         expect(states == [(uuid, "posted", "EUR-12.50"), (uuid, "executed", "EUR-12.50")], "the outcomes are others")
-
-
-def _deliver(control: Control, *, after_s: float = 0) -> None:
-    """Move the clock, and wait until each callback that is due by then was attempted once."""
-    control("/clock/advance", {"seconds": after_s})

@@ -160,7 +160,7 @@ class _Stop:
 
 def _turn(store: Any, source: str | None, function: Any, stop: _Stop) -> Iterator[tuple[str, Worked]]:
     """Handle some entries of each source, one at a time, so that a signal waits for one at most."""
-    given = {name: getattr(function, name) for name in ("version_of", "lease", "retries") if hasattr(function, name)}
+    given = {name: getattr(function, name) for name in ("prepare", "lease", "retries") if hasattr(function, name)}
     count = getattr(function, "count", None)
     for name in _sources(store, source or getattr(function, "source", None)):
         for _ in range(_TURN):

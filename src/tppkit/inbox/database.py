@@ -163,8 +163,9 @@ class Database:
         if is_limited:
             UNLIMIT_WAIT.first(db, {})
 
-    def of_caller(self, within: Any) -> Any:
-        """Return what executes statements in the transaction of a caller.
+    @contextmanager
+    def of_caller(self, within: Any) -> Iterator[Any]:
+        """What executes statements in the transaction of a caller.
 
         Args:
             within: a connection or session of SQLAlchemy, also one for asyncio, or a connection of `sqlite3` or `psycopg`.
@@ -188,7 +189,7 @@ class Database:
                 ) from e
             except self.engine.dialect.loaded_dbapi.Error as e:
                 raise DBAPIError(None, None, e) from e
-        return within if is_core else DriverConnection(within, self.engine.dialect)
+            yield within if is_core else DriverConnection(within, self.engine.dialect)
 
 
 def have_effect(db: Any, effect: Callable[[], object]) -> None:

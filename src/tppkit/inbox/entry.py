@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class State(StrEnum):
@@ -35,6 +35,7 @@ class Outcome(StrEnum):
         BUSY: another worker or delivery has it; the sender should repeat it.
         FAILED: its handler failed; workers return this, deliveries raise what the handler raised.
         CONFLICT: its key was used for other content.
+        DROPPED: it is about nothing that exists; it is done without effect.
     """
 
     STORED = "stored"
@@ -45,6 +46,7 @@ class Outcome(StrEnum):
     BUSY = "busy"
     FAILED = "failed"
     CONFLICT = "conflict"
+    DROPPED = "dropped"
 
 
 class Version(NamedTuple):
@@ -72,6 +74,8 @@ class Entry(NamedTuple):
         content: what the handler needs; deleted when the entry is done.
         received_at: when it was received, aware UTC.
         version: its version, for events that have one.
+        prepared: what the worker's `prepare` read for the handler; it is not stored.
+        again_at: when `prepare` wants the entry to be due again after it is handled, aware UTC; None: it is done then. Not stored.
     """
 
     source: str
@@ -81,6 +85,8 @@ class Entry(NamedTuple):
     content: bytes
     received_at: datetime
     version: Version | None = None
+    prepared: Any = None
+    again_at: datetime | None = None
 
 
 class Worked(NamedTuple):
@@ -88,7 +94,7 @@ class Worked(NamedTuple):
 
     Attributes:
         entry: the entry.
-        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY if another worker or delivery has it or its record.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, DROPPED, FAILED, or BUSY if another worker or delivery has it or its record.
         code: of the error if it FAILED, or the class of an error that has no code.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tppkit._clock import shift
+from tppkit._clock import shift, to_microseconds
 from tppkit.errors import ConfigurationError
 
 LEASE = timedelta(minutes=1)
@@ -95,6 +95,12 @@ class Retries:
             return shift(at, min(self.first * 2**doublings, self.longest))
         except OverflowError:
             return shift(at, self.longest)
+
+
+def due_microseconds(retries: Retries, attempt: int, at: datetime) -> int | None:
+    """Return `Retries.due_at` as tables store it."""
+    due_at = retries.due_at(attempt, at=at)
+    return None if due_at is None else to_microseconds(due_at)
 
 
 RETENTION, RETRIES = Retention(), Retries()

@@ -7,6 +7,7 @@ attempt after a failure, and null if it is done or given up.
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (  # fmt: skip
@@ -20,6 +21,7 @@ from sqlalchemy import (  # fmt: skip
     String,
     Table,
     bindparam,
+    case,
     delete,
     func,
     literal_column,
@@ -31,7 +33,7 @@ from sqlalchemy import (  # fmt: skip
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tppkit._clock import from_microseconds, to_microseconds
+from tppkit._clock import as_utc, from_microseconds, to_microseconds
 from tppkit._statement import Statement
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.entry import Entry, Failure, State, Version
@@ -40,6 +42,7 @@ _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _DIALECTS = (("sqlite", sqlite), ("postgresql", postgresql))
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", "record", "version", "version_digest")
 _PARAMETERS = tuple(f"of_{name}" for name in _ENTRY)
+AGAIN = "again"  # the reason of a claimed entry that is asked for again
 
 BEGIN = Statement(text("BEGIN IMMEDIATE"))  # of SQLite
 SAVEPOINT, ROLLBACK_TO, RELEASE = (
@@ -103,8 +106,9 @@ class Statements:
         of = {column.name: bindparam(f"of_{column.name}", type_=column.type) for column in mine}
         at, before, limit = (bindparam(name, type_=BigInteger) for name in ("at", "before", "most"))
         one = (mine.source == of["source"]) & (mine.key == of["key"])
-        # An attempt has a number, so a worker that was overtaken changes nothing.
+        # An attempt has a number and a due time, so a worker that was overtaken changes nothing.
         was = one & (mine.attempts == bindparam("attempt")) & (mine.state == bindparam("was"))
+        was &= mine.due_at.is_not_distinct_from(bindparam("was_due_at", type_=BigInteger))
         # As a literal: SQLite uses a partial index for no parameter.
         failed = (mine.source == of["source"]) & (mine.state == literal_column(f"'{State.FAILED.value}'"))
         kept = [mine[name] for name in _ENTRY]
@@ -140,6 +144,40 @@ class Statements:
             )
             for values, changed in ((new_done, done), (whole, moved))
         )
+        # Asked for again: what is done or failed waits again, what waits is due no later, and a worker that has it leaves it waiting.
+        is_claimed = mine.state == State.CLAIMED.value
+        self.renew = Statement(
+            {
+                name: into.values(whole)
+                .on_conflict_do_update(
+                    index_elements=["source", "key"],
+                    set_={
+                        "state": case((is_claimed, mine.state), else_=State.WAITING.value),
+                        "due_at": case((is_claimed, mine.due_at), else_=into.excluded.due_at),
+                        "attempts": case((is_claimed, mine.attempts), else_=0),
+                        "reason": case((is_claimed, AGAIN), else_=None),
+                        "done_at": None,
+                        "received_at": into.excluded.received_at,
+                        # The greater one: what is known of an entry that waits is not forgotten.
+                        "content": case(
+                            (mine.content > into.excluded.content, mine.content), else_=into.excluded.content
+                        ),
+                    },
+                    where=or_(
+                        mine.state == State.DONE.value,
+                        mine.state == State.FAILED.value,
+                        (mine.state == State.WAITING.value) & (mine.due_at > into.excluded.due_at),
+                        is_claimed & mine.reason.is_(None),
+                    ),
+                )
+                .returning(mine.key)
+                for name, into in inserts.items()
+            }
+        )
+        alike = select(mine.key).where(
+            mine.source == of["source"], mine.due_at.is_not(None), mine.content == of["content"]
+        )
+        self.waiting = Statement(select(func.count()).select_from(alike.limit(limit).subquery()))
         self.known = Statement(select(mine.state, mine.digest, mine.attempts).where(one))
         # One statement decides, so the database puts two versions that come at once in order.
         version = {name: of[name] for name in ("source", "record", "version", "version_digest")} | {"set_at": at}
@@ -158,11 +196,17 @@ class Statements:
         last = select(theirs.version, theirs.version_digest)
         self.version = Statement(last.where(theirs.source == of["source"], theirs.record == of["record"]))
 
-        due = select(*kept, mine.attempts, mine.state).where(mine.source == of["source"], mine.due_at <= at)
+        due = select(*kept, mine.attempts, mine.state, mine.due_at).where(
+            mine.source == of["source"], mine.due_at <= at
+        )
         due = due.order_by(mine.due_at, mine.received_at).limit(1)
         self.due = Statement(due.with_for_update(skip_locked=True))
         self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(mine.key))
-        self.finish = Statement(update(entries).where(was).values(done).returning(mine.key))
+        is_asked_again = is_claimed & mine.reason.is_not(None)
+        self.finish = Statement(update(entries).where(was, ~is_asked_again).values(done).returning(mine.key))
+        later = case((is_asked_again, at), else_=of["due_at"])
+        again = {"state": State.WAITING.value, "attempts": 0, "due_at": later, "reason": None}
+        self.repeat = Statement(update(entries).where(was).values(**again, content=of["content"]).returning(mine.key))
 
         listed = select(*kept, mine.attempts, mine.reason, mine.due_at).where(failed)
         after = tuple_(mine.received_at, mine.key) > tuple_(of["received_at"], of["key"])
@@ -200,6 +244,17 @@ def values_of(entry: Entry) -> dict[str, Any]:
     """Return the parameters of an entry."""
     version = entry.version or (None, None, None)
     return dict(zip(_PARAMETERS, (*entry[:5], to_microseconds(entry.received_at), *version), strict=True))
+
+
+def waiting_values(entry: Entry, due_at: datetime) -> dict[str, Any]:
+    """Return the parameters of an entry that waits until a time."""
+    waits = {
+        "of_state": State.WAITING,
+        "of_attempts": 0,
+        "of_due_at": to_microseconds(as_utc(due_at)),
+        "of_reason": None,
+    }
+    return {**values_of(entry), **waits}
 
 
 def read_entry(row: Any) -> tuple[Entry, Any]:

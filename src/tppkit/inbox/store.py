@@ -18,20 +18,31 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import ConfigurationError, InboxError
-from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held, unavailable
+from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held
 from tppkit.inbox.engine import make_engine, make_memory_engine
-from tppkit.inbox.entry import Entry, Failure, Outcome, State, Version, Worked
-from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
-from tppkit.inbox.statements import Statements, read_entry, read_failure, values_of
+from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
+from tppkit.inbox.settings import (
+    LEASE,
+    MAX_BATCH,
+    RETENTION,
+    RETRIES,
+    Retention,
+    Retries,
+    due_microseconds,
+    require_limit,
+)
+from tppkit.inbox.statements import Statements, read_entry, read_failure, values_of, waiting_values
 
 WAIT_S = 5.0
 
 Handler = Callable[[Entry, Any], object]  # the second argument is the connection
-VersionOf = Callable[[Entry], Version | None]
+Claim = dict[str, Any]
+Prepare = Callable[[Entry, datetime], Entry | None]
 
 # How long to wait for a lock in PostgreSQL. A sender waits for a delivery, and nobody for a worker.
 _WAIT, _WORKERS_WAIT = "1s", "200ms"
 _BEFORE_ALL = (-(2**63), "")
+_FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
 
 
 class InboxStore:
@@ -103,10 +114,9 @@ class InboxStore:
             fault: why it cannot be handled yet. Then it is stored as failed, until it is released, and FAILED is returned, also for
                 one that was stored before and is not done.
         """
-        kept = {"of_state": State.WAITING, "of_attempts": 0, "of_due_at": to_microseconds(entry.received_at)}
+        values = waiting_values(entry, entry.received_at)
         if fault is not None:
-            kept = {"of_state": State.FAILED, "of_attempts": 1, "of_due_at": None}
-        values = {**values_of(entry), **kept, "of_reason": fault}
+            values |= {"of_state": State.FAILED, "of_attempts": 1, "of_due_at": None, "of_reason": fault}
         with self._brief() as db:
             if self._sql.add.first(db, values):
                 return Outcome.STORED if fault is None else Outcome.FAILED
@@ -114,6 +124,32 @@ class InboxStore:
         if outcome is Outcome.CONFLICT:
             return outcome
         return Outcome.REPEATED if fault is None or state == State.DONE else Outcome.FAILED
+
+    def renew(
+        self, entry: Entry, *, due_at: datetime | None = None, most: int | None = None, within: Any = None
+    ) -> Outcome:
+        """Store an entry for `work`, also if its key came before: STORED, or REPEATED if one with this key waits already.
+
+        One that a worker has at the time is worked once more. Of two contents the greater one is kept. Entries of the source that are
+        done are forgotten.
+
+        Args:
+            entry: the entry, without a version.
+            due_at: when it is due, aware; None: now.
+            most: how many entries with this content may wait; None: any number.
+            within: see `handle_within`; None: a transaction of its own.
+
+        Raises:
+            InboxError: `inbox.full`, `inbox.unavailable`.
+            ConfigurationError: `inbox.no-transaction`.
+        """
+        values = waiting_values(entry, due_at or entry.received_at)
+        with self._brief() if within is None else self._database.of_caller(within) as db:
+            if within is None:
+                self._sql.purge_done.all(db, {**values, "before": values["of_received_at"], "most": _FORGOTTEN_AT_ONCE})
+            if most is not None and self._sql.waiting.first(db, {**values, "most": most})[0] >= most:
+                raise InboxError("inbox.full", f"{most} entries of {entry.source} wait already")
+            return Outcome.STORED if self._sql.renew.first(db, values) else Outcome.REPEATED
 
     def handle(self, entry: Entry, handler: Handler, *, at: datetime, retries: Retries = RETRIES) -> Outcome:
         """Handle an entry now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY or CONFLICT.
@@ -157,9 +193,8 @@ class InboxStore:
             InboxError: `inbox.unavailable`.
             ConfigurationError: `inbox.no-transaction`, `inbox.handler-committed`, `inbox.handler-aborted`.
         """
-        db = self._database.of_caller(within)
         try:
-            with unavailable():
+            with self._database.of_caller(within) as db:
                 outcome = self._once(db, entry, as_utc(at))
                 if outcome is Outcome.APPLIED and handler is not None:
                     have_effect(db, lambda: handler(entry, within))
@@ -170,7 +205,7 @@ class InboxStore:
 
     def work(
         self, source: str, handler: Handler, *, at: datetime, limit: int = 100, lease: timedelta = LEASE,
-        retries: Retries = RETRIES, version_of: VersionOf | None = None,
+        retries: Retries = RETRIES, prepare: Prepare | None = None,
     ) -> list[Worked]:  # fmt: skip
         """Handle stored entries that are due, oldest first, each in a transaction of its own.
 
@@ -184,7 +219,8 @@ class InboxStore:
             limit: how many at most, up to 1,000.
             lease: how long this worker may take for an entry before another one may claim it.
             retries: when a failed entry is tried again.
-            version_of: returns the version of an entry that was stored without one.
+            prepare: called with the entry and the time before its transaction begins. Returns the entry as it is to be handled; None:
+                without effect (DROPPED). What it raises is a failure of the entry, as the handler's is.
 
         Raises:
             InboxError: `inbox.unavailable`, before anything was done.
@@ -195,11 +231,11 @@ class InboxStore:
             for _ in range(require_limit(limit)):
                 if (taken := self._take(source, at, until, retries)) is None:
                     break
-                entry, attempt = taken
-                if attempt is None:
+                entry, claim = taken
+                if claim is None:
                     worked.append(Worked(entry, Outcome.FAILED, "lease-ended"))
                 else:
-                    worked.append(self._work_one(entry, attempt, handler, at, retries, version_of))
+                    worked.append(self._work_one(entry, claim, handler, at, retries, prepare))
                 until = shift(at, lease + timedelta(seconds=time.monotonic() - began))
         except InboxError:
             if not worked:  # else return what is done; a failure that lasts meets the next call
@@ -207,18 +243,19 @@ class InboxStore:
         return worked
 
     def _work_one(
-        self, entry: Entry, attempt: int, handler: Handler, at: datetime, retries: Retries, version_of: VersionOf | None
+        self, entry: Entry, claim: Claim, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
     ) -> Worked:
-        if entry.version is None and version_of is not None:
-            entry = entry._replace(version=version_of(entry))
-        claim = {**values_of(entry), "was": State.CLAIMED, "attempt": attempt, "at": to_microseconds(at)}
-        outcome = Outcome.BUSY
+        outcome, attempt = Outcome.BUSY, claim["attempt"]
+        claim = {**values_of(entry), **claim, "at": to_microseconds(at)}
         try:
+            ready = _prepared(entry, prepare, at)
+            entry = ready or entry
+            claim |= values_of(entry)
             with self._database.transaction() as db:
                 with self._database.hurried(db, _WORKERS_WAIT):
-                    if not self._sql.finish.first(db, claim):
+                    if not self._end(db, entry, claim):
                         return Worked(entry, outcome)  # the lease ended and another worker has it
-                    outcome = self._advance(db, entry, claim)
+                    outcome = self._advance(db, entry, claim) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
                     have_effect(db, lambda: handler(entry, db))
             return Worked(entry, outcome)
@@ -228,14 +265,21 @@ class InboxStore:
             if outcome is not Outcome.APPLIED:  # no attempt
                 waits = {"of_state": State.WAITING, "of_attempts": attempt - 1, "of_reason": None}
                 with suppress(InboxError):
-                    self._rows(self._sql.move, {**claim, **waits, "of_due_at": _due_at(retries, 0, at)})
+                    self._rows(self._sql.move, {**claim, **waits, "of_due_at": due_microseconds(retries, 0, at)})
                 if is_held(e):
                     return Worked(entry, Outcome.BUSY)
                 raise
             failed = EffectFailed(e)  # it may be the handler that costs the connection
         fails = {"of_state": State.FAILED, "of_attempts": attempt, "of_reason": failed.reason}
-        changed = self._rows(self._sql.move, {**claim, **fails, "of_due_at": _due_at(retries, attempt, at)})
+        changed = self._rows(self._sql.move, {**claim, **fails, "of_due_at": due_microseconds(retries, attempt, at)})
         return Worked(entry, Outcome.FAILED, failed.code) if changed else Worked(entry, Outcome.BUSY)
+
+    def _end(self, db: Any, entry: Entry, claim: Claim) -> bool:
+        """Mark a claimed entry as done, or have it wait again; False if the claim has ended."""
+        if entry.again_at is None and self._sql.finish.first(db, claim):
+            return True
+        again_at = claim["at"] if entry.again_at is None else to_microseconds(entry.again_at)
+        return bool(self._sql.repeat.first(db, {**claim, "of_due_at": again_at}))
 
     def failed(self, source: str, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
         """Return failed entries in the order of their receipt.
@@ -263,7 +307,13 @@ class InboxStore:
 
         Its content is deleted, its repetition is a repetition, and its version is not used up.
         """
-        was = {"was": State.FAILED, "attempt": failure.attempts, "at": to_microseconds(as_utc(at))}
+        due_at = None if failure.due_at is None else to_microseconds(failure.due_at)
+        was = {
+            "was": State.FAILED,
+            "attempt": failure.attempts,
+            "was_due_at": due_at,
+            "at": to_microseconds(as_utc(at)),
+        }
         return bool(self._rows(self._sql.finish, {**values_of(failure.entry), **was}))
 
     def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
@@ -323,32 +373,35 @@ class InboxStore:
         values = {**values_of(entry), "of_state": State.FAILED, "of_attempts": 1, "of_reason": reason}
         with self._brief() as db:
             known = self._sql.known.first(db, values)
-            due_at = _due_at(retries, known[2] + 1 if known else 1, at)
+            due_at = due_microseconds(retries, known[2] + 1 if known else 1, at)
             self._sql.keep_failed.first(db, {**values, "of_due_at": due_at, "at": to_microseconds(at)})
 
-    def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> tuple[Entry, int | None] | None:
-        """Claim an entry that is due, and return it with the number of this attempt.
+    def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> tuple[Entry, Claim | None] | None:
+        """Claim an entry that is due, and return it with what its row has for this attempt only.
 
-        If the lease of its worker has ended and it has had its attempts, it is failed, and the number is None.
+        If the lease of its worker has ended and it has had its attempts, it is failed, and the claim is None.
         """
         with self._brief() as db:
             row = self._sql.due.first(db, {"of_source": source, "at": to_microseconds(at)})
             if row is None:
                 return None
-            entry, (attempts, state) = read_entry(row)
-            values = {**values_of(entry), "was": state, "attempt": attempts, "of_attempts": attempts}
+            entry, (attempts, state, due_at) = read_entry(row)
+            was = {"was": state, "attempt": attempts, "was_due_at": due_at}
+            values = {**values_of(entry), **was, "of_attempts": attempts}
             if state == State.CLAIMED and retries.due_at(attempts, at=at) is None:
                 fails = {"of_state": State.FAILED, "of_due_at": None, "of_reason": "lease-ended"}
                 self._sql.move.first(db, {**values, **fails})
                 return entry, None
             claims = {"of_state": State.CLAIMED, "of_attempts": attempts + 1, "of_due_at": to_microseconds(until)}
             self._sql.move.first(db, {**values, **claims, "of_reason": None})
-            return entry, attempts + 1
+            return entry, {"was": State.CLAIMED, "attempt": attempts + 1, "was_due_at": to_microseconds(until)}
 
 
-def _due_at(retries: Retries, attempt: int, at: datetime) -> int | None:
-    due_at = retries.due_at(attempt, at=at)
-    return None if due_at is None else to_microseconds(due_at)
+def _prepared(entry: Entry, prepare: Prepare | None, at: datetime) -> Entry | None:
+    try:
+        return entry if prepare is None else prepare(entry, at)
+    except Exception as e:  # the application's own, also an InboxError: the entry's failure, not the store's
+        raise EffectFailed(e) from e
 
 
 class MemoryStore(InboxStore):

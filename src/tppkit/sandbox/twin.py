@@ -1,13 +1,16 @@
 """The twin: a sandbox in this process, with the hosts and handlers of the one that is served, and without sockets.
 
-with Sandbox() as bank:
-    client = bank.client(roles=["PSP_AI"])
-    bank.approve_consent(client.create_consent(consent).consent_id)
+with Sandbox() as sandbox:
+    client = sandbox.bank.client(roles=["PSP_AI"])
+    sandbox.bank.approve_consent(client.create_consent(consent).consent_id)
+    order = sandbox.gateway.client().create_order(request)
+    sandbox.gateway.pay(order.id, card="4111111111111111")
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -23,10 +26,14 @@ import httpx
 from tppkit._clock import utc_now
 from tppkit._files import make_folder
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, client_options
+from tppkit.client.gateway import AsyncGatewayClient, GatewayClient
 from tppkit.client.identity import Identity
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
+from tppkit.client.tls_context import NoCertificate
+from tppkit.client.vault import AsyncVaultClient, VaultClient
 from tppkit.errors import RequestRefused, TransportError
 from tppkit.evidence import EvidenceRecord, read_lines
+from tppkit.protocol.gateway import Order
 from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.sandbox import ARCHIVE, SandboxHosts, SandboxSettings
 from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
@@ -42,7 +49,7 @@ _FLUSH_S = 10.0
 
 
 class Sandbox:
-    """A bank of its own, with a test PKI, in a temporary folder that `close()` removes.
+    """A bank and a payment gateway of its own, with a test PKI, in a temporary folder that `close()` removes.
 
     Certificates, seals, roles and evidence are those of the served sandbox. What is left out is HTTP/1.1 and TLS themselves: a client
     shows its QWAC without a handshake. The hosts run in an event loop and a thread of their own, so every method may be called from
@@ -56,6 +63,7 @@ class Sandbox:
         pki: issues certificates.
         addresses: as the served sandbox publishes them; only clients of this object reach them.
         directory: the temporary folder, with what the bank itself has of the PKI in `pki`.
+        gateway: the payment gateway's side; the methods of this object are the bank's.
 
     Example:
         with Sandbox() as bank:
@@ -79,9 +87,15 @@ class Sandbox:
                 SandboxHosts(settings, approval_url=urls["approval"], psd2_url=urls["psd2"])
             )
             self.addresses = Addresses.of(self._hosts, urls)
+            self.gateway = Gateway(self, project_id=self.addresses.project_id, api_key=self.addresses.api_key)
             self._apps = {urls[row.name]: logged_app(row, self._hosts) for row in LISTENERS}
             opened.enter_context(in_thread(self._serve, stop=self._stop))
             self._opened = opened.pop_all()
+
+    @property
+    def bank(self) -> Self:
+        """This object, for code that names both sides: `sandbox.bank` and `sandbox.gateway`."""
+        return self
 
     def identity(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> Identity:
         """A provider's certificates and keys, issued by the PKI; the same ones for the same arguments.
@@ -260,6 +274,97 @@ class Sandbox:
 
     async def _sleep_async(self, seconds: float) -> None:
         await asyncio.to_thread(self._sleep, seconds)
+
+
+class Gateway:
+    """A project at the payment gateway of a sandbox, and what its customers and issuers do; `Sandbox.gateway` is the first one.
+
+    Args:
+        sandbox: has the gateway.
+        project_id: of the project.
+        api_key: its key.
+
+    Attributes:
+        sandbox: has the clock, the control host, and the transport for a browser on the hosted pages.
+        project_id: whose orders the clients see.
+        api_key: its key, also at the vault.
+
+    Example:
+        with Sandbox() as sandbox:
+            order = sandbox.gateway.client().create_order(OrderRequest(currency="EUR", amount=1250))
+            sandbox.gateway.pay(order.id, card="4111111111111111")
+    """
+
+    def __init__(self, sandbox: Sandbox, *, project_id: str, api_key: str) -> None:
+        self.sandbox, self.project_id, self.api_key = sandbox, project_id, api_key
+
+    def project(self, **settings: Any) -> Gateway:
+        """Make another project.
+
+        Args:
+            settings: of `POST /gateway/projects` of the control host, for example `webhook_url` and `payment_methods`.
+
+        Raises:
+            RequestRefused: a setting is unknown or wrong.
+        """
+        made = self.sandbox.control("POST", "/gateway/projects", settings)
+        return Gateway(self.sandbox, project_id=made["project_id"], api_key=made["api_key"])
+
+    def client(self) -> GatewayClient:
+        """A client of the gateway, for threads."""
+        url, http = self.sandbox.addresses.gateway_url, httpx.Client(**self._options())
+        return GatewayClient(url, api_key=self.api_key, http=http)
+
+    def async_client(self) -> AsyncGatewayClient:
+        """A client of the gateway, for asyncio, in any event loop."""
+        url, http = self.sandbox.addresses.gateway_url, httpx.AsyncClient(**self._options())
+        return AsyncGatewayClient(url, api_key=self.api_key, http=http)
+
+    def vault(self) -> VaultClient:
+        """A client of the card vault, for threads."""
+        url, http = self.sandbox.addresses.vault_url, httpx.Client(**self._options())
+        return VaultClient(url, api_key=self.api_key, http=http)
+
+    def async_vault(self) -> AsyncVaultClient:
+        """A client of the card vault, for asyncio, in any event loop."""
+        url, http = self.sandbox.addresses.vault_url, httpx.AsyncClient(**self._options())
+        return AsyncVaultClient(url, api_key=self.api_key, http=http)
+
+    def pay(self, order_id: str, *, card: str | None = None, outcome: str | None = None) -> Order:
+        """Pay an order as its customer does on the hosted page, and return it.
+
+        Args:
+            order_id: of any project.
+            card: a test card; its number decides.
+            outcome: instead of a card: `approved`, `declined` or `cancelled`.
+
+        Raises:
+            RequestRefused: `order.unknown`, `machine.no-such-move`, the order is final, `model.invalid` as `peer_code`.
+        """
+        choice = {"card": card, "outcome": outcome}
+        return self._change(order_id, "pay", **{name: value for name, value in choice.items() if value is not None})
+
+    def refund(self, order_id: str, amount: int, *, description: str | None = None) -> Order:
+        """Refund captured money as the merchant does, in minor units, and return the refund order. Errors are those of `pay`."""
+        return self._change(
+            order_id, "refund", amount=amount, **({} if description is None else {"description": description})
+        )
+
+    def charge_back(self, order_id: str) -> Order:
+        """Take the money back as the issuer does, and return the new order. Errors are those of `pay`."""
+        return self._change(order_id, "chargeback")
+
+    def reverse(self, order_id: str) -> Order:
+        """Give a chargeback back as the issuer does, and return the new order. Errors are those of `pay`."""
+        return self._change(order_id, "reverse")
+
+    def _change(self, order_id: str, change: str, **body: Any) -> Order:
+        order = self.sandbox.control("POST", f"/gateway/orders/{order_id}/{change}", body)
+        return Order.from_wire(json.dumps(order).encode())
+
+    def _options(self) -> dict[str, Any]:
+        tls = NoCertificate(server_anchors=[self.sandbox.pki.root.certificate])
+        return {"transport": self.sandbox.transport(), **client_options(tls, timeout_s=DEFAULT_TIMEOUT_S)}
 
 
 def _chain(identity: Identity) -> list[str]:

@@ -6,6 +6,9 @@ def test_my_server_refuses_another_organisation(tppkit_pki):
 def test_my_checkout_waits_for_the_bank(tppkit_bank):
     client = tppkit_bank.client(roles=["PSP_PI"])
 
+def test_my_shop_ships_what_was_paid(tppkit_gateway):
+    client = tppkit_gateway.client()
+
 `assert_no_pan` checks that no card number of a test is in databases, logs, files or answers.
 """
 
@@ -20,9 +23,10 @@ from tppkit.testing.pan import assert_no_pan
 
 if TYPE_CHECKING:
     from tppkit.sandbox import Sandbox
+    from tppkit.sandbox.twin import Gateway
     from tppkit.testpki import Pki
 
-__all__ = ["assert_no_pan", "tppkit_bank", "tppkit_pki"]
+__all__ = ["assert_no_pan", "tppkit_bank", "tppkit_gateway", "tppkit_pki"]
 
 # What the fixtures need is imported in them, so that suites which do not use them pay nothing.
 
@@ -43,3 +47,9 @@ def tppkit_bank(tppkit_pki: Pki) -> Iterator[Sandbox]:
 
     with Sandbox(pki=tppkit_pki) as bank:
         yield bank
+
+
+@pytest.fixture
+def tppkit_gateway(tppkit_bank: Sandbox) -> Gateway:
+    """A payment gateway in this process for one test; `tppkit_bank` in the same test is the bank beside it, with the same clock."""
+    return tppkit_bank.gateway

@@ -6,6 +6,10 @@ And what a provider's server mounts to receive callbacks:
 
 app = CallbackMiddleware(app, gate=CallbackGate(inbox, handler=handler))
 
+And a merchant's, to receive webhooks of the payment gateway:
+
+app = CallbackMiddleware(app, gate=WebhookGate(WebhookInbox(store, client.order), path=path))
+
 `tppkit.web.fastapi` and `tppkit.web.flask` have a dependency and a decorator for handlers.
 """
 
@@ -31,11 +35,14 @@ from tppkit.web.replay import ReplayGuard
 from tppkit.web.seal import SealMiddleware
 from tppkit.web.seal_wsgi import WsgiSealMiddleware
 from tppkit.web.sources import Answer, AsgiSource, WsgiSource, read_message
+from tppkit.web.webhook_inbox import AsyncWebhookInbox, WebhookInbox, WebhookSettings
+from tppkit.web.webhooks import AsyncWebhookGate, WebhookGate, make_webhook_path
 
 __all__ = [
-    "Answer", "AsgiSource", "AsyncCallbackGate", "Authenticator", "CallbackGate", "CallbackMiddleware", "CallbackPeers", "Caller",
-    "PeerCertificate", "Pending", "ProxyForm", "QwacPolicy", "RefusedCallback", "ReplayGuard", "SealGate", "SealMiddleware",
-    "TrustedProxy", "WsgiCallbackMiddleware", "WsgiSealMiddleware", "WsgiSource", "authorize", "callback_target", "caller_of",
-    "log_refused_callback", "peer_certificate", "read_message", "require_role", "seal_every_request", "verified_request",
+    "Answer", "AsgiSource", "AsyncCallbackGate", "AsyncWebhookGate", "AsyncWebhookInbox", "Authenticator", "CallbackGate",
+    "CallbackMiddleware", "CallbackPeers", "Caller", "PeerCertificate", "Pending", "ProxyForm", "QwacPolicy", "RefusedCallback",
+    "ReplayGuard", "SealGate", "SealMiddleware", "TrustedProxy", "WebhookGate", "WebhookInbox", "WebhookSettings",
+    "WsgiCallbackMiddleware", "WsgiSealMiddleware", "WsgiSource", "authorize", "callback_target", "caller_of", "log_refused_callback",
+    "make_webhook_path", "peer_certificate", "read_message", "require_role", "seal_every_request", "verified_request",
     "verify_callback_request",
 ]  # fmt: skip

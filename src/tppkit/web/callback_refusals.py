@@ -69,11 +69,11 @@ def log_refused_callback(refused: RefusedCallback) -> None:
     )  # fmt: skip
 
 
-class RequestGate:
-    """What gates and routes do before a callback is verified, and with one that is refused.
+class BodyGate:
+    """What gates and routes do before the body of a request is read, and with a request that is refused.
 
     Args:
-        receiver: the addresses and keys.
+        max_body: longest body in bytes.
         peers: see `CallbackGate`; so also what follows.
         on_refusal: a plain function.
         count: a plain function.
@@ -84,17 +84,12 @@ class RequestGate:
     """
 
     def __init__(
-        self, receiver: CallbackReceiver, *, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
+        self, max_body: int, *, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
         count: Count | None = None, now: Clock = utc_now,
     ) -> None:  # fmt: skip
-        self.receiver, self.now = receiver, now
+        self.max_body, self.now = max_body, now
         self._peers, self._on_refusal, self._count = peers, on_refusal, count
         require_run(awaited=False, on_refusal=on_refusal, count=count)
-
-    def find(self, source: Source) -> str | None:
-        """The target of a request to one of the receiver's addresses; None for any other request."""
-        target = read_target(source)
-        return None if target is None or self.receiver.book.find(target) is None else target
 
     def require_head(self, source: Source) -> None:
         """Check what is known before the body is read.
@@ -103,7 +98,7 @@ class RequestGate:
             CallbackRejected: `callback.peer`.
             FormatError: `message.no-length`, `message.too-large`, `message.malformed`.
         """
-        require_head(source, receiver=self.receiver, peers=self._peers)
+        require_head(source, max_bytes=self.max_body, peers=self._peers)
 
     def count(self, outcome: str, code: str = "") -> None:
         """Call `count`; what it raises is logged."""
@@ -135,6 +130,24 @@ class RequestGate:
             LOG.exception("on_refusal failed for a callback that was answered %d: %s", answer.status, error)
         self.count("failed" if answer is AGAIN else "refused", code_of(error))
         return answer
+
+
+class RequestGate(BodyGate):
+    """What gates and routes do before a callback is verified, and with one that is refused.
+
+    Args:
+        receiver: the addresses and keys.
+        settings: of `BodyGate`.
+    """
+
+    def __init__(self, receiver: CallbackReceiver, **settings: Any) -> None:
+        super().__init__(receiver.max_body, **settings)
+        self.receiver = receiver
+
+    def find(self, source: Source) -> str | None:
+        """The target of a request to one of the receiver's addresses; None for any other request."""
+        target = read_target(source)
+        return None if target is None or self.receiver.book.find(target) is None else target
 
 
 def require_run(*, awaited: bool, **functions: object) -> None:

@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network
 from urllib.parse import quote
 
 from tppkit._encoding import shown
-from tppkit.callbacks import CallbackReceiver, verify_peer
+from tppkit.callbacks import verify_peer
 from tppkit.callbacks.peers import IpAddress, IpNetwork, is_in_networks, parse_networks, real_peer, without_port
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
 from tppkit.web.proxies import address_headers
@@ -121,7 +121,7 @@ def read_target(source: Source) -> str | None:
     return quote(path, safe=_PATH_LETTERS) + (f"?{query}" if query else "")
 
 
-def require_head(source: Source, *, receiver: CallbackReceiver, peers: CallbackPeers | None) -> None:
+def require_head(source: Source, *, max_bytes: int, peers: CallbackPeers | None) -> None:
     """Check what is known before the body is read.
 
     Raises:
@@ -130,7 +130,7 @@ def require_head(source: Source, *, receiver: CallbackReceiver, peers: CallbackP
     """
     if peers is not None:
         peers.require(source)
-    require_length(source, max_bytes=receiver.max_body)
+    require_length(source, max_bytes=max_bytes)
 
 
 def require_length(source: Source, *, max_bytes: int) -> None:

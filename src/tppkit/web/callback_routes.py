@@ -117,7 +117,7 @@ def read_wsgi_callback(environ: Scope, *, receiver: CallbackReceiver, peers: Cal
 
 
 def _require_target(source: Source, receiver: CallbackReceiver, peers: CallbackPeers | None) -> str:
-    require_head(source, receiver=receiver, peers=peers)
+    require_head(source, max_bytes=receiver.max_body, peers=peers)
     target = read_target(source)
     if target is None:
         raise FormatError("message.malformed", "the target of the request is not a path")

@@ -1,4 +1,4 @@
-"""ASGI middleware for callbacks: requests to the receiver's addresses are answered here, all others by the application."""
+"""ASGI middleware for callbacks and webhooks: requests to the receiver's addresses are answered here, all others by the application."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
 from tppkit.web.seal import AsgiApp, Send, send_answer
 from tppkit.web.sources import Answer, AsgiSource, Receive, read_body
+from tppkit.web.webhooks import AsyncWebhookGate, WebhookGate
 
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0
@@ -23,7 +24,7 @@ THREADS = 64
 
 
 class CallbackMiddleware:
-    """Receive callbacks before an ASGI application, on asyncio.
+    """Receive callbacks, or webhooks of the payment gateway, before an ASGI application, on asyncio.
 
     A blocking inbox runs in a thread for each request, so a handler that hangs blocks neither the event loop nor the threads of the
     application. When the time is over the answer is 503, and the call goes on: if it ends well, the repetition is acknowledged. The end
@@ -31,7 +32,7 @@ class CallbackMiddleware:
 
     Args:
         app: the application.
-        gate: decides about callbacks.
+        gate: decides about callbacks or webhooks.
         timeout_s: how long reading, storing and handling may take together; more than 0, and finite.
         threads: how many callbacks a blocking inbox handles at a time; more are answered 503.
 
@@ -46,7 +47,7 @@ class CallbackMiddleware:
         self,
         app: AsgiApp,
         *,
-        gate: CallbackGate | AsyncCallbackGate,
+        gate: CallbackGate | AsyncCallbackGate | WebhookGate | AsyncWebhookGate,
         timeout_s: float = TIMEOUT_S,
         threads: int = THREADS,
     ) -> None:
@@ -71,9 +72,9 @@ class CallbackMiddleware:
         try:
             async with timeout(self._timeout_s):
                 self._gate.require_head(source)
-                body = await read_body(receive, max_bytes=self._gate.receiver.max_body)
+                body = await read_body(receive, max_bytes=self._gate.max_body)
                 received = ReceivedCallback.from_wire(source.method, target.encode("latin-1"), source.raw_headers, body)
-                if isinstance(self._gate, AsyncCallbackGate):
+                if isinstance(self._gate, AsyncCallbackGate | AsyncWebhookGate):
                     return await self._gate.receive(received, source)
                 return await self._in_thread(self._gate, received, source)
         except TimeoutError as e:
@@ -84,7 +85,9 @@ class CallbackMiddleware:
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
             return self._gate.refuse(e, source, received)
 
-    async def _in_thread(self, gate: CallbackGate, received: ReceivedCallback, source: AsgiSource) -> Answer:
+    async def _in_thread(
+        self, gate: CallbackGate | WebhookGate, received: ReceivedCallback, source: AsgiSource
+    ) -> Answer:
         """Run the gate in a daemon thread: those of `asyncio.to_thread` are few, and the end of the process waits for them.
 
         Raises:

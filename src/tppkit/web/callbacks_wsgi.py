@@ -1,4 +1,4 @@
-"""WSGI middleware for callbacks: the same gate as under ASGI, before an application of Flask, Django or any other.
+"""WSGI middleware for callbacks and webhooks: the same gate as under ASGI, before an application of Flask, Django or any other.
 
 How long a request may take is a setting of the server: nothing here can end a slow body or a slow store.
 """
@@ -11,20 +11,21 @@ from tppkit.callbacks import ReceivedCallback
 from tppkit.web.callback_gate import CallbackGate
 from tppkit.web.seal_wsgi import Environ, StartResponse, WsgiApp, give_answer
 from tppkit.web.sources import Answer, WsgiSource, read_pieces
+from tppkit.web.webhooks import WebhookGate
 
 
 class WsgiCallbackMiddleware:
-    """Receive callbacks before a WSGI application.
+    """Receive callbacks, or webhooks of the payment gateway, before a WSGI application.
 
     Args:
         app: the application.
-        gate: decides about callbacks.
+        gate: decides about callbacks or webhooks.
 
     Example:
         app.wsgi_app = WsgiCallbackMiddleware(app.wsgi_app, gate=CallbackGate(Inbox(receiver, store), handler=handle))
     """
 
-    def __init__(self, app: WsgiApp, *, gate: CallbackGate) -> None:
+    def __init__(self, app: WsgiApp, *, gate: CallbackGate | WebhookGate) -> None:
         self._app, self._gate = app, gate
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -38,7 +39,7 @@ class WsgiCallbackMiddleware:
     def _answer(self, source: WsgiSource, environ: Environ, target: str) -> Answer:
         try:
             self._gate.require_head(source)
-            body = b"".join(read_pieces(environ, max_bytes=self._gate.receiver.max_body))
+            body = b"".join(read_pieces(environ, max_bytes=self._gate.max_body))
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
             return self._gate.refuse(e, source)
         received = ReceivedCallback(source.method, target, source.headers(), body)

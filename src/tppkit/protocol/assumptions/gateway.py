@@ -36,8 +36,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "new to processing when an attempt begins; then completed when one is accepted, cancelled by the customer, expired by its period,"
         " error when the only attempt that it allows is declined or expires before the order; see-transactions when one is accepted while"
         " another is open;"
-        " an order on the hosted page stays processing after a declined attempt, and an attempt that the customer leaves"
-        " for another is declined",
+        " an order on the hosted page stays processing after a declined attempt, and a card leaves a bank transfer open",
         "section 3.1 has meanings only; the customer may retry on the page", "protocol.gateway.states.ORDER",
     ),
     Assumption(
@@ -180,6 +179,24 @@ GATEWAY: tuple[Assumption, ...] = (
         "customer-leaves", "gateway", "what a customer's cancellation means",
         "open attempts are declined, and the order is cancelled for good; its link can be paid by another order",
         "sections 3.1 and 3.3 have cancelled and all_unsuccessful only", "sandbox.gateway.payments.cancel",
+    ),
+    Assumption(
+        "hosted-pages", "gateway", "what customers see on hosted pages, and what is kept of a card that they type",
+        "the method of an open attempt first, then a card, then others; bank transfer and 3-D Secure as a question with two answers;"
+        " any security code of 3 or 4 digits; a card whose issuer asks for 3-D Secure is kept encrypted until the payment is decided, that"
+        " of an accepted first one-click payment for good; the page of a decided transaction shows its order",
+        "section 1 has the addresses and the methods only", "sandbox.gateway.pages",
+    ),
+    Assumption(
+        "return-redirects", "gateway", "when the customer is sent to return_url or failure_url",
+        "after the form that ended the payment or found it ended: completed and see-transactions to return_url; in an own checkout as soon"
+        " as its transaction is decided; after a declined attempt of an order or link that takes another the customer stays; a page that"
+        " is opened later shows the result, with the address as a link",
+        "section 2.2 has the addresses by status", "sandbox.gateway.visits",
+    ),
+    Assumption(
+        "return-addresses", "gateway", "which addresses return_url and failure_url can have beside the rules of gateway-addresses",
+        "https; http on loopback only", "browsers are sent there, and section 2.2 has uri only", "protocol.gateway.values.PageAddress",
     ),
     Assumption(
         "recurring-place", "gateway", "the place of recurring_type and first_network_transaction_id, and what initiate takes",

@@ -1,4 +1,4 @@
-"""The hosted pages of orders, transactions and payment links.
+"""The hosted pages of orders, transactions and payment links (assumption hosted-pages).
 
 Opening a page changes nothing. A form counts only while the page still offers what the form is for, so of two tabs the first decides, and
 no form decides twice. The token in the address is the only secret; what a customer types is never shown again.
@@ -147,7 +147,7 @@ def _show(
     return unframed(page(
         "gateway_pay.html", status=status, heading=f"Error: {heading}" if wrong else heading, title=heading, step=seen.step,
         last_four=(details.truncated_pan or "")[-4:] if details else None, asks=asked is not None, chosen=chosen,
-        is_card=chosen == CREDIT_CARD, chosen_name=method_name(chosen or ""),
+        is_card=chosen == CREDIT_CARD, can_cancel=seen.order is not None, chosen_name=method_name(chosen or ""),
         others=[(one, method_name(one)) for one in seen.methods if one != chosen], wrong=wrong or {},
         declined=None if seen.last is None or wrong else declined_reason(seen.last), **values,
     ))  # fmt: skip

@@ -1,0 +1,267 @@
+"""Webhooks of the payment gateway, received once: store the order's id, fetch the order, act on what was fetched.
+
+A webhook has no status, id or signature, so nothing is believed but that an order may have changed. An entry of the inbox is the wish
+to look at an order. What a worker fetches takes effect once for each state of an order, and no state after a newer one. An order that
+is not final is due again after a pause, because webhooks can be delayed or lost. Source: gateway document, section 6.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from tppkit._clock import as_utc, shift, to_microseconds
+from tppkit.callbacks.handlers import require_over
+from tppkit.callbacks.inbox import Count
+from tppkit.callbacks.inbox_async import Tasks
+from tppkit.errors import ConfigurationError, RequestRefused
+from tppkit.inbox import Entry, Outcome, Retries, Version, Worked
+from tppkit.inbox.settings import require_span
+from tppkit.protocol.gateway import ORDER, TRANSACTION, Order
+from tppkit.protocol.gateway.values import read_timestamp
+from tppkit.protocol.gateway.webhooks import StatusChanged
+
+if TYPE_CHECKING:
+    from tppkit.inbox.store import InboxStore
+
+Fetch = Callable[[str], Order]
+AsyncFetch = Callable[[str], Awaitable[Order]]
+Handler = Callable[[Order, Any], object]  # the second argument is SQLAlchemy's connection
+AsyncHandler = Callable[[Order, Any], Awaitable[object]]
+
+MAX_BODY = 4096
+_NEWS, _KNOWN = b"", b"known"  # contents: an order of which only a webhook tells; an order that exists
+_NOT_FOUND = 404
+_STEP_BITS, _TIME_BITS = 11, 52
+_RETRIES = Retries(longest=timedelta(minutes=10), attempts=1000)  # a week
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """The settings of an inbox of webhooks.
+
+    Attributes:
+        environment: `live`, `test` or another name: what the project belongs to.
+        lease: how long a worker may take for an order, the fetch included, before another one may take it.
+        retries: when an order is tried again after the gateway or the handler failed.
+        first_pause: how soon an order that is not final is fetched again. The pause grows to half of the order's age.
+        longest_pause: the longest pause.
+        max_waiting: how many orders may wait of which only webhooks tell. More webhooks are answered 503.
+
+    Raises:
+        ConfigurationError: `inbox.setting`.
+    """
+
+    environment: str = "live"
+    lease: timedelta = timedelta(minutes=3)
+    retries: Retries = _RETRIES
+    first_pause: timedelta = timedelta(minutes=1)
+    longest_pause: timedelta = timedelta(hours=1)
+    max_waiting: int = 10_000
+
+    def __post_init__(self) -> None:
+        if not self.environment or not self.environment.isprintable() or len(self.environment) > 64:
+            raise ConfigurationError("inbox.setting", "an environment is 1 to 64 printable characters")
+        for name in ("lease", "first_pause", "longest_pause"):
+            require_span(name, getattr(self, name))
+        if self.max_waiting < 1:
+            raise ConfigurationError("inbox.setting", f"{self.max_waiting} waiting orders are not above zero")
+
+
+_DEFAULTS = WebhookSettings()
+
+
+class WebhookWorker:
+    """Handles entries by a handler of orders, for `tppkit inbox work --handler`; `WebhookInbox.worker` makes it.
+
+    Args:
+        fetch: fetches an order.
+        handler: called with the order and the connection.
+        settings: of the inbox.
+        count: called with outcome and code of each entry that was worked.
+    """
+
+    def __init__(self, fetch: Fetch, handler: Handler, *, settings: WebhookSettings, count: Count | None) -> None:
+        self._fetch, self._handler, self._settings, self.count = fetch, handler, settings, count
+        self.source, self.lease, self.retries = _source(settings), settings.lease, settings.retries
+
+    def prepare(self, entry: Entry, at: datetime) -> Entry | None:
+        """Fetch the order of an entry; None if the project has no such order.
+
+        Raises:
+            RequestRefused, TransportError, RemoteProtocolError, FormatError: as `GatewayClient.order`.
+        """
+        try:
+            order = self._fetch(entry.key)
+        except RequestRefused as e:
+            if e.status == _NOT_FOUND and entry.content == _NEWS:
+                return None
+            raise
+        again_at = None if order.status in ORDER.final else shift(at, self._pause(order, entry, at))
+        return entry._replace(content=_KNOWN, version=_version(order), prepared=order, again_at=again_at)
+
+    def __call__(self, entry: Entry, connection: Any) -> None:
+        """Handle an entry."""
+        require_over(self._handler(entry.prepared, connection))
+
+    def _pause(self, order: Order, entry: Entry, at: datetime) -> timedelta:
+        age = at - (_time(order.created) or entry.received_at)
+        return min(max(self._settings.first_pause, age / 2), self._settings.longest_pause)
+
+
+class WebhookInbox:
+    """Receives webhooks into a store, for threads.
+
+    Every method raises InboxError (`inbox.unavailable`) if the store fails: then answer 503.
+
+    Args:
+        store: an `InboxStore`, or for tests a `MemoryStore`.
+        fetch: fetches an order by its id: `GatewayClient.order`. It is called outside of transactions.
+        settings: pauses, retries and others.
+
+    Attributes:
+        source: of the entries.
+
+    Example:
+        inbox = WebhookInbox(store, client.order)
+        inbox.accept(body, at=utc_now())
+        inbox.work(lambda order, connection: ..., at=utc_now())
+    """
+
+    def __init__(self, store: InboxStore, fetch: Fetch, *, settings: WebhookSettings = _DEFAULTS) -> None:
+        self.store, self._fetch, self._settings, self.source = store, fetch, settings, _source(settings)
+
+    def accept(self, body: bytes, *, at: datetime) -> Outcome:
+        """Store a webhook for `work`: STORED, or REPEATED if its order waits already.
+
+        Args:
+            body: of the request.
+            at: now, aware.
+
+        Raises:
+            FormatError: `json.*`, `model.invalid`: it is no webhook.
+            InboxError: `inbox.full`, `inbox.unavailable`.
+        """
+        order_id = StatusChanged.from_wire(body, max_bytes=MAX_BODY).order_id
+        return self.store.renew(self._entry(order_id, _NEWS, at), most=self._settings.max_waiting)
+
+    def watch(self, order_id: str, *, at: datetime, within: Any) -> None:
+        """Have an order fetched until it is final, also if no webhook ever comes.
+
+        Args:
+            order_id: of an order that was created.
+            at: now, aware.
+            within: the transaction that keeps the order: a connection or session of SQLAlchemy, or a connection of `sqlite3` or `psycopg`.
+
+        Raises:
+            ConfigurationError: `inbox.no-transaction`.
+            InboxError: `inbox.unavailable`.
+        """
+        due_at = shift(as_utc(at), self._settings.first_pause)
+        self.store.renew(self._entry(order_id, _KNOWN, at), due_at=due_at, within=within)
+
+    def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
+        """Fetch the orders that are due, and handle each state once, in a transaction of its own.
+
+        An order that the project does not have is DROPPED; a state that was handled before is STALE. If the gateway or the handler fails,
+        the order is tried again later.
+
+        Args:
+            handler: called with the order as it was fetched and SQLAlchemy's connection.
+            at: now, aware.
+            limit: how many at most, up to 1,000.
+
+        Raises:
+            InboxError: `inbox.unavailable`, before anything was done.
+            ConfigurationError: `time.naive`, `inbox.setting`.
+        """
+        worker, settings = self.worker(handler), self._settings
+        return self.store.work(
+            self.source,
+            worker,
+            at=at,
+            limit=limit,
+            lease=settings.lease,
+            retries=settings.retries,
+            prepare=worker.prepare,
+        )
+
+    def worker(self, handler: Handler, *, count: Count | None = None) -> WebhookWorker:
+        """Return a handler of entries, for `tppkit inbox work --handler`, from a handler of orders.
+
+        Args:
+            handler: called with the order and SQLAlchemy's connection.
+            count: called with outcome and code of each entry that was worked, for metrics.
+        """
+        return WebhookWorker(self._fetch, handler, settings=self._settings, count=count)
+
+    def _entry(self, order_id: str, content: bytes, at: datetime) -> Entry:
+        key = order_id.lower()
+        return Entry(self.source, key, sha256(key.encode()).digest(), key, content, as_utc(at))
+
+
+class AsyncWebhookInbox(Tasks):
+    """Receives webhooks into a store on an engine for asyncio, or into SQLite, whose commits its tasks share.
+
+    Args:
+        store: an `InboxStore(async_engine)`, or `InboxStore("sqlite:///tpp.sqlite")`, whose handlers get SQLAlchemy's `Connection`.
+        fetch: `AsyncGatewayClient.order`.
+        settings: see `WebhookInbox`.
+
+    Attributes:
+        inbox: the inbox for threads; give its other methods to `run`.
+
+    Raises:
+        ConfigurationError: `extra.missing`.
+
+    Example:
+        inbox = AsyncWebhookInbox(store, client.order)
+        await inbox.work(handler, at=utc_now())
+    """
+
+    def __init__(self, store: InboxStore, fetch: AsyncFetch, *, settings: WebhookSettings = _DEFAULTS) -> None:
+        super().__init__(store)
+        self.inbox = WebhookInbox(self.store, self.awaiting("fetch", fetch), settings=settings)
+
+    async def accept(self, body: bytes, *, at: datetime) -> Outcome:
+        """Store a webhook; see `WebhookInbox.accept`."""
+        return await self.run(self.inbox.accept, body, at=at)
+
+    async def watch(self, order_id: str, *, at: datetime, within: Any) -> None:
+        """Have an order fetched until it is final; see `WebhookInbox.watch`."""
+        await self.run(self.inbox.watch, order_id, at=at, within=within)
+
+    async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
+        """Fetch the orders that are due, and handle each state once; see `WebhookInbox.work`."""
+        return await self.run(self.inbox.work, self.effect(handler), at=at, limit=limit)
+
+
+def _source(settings: WebhookSettings) -> str:
+    return f"webhook:{settings.environment}"
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return read_timestamp(text) if text else None
+    except ValueError:
+        return None
+
+
+def _version(order: Order) -> Version:
+    """The place of a fetched state among those of its order (assumption webhook-states).
+
+    The later `modified` is newer. Of two that are equal, the state with more steps is: nothing that is counted here is ever taken back.
+    """
+    modified, linked = _time(order.modified), order.related_orders or ()
+    time = min(max(to_microseconds(modified), 0), 2**_TIME_BITS - 1) if modified else 0
+    moves = (order.status != ORDER.initial) + (order.status in ORDER.final)
+    attempts = [(one.id, one.status, one.is_capturable) for one in order.transactions]
+    steps = moves + len(linked) + sum(1 + (status != TRANSACTION.initial) for _, status, _ in attempts)
+    facts = repr(
+        (str(order.status), order.amount, order.refunded_amount, linked, [tuple(map(str, one)) for one in attempts])
+    )
+    number = time << _STEP_BITS | min(steps, 2**_STEP_BITS - 1)
+    return Version(order.id.lower(), number, sha256(facts.encode()).digest())

@@ -1,0 +1,75 @@
+"""The programs of docs/webhooks.md run on real servers, and get the webhooks that the sandbox sends."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from callback_servers import Server, process, request, running
+from merchant import MakeMerchant, Merchant
+from serving import wait_until
+
+from tppkit.testpki import Pki, certificate_pem
+from tppkit.web import make_webhook_path
+
+TEXT = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text("utf-8")
+FASTAPI, FLASK, ASGI, WSGI, WATCH, TASKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+COMMON = FASTAPI.replace("from fastapi import FastAPI\n", "").partition("app = ")[0]
+UVICORN = ("-m", "uvicorn", "shop:app", "--port", "{port}", "--no-proxy-headers")
+GUNICORN = ("-m", "gunicorn", "shop:app", "-b", "127.0.0.1:{port}")
+PROGRAMS = {
+    "fastapi": (FASTAPI, UVICORN),
+    "flask": (COMMON + FLASK, GUNICORN),
+    "asgi": (COMMON + ASGI, UVICORN),
+    "wsgi": (COMMON + WSGI, GUNICORN),
+}
+
+
+def environment_of(merchant: Merchant, pki: Pki, folder: Path) -> dict[str, str]:
+    (folder / "root.pem").write_bytes(certificate_pem(pki.root.certificate))
+    return {
+        "GATEWAY_URL": merchant.bank.addresses.gateway_url, "API_KEY": merchant.api_key, "WEBHOOK_PATH": make_webhook_path(),
+        "SSL_CERT_FILE": str(folder / "root.pem"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_a_program_delivers_what_a_customer_paid_for(
+    name: str, fresh_bank: Any, make_merchant: MakeMerchant, bank_pki: Pki, tmp_path: Path
+) -> None:
+    program, command = PROGRAMS[name]
+    assert len([line for line in program.splitlines() if line]) <= 21
+    (tmp_path / "shop.py").write_text(program)
+    merchant, log = make_merchant(fresh_bank), tmp_path / "log"
+    environment = environment_of(merchant, bank_pki, tmp_path)
+    path = environment["WEBHOOK_PATH"]
+    with running({"shop": Server(command, folder=tmp_path, path=tmp_path)}, environment=environment, log=log) as ports:
+        port = ports["shop"]
+        assert [request(port, "POST", target, body=b"{}").status for target in (path + "x", path)] == [404, 400]
+        order = merchant.order(merchant_order_id="4711", webhook_url=f"http://127.0.0.1:{port}{path}")
+        merchant.pay(order, outcome="approved")
+        database = f"sqlite:///{tmp_path}/shop.sqlite"
+        work = ("-m", "tppkit", "inbox", "work", "--database", database, "--handler", "shop:work", "--forever")
+        with process(Server(work, folder=tmp_path, path=tmp_path), 0, environment, log):
+            wait_until(lambda: "deliver 4711\n" in log.read_text(), "the delivery")
+    text = log.read_text()
+    assert merchant.api_key not in text
+    assert text.count("deliver") == 1
+
+
+def test_the_other_blocks_run(
+    merchant: Merchant, bank_pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module: Any = ModuleType("page")
+    for name, value in environment_of(merchant, bank_pki, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    for program in (FASTAPI, WATCH, TASKS):
+        exec(compile(program, "page", "exec", dont_inherit=True), vars(module))
+    assert module.order.merchant_order_id == "4711"
+    asyncio.run(module.work_all())
+    module.client.close()

@@ -1,0 +1,321 @@
+"""A receiver of webhooks, its worker and its reconciler against the real gateway: whatever arrives, each state takes effect once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from merchant import MakeMerchant, Merchant
+from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
+
+from tppkit._clock import utc_now
+from tppkit.client import AsyncGatewayClient, GatewayClient, is_paid
+from tppkit.errors import FormatError, InboxError
+from tppkit.inbox import Outcome
+from tppkit.inbox.store import InboxStore
+from tppkit.protocol.gateway import Order
+from tppkit.testpki import Pki
+from tppkit.web import AsyncWebhookInbox, WebhookInbox, WebhookSettings
+
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+EFFECTS = Table(
+    "webhook_effects", MetaData(), Column("id", Integer, primary_key=True), Column("order_id", String), Column("status", String)
+)  # fmt: skip
+_NUMBERS = count()
+
+
+def apply(order: Order, connection: Any) -> None:
+    connection.execute(insert(EFFECTS), {"order_id": order.id, "status": str(order.status)})
+
+
+def body(order_id: str, project_id: str) -> bytes:
+    return json.dumps({"event": "status_changed", "order_id": order_id, "project_id": project_id}).encode()
+
+
+class Shop:
+    """A merchant whose webhooks are posted by the test, and its inbox in a database."""
+
+    def __init__(self, merchant: Merchant, client: GatewayClient, store: InboxStore, **settings: Any) -> None:
+        self.merchant, self.client, self.store, self.at = merchant, client, store, utc_now()
+        self.inbox = WebhookInbox(store, client.order, settings=WebhookSettings(**settings))
+
+    def notify(self, order: Any) -> Outcome:
+        return self.inbox.accept(body(order["id"], self.merchant.project_id), at=self.at)
+
+    def work(self, handler: Callable[[Order, Any], object] = apply, *, later: timedelta = timedelta()) -> list[str]:
+        self.at += later
+        return [one.outcome.value for one in self.inbox.work(handler, at=self.at)]
+
+    def effects(self, order: Any) -> list[str]:
+        with self.store.engine.connect() as db:
+            rows = db.execute(select(EFFECTS.c.status).where(EFFECTS.c.order_id == order["id"]).order_by(EFFECTS.c.id))
+            return list(rows.scalars())
+
+    def entries(self) -> int:
+        with self.store.engine.connect() as db:
+            return len(db.execute(select(self.store._sql.entries)).all())
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[InboxStore]:
+    url = f"sqlite:///{tmp_path}/shop.sqlite"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
+    with closing(InboxStore(url, prefix=f"webhooks{next(_NUMBERS)}_")) as made:
+        made.create_tables()
+        EFFECTS.metadata.create_all(made.engine)
+        yield made
+
+
+@pytest.fixture
+def client(merchant: Merchant, bank_pki: Pki) -> Iterator[GatewayClient]:
+    url = merchant.bank.addresses.gateway_url
+    with GatewayClient(url, api_key=merchant.api_key, server_anchors=[bank_pki.root.certificate]) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(merchant: Merchant, client: GatewayClient, store: InboxStore) -> Shop:
+    return Shop(merchant, client, store)
+
+
+def test_a_webhook_has_the_effect_of_the_state_that_is_fetched(shop: Shop) -> None:
+    order = shop.merchant.own_checkout()
+    assert shop.notify(order) is Outcome.STORED
+    assert shop.work() == ["applied"]
+    assert shop.effects(order) == ["completed"]
+
+
+def test_notifications_of_an_order_that_wait_are_one(shop: Shop) -> None:
+    order = shop.merchant.own_checkout()
+    assert [shop.notify(order) for _ in range(3)] == [Outcome.STORED, Outcome.REPEATED, Outcome.REPEATED]
+    assert shop.work() == ["applied"]
+
+
+def test_a_repeated_notification_has_no_second_effect(shop: Shop) -> None:
+    order = shop.merchant.own_checkout()
+    for outcome in ("applied", "stale", "stale"):
+        assert shop.notify(order) is Outcome.STORED
+        assert shop.work(later=SECOND) == [outcome]
+    assert shop.effects(order) == ["completed"]
+
+
+def test_each_state_of_an_order_takes_effect_once_in_its_order(shop: Shop) -> None:
+    order = shop.merchant.order()
+    states = [
+        lambda: None,
+        lambda: shop.merchant.pay(order, outcome="declined"),
+        lambda: shop.merchant.pay(order, outcome="approved"),
+    ]
+    for change in states:
+        change()
+        shop.notify(order)
+        shop.work()
+    assert shop.effects(order) == ["new", "processing", "completed"]
+
+
+def test_a_state_that_was_fetched_before_a_newer_one_took_effect_is_stale(shop: Shop) -> None:
+    order = shop.merchant.order()
+    old = shop.client.order(order["id"])
+    shop.merchant.pay(order, outcome="approved")
+    shop.notify(order)
+    assert shop.work() == ["applied"]
+    late = Shop(shop.merchant, shop.client, shop.store)
+    late.inbox = WebhookInbox(shop.store, lambda _: old)
+    late.notify(order)
+    assert late.work() == ["stale"]
+    assert shop.effects(order) == ["completed"]
+
+
+def test_a_notification_during_the_fetch_has_the_order_fetched_again(shop: Shop) -> None:
+    order = shop.merchant.order()
+
+    def fetch(order_id: str) -> Order:
+        found = shop.client.order(order_id)
+        if not shop.effects(order):
+            shop.merchant.pay(order, outcome="approved")
+            assert shop.notify(order) is Outcome.STORED
+        return found
+
+    late = WebhookInbox(shop.store, fetch)
+    late.accept(body(order["id"], shop.merchant.project_id), at=shop.at)
+    assert [one.outcome for one in late.work(apply, at=shop.at)] == ["applied", "applied"]
+    assert shop.effects(order) == ["new", "completed"]
+
+
+def test_forged_and_foreign_orders_are_dropped_and_leave_nothing(
+    shop: Shop, make_merchant: MakeMerchant, cards: object
+) -> None:
+    foreign = make_merchant(shop.merchant.bank).own_checkout()
+    forged = [{"id": str(uuid4())} for _ in range(20)]
+    for order in (foreign, *forged):
+        shop.notify(order)
+    assert shop.work() == ["dropped"] * 21
+    real = shop.merchant.own_checkout()
+    for _ in range(3):
+        shop.at += SECOND
+        shop.notify(real)
+    assert shop.work() == ["applied"]
+    assert shop.effects(foreign) == []
+    assert shop.entries() <= 2
+
+
+def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(
+    merchant: Merchant, client: GatewayClient, store: InboxStore
+) -> None:
+    shop = Shop(merchant, client, store, max_waiting=2)
+    known = merchant.order()
+    with store.engine.begin() as own:
+        shop.inbox.watch(known["id"], at=shop.at, within=own)
+    for _ in range(2):
+        shop.notify({"id": str(uuid4())})
+    with pytest.raises(InboxError) as caught:
+        shop.notify({"id": str(uuid4())})
+    assert caught.value.code == "inbox.full"
+    shop.work()
+    assert shop.notify(known) is Outcome.STORED
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"event":"status_changed","order_id":"x","project_id":"y"}',
+        b"\xff",
+        b'{"order_id":' + b"[" * 4000,
+    ],
+)
+def test_what_is_no_webhook_is_a_format_error(shop: Shop, sent: bytes) -> None:
+    with pytest.raises(FormatError):
+        shop.inbox.accept(sent, at=shop.at)
+
+
+def test_an_order_waits_while_the_gateway_is_down(shop: Shop, bank_pki: Pki) -> None:
+    order = shop.merchant.own_checkout()
+    anchors = [bank_pki.root.certificate]
+    with GatewayClient(
+        "https://127.0.0.1:9", api_key=shop.merchant.api_key, server_anchors=anchors, sleep=lambda _: None
+    ) as down:
+        cut_off = WebhookInbox(shop.store, down.order)
+        shop.notify(order)
+        (worked,) = cut_off.work(apply, at=shop.at)
+    assert (worked.outcome, worked.code.partition(".")[0]) == (Outcome.FAILED, "transport")
+    assert shop.work() == []
+    assert shop.work(later=10 * SECOND) == ["applied"]
+
+
+def test_what_a_handler_raises_undoes_its_writes_and_the_state_takes_effect_later(shop: Shop) -> None:
+    order = shop.merchant.own_checkout()
+
+    def failing(found: Order, connection: Any) -> None:
+        apply(found, connection)
+        raise LookupError
+
+    shop.notify(order)
+    assert shop.work(failing) == ["failed"]
+    assert shop.effects(order) == []
+    assert shop.work(later=10 * SECOND) == ["applied"]
+
+
+def test_a_watched_order_is_read_until_it_is_final_without_any_webhook(shop: Shop) -> None:
+    order = shop.merchant.order()
+    with shop.store.engine.begin() as own:
+        shop.inbox.watch(order["id"], at=shop.at, within=own)
+    assert shop.work() == []
+    assert shop.work(later=MINUTE) == ["applied"]
+    shop.merchant.pay(order, outcome="approved")
+    assert shop.work() == []
+    assert shop.work(later=MINUTE) == ["applied"]
+    assert shop.effects(order) == ["new", "completed"]
+    assert shop.work(later=1000 * HOUR) == []
+
+
+def test_an_order_whose_creation_was_rolled_back_is_not_watched(shop: Shop) -> None:
+    with shop.store.engine.connect() as own:
+        shop.inbox.watch(str(uuid4()), at=shop.at, within=own)
+        own.rollback()
+    assert shop.work(later=HOUR) == []
+
+
+def test_an_order_of_which_a_webhook_told_is_read_until_it_is_final(shop: Shop) -> None:
+    order = shop.merchant.order()
+    shop.notify(order)
+    shop.work()
+    shop.merchant.pay(order, outcome="approved")
+    assert shop.work(later=MINUTE) == ["applied"]
+    assert shop.effects(order) == ["new", "completed"]
+
+
+def test_the_pauses_between_reads_grow_to_the_longest(shop: Shop) -> None:
+    order, began, read = shop.merchant.order(), shop.at, list[datetime]()
+    with shop.store.engine.begin() as own:
+        shop.inbox.watch(order["id"], at=shop.at, within=own)
+    while shop.at < began + 6 * HOUR:
+        if shop.work(later=30 * SECOND):
+            read.append(shop.at)
+    pauses = [later - sooner for sooner, later in pairwise(read)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (MINUTE, HOUR)
+    assert shop.effects(order) == ["new"]
+
+
+def test_a_watched_order_that_the_gateway_does_not_find_is_kept(shop: Shop) -> None:
+    with shop.store.engine.begin() as own:
+        shop.inbox.watch(str(uuid4()), at=shop.at, within=own)
+    assert shop.work(later=MINUTE) == ["failed"]
+    assert shop.work(later=MINUTE) == ["failed"]
+
+
+def test_an_own_checkout_is_paid_by_its_transaction_and_read_until_its_order_is_final(
+    fresh_bank: Any, make_merchant: MakeMerchant, bank_pki: Pki, store: InboxStore
+) -> None:
+    merchant, paid = make_merchant(fresh_bank, lag_seconds=2700), list[tuple[str, bool]]()
+    url = merchant.bank.addresses.gateway_url
+    with GatewayClient(url, api_key=merchant.api_key, server_anchors=[bank_pki.root.certificate]) as client:
+        shop = Shop(merchant, client, store)
+        order = merchant.own_checkout()
+        with store.engine.begin() as own:
+            shop.inbox.watch(order["id"], at=shop.at, within=own)
+
+        def handle(found: Order, connection: Any) -> None:
+            paid.append((str(found.status), is_paid(found, own_checkout=True)))
+
+        assert shop.work(handle, later=MINUTE) == ["applied"]
+        merchant.advance(2700)
+        assert shop.work(handle, later=HOUR) == ["applied"]
+    assert paid == [("processing", True), ("completed", True)]
+
+
+def test_tasks_receive_watch_and_work_as_threads_do(merchant: Merchant, bank_pki: Pki, tmp_path: Path) -> None:
+    order, at = merchant.order(), utc_now()
+    store = InboxStore(f"sqlite:///{tmp_path}/tasks.sqlite")
+    store.create_tables()
+    EFFECTS.metadata.create_all(store.engine)
+
+    async def handle(found: Order, connection: Any) -> None:
+        apply(found, connection)
+
+    async def run() -> list[str]:
+        url, anchors = merchant.bank.addresses.gateway_url, [bank_pki.root.certificate]
+        async with AsyncGatewayClient(url, api_key=merchant.api_key, server_anchors=anchors) as client:
+            inbox = AsyncWebhookInbox(store, client.order)
+            await inbox.accept(body(order["id"], merchant.project_id), at=at)
+            outcomes = [one.outcome.value for one in await inbox.work(handle, at=at)]
+            await asyncio.to_thread(merchant.pay, order, outcome="approved")
+            await inbox.accept(body(order["id"], merchant.project_id), at=at)
+            return outcomes + [one.outcome.value for one in await inbox.work(handle, at=at)]
+
+    assert asyncio.run(run()) == ["applied", "applied"]
+    with store.engine.connect() as db:
+        assert list(db.execute(select(EFFECTS.c.status).order_by(EFFECTS.c.id)).scalars()) == ["new", "completed"]
+    store.close()
