@@ -35,8 +35,8 @@ def pay(page: Any, merchant: Merchant, number: str | None = None) -> None:
 def test_axe_finds_nothing_in_any_page(
     form: dict[str, Any],
     merchant: Merchant,
-    browse: Browse,  # noqa: F811
-    screenshots: Path,  # noqa: F811
+    browse: Browse,
+    screenshots: Path,
     request: pytest.FixtureRequest,
 ) -> None:
     def check(name: str) -> None:
