@@ -20,6 +20,12 @@ BILLING: Mapping[str, Any] = {
     "first_name": "Ona", "last_name": "Onaite", "address_type": "billing", "address": "Main St 1", "postal_code": "10001",
     "city": "Springfield", "country": "US", "state": "NY",
 }  # fmt: skip
+EXTERNAL: Mapping[str, Any] = {
+    "cavv": "AAABCZIhcQAAAABZlyFxAAAAAAA=",
+    "3ds_version": "2.2.0",
+    "3ds_method_used": True,
+    "ds_transaction_id": "f25084f0",
+}
 
 
 class Merchant:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from merchant import ASKED, BILLING, DECLINED, EXPIRY, MakeMerchant
+from merchant import ASKED, BILLING, DECLINED, EXPIRY, EXTERNAL, MakeMerchant
 from shop import Open, Shop, details_of, refusal
 
 from tppkit.client import After, is_paid
@@ -16,12 +16,6 @@ from tppkit.protocol.gateway.orders import Customer
 from tppkit.sandbox import SandboxServer
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
-EXTERNAL = {
-    "cavv": "AAABCZIhcQAAAABZlyFxAAAAAAA=",
-    "3ds_version": "2.2.0",
-    "3ds_method_used": True,
-    "ds_transaction_id": "f25084f0",
-}
 CLOSED, AMOUNT, UNKNOWN = (409, "AUTHORISATION_CLOSED"), (400, "AMOUNT_INVALID"), (404, "NOT_FOUND")
 
 

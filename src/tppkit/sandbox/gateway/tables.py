@@ -1,4 +1,4 @@
-"""The tables of orders, transactions and stored cards, with their statements.
+"""The table of orders, with its statements; and the names of `transaction_tables`, for what changes both.
 
 An order's row is locked before it or one of its transactions is changed, so the transactions need no locks of their own.
 """
@@ -16,9 +16,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Index,
-    Integer,
     LargeBinary,
-    MetaData,
     String,
     Table,
     bindparam,
@@ -30,13 +28,30 @@ from sqlalchemy import (
 
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._statement import Statement
-from tppkit.protocol.gateway.authorisations import Authorisation
-from tppkit.protocol.gateway.orders import CaptureMode, OrderTerms, Transaction
-from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, SetupTokenState, TransactionStatus
+from tppkit.protocol.gateway.orders import OrderTerms
+from tppkit.protocol.gateway.states import OrderStatus
 from tppkit.protocol.gateway.values import MAX_REFERENCE
 from tppkit.sandbox.gateway.bounds import require_short
+from tppkit.sandbox.gateway.transaction_tables import (
+    TABLES,
+    TRANSACTIONS,
+    StoredTransaction,
+    add_transaction,
+    optional_microseconds,
+    optional_time,
+    set_transaction,
+    shown_transactions,
+    transactions_of,
+    transactions_of_orders,
+)
 
-TABLES = MetaData()
+__all__ = [
+    "ORDERS", "TABLES", "TRANSACTIONS", "StoredOrder", "StoredTransaction", "add_order", "add_transaction", "count_made_from",
+    "due_orders", "find_order", "find_order_of_transaction", "latest_orders", "latest_time", "lock_order", "lock_order_of_setup_token",
+    "next_due", "orders_made_from", "read_order", "set_order", "set_transaction", "shown_transactions", "stop_order", "transactions_of",
+    "transactions_of_orders",
+]  # fmt: skip
+
 ORDERS = Table(
     "gateway_orders", TABLES,
     Column("id", String(36), primary_key=True),
@@ -65,57 +80,15 @@ Index("gateway_orders_by_reference", ORDERS.c.project_id, ORDERS.c.merchant_orde
 Index("gateway_orders_made", ORDERS.c.original_id, sqlite_where=ORDERS.c.original_id.is_not(None))
 Index("gateway_orders_of_link", ORDERS.c.link_id, sqlite_where=ORDERS.c.link_id.is_not(None))
 Index("gateway_orders_due", ORDERS.c.due_at, sqlite_where=ORDERS.c.due_at.is_not(None))
-TRANSACTIONS = Table(
-    "gateway_transactions", TABLES,
-    Column("id", String(36), primary_key=True),
-    Column("order_id", String(36), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("shown", LargeBinary, nullable=False),
-    Column("page_token", String(64), nullable=False, unique=True),
-    Column("created_at", BigInteger, nullable=False),
-    Column("setup_token", String(36), unique=True),
-    Column("setup_state", String(6)),
-    Column("vault_token", String(36)),
-    Column("capture_mode", String(7)),
-    Column("authorised", BigInteger),
-    Column("ends_at", BigInteger),
-    Column("state", String(8)),
-    Column("voided", BigInteger, nullable=False),
-    Column("captured", BigInteger, nullable=False),
-    Column("refunded", BigInteger, nullable=False),
-    Column("charged_back", BigInteger, nullable=False),
-    Column("due_at", BigInteger),
-)  # fmt: skip
-Index("gateway_transactions_of_order", TRANSACTIONS.c.order_id, TRANSACTIONS.c.number)
-Index("gateway_transactions_due", TRANSACTIONS.c.due_at, sqlite_where=TRANSACTIONS.c.due_at.is_not(None))
 _ADD_ORDER = Statement(insert(ORDERS).inline())
-_ADD_TRANSACTION = Statement(insert(TRANSACTIONS).inline())
 _ONE_ORDER = select(ORDERS).where(ORDERS.c.id == bindparam("of_id"))
 _FIND_ORDER, _LOCK_ORDER = Statement(_ONE_ORDER), Statement(_ONE_ORDER.with_for_update())
 _CHANGING_ORDER = ("status", "modified_at", "completed_at", "due_at")
 _SET_ORDER = Statement(
     update(ORDERS).where(ORDERS.c.id == bindparam("of_id")).values({name: bindparam(f"to_{name}") for name in _CHANGING_ORDER})
 )  # fmt: skip
-_OF_ORDERS = (
-    select(TRANSACTIONS)
-    .where(TRANSACTIONS.c.order_id.in_(bindparam("of_orders", expanding=True)))
-    .order_by(TRANSACTIONS.c.order_id, TRANSACTIONS.c.number)
-)
-_SHOWN_OF_ORDERS = _OF_ORDERS.with_only_columns(TRANSACTIONS.c.order_id, TRANSACTIONS.c.shown)
-_OF_ORDER = Statement(
-    select(TRANSACTIONS).where(TRANSACTIONS.c.order_id == bindparam("of_order")).order_by(TRANSACTIONS.c.number)
-)
 _ORDER_OF_TRANSACTION = select(TRANSACTIONS.c.order_id).where(TRANSACTIONS.c.id == bindparam("of_id"))
 _ORDER_OF_SETUP = select(TRANSACTIONS.c.order_id).where(TRANSACTIONS.c.setup_token == bindparam("of_token"))
-_CHANGING_TRANSACTION = (
-    "shown", "setup_state", "vault_token", "capture_mode", "authorised", "ends_at", "state", "voided", "captured", "refunded",
-    "charged_back", "due_at",
-)  # fmt: skip
-_SET_TRANSACTION = Statement(
-    update(TRANSACTIONS)
-    .where(TRANSACTIONS.c.id == bindparam("of_id"))
-    .values({name: bindparam(f"to_{name}") for name in _CHANGING_TRANSACTION})
-)
 _MADE_FROM = (
     select(ORDERS)
     .where(ORDERS.c.original_id.in_(bindparam("of_orders", expanding=True)))
@@ -176,42 +149,6 @@ class StoredOrder:
         return self.own_checkout or self.link_id is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTransaction:
-    """A payment attempt.
-
-    Attributes:
-        id: UUID.
-        order_id: of its order.
-        number: its place in the order, from 0.
-        shown: what answers show of it but for what depends on the time; never a card number or security code.
-        page_token: unguessable part of `payment_url`.
-        created_at: aware UTC.
-        setup_token: stores a card for it, or None.
-        setup_state: whether the setup token was used.
-        vault_token: of the card that pays, or None.
-        authorisation: what became of the accepted amount; None before.
-        due_at: when time alone changes it next.
-    """
-
-    id: str
-    order_id: str
-    number: int
-    shown: Transaction
-    page_token: str = field(repr=False)
-    created_at: datetime
-    setup_token: str | None = field(default=None, repr=False)
-    setup_state: SetupTokenState | None = None
-    vault_token: str | None = field(default=None, repr=False)
-    authorisation: Authorisation | None = None
-    due_at: datetime | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is neither accepted nor declined."""
-        return self.shown.status == TransactionStatus.NEW
-
-
 def add_order(db: Connection, order: StoredOrder, *transactions: StoredTransaction) -> None:
     """Store a new order and its transactions.
 
@@ -227,22 +164,13 @@ def add_order(db: Connection, order: StoredOrder, *transactions: StoredTransacti
             "merchant_customer_id": terms.customer.merchant_customer_id if terms.customer else None,
             "currency": terms.currency, "amount": terms.amount, "is_test": order.is_test, "own_checkout": order.own_checkout,
             "page_token": order.page_token, "created_at": to_microseconds(order.created_at),
-            "modified_at": to_microseconds(order.modified_at), "completed_at": _micros(order.completed_at),
-            "ends_at": _micros(order.ends_at), "due_at": _micros(order.due_at), "made_by": order.made_by,
+            "modified_at": to_microseconds(order.modified_at), "completed_at": optional_microseconds(order.completed_at),
+            "ends_at": optional_microseconds(order.ends_at), "due_at": optional_microseconds(order.due_at), "made_by": order.made_by,
             "original_id": order.original_id, "link_id": order.link_id,
         },
     )  # fmt: skip
     for transaction in transactions:
         add_transaction(db, transaction)
-
-
-def add_transaction(db: Connection, transaction: StoredTransaction) -> None:
-    """Store a further attempt."""
-    fixed = {
-        "id": transaction.id, "order_id": transaction.order_id, "number": transaction.number, "page_token": transaction.page_token,
-        "created_at": to_microseconds(transaction.created_at), "setup_token": transaction.setup_token,
-    }  # fmt: skip
-    _ADD_TRANSACTION.run_one(db, fixed | _changing(transaction))
 
 
 def find_order(db: Connection, order_id: str) -> StoredOrder | None:
@@ -269,36 +197,8 @@ def find_order_of_transaction(db: Connection, transaction_id: str) -> StoredOrde
 
 def set_order(db: Connection, order: StoredOrder) -> None:
     """Store what has changed of an order."""
-    times = {f"to_{name}": _micros(getattr(order, name)) for name in _CHANGING_ORDER[1:]}
+    times = {f"to_{name}": optional_microseconds(getattr(order, name)) for name in _CHANGING_ORDER[1:]}
     _SET_ORDER.run_one(db, {"of_id": order.id, "to_status": order.status.value} | times)
-
-
-def transactions_of(db: Connection, order_id: str) -> tuple[StoredTransaction, ...]:
-    """The transactions of an order, the first one first."""
-    return tuple(map(_transaction, _OF_ORDER.all(db, {"of_order": order_id})))
-
-
-def transactions_of_orders(db: Connection, order_ids: Collection[str]) -> dict[str, list[StoredTransaction]]:
-    """The transactions of several orders, by the orders' ids."""
-    found: dict[str, list[StoredTransaction]] = {order_id: [] for order_id in order_ids}
-    for row in db.execute(_OF_ORDERS, {"of_orders": list(order_ids)}):
-        transaction = _transaction(row)
-        found[transaction.order_id].append(transaction)
-    return found
-
-
-def shown_transactions(db: Connection, order_ids: Collection[str]) -> dict[str, list[bytes]]:
-    """What answers show of the transactions of several orders, as JSON, by the orders' ids."""
-    found: dict[str, list[bytes]] = {order_id: [] for order_id in order_ids}
-    for order_id, shown in db.execute(_SHOWN_OF_ORDERS, {"of_orders": list(order_ids)}):
-        found[order_id].append(shown)
-    return found
-
-
-def set_transaction(db: Connection, transaction: StoredTransaction) -> None:
-    """Store what has changed of a transaction; its order is locked."""
-    values = {f"to_{name}": value for name, value in _changing(transaction).items()}
-    _SET_TRANSACTION.run_one(db, {"of_id": transaction.id} | values)
 
 
 def orders_made_from(db: Connection, order_ids: Collection[str]) -> dict[str, list[StoredOrder]]:
@@ -353,63 +253,11 @@ def read_order(row: Any) -> StoredOrder:
     return StoredOrder(
         id=id_, project_id=project_id, status=OrderStatus(status), terms=OrderTerms.from_wire(bytes(terms), tolerant=True),
         is_test=bool(is_test), own_checkout=bool(own_checkout), page_token=page_token, created_at=from_microseconds(created_at),
-        modified_at=from_microseconds(modified_at), completed_at=_time(completed_at), ends_at=_time(ends_at), due_at=_time(due_at),
+        modified_at=from_microseconds(modified_at), completed_at=optional_time(completed_at), ends_at=optional_time(ends_at),
+        due_at=optional_time(due_at),
         made_by=made_by, original_id=original_id, link_id=link_id,
     )  # fmt: skip
 
 
 def _order(row: Any) -> StoredOrder | None:
     return None if row is None else read_order(row)
-
-
-def _transaction(row: Any) -> StoredTransaction:
-    """The transaction of a row with all columns of the table, in their order."""
-    (
-        id_, order_id, number, shown, page_token, created_at, setup_token, setup_state, vault_token, capture_mode, authorised, ends_at,
-        state, voided, captured, refunded, charged_back, due_at,
-    ) = row  # fmt: skip
-    authorisation = None
-    if authorised is not None:
-        mode = None if capture_mode is None else CaptureMode(capture_mode)
-        authorisation = Authorisation(
-            authorised,
-            mode,
-            from_microseconds(ends_at),
-            AuthorisationState(state),
-            voided,
-            captured,
-            refunded,
-            charged_back,
-        )
-    return StoredTransaction(
-        id=id_, order_id=order_id, number=number, shown=Transaction.from_wire(bytes(shown), tolerant=True), page_token=page_token,
-        created_at=from_microseconds(created_at), setup_token=setup_token,
-        setup_state=None if setup_state is None else SetupTokenState(setup_state), vault_token=vault_token, authorisation=authorisation,
-        due_at=_time(due_at),
-    )  # fmt: skip
-
-
-def _changing(transaction: StoredTransaction) -> dict[str, Any]:
-    held = transaction.authorisation
-    return {
-        "shown": transaction.shown.to_wire(),
-        "setup_state": None if transaction.setup_state is None else transaction.setup_state.value,
-        "vault_token": transaction.vault_token,
-        "capture_mode": None if held is None or held.capture_mode is None else held.capture_mode.value,
-        "authorised": None if held is None else held.amount,
-        "ends_at": None if held is None else to_microseconds(held.ends_at),
-        "state": None if held is None else held.state.value,
-        "voided": 0 if held is None else held.voided,
-        "captured": 0 if held is None else held.captured,
-        "refunded": 0 if held is None else held.refunded,
-        "charged_back": 0 if held is None else held.charged_back,
-        "due_at": _micros(transaction.due_at),
-    }
-
-
-def _micros(at: datetime | None) -> int | None:
-    return None if at is None else to_microseconds(at)
-
-
-def _time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_microseconds(microseconds)
