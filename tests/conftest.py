@@ -46,6 +46,8 @@ SLOW = frozenset(
         "sandbox/test_psd2_execution.py", "sandbox/test_psd2_hostile.py", "sandbox/test_psd2_idempotency.py",
         "sandbox/test_psd2_pages.py", "sandbox/test_psd2_requests.py", "sandbox/test_psd2_stories.py",
         "sandbox/test_psd2_walk.py", "sandbox/test_public_address.py", "sandbox/test_revocations.py", "sandbox/test_tls.py",
+        "sandbox/test_webhook_examples.py",
+        "sandbox/test_webhook_receiver.py",
         "test_fuzz_targets.py", "test_imports.py", "test_mutate.py", "testing/test_fixtures.py",
         "testpki/test_fault_catalogue.py", "testpki/test_pki_folder.py", "testpki/test_pki_guide.py",
         "testpki/test_pki_openssl.py", "testpki/test_pki_profiles.py", "web/test_broken_bodies.py",

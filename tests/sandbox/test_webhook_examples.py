@@ -1,4 +1,4 @@
-"""The programs of docs/webhooks.md run on real servers, and get the webhooks that the sandbox sends."""
+"""The programs of docs/webhooks.md run on real servers, get a webhook, and fetch its order from the sandbox."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from callback_servers import Server, process, request, running
 from merchant import MakeMerchant, Merchant
 from serving import wait_until
 
+from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.testpki import Pki, certificate_pem
 from tppkit.web import make_webhook_path
 
@@ -50,8 +51,11 @@ def test_a_program_delivers_what_a_customer_paid_for(
     with running({"shop": Server(command, folder=tmp_path, path=tmp_path)}, environment=environment, log=log) as ports:
         port = ports["shop"]
         assert [request(port, "POST", target, body=b"{}").status for target in (path + "x", path)] == [404, 400]
-        order = merchant.order(merchant_order_id="4711", webhook_url=f"http://127.0.0.1:{port}{path}")
+        order = merchant.order(merchant_order_id="4711")
         merchant.pay(order, outcome="approved")
+        body = StatusChanged(order_id=order["id"], project_id=merchant.project_id).to_wire()
+        for _ in range(3):
+            assert request(port, "POST", path, body=body).status == 200
         database = f"sqlite:///{tmp_path}/shop.sqlite"
         work = ("-m", "tppkit", "inbox", "work", "--database", database, "--handler", "shop:work", "--forever")
         with process(Server(work, folder=tmp_path, path=tmp_path), 0, environment, log):

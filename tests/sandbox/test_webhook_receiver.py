@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -16,13 +17,15 @@ import pytest
 from merchant import MakeMerchant, Merchant
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 
+from programs import TPPKIT
 from tppkit._clock import utc_now
 from tppkit.client import AsyncGatewayClient, GatewayClient, is_paid
 from tppkit.errors import FormatError, InboxError
 from tppkit.inbox import Outcome
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.gateway import Order
-from tppkit.testpki import Pki
+from tppkit.protocol.gateway.webhooks import StatusChanged
+from tppkit.testpki import Pki, certificate_pem
 from tppkit.web import AsyncWebhookInbox, WebhookInbox, WebhookSettings
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -37,7 +40,7 @@ def apply(order: Order, connection: Any) -> None:
 
 
 def body(order_id: str, project_id: str) -> bytes:
-    return json.dumps({"event": "status_changed", "order_id": order_id, "project_id": project_id}).encode()
+    return StatusChanged(order_id=order_id, project_id=project_id).to_wire()
 
 
 class Shop:
@@ -319,3 +322,58 @@ def test_tasks_receive_watch_and_work_as_threads_do(merchant: Merchant, bank_pki
     with store.engine.connect() as db:
         assert list(db.execute(select(EFFECTS.c.status).order_by(EFFECTS.c.id)).scalars()) == ["new", "completed"]
     store.close()
+
+
+# Dies once between the fetch and the commit: its effect is written, and not committed.
+KILLED = """
+import os, signal
+from datetime import timedelta
+from pathlib import Path
+from sqlalchemy import text
+from tppkit.client import GatewayClient
+from tppkit.inbox.store import InboxStore
+from tppkit.web import WebhookInbox, WebhookSettings
+
+client = GatewayClient(os.environ["GATEWAY_URL"], api_key=os.environ["API_KEY"])
+store = InboxStore(os.environ["DATABASE"], prefix="killed_")
+inbox = WebhookInbox(store, client.order, settings=WebhookSettings(lease=timedelta(milliseconds=10)))
+
+def changed(order, connection):
+    insert = text("INSERT INTO webhook_effects (order_id, status) VALUES (:id, :status)")
+    connection.execute(insert, {"id": order.id, "status": str(order.status)})
+    if not Path("died").exists():
+        Path("died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+work = inbox.worker(changed)
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_worker_that_is_killed_between_fetch_and_commit_loses_nothing_and_does_nothing_twice(
+    kind: str, merchant: Merchant, client: GatewayClient, bank_pki: Pki, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path}/killed.sqlite"
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
+    (tmp_path / "shop.py").write_text(KILLED)
+    (tmp_path / "root.pem").write_bytes(certificate_pem(bank_pki.root.certificate))
+    gateway = {"GATEWAY_URL": merchant.bank.addresses.gateway_url, "API_KEY": merchant.api_key}
+    environment = {**os.environ, **gateway, "DATABASE": url, "SSL_CERT_FILE": str(tmp_path / "root.pem")}
+    command = [TPPKIT, "inbox", "work", "--database", url, "--prefix", "killed_", "--handler", "shop:work"]
+    with closing(InboxStore(url, prefix="killed_")) as store:
+        store.create_tables()
+        EFFECTS.metadata.create_all(store.engine)
+        shop, order = Shop(merchant, client, store), merchant.own_checkout()
+        shop.notify(order)
+        codes, output = list[int](), ""
+        for _ in range(3):
+            done = subprocess.run(
+                command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+            )
+            codes.append(done.returncode)
+            output += done.stdout + done.stderr
+        assert codes == [-9, 0, 0]
+        assert shop.effects(order) == ["completed"]
+    assert "applied" in output
+    assert merchant.api_key not in output

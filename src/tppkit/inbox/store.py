@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,18 +20,16 @@ from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held
 from tppkit.inbox.engine import make_engine, make_memory_engine
-from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
+from tppkit.inbox.entry import Entry, Outcome, State, Worked
+from tppkit.inbox.kept import WAIT, Kept
 from tppkit.inbox.settings import (
     LEASE,
-    MAX_BATCH,
-    RETENTION,
     RETRIES,
-    Retention,
     Retries,
     due_microseconds,
     require_limit,
 )
-from tppkit.inbox.statements import Statements, read_entry, read_failure, values_of, waiting_values
+from tppkit.inbox.statements import Statements, read_entry, values_of, waiting_values
 
 WAIT_S = 5.0
 
@@ -39,13 +37,12 @@ Handler = Callable[[Entry, Any], object]  # the second argument is the connectio
 Claim = dict[str, Any]
 Prepare = Callable[[Entry, datetime], Entry | None]
 
-# How long to wait for a lock in PostgreSQL. A sender waits for a delivery, and nobody for a worker.
-_WAIT, _WORKERS_WAIT = "1s", "200ms"
-_BEFORE_ALL = (-(2**63), "")
+# For a lock in PostgreSQL: nobody waits for a worker.
+_WORKERS_WAIT = "200ms"
 _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
 
 
-class InboxStore:
+class InboxStore(Kept):
     """The entries of any number of sources, for threads and processes.
 
     Handlers get the entry and SQLAlchemy's `Connection`, write by it, and must not commit. Every method raises InboxError
@@ -169,7 +166,7 @@ class InboxStore:
         at = as_utc(at)
         try:
             with self._database.transaction() as db:
-                with self._database.hurried(db, _WAIT):
+                with self._database.hurried(db, WAIT):
                     outcome = self._once(db, entry, at)
                 if outcome is Outcome.APPLIED:
                     have_effect(db, lambda: handler(entry, db))
@@ -280,70 +277,6 @@ class InboxStore:
             return True
         again_at = claim["at"] if entry.again_at is None else to_microseconds(entry.again_at)
         return bool(self._sql.repeat.first(db, {**claim, "of_due_at": again_at}))
-
-    def failed(self, source: str, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
-        """Return failed entries in the order of their receipt.
-
-        Args:
-            source: of the entries.
-            limit: how many at most, up to 1,000.
-            after: the last one of the page before.
-        """
-        time_, key = _BEFORE_ALL if after is None else (to_microseconds(after.entry.received_at), after.entry.key)
-        values = {"of_source": source, "of_received_at": time_, "of_key": key, "most": require_limit(limit)}
-        return [read_failure(row) for row in self._rows(self._sql.failed, values)]
-
-    def find_failed(self, source: str, key: str) -> Failure | None:
-        """Return the failed entry with a key."""
-        rows = self._rows(self._sql.failure, {"of_source": source, "of_key": key})
-        return read_failure(rows[0]) if rows else None
-
-    def release(self, failure: Failure, *, at: datetime) -> bool:
-        """Make a failed entry due now; False if it is no longer failed."""
-        return bool(self._rows(self._sql.release, {**values_of(failure.entry), "at": to_microseconds(as_utc(at))}))
-
-    def discard(self, failure: Failure, *, at: datetime) -> bool:
-        """Mark a failed entry as done without effect; False if it is no longer failed, or was tried again since.
-
-        Its content is deleted, its repetition is a repetition, and its version is not used up.
-        """
-        due_at = None if failure.due_at is None else to_microseconds(failure.due_at)
-        was = {
-            "was": State.FAILED,
-            "attempt": failure.attempts,
-            "was_due_at": due_at,
-            "at": to_microseconds(as_utc(at)),
-        }
-        return bool(self._rows(self._sql.finish, {**values_of(failure.entry), **was}))
-
-    def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
-        """Forget what the retention no longer asks for, in bounded batches; returns how many rows."""
-        now, forgotten = as_utc(at), 0
-        values = {"of_source": source, "most": MAX_BATCH, "at": to_microseconds(now)}
-        if retention.failed is not None:
-            before = to_microseconds(shift(now, -retention.failed))
-            while self._rows(self._sql.discard_failed, {**values, "before": before}):
-                pass
-        spans = (self._sql.purge_done, retention.done), (self._sql.purge_versions, retention.versions)
-        for statement, span in spans:
-            before = to_microseconds(shift(now, -span))
-            while rows := self._rows(statement, {**values, "before": before}):
-                forgotten += len(rows)
-        return forgotten
-
-    def sources(self) -> list[str]:
-        """Return the sources that have entries."""
-        return [source for (source,) in self._rows(self._sql.sources, {})]
-
-    @contextmanager
-    def _brief(self) -> Iterator[Any]:
-        """A transaction without a handler."""
-        with self._database.transaction() as db, self._database.hurried(db, _WAIT):
-            yield db
-
-    def _rows(self, statement: Any, values: dict[str, Any]) -> Sequence[Any]:
-        with self._brief() as db:
-            return statement.all(db, values)  # type: ignore[no-any-return]
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
         values = {**values_of(entry), "at": to_microseconds(at)}

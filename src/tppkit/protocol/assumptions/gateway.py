@@ -45,6 +45,12 @@ GATEWAY: tuple[Assumption, ...] = (
         "completed is final (section 3.1)", "protocol.gateway.states.ORDER",
     ),
     Assumption(
+        "webhook-states", "gateway", "which of two fetched states of an order is the newer one, for a receiver of webhooks",
+        "the one with the later modified; if that is equal, the one with more linked orders, attempts and moves",
+        "section 6.1: a webhook has no status and no number; modified is optional, and its precision is not shown",
+        "web.webhook_inbox",
+    ),
+    Assumption(
         "transaction-moves", "gateway", "the transitions of a transaction, and its status after expiry and void",
         "new to accepted or declined; an expired attempt is declined; a void, capture or refund changes nothing",
         "section 3.2 shows three values only", "protocol.gateway.states.TRANSACTION",

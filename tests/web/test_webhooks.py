@@ -1,0 +1,118 @@
+"""What the gate of webhooks answers, and what it keeps secret."""
+
+from __future__ import annotations
+
+import logging
+from io import BytesIO
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tppkit.callbacks import parse_networks
+from tppkit.errors import ConfigurationError
+from tppkit.inbox.store import MemoryStore
+from tppkit.protocol.gateway import Order
+from tppkit.protocol.gateway.webhooks import StatusChanged
+from tppkit.web import (
+    CallbackPeers,
+    WebhookGate,
+    WebhookInbox,
+    WebhookSettings,
+    WsgiCallbackMiddleware,
+    make_webhook_path,
+)
+
+PATH = make_webhook_path()
+
+
+def body() -> bytes:
+    return StatusChanged(order_id=str(uuid4()), project_id=str(uuid4())).to_wire()
+
+
+def no_gateway(order_id: str) -> Order:
+    pytest.fail(f"{order_id} was fetched before the answer")
+
+
+def rest(environ: Any, start_response: Any) -> list[bytes]:
+    start_response("404 Not Found", [])
+    return [b""]
+
+
+class Receiver:
+    """A server of WSGI without a network."""
+
+    def __init__(
+        self, *, store: MemoryStore | None = None, max_waiting: int = 10, peers: CallbackPeers | None = None
+    ) -> None:
+        self.counted: list[tuple[str, str]] = []
+        inbox = WebhookInbox(store or MemoryStore(), no_gateway, settings=WebhookSettings(max_waiting=max_waiting))
+        gate = WebhookGate(inbox, path=PATH, peers=peers, count=lambda *said: self.counted.append(said))
+        self._app = WsgiCallbackMiddleware(rest, gate=gate)
+
+    def post(self, sent: bytes, *, path: str = PATH, method: str = "POST", **environ: Any) -> int:
+        statuses = list[int]()
+        given = {
+            "REQUEST_METHOD": method, "PATH_INFO": path, "RAW_URI": path, "CONTENT_LENGTH": str(len(sent)), "wsgi.input": BytesIO(sent),
+            "REMOTE_ADDR": "203.0.113.7", **environ,
+        }  # fmt: skip
+        self._app(given, lambda status, _: statuses.append(int(status[:3])))
+        return statuses[0]
+
+
+def test_a_webhook_is_stored_and_counted_and_the_gateway_is_not_called() -> None:
+    receiver, sent = Receiver(), body()
+    assert [receiver.post(sent), receiver.post(sent)] == [200, 200]
+    assert receiver.counted == [("stored", ""), ("repeated", "")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"path": PATH[:-1] + "~"}, 404),
+        ({"path": PATH + "/"}, 404),
+        ({"path": PATH.upper()}, 404),
+        ({"method": "GET"}, 404),
+        ({"sent": b"order_id=1"}, 400),
+        ({"sent": b"\x1f\x8b"}, 400),
+        ({"sent": b"[" * 4096}, 400),
+        ({"sent": b" " * 4097}, 413),
+        ({"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": ""}, 400),
+    ],
+)
+def test_what_is_no_webhook_is_refused(changed: dict[str, Any], status: int) -> None:
+    assert Receiver().post(**{"sent": body(), **changed}) == status
+
+
+def test_another_network_is_refused_whatever_it_says_of_itself() -> None:
+    receiver = Receiver(peers=CallbackPeers(parse_networks(["198.51.100.0/24"])))
+    assert receiver.post(body()) == 403
+    assert receiver.post(body(), HTTP_X_FORWARDED_FOR="198.51.100.1") == 403
+    assert receiver.post(body(), REMOTE_ADDR="198.51.100.1") == 200
+
+
+def test_the_gateway_is_to_repeat_a_webhook_when_too_many_wait_or_the_store_fails() -> None:
+    full = Receiver(max_waiting=1)
+    assert [full.post(body()), full.post(body())] == [200, 503]
+    assert full.counted[1] == ("failed", "inbox.full")
+    store = MemoryStore()
+    broken = Receiver(store=store)
+    store._sql.metadata.drop_all(store.engine)
+    assert broken.post(body()) == 503
+
+
+def test_no_log_has_the_path(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        Receiver().post(b"{}")
+        Receiver().post(b" " * 5000)
+    assert len(caplog.records) >= 2
+    assert PATH not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "path", ["", "webhooks", "/webhooks/", "/webhooks/short", "/" + "a" * 22 + "?x", "/" + "ž" * 30]
+)
+def test_a_path_that_can_be_guessed_is_no_setting(path: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        WebhookGate(WebhookInbox(MemoryStore(), no_gateway), path=path)
+    assert caught.value.code == "webhook.path"
