@@ -265,6 +265,7 @@ def test_the_page_of_a_transaction_offers_its_method_only(merchant: Merchant) ->
     order = merchant.order(transactions=[{"payment_method": "bank-transfer"}], **BOTH)
     customer = Customer(merchant, order["transactions"][0]["payment_url"])
     assert "Card" not in customer.page.text
+    assert customer.send({**customer.fields(), **customer.card(), "action": "pay"}).status_code == 400
     assert customer.press("decline") == "Your payment"  # the page of the order, which takes another attempt
     assert customer.at == order["order_url"]
     assert customer.pay() == BACK
