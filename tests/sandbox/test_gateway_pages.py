@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -321,6 +322,17 @@ def test_a_form_counts_once(merchant: Merchant, visit: Any) -> None:
     for _ in range(2):
         assert customer.follow(customer.send(form)) == "Your payment"
     assert len(merchant.read(order)["transactions"]) == 1
+
+
+def test_a_form_that_is_sent_eight_times_at_once_counts_once(merchant: Merchant) -> None:
+    order, link = merchant.order(), new_link(merchant)
+    for customer in (Customer(merchant, order["order_url"]), Customer(merchant, link["payment_url"])):
+        form = {**customer.fields(), **customer.card(DECLINED), "action": "pay"}
+        with ThreadPoolExecutor() as threads:
+            answers = list(threads.map(customer.send, [form] * 8))
+        assert {answer.status_code for answer in answers} == {303}
+    assert len(merchant.read(order)["transactions"]) == 1
+    assert [len(ids) for ids in read_link(merchant, link)["orders"].values()] == [1]
 
 
 @pytest.mark.parametrize("action", ["pay", "cancel", "approve", "decline"])
