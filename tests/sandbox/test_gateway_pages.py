@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -265,6 +266,7 @@ def test_the_page_of_a_transaction_offers_its_method_only(merchant: Merchant) ->
     order = merchant.order(transactions=[{"payment_method": "bank-transfer"}], **BOTH)
     customer = Customer(merchant, order["transactions"][0]["payment_url"])
     assert "Card" not in customer.page.text
+    assert customer.send({**customer.fields(), **customer.card(), "action": "pay"}).status_code == 400
     assert customer.press("decline") == "Your payment"  # the page of the order, which takes another attempt
     assert customer.at == order["order_url"]
     assert customer.pay() == BACK
@@ -320,6 +322,17 @@ def test_a_form_counts_once(merchant: Merchant, visit: Any) -> None:
     for _ in range(2):
         assert customer.follow(customer.send(form)) == "Your payment"
     assert len(merchant.read(order)["transactions"]) == 1
+
+
+def test_a_form_that_is_sent_eight_times_at_once_counts_once(merchant: Merchant) -> None:
+    order, link = merchant.order(), new_link(merchant)
+    for customer in (Customer(merchant, order["order_url"]), Customer(merchant, link["payment_url"])):
+        form = {**customer.fields(), **customer.card(DECLINED), "action": "pay"}
+        with ThreadPoolExecutor() as threads:
+            answers = list(threads.map(customer.send, [form] * 8))
+        assert {answer.status_code for answer in answers} == {303}
+    assert len(merchant.read(order)["transactions"]) == 1
+    assert [len(ids) for ids in read_link(merchant, link)["orders"].values()] == [1]
 
 
 @pytest.mark.parametrize("action", ["pay", "cancel", "approve", "decline"])

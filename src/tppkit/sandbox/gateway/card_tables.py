@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from tppkit.sandbox.gateway.cipher import CardCipher
-from tppkit.sandbox.gateway.tables import TABLES
+from tppkit.sandbox.gateway.tables import TABLES, TRANSACTIONS
 
 _CARDS = Table(
     "gateway_cards", TABLES,
@@ -38,6 +38,12 @@ _FIND_CARD = select(_CARDS).where(
 _OF_TOKEN = _CARDS.c.vault_token == bindparam("of_token")
 _SET_ONE_CLICK = update(_CARDS).where(_OF_TOKEN).values(one_click_id=bindparam("to_id"), is_typed=False)
 _DROP_TYPED = delete(_CARDS).where(_OF_TOKEN, _CARDS.c.is_typed)
+_AWAITED = select(TRANSACTIONS.c.vault_token).where(
+    TRANSACTIONS.c.vault_token == _CARDS.c.vault_token,
+    TRANSACTIONS.c.authorised.is_(None),
+    TRANSACTIONS.c.due_at.is_not(None),
+)
+_LEFT_OVER = select(_CARDS.c.vault_token).where(_CARDS.c.is_typed, ~_AWAITED.exists())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +94,11 @@ def allow_one_click(db: Connection, vault_token: str, transaction_id: str) -> No
 def drop_typed_card(db: Connection, vault_token: str) -> bool:
     """Delete a card that was kept only until its payment was decided; False if it is none."""
     return db.execute(_DROP_TYPED, {"of_token": vault_token}).rowcount > 0
+
+
+def left_over_cards(db: Connection) -> tuple[str, ...]:
+    """Tokens of the typed cards whose payments are decided."""
+    return tuple(db.execute(_LEFT_OVER).scalars())
 
 
 def _card(row: Any) -> VaultRow | None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from tppkit.protocol.gateway.states import ORDER, AuthorisationState, LinkStatus, OrderStatus, TransactionStatus
+from tppkit.sandbox.gateway.card_tables import left_over_cards
 from tppkit.sandbox.gateway.link_tables import LINKS
 from tppkit.sandbox.gateway.tables import ORDERS, TRANSACTIONS
 
@@ -65,6 +66,9 @@ def check_gateway(db: Connection) -> list[str]:
     found = [f"an order was made from {id_}, which does not exist" for id_ in made if id_ not in orders]
     found += [f"an order is of the link {id_}, which does not exist" for id_ in by_link if id_ not in links]
     found += [f"a transaction is of the order {id_}, which does not exist" for id_ in attempts if id_ not in orders]
+    found += [
+        f"the card {token} was kept until a payment was decided, and is still there" for token in left_over_cards(db)
+    ]
     for order in orders.values():
         found += [f"order {order.id}: {text}" for text in _of_order(order, attempts[order.id], made[order.id])]
     found += [f"payment link {link.id}: {text}" for link in links.values() for text in _of_link(link, by_link[link.id])]

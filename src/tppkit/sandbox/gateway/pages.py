@@ -91,7 +91,7 @@ class GatewayPages:
             return seen, {}
         choice: dict[str, Any]
         match form.get("action"):
-            case "pay":
+            case "pay" if seen.asked is None and CREDIT_CARD in seen.methods:
                 card = read_card(form, at=job.at)
                 if not isinstance(card, StoredCard):
                     return seen, card
@@ -103,7 +103,7 @@ class GatewayPages:
             case "cancel":
                 choice = {"choice": Choice.CANCELLED}
             case _:
-                raise FormatError("model.invalid", "the form has no known action")
+                raise FormatError("model.invalid", "the form has no action of this page")
         if seen.order is not None:
             order = pay(job, seen.order, **choice)
         elif seen.link is not None:
