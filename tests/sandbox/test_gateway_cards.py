@@ -18,12 +18,6 @@ SERIES = {
         "schedule_type": "unscheduled",
     }
 }
-EXTERNAL = {
-    "cavv": "AAABBEg0VhI0VniQEjRWAAAAAAA=",
-    "3ds_version": "2.2.0",
-    "3ds_method_used": True,
-    "ds_transaction_id": "D-1",
-}
 
 
 def details(order: Any) -> Any:
