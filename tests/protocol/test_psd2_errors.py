@@ -30,7 +30,7 @@ AT_A_DESK = frozenset(
     )
 )  # fmt: skip
 # Doors of their own, at which no request of the PSD2 interface arrives: they answer with bare statuses.
-CALLBACK_DOORS = frozenset(SOURCE.glob("web/callback*.py"))
+CALLBACK_DOORS = frozenset({*SOURCE.glob("web/callback*.py"), *SOURCE.glob("web/webhook*.py")})
 OTHER_INTERFACES = frozenset({*SOURCE.glob("protocol/legacy/*.py"), *SOURCE.glob("protocol/gateway/*.py")})
 KEYS = SOURCE / "web/keys.py"  # no endpoint of this interface authenticates by key
 # Codes of these modules that no request can cause, and why; they are ours and stay 500.
