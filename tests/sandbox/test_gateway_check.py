@@ -119,7 +119,7 @@ HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
         (LINKS + "status = 'processing' WHERE status = 'completed'", "it is processing, 1 orders are completed and 0 open"),
         (LINKS + "status = 'new' WHERE status = 'all_unsuccessful'", "it is new with 1 orders"),
         ("DELETE FROM gateway_links", "which does not exist"),
-        ("INSERT INTO gateway_cards VALUES ('card-1', 'p', x'00', '4', NULL, NULL, 1, 0)", "the card card-1 was kept"),
+        ("INSERT INTO gateway_cards VALUES ('card-1', 'p', x'00', NULL, 1)", "the card card-1 was kept"),
     ],
 )  # fmt: skip
 def test_a_change_of_the_tables_is_found(tables: Path, change: str, expected: str) -> None:

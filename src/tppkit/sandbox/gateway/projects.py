@@ -37,6 +37,7 @@ _PROJECTS = Table(
     Column("lag_seconds", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )  # fmt: skip
+_ALL, _ADD = select(_PROJECTS), insert(_PROJECTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ class Projects:
 
     def load(self, db: Connection, *, at: datetime) -> None:
         """Read the projects, and add the first one if it is absent."""
-        for row in db.execute(select(_PROJECTS)):
+        for row in db.execute(_ALL):
             self.keep(
                 Project(
                     id=row.id,
@@ -123,7 +124,7 @@ class Projects:
         if len(self._by_id) >= MAX_PROJECTS:
             raise LocalProtocolError("project.too-many", f"there are {MAX_PROJECTS} projects")
         db.execute(
-            insert(_PROJECTS),
+            _ADD,
             {
                 "id": project.id, "key_hash": project.key_hash,
                 "webhook_url": project.webhook_url, "payment_methods": json.dumps(project.payment_methods), "aft": project.aft,

@@ -103,6 +103,10 @@ _DUE_TRANSACTIONS = (
     .where(TRANSACTIONS.c.due_at <= bindparam("until"))
     .order_by(TRANSACTIONS.c.due_at, TRANSACTIONS.c.order_id)
 )
+_STOP = tuple(
+    update(owner.table).where(owner == bindparam("of_order")).values(due_at=None)
+    for owner in (ORDERS.c.id, TRANSACTIONS.c.order_id)
+)
 _LATEST_ORDERS = select(ORDERS).order_by(ORDERS.c.created_at.desc(), ORDERS.c.id).limit(bindparam("most"))
 _LATEST = select(func.max(ORDERS.c.modified_at))
 
@@ -230,8 +234,8 @@ def due_orders(db: Connection, until: datetime) -> tuple[str, ...]:
 
 def stop_order(db: Connection, order_id: str) -> None:
     """Let time change an order and its transactions no more."""
-    for owner in (ORDERS.c.id, TRANSACTIONS.c.order_id):
-        db.execute(update(owner.table).where(owner == order_id).values(due_at=None))
+    for statement in _STOP:
+        db.execute(statement, {"of_order": order_id})
 
 
 def latest_orders(db: Connection, most: int) -> tuple[StoredOrder, ...]:
