@@ -20,7 +20,7 @@ from tppkit.web import make_webhook_path
 TEXT = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text("utf-8")
 FASTAPI, FLASK, ASGI, WSGI, WATCH, TASKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 COMMON = FASTAPI.replace("from fastapi import FastAPI\n", "").partition("app = ")[0]
-UVICORN = ("-m", "uvicorn", "shop:app", "--port", "{port}", "--no-proxy-headers")
+UVICORN = ("-m", "uvicorn", "shop:app", "--port", "{port}", "--no-proxy-headers", "--no-access-log")
 GUNICORN = ("-m", "gunicorn", "shop:app", "-b", "127.0.0.1:{port}")
 PROGRAMS = {
     "fastapi": (FASTAPI, UVICORN),
@@ -53,16 +53,24 @@ def test_a_program_delivers_what_a_customer_paid_for(
         assert [request(port, "POST", target, body=b"{}").status for target in (path + "x", path)] == [404, 400]
         order = merchant.order(merchant_order_id="4711")
         merchant.pay(order, outcome="approved")
-        body = StatusChanged(order_id=order["id"], project_id=merchant.project_id).to_wire()
+        body = StatusChanged(event="status_changed", order_id=order["id"], project_id=merchant.project_id).to_wire()
         for _ in range(3):
             assert request(port, "POST", path, body=body).status == 200
         database = f"sqlite:///{tmp_path}/shop.sqlite"
         work = ("-m", "tppkit", "inbox", "work", "--database", database, "--handler", "shop:work", "--forever")
         with process(Server(work, folder=tmp_path, path=tmp_path), 0, environment, log):
             wait_until(lambda: "deliver 4711\n" in log.read_text(), "the delivery")
+            merchant.control(f"/gateway/orders/{order['id']}/refund", {"amount": order["amount"]})
+            assert request(port, "POST", path, body=body).status == 200
+            later = merchant.order(merchant_order_id="4712")
+            merchant.pay(later, outcome="approved")
+            body = StatusChanged(event="status_changed", order_id=later["id"], project_id=merchant.project_id).to_wire()
+            assert request(port, "POST", path, body=body).status == 200
+            wait_until(lambda: "deliver 4712\n" in log.read_text(), "the second delivery")
     text = log.read_text()
     assert merchant.api_key not in text
-    assert text.count("deliver") == 1
+    assert path not in text
+    assert text.count("deliver 4711") == 1  # not again after the refund
 
 
 def test_the_other_blocks_run(

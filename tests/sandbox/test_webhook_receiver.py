@@ -40,7 +40,7 @@ def apply(order: Order, connection: Any) -> None:
 
 
 def body(order_id: str, project_id: str) -> bytes:
-    return StatusChanged(order_id=order_id, project_id=project_id).to_wire()
+    return StatusChanged(event="status_changed", order_id=order_id, project_id=project_id).to_wire()
 
 
 class Shop:
@@ -277,6 +277,27 @@ def test_a_watched_order_that_the_gateway_does_not_find_is_kept(shop: Shop) -> N
         shop.inbox.watch(str(uuid4()), at=shop.at, within=own)
     assert shop.work(later=MINUTE) == ["failed"]
     assert shop.work(later=MINUTE) == ["failed"]
+
+
+def test_an_order_that_is_watched_after_its_webhook_came_is_kept_too(shop: Shop) -> None:
+    order = {"id": str(uuid4())}
+    assert shop.notify(order) is Outcome.STORED
+    with shop.store.engine.begin() as connection:
+        shop.inbox.watch(order["id"], at=shop.at, within=connection)
+    assert shop.work() == ["failed"]  # tried again later, and due as early as the webhook was
+
+
+def test_a_watched_order_is_taken_while_too_many_unknown_ones_wait(shop: Shop) -> None:
+    watched, shop.inbox = (
+        {"id": str(uuid4())},
+        WebhookInbox(shop.store, shop.client.order, settings=WebhookSettings(max_waiting=1)),
+    )
+    with shop.store.engine.begin() as connection:
+        shop.inbox.watch(watched["id"], at=shop.at, within=connection)
+    assert shop.notify({"id": str(uuid4())}) is Outcome.STORED
+    with pytest.raises(InboxError):
+        shop.notify({"id": str(uuid4())})
+    assert shop.notify(watched) is Outcome.STORED
 
 
 def test_an_own_checkout_is_paid_by_its_transaction_and_read_until_its_order_is_final(

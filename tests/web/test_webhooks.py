@@ -27,7 +27,7 @@ PATH = make_webhook_path()
 
 
 def body() -> bytes:
-    return StatusChanged(order_id=str(uuid4()), project_id=str(uuid4())).to_wire()
+    return StatusChanged(event="status_changed", order_id=str(uuid4()), project_id=str(uuid4())).to_wire()
 
 
 def no_gateway(order_id: str) -> Order:

@@ -92,8 +92,9 @@ def _pay(story: Story, shop: _Merchant) -> Order:
             return_url=f"{shop.origin}/thanks", webhook_url=shop.origin + shop.path,
         ))  # fmt: skip
         told.append(f"201 {order.status}, order {order.id}: {_money(order)}, to be captured later.")
-        told.append(f"The customer pays at {order.order_url}")
-        went = _browse(str(order.order_url))
+        address = str(order.transactions[0].payment_url)
+        told.append(f"The customer pays at {address}")
+        went = _browse(address)
         told.append(f"The issuer asks, the customer confirms, and the page leads to {went}. That alone proves nothing.")
         expect(went == order.return_url, "the customer does not come back to the shop")
     return order

@@ -145,7 +145,7 @@ class Statements:
             for values, changed in ((new_done, done), (whole, moved))
         )
         # Asked for again: what is done or failed waits again, what waits is due no later, and a worker that has it leaves it waiting.
-        is_claimed = mine.state == State.CLAIMED.value
+        is_claimed, is_waiting = mine.state == State.CLAIMED.value, mine.state == State.WAITING.value
         self.renew = Statement(
             {
                 name: into.values(whole)
@@ -153,7 +153,10 @@ class Statements:
                     index_elements=["source", "key"],
                     set_={
                         "state": case((is_claimed, mine.state), else_=State.WAITING.value),
-                        "due_at": case((is_claimed, mine.due_at), else_=into.excluded.due_at),
+                        "due_at": case(
+                            (is_claimed | (is_waiting & (mine.due_at < into.excluded.due_at)), mine.due_at),
+                            else_=into.excluded.due_at,
+                        ),
                         "attempts": case((is_claimed, mine.attempts), else_=0),
                         "reason": case((is_claimed, AGAIN), else_=None),
                         "done_at": None,
@@ -166,8 +169,8 @@ class Statements:
                     where=or_(
                         mine.state == State.DONE.value,
                         mine.state == State.FAILED.value,
-                        (mine.state == State.WAITING.value) & (mine.due_at > into.excluded.due_at),
-                        is_claimed & mine.reason.is_(None),
+                        is_waiting & ((mine.due_at > into.excluded.due_at) | (mine.content < into.excluded.content)),
+                        is_claimed & (mine.reason.is_(None) | (mine.content < into.excluded.content)),
                     ),
                 )
                 .returning(mine.key)
@@ -206,7 +209,8 @@ class Statements:
         self.finish = Statement(update(entries).where(was, ~is_asked_again).values(done).returning(mine.key))
         later = case((is_asked_again, at), else_=of["due_at"])
         again = {"state": State.WAITING.value, "attempts": 0, "due_at": later, "reason": None}
-        self.repeat = Statement(update(entries).where(was).values(**again, content=of["content"]).returning(mine.key))
+        content = case((mine.content > of["content"], mine.content), else_=of["content"])  # a watch meanwhile counts
+        self.repeat = Statement(update(entries).where(was).values(**again, content=content).returning(mine.key))
 
         listed = select(*kept, mine.attempts, mine.reason, mine.due_at).where(failed)
         after = tuple_(mine.received_at, mine.key) > tuple_(of["received_at"], of["key"])

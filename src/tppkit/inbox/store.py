@@ -145,7 +145,9 @@ class InboxStore(Kept):
             if within is None:
                 self._sql.purge_done.all(db, {**values, "before": values["of_received_at"], "most": _FORGOTTEN_AT_ONCE})
             if most is not None and self._sql.waiting.first(db, {**values, "most": most})[0] >= most:
-                raise InboxError("inbox.full", f"{most} entries of {entry.source} wait already")
+                known = self._sql.known.first(db, values)
+                if known is None or known[0] in (State.DONE, State.FAILED):
+                    raise InboxError("inbox.full", f"{most} entries of {entry.source} wait already")
             return Outcome.STORED if self._sql.renew.first(db, values) else Outcome.REPEATED
 
     def handle(self, entry: Entry, handler: Handler, *, at: datetime, retries: Retries = RETRIES) -> Outcome:

@@ -87,7 +87,8 @@ class GatewayPages:
         """The page after a form, and what is wrong in the form. A form of another step changes nothing."""
         job = Job(db, self._settings, self._services.now())
         seen = visit(db, self._settings, place, token, lock=True)
-        if seen.result is not None or form.get("step") != seen.step:
+        is_elsewhere = place is Place.LINK and seen.order is not None  # its page has the form, and locks the order
+        if seen.result is not None or is_elsewhere or form.get("step") != seen.step:
             return seen, {}
         choice: dict[str, Any]
         match form.get("action"):
@@ -100,7 +101,7 @@ class GatewayPages:
                 choice = {"choice": Choice.APPROVED, "method": _method(seen, form)}
             case "decline":
                 choice = {"choice": Choice.DECLINED, "method": _method(seen, form)}
-            case "cancel":
+            case "cancel" if seen.asked is None:
                 choice = {"choice": Choice.CANCELLED}
             case _:
                 raise FormatError("model.invalid", "the form has no action of this page")
