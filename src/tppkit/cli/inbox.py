@@ -122,6 +122,7 @@ def work(
                 for name, one in _turn(store, source, function, stop):
                     idle = False
                     shown = {"source": name, "key": one.entry.key, "name": one.entry.name, "outcome": one.outcome.value}
+                    shown |= {"code": one.code} if one.code else {}
                     if not as_json:
                         click.echo(printable("  ".join(shown.values())))
                     elif forever:
