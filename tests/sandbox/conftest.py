@@ -15,10 +15,10 @@ import pytest
 from bank_process import BankProcess
 from browser import DESKTOP, Provider
 from cards import Cards, logged_at_debug
+from gateway_shop import Open, Shop
 from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
-from shop import Open, Shop
 
 from tppkit._clock import utc_now
 from tppkit.sandbox import SandboxServer, SandboxSettings

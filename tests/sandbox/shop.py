@@ -1,93 +1,148 @@
-"""A merchant's backend that uses both clients of the gateway."""
+"""A shop that is a provider of the legacy interface with our own code: the client calls the bank, the receiver gets its callbacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-import pytest
-from merchant import EXPIRY, Merchant
+import uvicorn
+from raw_provider import control, write_identity
 
-from tppkit.client import GatewayClient, VaultClient
-from tppkit.errors import RequestRefused
-from tppkit.protocol.gateway import (
-    CardRequest,
-    CardSecret,
-    Order,
-    OrderRequest,
-    PaymentMethodDetails,
-    TransactionRequest,
-)
-from tppkit.protocol.gateway.bodies import AuthenticateRequest
-from tppkit.testpki import Pki
-
-CREDIT = "credit-card"
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, Inbox, VerifiedCallback, load_callback_key
+from tppkit.callbacks.login_codes import LoginCodes
+from tppkit.client import AccessKind, LegacyClient
+from tppkit.inbox.store import InboxStore
+from tppkit.protocol.legacy import LoginConfirmed, LoginPermission, Transaction
+from tppkit.sandbox import SandboxServer
+from tppkit.sandbox.listening import QuietServer, listen, serve, stop
+from tppkit.sandbox.thread import in_thread
+from tppkit.testpki import Issued, Pki
+from tppkit.web import CallbackGate, CallbackMiddleware
 
 
+@dataclass
 class Shop:
-    """A merchant's backend: both clients, and what its developer does.
+    """Our client of one host, and what our receiver has handled.
 
     Attributes:
-        merchant: control calls, and the cards of the test.
+        bank: the sandbox.
+        client: of the test or the live host.
+        host: `test` or `live`.
+        origin: of the receiver.
+        codes: of the shop's login page.
+        events: what the handlers were called with, in this order.
+        counted: outcome and code of each request that the receiver has answered.
+        failures: how many of the next callbacks a handler fails for.
     """
 
-    def __init__(self, merchant: Merchant, pki: Pki, opened: ExitStack) -> None:
-        self.merchant, at = merchant, merchant.bank.addresses
-        options: dict[str, Any] = {"api_key": merchant.api_key, "server_anchors": [pki.root.certificate]}
-        self.client = opened.enter_context(GatewayClient(at.gateway_url, **options))
-        self.vault = opened.enter_context(VaultClient(at.vault_url, **options))
+    bank: SandboxServer
+    client: LegacyClient
+    host: str
+    origin: str
+    codes: LoginCodes
+    events: list[Any] = field(default_factory=list)
+    counted: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failures: int = 0
 
-    def create(self, amount: int = 1000, *, details: Any = None, method: str | None = CREDIT, **fields: Any) -> Order:
-        """An order for an own checkout, on the hosted page with `method=None`."""
-        mode, period = fields.pop("capture_mode", None), fields.pop("period", None)
-        if details is not None:
-            details = PaymentMethodDetails.from_object(details)
-        transaction = TransactionRequest(
-            payment_method=method, capture_mode=mode, expiration_period=period, payment_method_details=details
+    def handle(self, event: Any, callback: VerifiedCallback, connection: Any) -> None:
+        """Handle an event of any kind."""
+        if self.failures:
+            self.failures -= 1
+            raise OSError("the shop's own system fails")
+        self.events.append(event)
+
+    def log_in(self, event: LoginConfirmed, callback: VerifiedCallback, connection: Any) -> None:
+        """Handle a confirmed login: the event, and the session that it belongs to."""
+        self.events.append((event, self.codes.match(callback, connection)))
+
+    def count(self, outcome: str, code: str) -> None:
+        self.counted[outcome, code] += 1
+
+    def control(self, path: str, body: Any = None) -> Any:
+        """A control call that must succeed. `POST /clock/advance` also waits for the first attempt of each callback that is due."""
+        answer = control(self.bank, path, body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def advance(self, seconds: float = 0) -> None:
+        self.control("/clock/advance", {"seconds": seconds})
+
+    def granted(self, kind: AccessKind, acc: str) -> str:
+        """A token that the customer has granted and the callback has echoed."""
+        token = self.client.request_access(kind, acc)
+        self.control(f"/legacy/access/{token}/approve", {"host": self.host})
+        self.advance()
+        return token
+
+    def approve(self, uuid: str) -> None:
+        """The customer approves a payment, and an hour passes."""
+        self.control(f"/legacy/payments/{uuid}/approve", {"host": self.host})
+        self.advance()
+        self.advance(3600)
+
+    def outcomes(self) -> list[tuple[str, int]]:
+        """The payments' states and versions that had an effect."""
+        return [(one.tlc, one.ver) for one in self.events if isinstance(one, Transaction)]
+
+
+@contextmanager
+def open_shop(
+    bank: SandboxServer, pki: Pki, folder: Path, *, live: bool = False, issued: Issued | None = None
+) -> Iterator[Shop]:
+    """A shop whose receiver answers, and to which the bank is told to send its callbacks.
+
+    Args:
+        bank: the sandbox.
+        pki: of the bank, and of the receiver.
+        folder: for the inbox and the receiver's certificate.
+        live: at the live host, whose callbacks alone it takes.
+        issued: the receiver's certificate; absent: the PKI's.
+    """
+    at, issued = bank.addresses, issued or pki.server
+    url, key, public = (
+        (at.legacy_live_url, at.legacy_live_api_key, at.legacy_live_public_key)
+        if live
+        else (at.legacy_url, at.legacy_api_key, at.legacy_public_key)
+    )
+    pem = write_identity(issued, folder)
+    with (
+        LegacyClient(url, api_key=key, server_anchors=[pki.root.certificate]) as client,
+        closing(InboxStore(f"sqlite:///{pem.with_suffix('.sqlite')}")) as store,
+        listen("127.0.0.1", 0) as bound,
+    ):
+        origin = f"https://localhost:{bound.getsockname()[1]}"
+        addresses = {
+            "cb/": CallbackKind.ACCESS,
+            "cb/{token}": CallbackKind.PAYMENT,
+            "login/{token}": CallbackKind.LOGIN,
+        }
+        receiver = CallbackReceiver(
+            [CallbackAddress(f"{origin}/{path}", kind) for path, kind in addresses.items()],
+            keys=[load_callback_key(Path(public), name="bank")],
         )
-        chosen = {} if method is None else {"transactions": (transaction,)}
-        return self.client.create_order(OrderRequest(**{"currency": "EUR", "amount": amount, **chosen, **fields}))
-
-    def card(self, order: Order, pan: str | None = None, name: str | None = None) -> CardRequest:
-        """A card for an order."""
-        (transaction,) = order.transactions
-        assert transaction.payment_method_details is not None
-        assert transaction.payment_method_details.setup_token is not None
-        number = self.merchant.pan if pan is None else self.merchant.cards.pan(pan)
-        token = transaction.payment_method_details.setup_token
-        return CardRequest(pan=CardSecret(number), expiry=CardSecret(EXPIRY), setup_token=token, name=name)
-
-    def authenticate(self, order: Order, vault_token: str, **external: Any) -> Order:
-        body = {"vault_token": vault_token, "cvc": self.merchant.cvc, **external}
-        return self.client.authenticate(order.id, order.transactions[0].id, AuthenticateRequest.from_object(body))
-
-    def own_checkout(
-        self, amount: int = 1000, *, pan: str | None = None, name: str | None = None, **fields: Any
-    ) -> Order:
-        """An order after the three steps of section 4.6, as it is retrieved."""
-        order = self.create(amount, **fields)
-        self.authenticate(order, self.vault.store_card(self.card(order, pan, name)).card.vault_token)
-        return self.client.order(order.id)
-
-    def capture(self, order: Order, amount: int, description: str = "part") -> Order:
-        return self.client.capture_amount(order.id, order.transactions[0].id, amount, description=description)
-
-    def void(self, order: Order, amount: int) -> Order:
-        return self.client.void_amount(order.id, order.transactions[0].id, amount)
+        store.create_tables()
+        inbox = Inbox(receiver, store)
+        codes = LoginCodes(inbox, name="Bookshop", perm=(LoginPermission.NAME, LoginPermission.EMAIL))
+        codes.create_tables()
+        shop = Shop(bank, client, "live" if live else "test", origin, codes)
+        gate = CallbackGate(
+            inbox, on_access=shop.handle, on_payment=shop.handle, on_login=shop.log_in,
+            login=shop.codes.answer, count=shop.count,
+        )  # fmt: skip
+        config = uvicorn.Config(
+            CallbackMiddleware(_nothing_else, gate=gate), lifespan="off", ws="none", log_config=None, proxy_headers=False,
+            ssl_certfile=pem,
+        )  # fmt: skip
+        servers = [(QuietServer(config), bound)]
+        with in_thread(lambda ready: serve(servers, on_ready=ready), stop=lambda: stop(servers)):
+            shop.control("/legacy/provider", {"callback_url": f"{origin}/cb"})
+            yield shop
 
 
-Open = Callable[[Merchant], Shop]
-
-
-def refusal(call: Callable[[], object]) -> tuple[int, str | None]:
-    """Status and code of the answer to a call that must be refused."""
-    with pytest.raises(RequestRefused) as refused:
-        call()
-    return refused.value.status, refused.value.peer_code
-
-
-def details_of(order: Order) -> PaymentMethodDetails:
-    (transaction,) = order.transactions
-    assert transaction.payment_method_details is not None
-    return transaction.payment_method_details
+async def _nothing_else(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 404, "headers": []})
+    await send({"type": "http.response.body", "body": b""})

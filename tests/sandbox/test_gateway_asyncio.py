@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from gateway_shop import CREDIT, details_of
 from merchant import EXPIRY, Merchant
-from shop import CREDIT, details_of
 
 from tppkit.client import AsyncGatewayClient, AsyncVaultClient
 from tppkit.protocol.gateway import GATEWAY, VAULT, CardRequest, CardSecret, Order, OrderRequest

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gateway_shop import Open, Shop, details_of, refusal
 from merchant import ASKED, BILLING, DECLINED, EXPIRY, EXTERNAL, MakeMerchant
-from shop import Open, Shop, details_of, refusal
 
 from tppkit.client import After, is_paid
 from tppkit.errors import FormatError, LocalProtocolError
