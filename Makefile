@@ -61,15 +61,15 @@ testcerts: $(VENV)/.dev ## Write testcerts/ again, byte for byte
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with many more examples
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m "not shared" -k "escapes or round_trip or mutat or hostile"
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -o faulthandler_timeout=0 -m "not shared" -k "escapes or round_trip or mutat or hostile"
 
 mutate: $(VENV)/.dev ## Remove each check of the verifying code in turn; list those that no fast test misses; takes 30 minutes
 	$(BIN)/python tools/mutate.py
 
 crash: $(VENV)/.dev ## Kill the inbox 50 times on each database, the sandbox and its gateway 50 times each, the outbox 30 times; takes long
-	CRASH_KILLS=50 $(BIN)/pytest -n 0 tests/inbox/test_inbox_kills.py
-	SANDBOX_KILLS=50 $(BIN)/pytest -n 0 -s tests/sandbox/test_kills.py tests/sandbox/test_gateway_kills.py
-	CRASH_KILLS=30 $(BIN)/pytest tests/evidence/test_outbox.py -k kill
+	CRASH_KILLS=50 $(BIN)/pytest -n 0 -o faulthandler_timeout=0 tests/inbox/test_inbox_kills.py
+	SANDBOX_KILLS=50 $(BIN)/pytest -n 0 -s -o faulthandler_timeout=0 tests/sandbox/test_kills.py tests/sandbox/test_gateway_kills.py
+	CRASH_KILLS=30 $(BIN)/pytest -o faulthandler_timeout=0 tests/evidence/test_outbox.py -k kill
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist benchmarks/results.json
