@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from tppkit._clock import utc_now
+from tppkit.certificates import oids
 from tppkit.testpki import KeySource, key_pem, make_pki, write_pki
 from tppkit.testpki.draft import Draft, extension_of
-from tppkit.testpki.faults import statements
+from tppkit.testpki.faults.edits import PI, no_statement, roles
 from tppkit.testpki.profiles import key_usage
 from tppkit.testpki.requests import write_request
 
@@ -338,7 +339,7 @@ def test_what_a_request_asks_for_and_its_certificate_lacks_is_told(tppkit, certs
 
 
 def test_what_a_request_is_for_can_be_said(tppkit, certs, tmp_path, pki):
-    draft = statements.no_type(Draft.of(pki.qseal.certificate)).without_extension("2.5.29.15")
+    draft = no_statement(oids.QC_TYPE)(Draft.of(pki.qseal.certificate)).without_extension("2.5.29.15")
     (tmp_path / "bare.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("bare")))
     refused = tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr")
     assert (refused.exit_code, "--as" in refused.stderr) == (2, True)
@@ -362,7 +363,7 @@ def test_a_further_certificate_keeps_the_authoritys_name(tppkit, tmp_path):
 
 
 def test_a_role_that_is_named_as_another_is_shown(tppkit, certs, tmp_path, pki):
-    draft = statements.role_mismatch(Draft.of(pki.qwac.certificate))
+    draft = roles((PI, "PSP_AI"))(Draft.of(pki.qwac.certificate))
     (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
     (tmp_path / "old.der").write_bytes(draft.sign(pki.qwac_ca.key))
     for entry in tppkit("cert", "show", "--json", "old.csr", "old.der").json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -20,14 +19,21 @@ from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import SEAL_KEY_KINDS, KeySource, make_provider, open_pki, write_pki
 from tppkit.testpki.draft import Attribute, Draft, Extension, attributes_of, extension_of, write_name
-from tppkit.testpki.faults import statements
-from tppkit.testpki.faults.edits import twice_attribute, with_attribute, without_attribute
+
+# isort: off
+from tppkit.testpki.faults.edits import (
+    Edit, all_of, attribute, extension, flattened_roles, no_attribute, no_extension, no_statement, psd2, raw_extension, roles,
+    second_attribute, statement,
+)  # fmt: skip
+
+# isort: on
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.profiles import key_usage
 from tppkit.testpki.requests import ISSUERS_OWN, certify_request, kind_of, make_request, write_request
 
 SUBJECT_ALT_NAME, TLS_FEATURE = oids.SUBJECT_ALTERNATIVE_NAME, "1.3.6.1.5.5.7.1.24"
 KEY = KeySource(seed=1).make_key("request")
+UNTYPED = no_statement(oids.QC_TYPE)
 
 
 def read(request: bytes) -> EidasRequest:
@@ -119,15 +125,6 @@ def test_the_key_of_a_member_is_not_certified(pki, label):
     assert refusal(pki, request_with(key, "qseal")) == "pki.foreign-key"
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [statements.flattened_roles, statements.authority_name_in_greek, statements.no_roles],
-    ids=lambda fault: fault.__name__,
-)
-def test_a_malformed_request_is_not_certified(pki, sound, fault):
-    assert refusal(pki, request_of(fault(sound))) == "pki.request"
-
-
 @pytest.mark.shared
 def test_malformed_requests_of_the_field_are_not_certified(pki, shared_data):
     files = sorted((shared_data / "certificates" / "psd2_csr").glob("*.der"))
@@ -150,32 +147,34 @@ def test_only_typed_errors_escape_from_a_mutated_request(pki, data):
         pass
 
 
-def with_names(draft: Draft, *names: x509.GeneralName) -> Draft:
-    return draft.with_extension(extension_of(x509.SubjectAlternativeName(names), False))
+def dns_names(*names: str) -> Edit:
+    return other_names(*map(x509.DNSName, names))
 
 
-INNER = x509.DNSName("localhost")
+def other_names(*names: x509.GeneralName) -> Edit:
+    return extension(x509.SubjectAlternativeName(names))
+
+
 REFUSED = {
-    "no identifier": (lambda d: without_attribute(d, oids.ORGANIZATION_IDENTIFIER), "pki.organization-identifier"),
-    "two organisations": (lambda d: twice_attribute(d, oids.ORGANIZATION, "Second TEST"), "pki.profile"),
-    "internal name": (lambda d: with_attribute(with_names(d, INNER), oids.COMMON_NAME, "localhost"), "pki.profile"),
-    "country": (lambda d: with_attribute(d, oids.COUNTRY, "Germany"), "pki.country"),
-    "control characters": (lambda d: with_attribute(d, oids.ORGANIZATION, "a\x1b[2J"), "pki.name"),
-    "e-mail in other letters": (
-        lambda d: replace(d, subject=(*d.subject, Attribute("1.2.840.113549.1.9.1", "ž@example.com"))), "pki.request",
-    ),
-    "e-mail name": (lambda d: with_names(d, x509.RFC822Name("ada@example.org")), "pki.request"),
-    "address": (lambda d: with_names(d, x509.IPAddress(ip_address("192.0.2.1"))), "pki.request"),
-    "wildcard": (lambda d: with_names(d, x509.DNSName("*.example.org")), "pki.dns-name"),
-    "capitals": (lambda d: with_names(d, x509.DNSName("A.example.org")), "pki.dns-name"),
-    "unreadable names": (lambda d: d.with_extension(Extension(SUBJECT_ALT_NAME, b"\x30\x80")), "pki.request"),
-    "common name": (lambda d: with_attribute(d, oids.COMMON_NAME, "Example Payments TEST"), "pki.request"),
-    "no name": (
-        lambda d: without_attribute(d.without_extension(SUBJECT_ALT_NAME), oids.COMMON_NAME), "pki.request",
-    ),
-    "no PSD2 statement": (statements.no_psd2_statement, "pki.role"),
-    "device in a QWAC": (statements.device_in_qwac, "pki.request"),
-}  # fmt: skip
+    "no identifier": (no_attribute(oids.ORGANIZATION_IDENTIFIER), "pki.organization-identifier"),
+    "no PSD2 statement": (no_statement(oids.QC_PSD2), "pki.role"),
+    "no role": (roles(), "pki.request"),
+    "malformed roles": (flattened_roles, "pki.request"),
+    "authority in Greek": (psd2(lambda _: {"nca_name": "Τράπεζα"}), "pki.request"),
+    "two organisations": (second_attribute(oids.ORGANIZATION, "Second TEST"), "pki.profile"),
+    "internal name": (all_of(dns_names("localhost"), attribute(oids.COMMON_NAME, "localhost")), "pki.profile"),
+    "country": (attribute(oids.COUNTRY, "Germany"), "pki.country"),
+    "control characters": (attribute(oids.ORGANIZATION, "a\x1b[2J"), "pki.name"),
+    "e-mail in other letters": (second_attribute("1.2.840.113549.1.9.1", "ž@example.com"), "pki.request"),
+    "e-mail name": (other_names(x509.RFC822Name("ada@example.org")), "pki.request"),
+    "address": (other_names(x509.IPAddress(ip_address("192.0.2.1"))), "pki.request"),
+    "wildcard": (dns_names("*.example.org"), "pki.dns-name"),
+    "capitals": (dns_names("A.example.org"), "pki.dns-name"),
+    "unreadable names": (raw_extension(SUBJECT_ALT_NAME, b"\x30\x80"), "pki.request"),
+    "common name": (attribute(oids.COMMON_NAME, "Example Payments TEST"), "pki.request"),
+    "no name": (all_of(no_extension(SUBJECT_ALT_NAME), no_attribute(oids.COMMON_NAME)), "pki.request"),
+    "device in a QWAC": (statement(oids.QC_SSCD), "pki.request"),
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -186,9 +185,9 @@ def test_what_this_pki_does_not_certify_is_refused(pki, sound, name):
 
 def test_every_dns_name_is_certified_and_a_common_name_alone_is_one(pki, folder, sound):
     names = ("a.example.org", "tpp.test.example.com", "c.example.org")
-    assert issue(folder, request_of(with_names(sound, *map(x509.DNSName, names)))).extensions.dns_names == names
-    alone = with_attribute(sound.without_extension(SUBJECT_ALT_NAME), oids.COMMON_NAME, "alone.example.org")
-    assert issue(folder, request_of(alone)).extensions.dns_names == ("alone.example.org",)
+    assert issue(folder, request_of(dns_names(*names)(sound))).extensions.dns_names == names
+    alone = all_of(no_extension(SUBJECT_ALT_NAME), attribute(oids.COMMON_NAME, "alone.example.org"))
+    assert issue(folder, request_of(alone(sound))).extensions.dns_names == ("alone.example.org",)
 
 
 def test_a_qualified_device_is_stated_where_it_is_asked_for(folder):
@@ -212,25 +211,24 @@ def test_an_ed25519_key_is_certified_for_seals(folder):
 
 @pytest.mark.parametrize("oid", ["1.2.840.113549.1.9.1", "0.9.2342.19200300.100.1.25"])
 def test_addresses_stay_in_ia5string(folder, sound, oid):
-    attribute = Attribute(oid, "example", der.IA5_STRING)
-    issued = issue(folder, request_of(replace(sound, subject=(*sound.subject, attribute))))
-    assert write_name((attribute,))[2:] in issued.subject_der
+    issued = issue(folder, request_of(second_attribute(oid, "example")(sound)))
+    assert write_name((Attribute(oid, "example", der.IA5_STRING),))[2:] in issued.subject_der
 
 
 @pytest.mark.parametrize("kind", ["qwac", "qseal"])
 def test_the_kind_is_stated_where_the_request_does_not_say_it(pki, folder, kind):
     bare = Draft.of(pki.qseal.certificate).without_extension(oids.KEY_USAGE)
-    request = request_of(with_attribute(statements.no_type(bare), oids.COMMON_NAME, "tpp.test.example.com"))
+    request = request_of(all_of(UNTYPED, attribute(oids.COMMON_NAME, "tpp.test.example.com"))(bare))
     with pytest.raises(ConfigurationError, match="does not say"):
         kind_of(request)
     assert issue(folder, request, kind=kind).qc.types == (("web",) if kind == "qwac" else ("eseal",))
 
 
 def test_the_kind_is_guessed_by_purpose_or_name_and_never_contradicted(pki, sound):
-    untyped = statements.no_type(sound)
+    untyped = UNTYPED(sound)
     assert kind_of(request_of(untyped.without_extension(SUBJECT_ALT_NAME))) == "qwac"
     assert kind_of(request_of(untyped.without_extension(oids.EXTENDED_KEY_USAGE))) == "qwac"
-    assert kind_of(request_of(statements.no_type(Draft.of(pki.qseal.certificate)))) == "qseal"
+    assert kind_of(request_of(UNTYPED(Draft.of(pki.qseal.certificate)))) == "qseal"
     with pytest.raises(ConfigurationError, match="QcType"):
         kind_of(request_of(Draft.of(pki.qseal.certificate)), stated="qwac")
 

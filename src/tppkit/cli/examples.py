@@ -100,7 +100,10 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("tppkit pki create my-pki", "tppkit pki create their-pki --org-id PSDDE-BAFIN-123456 --roles PSP_PI,PSP_AI --faults"), _MAKES,
         ),
         "pki csr": (
-            ("tppkit pki csr my.csr --org-id PSDDE-BAFIN-123456 --name 'Zahlgut GmbH'", "tppkit pki csr seal.csr --kind qseal --key certs/qseal.key"),
+            (
+                "tppkit pki csr my.csr --org-id PSDDE-BAFIN-123456 --name 'Zahlgut GmbH'",
+                "tppkit pki csr seal.csr --kind qseal --key certs/qseal.key",
+            ),
             "0 done, 2 wrong usage or output cannot be written, 3 input cannot be read.",
         ),
         "pki faults": (("tppkit pki faults", "tppkit pki faults --json"), _MAKES),
