@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from tppkit.certificates import der
 from tppkit.errors import FormatError
-from tppkit.testpki.draft import Extension, write_extensions
-from tppkit.testpki.issued import public_key_bits
+from tppkit.testpki.certificate import Extension, public_key_bits, write_extensions
 from tppkit.testpki.ocsp import CertId, make_cert_id
 from tppkit.testpki.services import (
     MAX_REQUEST_BYTES,

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tppkit.certificates import der, oids
-from tppkit.testpki.draft import Extension, write_extension, write_extensions, write_time
+from tppkit.testpki.certificate import Extension, write_extension, write_extensions, write_time
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
 

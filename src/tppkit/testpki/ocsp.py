@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tppkit.certificates import der
+from tppkit.testpki.certificate import Extension, write_extension, write_generalized_time
 from tppkit.testpki.crl import REASONS, Revocation
-from tppkit.testpki.draft import Extension, write_extension, write_generalized_time
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_bytes, signature_algorithm
 

@@ -15,8 +15,7 @@ from urllib.parse import unquote
 from tppkit._clock import as_utc
 from tppkit.certificates import der
 from tppkit.errors import FormatError
-from tppkit.testpki.authority import Pki
-from tppkit.testpki.issued import Issued, key_identifier, public_key_bits
+from tppkit.testpki.certificate import Issued, key_identifier, public_key_bits
 from tppkit.testpki.ocsp import (
     HASH_NAMES,
     MALFORMED_REQUEST,
@@ -28,6 +27,7 @@ from tppkit.testpki.ocsp import (
     write_answer,
     write_refusal,
 )
+from tppkit.testpki.pki import Pki
 from tppkit.testpki.timestamps import answer_timestamp_request
 
 MAX_REQUEST_BYTES = 64 * 1024

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import FormatError
-from tppkit.testpki.draft import write_generalized_time, write_time
+from tppkit.testpki.certificate import write_generalized_time, write_time
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import sign_bytes, signature_algorithm
 

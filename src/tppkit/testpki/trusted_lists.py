@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._clock import as_utc, format_time
 from tppkit.certificates import EidasCertificate
-from tppkit.testpki.authority import Pki
-from tppkit.testpki.issued import Issued
+from tppkit.testpki.certificate import Issued
+from tppkit.testpki.pki import Pki
 from tppkit.testpki.signing import sign_bytes
 
 LIST_FILES = ("eu-lotl.xml", "LT.xml")
