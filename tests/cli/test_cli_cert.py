@@ -15,7 +15,7 @@ from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
 from tppkit.testpki.certificate import Extension, sign_draft
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.services import answer_ocsp
+from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.trust import make_ocsp_request
 
 KEYS = {

@@ -23,7 +23,7 @@ from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki import Pki, make_pki, make_provider, open_pki, write_pki
 from tppkit.testpki.certificate import Draft
 from tppkit.testpki.crl import REASONS, Revocation
-from tppkit.testpki.services import answer_ocsp
+from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.trust import (
     PathVerifier,
     RevocationChecker,

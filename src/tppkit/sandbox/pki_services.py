@@ -25,8 +25,8 @@ from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, st
 from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
 from tppkit.testpki.manifest import file_inside
-from tppkit.testpki.ocsp import MALFORMED_REQUEST, write_refusal
-from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
+from tppkit.testpki.ocsp import MALFORMED_REQUEST, MAX_REQUEST_BYTES, answer_ocsp, ocsp_request_of_path, write_refusal
+from tppkit.testpki.timestamps import answer_timestamp
 from tppkit.testpki.trusted_lists import LIST_FILES
 from tppkit.web.sources import read_message
 
