@@ -80,8 +80,6 @@ def test_a_salt_of_another_length_than_the_hash_is_named(rsa_pki: Pki) -> None:
 
 # (what was sent, what was hashed, the causes): near misses are named for what they are, or not at all.
 BODIES = [
-    (b'{"a": 12.50}', b'{"a":12.5}', {"json-compact", "json-number-form"}),
-    (b'{"a":12.00}', b'{"a":12.0}', {"json-number-form"}),
     (rb'{"a":"A\/B\u0117"}', '{"a":"A/Bė"}'.encode(), {"json-unescaped"}),
     ('{"a":"ė/"}'.encode(), rb'{"a":"\u0117\/"}', {"json-slashes"}),
     (rb'{"a" : "A\/\u0026\u0117\""}', rb'{"a":"A\/\u0026\u0117\""}', {"json-compact"}),

@@ -194,7 +194,6 @@ BODY_CASES = (
     Case("body-newline-added", {"hashed": lambda body: body + b"\n"}),
     Case("body-newlines-removed", {"body": PRETTY, "hashed": lambda body: body.replace(b"\n", b"")}),
     Case("body-bom-dropped", {"body": b"\xef\xbb\xbf" + BODY, "hashed": lambda body: body[3:]}),
-    Case("body-bom-added", {"hashed": lambda body: b"\xef\xbb\xbf" + body}),
     Case("json-compact", {"body": PRETTY, "hashed": compact}),
     Case("json-python", {"hashed": dumped(ensure_ascii=False)}),
     Case("json-pretty", {"hashed": dumped(ensure_ascii=False, indent=4)}),
@@ -210,10 +209,6 @@ BODY_CASES = (
     Case(
         "body-from-latin-1",
         {"body": BODY.decode().encode("latin-1"), "hashed": lambda body: body.decode("latin-1").encode()},
-    ),
-    Case(
-        "json-number-form",
-        {"body": b'{"a":12.50,"b":["1.10",7]}', "hashed": lambda body: body.replace(b"12.50", b"12.5")},
     ),
     Case("digest-twice", {"hashed": lambda body: hashlib.sha256(body).digest()}),
     Case("digest-of-hex", {"hashed": lambda body: hashlib.sha256(body).hexdigest().encode()}),
@@ -238,12 +233,10 @@ DIGEST_CASES = (
 TARGET_CASES = (
     Case("target-without-query", {"signed_target": lambda value: value.partition("?")[0]}),
     Case("target-decoded", {"signed_target": decoded_path}),
-    Case("target-encoded-otherwise", {"signed_target": lambda value: value.replace("%20", "+")}),
     Case("target-full-url", {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/")}),
     Case("target-base-path-stripped", {"signed_target": lambda value: value.replace(" /psd2/v1", " ")}),
     Case("target-base-path-removed", {"target": f"/api/psd2/v1{TARGET}", "finish": lambda one: one._replace(target=TARGET)}),
     Case("target-slash", {"signed_target": lambda value: value.replace("?", "/?")}),
-    Case("target-query-order", {"signed_target": lambda value: value.replace("x=%2Fa&b=2", "b=2&x=%2Fa")}),
     Case("method-upper-case", {"signed_target": upper_method}),
 )  # fmt: skip
 
@@ -255,9 +248,6 @@ LINE_CASES = (
     Case("target-name", {"lines": lambda lines: [(n.strip("()"), v) for n, v in lines]}),
     Case("colon-no-space", {"assemble": joined(colon=":")}),
     Case("value-time-near", {"lines": replaced("date", lambda value: value.replace("12:00:00", "11:59:59"))}),
-    Case("value-content-type", {"covered": (*COVERED, "content-type"),
-    "lines": replaced("content-type", lambda value: f"{value}; charset=utf-8")}),
-    Case("value-digest-bare", {"lines": replaced("digest", lambda value: value.partition("=")[2])}),
     Case("value-digest-other", {"body": PRETTY, "lines": replaced("digest",
     lambda value: f"SHA-256={encode_base64(hashlib.sha256(compact(PRETTY)).digest())}")}),
 )  # fmt: skip
@@ -269,7 +259,6 @@ STRING_CASES = (
     Case("hashed-first", {"string": lambda data: hashlib.sha256(data).digest()}),
     Case("hashed-first-as-hex", {"string": lambda data: hashlib.sha256(data).hexdigest().encode()}),
     Case("hashed-first-as-base64", {"string": lambda data: b64encode(hashlib.sha256(data).digest())}),
-    Case("signed-digest-alone", {"assemble": lambda lines: dict(lines)["digest"].encode()}),
     Case("signed-body", {"string": lambda data: BODY}),
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """What senders hash instead of the bytes they send: one row per mistake.
 
 Each row leads from the body that arrived to what may have been hashed. JSON is written again with its texts and numbers exactly as
-they arrived, so an amount that was altered is never explained as white space; numbers and escapes that differ are rows of their own.
+they arrived, so an amount that was altered is never explained as white space; escapes that differ are rows of their own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,9 @@ _BOM = b"\xef\xbb\xbf"
 _COMPACT = (",", ":")
 # RFC 1952 section 2.3.1: level, the flags that record it, and what is written for the operating system (Java, gzip, Python, Node.js).
 _GZIP_WRITERS = ((6, 0, (0, 3, 255)), (9, 2, (3, 255)))
-# A text with its escapes, and every text or number of a JSON document.
+# A text with its escapes.
 _TEXT = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+)"')
-_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*+"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
 _WRITTEN = re.compile(r'\\(["\\])')
-_FRACTION = re.compile(r"-?[0-9]{1,40}\.[0-9]{1,40}")
 _ESCAPE = re.compile(r"\\(?:u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[^u])")
 _ESCAPE_OR_SLASH = re.compile(r"\\.|/")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -176,36 +174,6 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(member) for member in value] if isinstance(value, list) else value
 
 
-def _numbers(*forms: Change) -> Apply:
-    """Each fraction of a JSON body in another form, and nothing else changed."""
-
-    def apply(body: bytes) -> Iterator[bytes]:
-        if _read(body) is None:
-            return
-        # Texts and numbers are the odd parts; cut once, since a long body has thousands of numbers.
-        parts = _TOKEN.split(body.decode("utf-8"))
-        fractions = {part for part in parts[1::2] if _FRACTION.fullmatch(part)}
-        for form in forms:
-            changed = {number: form(number) for number in fractions}
-            yield "".join([changed.get(part, part) for part in parts]).encode("utf-8")
-
-    return apply
-
-
-def _shortest(number: str) -> str:
-    return re.sub(r"\.?0+$", "", number)
-
-
-def _one_decimal(number: str) -> str:
-    short = _shortest(number)
-    return short if "." in short else f"{short}.0"
-
-
-def _two_decimals(number: str) -> str:
-    whole, _, fraction = _shortest(number).partition(".")
-    return f"{whole}.{fraction.ljust(2, '0')}"
-
-
 def _escapes(*changes: Change) -> Apply:
     """Changes of the text of a body that is JSON."""
 
@@ -260,8 +228,6 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
     _row("body-newlines-removed", "The body has line breaks; they were removed before it was hashed.",
          lambda body: (body.translate(None, b"\r\n"),), f"curl --data drops the line breaks of a file: use --data-binary. {_RAW}"),
     _row("body-bom-dropped", "The body begins with a byte order mark that was not hashed.", lambda body: (body.removeprefix(_BOM),)),
-    _row("body-bom-added", "The bytes that were hashed begin with a byte order mark that was not sent.",
-         lambda body: () if body.startswith(_BOM) else (_BOM + body,)),
     _row("json-slashes", "The body is JSON; it was hashed with its slashes escaped (PHP's json_encode).",
          _escapes(_slashes, lambda text: _beyond_ascii(_slashes(text)))),
     _row("json-escaped", "The body is JSON with characters beyond ASCII; they were hashed as \\u escapes.", _escapes(_beyond_ascii)),
@@ -280,8 +246,6 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
          _serialised(*[{"sort_keys": True, **options} for options in ({"separators": _COMPACT}, {}, {"indent": 2}, {"indent": 4})])),
     _row("json-nulls-dropped", "The body is JSON; it was hashed without the members that are null.",
          _serialised({"separators": _COMPACT}, {}, {"indent": 2}, value=_without_nulls)),
-    _row("json-number-form", "The body is JSON; its numbers were hashed in another form (12.5 for 12.50) with the same values.",
-         _numbers(_shortest, _one_decimal, _two_decimals), f"Keep amounts as texts, as the interface has them. {_RAW}"),
     _row("body-latin-1", "The body is UTF-8; the same text was hashed in Latin-1.", _latin_1,
          "Hash the text in the character set it is sent in; name UTF-8 explicitly where text becomes bytes."),
     _row("body-from-latin-1", "The body is Latin-1; the same text was hashed in UTF-8.", _from_latin_1,

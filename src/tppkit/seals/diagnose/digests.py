@@ -28,13 +28,11 @@ class DigestFinding(NamedTuple):
         mistakes: together they lead to the digest.
         hashed: the bytes that were hashed.
         algorithm: the hash that was used.
-        left: algorithms of the header that no known mistake explains.
     """
 
     mistakes: tuple[Mistake, ...]
     hashed: bytes
     algorithm: str
-    left: tuple[str, ...] = ()
 
 
 class _Reading(NamedTuple):
@@ -46,7 +44,7 @@ class _Reading(NamedTuple):
 def explain_digest(value: str, body: bytes) -> DigestFinding | None:
     """The mistakes that lead to this digest, with at most two changes of the body.
 
-    Each algorithm of the header is judged by itself; None if nothing is known of any.
+    Each algorithm of the header is judged by itself; None unless all of them are explained.
 
     Args:
         value: the header's value as received.
@@ -65,12 +63,10 @@ def explain_digest(value: str, body: bytes) -> DigestFinding | None:
                     del pending[part]
                     break
         if not pending:
-            break
-    if not found:
-        return None
-    all_mistakes = dict.fromkeys(mistake for one in found for mistake in one.mistakes)
-    shown = next((one for one in found if one.hashed != body), found[0])
-    return shown._replace(mistakes=tuple(all_mistakes), left=tuple([part.partition("=")[0][:40] for part in pending]))
+            mistakes_of_all = dict.fromkeys(mistake for one in found for mistake in one.mistakes)
+            shown = next((one for one in found if one.hashed != body), found[0])
+            return shown._replace(mistakes=tuple(mistakes_of_all))
+    return None
 
 
 def _judged_parts(value: str) -> tuple[str, ...]:

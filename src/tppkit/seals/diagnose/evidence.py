@@ -74,7 +74,7 @@ def excluded(search: Search, signed: Signed | None, *, body_holds: bool) -> Iter
 
 
 def advice(
-    search: Search, signed: Signed | None, refused: Refusal, *, is_qwac_known: bool, other_bodies: str | None
+    search: Search, signed: Signed | None, refused: Refusal, *, is_qwac_known: bool, body_explained: bool
 ) -> Iterator[str]:
     """What to try next.
 
@@ -83,13 +83,13 @@ def advice(
         signed: what it found.
         refused: why the verifier rejects the request.
         is_qwac_known: the key of a website certificate was tried.
-        other_bodies: algorithms whose hashes no known mistake explains; None if the digest is explained.
+        body_explained: the digest fits, or known mistakes lead to it.
     """
     if signed is None and search.certain is None:
         yield _GIVE_OTHERS if is_qwac_known else _GIVE_QWAC
     yield f"The verifier reports: {refused.message} [{refused.code}]. {refused.hint}."
-    if other_bodies is not None:
-        yield f"{_OTHER_BODY} {other_bodies}".rstrip()
+    if not body_explained:
+        yield _OTHER_BODY
     if signed is not None:
         return
     if not search.judges:

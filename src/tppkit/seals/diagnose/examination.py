@@ -14,10 +14,10 @@ from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import verify_content_digest
 from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
-from tppkit.httpsig.message import Message
+from tppkit.httpsig.message import Message, message_components
 from tppkit.httpsig.wire import length_differences
 from tppkit.seals.diagnose.certificates import find_certificate
-from tppkit.seals.diagnose.digests import DigestFinding, explain_digest, possible_digests
+from tppkit.seals.diagnose.digests import explain_digest, possible_digests
 from tppkit.seals.diagnose.evidence import (
     FORM_FIRST,
     NO_CERTIFICATE,
@@ -29,7 +29,9 @@ from tppkit.seals.diagnose.evidence import (
 )
 from tppkit.seals.diagnose.headers import (
     JUDGING,
+    JUDGING_CAVAGE,
     READING,
+    READING_CAVAGE,
     Repair,
     Sealed,
     repair_start_line,
@@ -96,8 +98,8 @@ class Examination:
         findings: the mistakes that were proven.
         refusals: what the verifier rejects besides, in its own words.
         signed: what was signed; None if it is not known.
-        digest: why the digest does not fit; None if it does, or if that is not known.
         digest_fits: the digest is the body's, or was before it was replaced.
+        body_explained: the digest fits, or known mistakes lead to it.
     """
 
     def __init__(
@@ -113,8 +115,7 @@ class Examination:
         self.findings: list[Finding] = []
         self.refusals: list[Refusal] = []
         self.signed: Signed | None = None
-        self.digest: DigestFinding | None = None
-        self.digest_fits = True
+        self.digest_fits = self.body_explained = True
         self._added: frozenset[str] = frozenset()
         self._max_work = max_work
 
@@ -144,10 +145,11 @@ class Examination:
             return self._without_seal(e)
         right = SigningString.from_bytes(read.signing_string, is_jws=self.profile.format is Format.JWS)
         search = self._search(right, text or encode_base64(read.parameters.signature))  # 4
-        self._examine_digest()  # 5
-        self._name_findings(read)
+        was_replaced = self._examine_digest()  # 5
+        if self.signed is not None:
+            self._name_findings(read, self.signed, was_replaced=was_replaced)
         if self.signed is not None or "headers" not in self._added:  # coverage that is only assumed proves nothing
-            self._repair(JUDGING)  # 6
+            self._repair(JUDGING_CAVAGE if self.profile.format is Format.CAVAGE else JUDGING)  # 6
         return self._report(right, search, refused, show_values=show_values)
 
     # ---- 1 to 3: before the seal can be read
@@ -167,7 +169,7 @@ class Examination:
     def _repair_reading(self) -> str:
         """Repair the headers until the seal can be read; return the signature as it was written."""
         text = signature_text(self.message, self.profile)
-        self._repair(READING, quiet=True)
+        self._repair(READING_CAVAGE if self.profile.format is Format.CAVAGE else READING, quiet=True)
         return text if self.profile.format is Format.CAVAGE and text else signature_text(self.message, self.profile)
 
     def _repair(self, repairs: Mapping[str, Repair], *, quiet: bool = False) -> None:
@@ -200,7 +202,7 @@ class Examination:
     # ---- 4 and 5: what was signed, and what was hashed
 
     def _search(self, right: SigningString, text: str) -> Search:
-        values = self._values()
+        values = message_components(self.message)[0]
         sent_names = {name.lower(): name for name, _ in self.message.headers}
         is_content = self.profile.format is Format.RFC9421
         digests = possible_digests(self.message.body or self.profile.empty_content, colons=is_content)
@@ -208,14 +210,6 @@ class Examination:
         search = Search(make_judges(text, self.candidates, self._usual_hash), max_work=self._max_work)
         self.signed = search.find(right, seen)
         return search
-
-    def _values(self) -> dict[str, str]:
-        """Every header by its lower-case name, values of one name joined."""
-        found: dict[str, str] = {}
-        for name, value in self.message.headers:
-            name, value = name.lower(), value.strip(" \t")
-            found[name] = f"{found[name]}, {value}" if name in found else value
-        return found
 
     def _usual_hash(self, certificate: EidasCertificate) -> str:
         with suppress(FormatError):
@@ -230,50 +224,39 @@ class Examination:
             return False
         return True
 
-    def _examine_digest(self) -> None:
-        value = self._values().get(self.profile.digest_name)
+    def _examine_digest(self) -> bool:
+        """Explain a digest that does not fit, and let it be right from here on; return whether it was replaced after signing."""
+        value = message_components(self.message)[0].get(self.profile.digest_name)
         if value is None or self._digest_holds(value):
-            return
+            return False
+        right = right_digest(self.message, self.profile)
+        self.message = with_header(self.message, self.profile.digest_field, right)
         signed = None if self.signed is None else self.signed.steps[-1].value(self.profile.digest_name)
         if signed is not None and signed != value and self._digest_holds(signed):
-            return  # the signed digest fits, so the header was changed and not the body
-        self.digest_fits = False
+            return True
         is_content = self.profile.format is Format.RFC9421
         bare = value.replace("=:", "=").replace(":", "") if is_content else value
-        self.digest = explain_digest(bare, self.message.body)
-        if self.digest is not None:
-            evidence = digest_evidence(self.digest, value, self.message.body)
-            self.findings += [Finding(mistake, evidence) for mistake in self.digest.mistakes]
+        digest = explain_digest(bare, self.message.body)
+        self.body_explained = digest is not None
+        self.digest_fits = False
+        if digest is not None:
+            evidence = digest_evidence(digest, value, self.message.body)
+            self.findings += [Finding(mistake, evidence) for mistake in digest.mistakes]
+        return False
 
-    # ---- what was found
-
-    def _name_findings(self, read: ReadSeal) -> None:
-        """Name what the signature proves; then let the digest be right, since it was examined."""
-        value = self._values().get(self.profile.digest_name)
-        if self.signed is not None:
-            self._name_key(self.signed)
-            self._name_string(
-                self.signed, replaced=self.digest_fits and value is not None and not self._digest_holds(value)
-            )
-            self.findings += findings_of_making(self.signed.made, self._due(read, self.signed))
-        if value is not None and not self._digest_holds(value):
-            self.message = with_header(
-                self.message, self.profile.digest_field, right_digest(self.message, self.profile)
-            )
-
-    def _name_key(self, signed: Signed) -> None:
+    def _name_findings(self, read: ReadSeal, signed: Signed, *, was_replaced: bool) -> None:
+        """Name what the signature proves."""
         owner, written = signed.judge.certificate, signed.judge.written
         if owner != self.certificate:
             row = "key-of-qwac" if "web" in owner.qc.types else "key-of-other"
             self.findings.append(finding(row, f"it verifies with the key of {owner.subject}, serial {owner.serial:X}"))
         if written.name:
             self.findings.append(finding(f"signature-{written.name}", f"read so, it has {len(written.raw)} bytes"))
-
-    def _name_string(self, signed: Signed, *, replaced: bool) -> None:
         for mistake, before, after in zip(signed.mistakes, signed.steps, signed.steps[1:], strict=False):
-            is_replaced = replaced and mistake.name == "value-digest-other"
-            row = MISTAKES["digest-replaced"] if is_replaced else mistake
-            self.findings.append(Finding(row, step_evidence(before, after)))
+            is_replaced = was_replaced and mistake.name == "value-digest-other"
+            row_of_step = MISTAKES["digest-replaced"] if is_replaced else mistake
+            self.findings.append(Finding(row_of_step, step_evidence(before, after)))
+        self.findings += findings_of_making(signed.made, self._due(read, signed))
 
     def _due(self, read: ReadSeal, signed: Signed) -> Algorithm | None:
         """The algorithm that the signature names, or else the one that is usual for its key."""
@@ -336,12 +319,12 @@ class Examination:
 
     def _report(self, right: SigningString, search: Search, refused: Refusal, *, show_values: bool) -> Diagnosis:
         signed, causes = self.signed, self._causes()
-        left = "" if self.digest is None else ", ".join(self.digest.left)
-        other_bodies = None if self.digest_fits or (self.digest is not None and not left) else left
-        explained = signed is not None and other_bodies is None and bool(causes)
+        explained = signed is not None and self.body_explained and bool(causes)
         is_qwac_known = any("web" in one.qc.types for one in self.candidates)
         has_digest = bool(self.given.values(self.profile.digest_field))
-        next_steps = tuple(advice(search, signed, refused, is_qwac_known=is_qwac_known, other_bodies=other_bodies))
+        next_steps = tuple(
+            advice(search, signed, refused, is_qwac_known=is_qwac_known, body_explained=self.body_explained)
+        )
         made = signed.made if signed is not None else search.certain.made if search.certain is not None else None
         last = signed.steps[-1] if signed is not None else right
         return Diagnosis(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import Message, is_field_name, message_components
 from tppkit.seals.diagnose.certificates import spelling_of
 from tppkit.seals.diagnose.mistakes import Finding, finding
-from tppkit.seals.diagnose.refusals import Refusal, Verifier, time_of
+from tppkit.seals.diagnose.refusals import UNDATED, Refusal, Verifier
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.policy import demands_of
 from tppkit.seals.profile import Format, SealProfile
@@ -59,6 +58,11 @@ class Sealed(NamedTuple):
     def profile(self) -> SealProfile:
         """The dialect that it should be in."""
         return self.verifier.profile
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters of its signature header, in whatever form they are."""
+        return {one.name: one.text for one in _parameters(_signature_value(self.message, self.profile))}
 
 
 class Repaired(NamedTuple):
@@ -141,7 +145,7 @@ def _signature_value(message: Message, profile: SealProfile) -> str:
 
 def _with_parameters(sealed: Sealed, **changes: str) -> Message:
     """The request with other parameters in its signature header, each written as the draft has it."""
-    parameters = {one.name: one.text for one in _parameters(_signature_value(sealed.message, sealed.profile))} | changes
+    parameters = sealed.parameters | changes
     written = [
         f"{name}={text}" if name in ("created", "expires") else f'{name}="{text}"' for name, text in parameters.items()
     ]
@@ -164,7 +168,7 @@ def _single_header(sealed: Sealed) -> Repaired | None:
 def _missing_header(sealed: Sealed) -> Repaired | None:
     message, profile = sealed.message, sealed.profile
     if not message.values(profile.carrier):
-        return _moved_signature(sealed)
+        return _moved_signature(sealed) if profile.format is Format.CAVAGE else None
     if not message.values(profile.digest_field):
         found = (finding("digest-missing", f"no {profile.digest_field} is among its headers"),)
         added = message.with_headers((profile.digest_field, right_digest(message, profile)))
@@ -175,7 +179,7 @@ def _missing_header(sealed: Sealed) -> Repaired | None:
 def _moved_signature(sealed: Sealed) -> Repaired | None:
     """A signature of draft-cavage from the other header that it may be in, Signature or Authorization."""
     due = sealed.profile.carrier
-    for name in ("Signature", "Authorization") if sealed.profile.format is Format.CAVAGE else ():
+    for name in ("Signature", "Authorization"):
         for value in sealed.message.values(name):
             value = _SCHEME.sub("", value.strip(" \t"), count=1)
             if name != due and {one.name for one in _parameters(value)} >= {"keyId", "signature"}:
@@ -188,8 +192,6 @@ def _moved_signature(sealed: Sealed) -> Repaired | None:
 
 def _tidied(sealed: Sealed) -> Repaired | None:
     """The signature header of draft-cavage in its strict form, if all that it lacks is form."""
-    if sealed.profile.format is not Format.CAVAGE:
-        return None
     value = next(iter(sealed.message.values(sealed.profile.carrier)), "").strip(" \t")
     parameters = _parameters(_signature_value(sealed.message, sealed.profile))
     given = {one.name: one.text for one in parameters}
@@ -210,9 +212,9 @@ def _tidied(sealed: Sealed) -> Repaired | None:
 
 def _with_missing_parameters(sealed: Sealed) -> Repaired | None:
     """The request with the parameters that the drafts let a sender omit: `headers` stands for the Date then."""
-    given = {one.name for one in _parameters(_signature_value(sealed.message, sealed.profile))}
+    given = sealed.parameters.keys()
     missing = [name for name in ("algorithm", "headers") if name not in given]
-    if sealed.profile.format is not Format.CAVAGE or not missing or not given >= {"keyId", "signature"}:
+    if not missing or not given >= {"keyId", "signature"}:
         return None
     usual = {"algorithm": _algorithms(sealed)[0], "headers": "date"}
     repaired = _with_parameters(sealed, **{name: usual[name] for name in missing})
@@ -220,7 +222,7 @@ def _with_missing_parameters(sealed: Sealed) -> Repaired | None:
 
 
 def _without_times(sealed: Sealed) -> Repaired | None:
-    parameters = {one.name: one.text for one in _parameters(_signature_value(sealed.message, sealed.profile))}
+    parameters = sealed.parameters
     names = [name for name in parameters["headers"].split() if name not in (CREATED, EXPIRES)]
     evidence = f"{CREATED} or {EXPIRES} under {parameters['algorithm'][:40]}"
     return Repaired(_with_parameters(sealed, headers=" ".join(names)), (finding("time-not-allowed", evidence),))
@@ -235,8 +237,6 @@ def _algorithms(sealed: Sealed) -> tuple[str, ...]:
 
 def _canonical_signature(sealed: Sealed) -> Repaired | None:
     """The request with a signature in canonical base64; how the real one is encoded is found with what it is over."""
-    if sealed.profile.format is not Format.CAVAGE:
-        return None
     if signature_text(sealed.message, sealed.profile) == _NO_SIGNATURE:
         return None
     return Repaired(_with_parameters(sealed, signature=_NO_SIGNATURE))
@@ -252,7 +252,7 @@ def _covered(sealed: Sealed) -> tuple[str, ...]:
 def _without_absent(sealed: Sealed) -> Repaired | None:
     covered, present = _covered(sealed), {name.lower() for name, _ in sealed.message.headers}
     absent = [name for name in covered if name not in present and not name.startswith("(")]
-    if not absent or sealed.profile.format is not Format.CAVAGE:
+    if not absent:
         return None
     names = " ".join(name for name in covered if name not in absent)
     found = () if sealed.added.intersection(absent) else (finding("covered-absent", ", ".join(absent)[:200]),)
@@ -260,8 +260,6 @@ def _without_absent(sealed: Sealed) -> Repaired | None:
 
 
 def _with_coverage(sealed: Sealed) -> Repaired | None:
-    if sealed.profile.format is not Format.CAVAGE:
-        return None
     message, demands, covered = sealed.message, demands_of(sealed.profile), _covered(sealed)
     present = {name.lower() for name, _ in message.headers}
     demanded = demands.covered | demands.if_present.intersection(present)
@@ -270,8 +268,9 @@ def _with_coverage(sealed: Sealed) -> Repaired | None:
     unsent = [name for name in missing if name not in present and not name.startswith("(")]
     uncovered = [name for name in missing if name not in unsent and name not in sealed.added]
     for name in unsent:
-        at: datetime = sealed.verifier.at or time_of(message, sealed.profile)
-        message = message.with_headers((name, format_http_date(at) if name == "date" else "-"))
+        message = message.with_headers(
+            (name, format_http_date(sealed.verifier.at or UNDATED) if name == "date" else "-")
+        )
     found = [finding("header-not-sent", ", ".join(unsent))] * bool(unsent)
     found += [finding("uncovered", f"{', '.join(uncovered)} (it covers {', '.join(covered)[:200]})")] * bool(uncovered)
     repaired = _with_parameters(sealed._replace(message=message), headers=" ".join((*covered, *missing)))
@@ -282,8 +281,6 @@ def _without_others(sealed: Sealed) -> Repaired | None:
     demands, covered = demands_of(sealed.profile), _covered(sealed)
     allowed = demands.allowed or frozenset(covered)
     others = [name for name in covered if name not in allowed and not name.startswith(demands.prefixes)]
-    if sealed.profile.format is not Format.CAVAGE:
-        return None
     names = " ".join(name for name in covered if name not in others)
     return Repaired(_with_parameters(sealed, headers=names), (finding("covered-too-much", ", ".join(others)[:200]),))
 
@@ -294,9 +291,7 @@ def _with_right_digest(sealed: Sealed) -> Repaired | None:
 
 
 def _with_key_id(sealed: Sealed) -> Repaired | None:
-    if sealed.profile.format is not Format.CAVAGE:
-        return None
-    parameters = {one.name: one.text for one in _parameters(_signature_value(sealed.message, sealed.profile))}
+    parameters = sealed.parameters
     text, certificate = parameters.get("keyId", ""), sealed.certificate
     spelled = spelling_of(text, certificate)
     other = next((one for one in sealed.candidates if spelling_of(text, one) is not None), None)
@@ -313,9 +308,7 @@ def _with_key_id(sealed: Sealed) -> Repaired | None:
 
 
 def _with_algorithm(sealed: Sealed) -> Repaired | None:
-    parameters = {one.name: one.text for one in _parameters(_signature_value(sealed.message, sealed.profile))}
-    if sealed.profile.format is not Format.CAVAGE:
-        return None
+    parameters = sealed.parameters
     names = _algorithms(sealed)
     evidence = f"it is {parameters.get('algorithm', '')[:60]!r}; the dialect has {' or '.join(names)} for this key"
     return Repaired(_with_parameters(sealed, algorithm=names[0]), (finding("algorithm-name", evidence),))
@@ -323,21 +316,25 @@ def _with_algorithm(sealed: Sealed) -> Repaired | None:
 
 Repair = Callable[[Sealed], Repaired | None]
 
-# By the beginning of the code that the verifier rejects a request with: before its seal can be read, and then.
-READING: Mapping[str, Repair] = MappingProxyType({
-    "header.duplicate": _single_header,
-    "signature.missing-parameter": _with_missing_parameters,
-    "signature.missing": _missing_header,
+# By the beginning of the code that the verifier rejects a request with: before its seal can be read, and then. Those of a signature
+# header of draft-cavage are apart: for other formats their parsers' findings are reported.
+READING: Mapping[str, Repair] = MappingProxyType(
+    {"header.duplicate": _single_header, "signature.missing": _missing_header}
+)
+READING_CAVAGE: Mapping[str, Repair] = MappingProxyType({
     "signature.malformed": _tidied,
     "signature.covered-names": _tidied,
+    "signature.missing-parameter": _with_missing_parameters,
     "signature.time-not-allowed": _without_times,
     "base64.": _canonical_signature,
     "signature.header-absent": _without_absent,
+    **READING,
 })  # fmt: skip
-JUDGING: Mapping[str, Repair] = MappingProxyType({
+JUDGING: Mapping[str, Repair] = MappingProxyType({"digest.algorithm": _with_right_digest})
+JUDGING_CAVAGE: Mapping[str, Repair] = MappingProxyType({
     "signature.uncovered": _with_coverage,
     "signature.other-coverage": _without_others,
-    "digest.algorithm": _with_right_digest,
     "key-id.": _with_key_id,
     "signature.algorithm": _with_algorithm,
+    **JUDGING,
 })  # fmt: skip

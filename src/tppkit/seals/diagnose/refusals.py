@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -12,7 +11,6 @@ from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import FormatError, SignatureRejected, VerificationError
 from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import parse_http_date
-from tppkit.httpsig.jws import parse_detached_jws
 from tppkit.httpsig.message import Message, message_components
 from tppkit.seals.key_id import KeyIdForm
 from tppkit.seals.policy import BelievedSeal, SealPolicy
@@ -23,7 +21,7 @@ from tppkit.trust import TrustedPath, Window
 
 Refusal = FormatError | VerificationError
 
-_CREATED = re.compile(r"""[,; ]created=([0-9]{1,11})(?![0-9])""")
+UNDATED = datetime(2000, 1, 1, tzinfo=UTC)  # the time at which a request without a time is judged
 
 
 class _AnyPath:
@@ -53,22 +51,6 @@ class _AnySignature(SealPolicy):
         return seal._replace(verifiers=dict.fromkeys(seal.verifiers, lambda signature, data: None))
 
 
-class _EveryKeyId(Mapping[str, EidasCertificate]):
-    """One certificate, known by every keyId."""
-
-    def __init__(self, certificate: EidasCertificate) -> None:
-        self._certificate = certificate
-
-    def __getitem__(self, key_id: str) -> EidasCertificate:
-        return self._certificate
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
 class Verifier(NamedTuple):
     """What a request is judged by, apart from trust.
 
@@ -94,12 +76,18 @@ class Verifier(NamedTuple):
             certificate: its seal certificate; of use for a dialect that sends none.
             any_signature: accept every signature, and judge the rest.
         """
+        at, known = self.at or _time_of(message), {}
+        with suppress(FormatError, SignatureRejected, OverflowError, ValueError, OSError):
+            parameters = self.read(message).parameters
+            if certificate is not None and self.profile.certificate_header is None and not self.profile.sends_x5c:
+                known = {parameters.key_id: certificate}
+            if self.at is None and parameters.created is not None:
+                at = datetime.fromtimestamp(parameters.created, UTC)
         policy = (_AnySignature if any_signature else SealPolicy)(
-            _AnyPath(), profile=self.profile, origin=self.origin, organizations=_AnyOrganization(),
-            certificates={} if certificate is None else _EveryKeyId(certificate),
-        )  # fmt: skip
+            _AnyPath(), profile=self.profile, origin=self.origin, organizations=_AnyOrganization(), certificates=known
+        )
         try:
-            verify_request(message, qwac=self.qwac, at=self.at or time_of(message, self.profile), policy=policy)
+            verify_request(message, qwac=self.qwac, at=at, policy=policy)
         except (FormatError, VerificationError) as e:
             return e
         return None
@@ -147,20 +135,9 @@ class Verifier(NamedTuple):
         ])  # fmt: skip
 
 
-def time_of(message: Message, profile: SealProfile) -> datetime:
-    """When the request says that it was sealed; a fixed time if it does not say."""
-    if profile.format is Format.JWS:
-        for value in message.values(profile.carrier):
-            with suppress(FormatError):
-                signed_at = parse_detached_jws(value.strip(" \t"))[0].signed_at
-                if signed_at is not None:
-                    return signed_at
-    for name in ("signature", "signature-input", "authorization"):
-        for value in message.values(name):
-            created = _CREATED.search(value)
-            if created is not None:
-                return datetime.fromtimestamp(int(created[1]), UTC)
+def _time_of(message: Message) -> datetime:
+    """The Date of a request; a fixed time if it has none."""
     for value in message.values("date"):
         with suppress(FormatError):
             return parse_http_date(value)
-    return datetime(2000, 1, 1, tzinfo=UTC)
+    return UNDATED

@@ -11,8 +11,7 @@ from itertools import islice, permutations
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tppkit._encoding import decode_base64, encode_base64
-from tppkit.errors import FormatError
+from tppkit._encoding import encode_base64
 from tppkit.httpsig.cavage import CREATED, EXPIRES
 from tppkit.httpsig.message import REQUEST_TARGET, Message
 from tppkit.seals.diagnose.mistakes import Mistake, Part
@@ -223,20 +222,9 @@ def _near_times(line: Line, seen: Seen) -> Iterator[str]:
         yield from (format_datetime(time, usegmt=True) for time in near)
 
 
-def _content_type(line: Line, seen: Seen) -> Iterator[str]:
-    if line.component == "content-type":
-        plain = line.value.partition(";")[0].strip()
-        yield from (plain, *[f"{plain};{space}charset={name}" for space in (" ", "") for name in ("utf-8", "UTF-8")])
-
-
 def _digest_other(line: Line, seen: Seen) -> Iterator[str]:
     if line.component == seen.digest_name:
         yield from seen.digests
-
-
-def _digest_bare(line: Line, seen: Seen) -> Iterator[str]:
-    if line.component == seen.digest_name:
-        yield line.value.partition("=")[2].strip(":")
 
 
 def _instead(string: SigningString, data: bytes) -> Iterator[SigningString]:
@@ -250,26 +238,12 @@ def _signed_body(string: SigningString, seen: Seen) -> Iterator[SigningString]:
     yield from _instead(string, seen.message.body)
 
 
-def _signed_digest(string: SigningString, seen: Seen) -> Iterator[SigningString]:
-    value = seen.values.get(seen.digest_name, "")
-    encoded = value.partition("=")[2].strip(":")
-    for text in (value, encoded, f"{seen.digest_name}: {value}"):
-        yield from _instead(string, text.encode("latin-1", "replace"))
-    try:
-        yield from _instead(string, decode_base64(encoded, what="the digest"))
-    except FormatError:
-        return
-
-
 LINE_MISTAKES: tuple[StringMistake, ...] = (
     _row("value-digest-other", "The signature covers another digest than the one that was sent: that of the body, or of a form of it.",
          _each(_digest_other), "Set the digest once, from the bytes that are sent, and sign that value."),
-    _row("value-digest-bare", "The line of the digest lacks the name of the algorithm in what was signed.", _each(_digest_bare), _VALUE),
     _row("value-time-near", "A time was signed that is some seconds from the one that was sent: the clock was read twice.",
          _each(_near_times),
          "Read the clock once, and use that value for the header and the signing string."),
-    _row("value-content-type", "Content-Type was signed with another charset than was sent, or without it.", _each(_content_type),
-         "Set Content-Type in full before signing, so that the HTTP client adds nothing to it."),
     _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
          "Sign every header that the headers parameter names, or name fewer."),
     _row("order", "The lines were signed in another order than the headers parameter names them.", _orders,
@@ -287,8 +261,6 @@ WHOLE_MISTAKES: tuple[StringMistake, ...] = (
          lambda string, seen: (string._replace(joiner="\r\n", after=after) for after in ("", "\r\n")), _JOIN),
     _row("string-joined-otherwise", "The lines were not joined by line feeds.",
          lambda string, seen: (string._replace(joiner=text) for text in ("", " ", ", ", ",", "\\n", "&", ";", "|", "\r")), _JOIN),
-    _row("signed-digest-alone", "Only the digest was signed, not the signing string.",
-         _signed_digest, "Sign the lines of the signing string."),
     _row("signed-body", "The body was signed, not the signing string.", _signed_body,
          "Sign the lines of the signing string; the digest covers the body."),
     _row("hashed-first", "The signature is over the hash of the signing string: it was hashed twice.",
