@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 from cryptography.hazmat.primitives.hashes import SHA512
-from wrong_signer import BY_NAME, CERTIFICATE, HEADERS, NEEDED, joined, renamed, seal_wrongly, with_hash
+from wrong_signer import BY_NAME, CERTIFICATE, HEADERS, NEEDED, joined, renamed, seal_wrongly, with_hash, without_line
 
 from tppkit._encoding import decode_base64url, encode_base64, encode_base64url
 from tppkit.httpsig import KeySigner, Message, make_digest
@@ -191,6 +191,25 @@ def test_several_mistakes_in_the_headers_are_all_named(pki: Pki) -> None:
     assert set(explained(diagnosis)) == {
         "signature-form", "string-crlf", "uncovered", "covered-too-much", "key-id-form", "algorithm-name",
     }  # fmt: skip
+
+
+def test_a_whole_address_is_named_only_if_it_was_not_signed(pki: Pki) -> None:
+    absolute = "https://api.bank.example/a?x"
+    assert diagnose_request(seal_wrongly(pki.qseal, target=absolute)).outcome is Outcome.VERIFIES
+    wrong = seal_wrongly(pki.qseal, target="/a?x", signed_target=lambda value: value.partition("?")[0])
+    assert explained(diagnose_request(wrong._replace(target=absolute))) == ["target-absolute", "target-without-query"]
+
+
+def test_a_covered_header_that_was_lost_on_the_way_is_named_once(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, lines=without_line("x-request-id"), finish=renamed("X-Request-ID", ""))
+    assert explained(diagnose_request(message)) == ["covered-absent"]
+
+
+def test_a_signature_in_another_header_form_and_encoding_is_read(rsa_pki: Pki) -> None:
+    template = 'keyId="{key_id}",algorithm = "{algorithm}",headers="{names}",signature="{signature}"'
+    finish = renamed("Signature", "Authorization", "Signature {}".format)
+    message = seal_wrongly(rsa_pki.qseal, covered=NEEDED, template=template, finish=finish, written=bytes.hex)
+    assert explained(diagnose_request(message)) == ["signature-carrier", "signature-form", "signature-hex"]
 
 
 def test_a_digest_by_another_algorithm_than_the_dialect_has_is_named(rsa_pki: Pki) -> None:

@@ -117,20 +117,19 @@ class Examination:
         self.signed: Signed | None = None
         self.digest_fits = self.body_explained = True
         self._added: frozenset[str] = frozenset()
+        self._text = ""  # the signature as written, from before a repair replaced it
         self._max_work = max_work
 
     def run(self, *, show_values: bool) -> Diagnosis:
         """Examine the request."""
-        # 1. The start line and the certificate are as they should be, or repaired.
-        # 2. The verifier accepts the request as it is now, or in another dialect.
+        # 1. The certificate is as it should be, or repaired.
+        # 2. The verifier accepts the request as it is now, with its start line repaired, or in another dialect.
         # 3. Its seal can be read, or can after repairs of the headers.
         # 4. The search finds what was signed, by which key and how.
         # 5. The digest fits the body, or a body that a known mistake makes of it.
         # 6. What the verifier rejects in the rest is repaired, or reported in its own words.
-        self._examine_start()  # 1
-        if self.certificate is not None:
-            self.verifier = self.verifier.with_origin(self.message, self.certificate)
-        refused = self.verifier.refusal(self.message, self.certificate)  # 2
+        self._examine_certificate()  # 1
+        refused = self._refusal_of_start()  # 2
         if refused is None:
             return self._accepted(show_values=show_values)
         dialects = self.verifier.other_dialects(self.given, self.certificate, refused=refused)
@@ -138,27 +137,39 @@ class Examination:
             return self._in_other_dialect(dialects)
         if self.certificate is None:
             return self._without_seal(self._refusal_to_read())
-        text = self._repair_reading()  # 3
+        self._repair(READING_CAVAGE if self.profile.format is Format.CAVAGE else READING)  # 3
         try:
             read = self.verifier.read(self.message)
         except (FormatError, SignatureRejected) as e:
             return self._without_seal(e)
         right = SigningString.from_bytes(read.signing_string, is_jws=self.profile.format is Format.JWS)
-        search = self._search(right, text or encode_base64(read.parameters.signature))  # 4
+        text = self._text or signature_text(self.message, self.profile) or encode_base64(read.parameters.signature)
+        search = self._search(right, text)  # 4
         was_replaced = self._examine_digest()  # 5
         if self.signed is not None:
             self._name_findings(read, self.signed, was_replaced=was_replaced)
         if self.signed is not None or "headers" not in self._added:  # coverage that is only assumed proves nothing
-            self._repair(JUDGING_CAVAGE if self.profile.format is Format.CAVAGE else JUDGING)  # 6
+            left = self._repair(JUDGING_CAVAGE if self.profile.format is Format.CAVAGE else JUDGING)  # 6
+            self.refusals += [left] if left is not None else []
         return self._report(right, search, refused, show_values=show_values)
 
     # ---- 1 to 3: before the seal can be read
 
-    def _examine_start(self) -> None:
-        self.message, findings, _ = repair_start_line(self.message)
+    def _refusal_of_start(self) -> Refusal | None:
+        if self.certificate is not None:
+            self.verifier = self.verifier.with_origin(self.message, self.certificate)
+        refused = self.verifier.refusal(self.message, self.certificate)
+        repaired = repair_start_line(self.message)
+        if refused is None or not repaired.findings:
+            return refused
+        self.message = repaired.message
+        self.findings += repaired.findings
+        return self.verifier.refusal(self.message, self.certificate)
+
+    def _examine_certificate(self) -> None:
         sent = find_certificate(self.message, profile=self.profile, known=self.candidates)
         self.message, self.certificate = sent.message, sent.certificate
-        self.findings += [*sent.findings, *findings]
+        self.findings += sent.findings
         if self.certificate is None:
             return
         self.candidates = tuple(dict.fromkeys((self.certificate, *self.candidates, *sent.others)))
@@ -166,31 +177,27 @@ class Examination:
         if "web" in types and "eseal" not in types:
             self.findings.append(finding("certificate-not-seal", f"{self.certificate.subject} is for websites (QWAC)"))
 
-    def _repair_reading(self) -> str:
-        """Repair the headers until the seal can be read; return the signature as it was written."""
-        text = signature_text(self.message, self.profile)
-        self._repair(READING_CAVAGE if self.profile.format is Format.CAVAGE else READING, quiet=True)
-        return text if self.profile.format is Format.CAVAGE and text else signature_text(self.message, self.profile)
-
-    def _repair(self, repairs: Mapping[str, Repair], *, quiet: bool = False) -> None:
-        """Take away refusals one by one; report the first that no repair takes away, unless a later step does."""
+    def _repair(self, repairs: Mapping[str, Repair]) -> Refusal | None:
+        """Take away refusals one by one; return the first that no repair takes away."""
         if self.certificate is None:
-            return
-        last = None
+            return None
+        refused = self.verifier.refusal(self.message, self.certificate, any_signature=True)
         for _ in range(_MAX_REPAIRS):
-            refused = self.verifier.refusal(self.message, self.certificate, any_signature=True)
             if refused is None:
-                return
+                return None
             repair = next((one for code, one in repairs.items() if refused.code.startswith(code)), None)
             sealed = Sealed(self.message, self.certificate, self.candidates, self.verifier, refused, self._added)
-            repaired = repair(sealed) if repair is not None and str(refused) != last else None
+            repaired = None if repair is None else repair(sealed)
             if repaired is None:
-                self.refusals += [] if quiet else [refused]
-                return
-            last = str(refused)
-            self.message = repaired.message
+                return refused
+            left = self.verifier.refusal(repaired.message, self.certificate, any_signature=True)
+            if str(left) == str(refused):  # it took nothing away, so it proves nothing
+                return refused
+            self._text = self._text or signature_text(self.message, self.profile)
+            refused, self.message = left, repaired.message
             self.findings += repaired.findings
             self._added |= repaired.added
+        return refused
 
     def _refusal_to_read(self) -> Refusal | None:
         try:

@@ -44,7 +44,7 @@ class Sealed(NamedTuple):
         candidates: every certificate whose key may have signed it.
         verifier: what it is judged by.
         refused: why it is rejected.
-        added: names of headers that a repair added.
+        added: names of headers, and parameters, that an earlier repair is about.
     """
 
     message: Message
@@ -106,8 +106,8 @@ def with_header(message: Message, name: str, value: str) -> Message:
 
 def signature_text(message: Message, profile: SealProfile) -> str:
     """The signature parameter of draft-cavage as it is written; empty if it cannot be found."""
-    texts = [one.text for one in _parameters(_signature_value(message, profile)) if one.name == "signature"]
-    return texts[0] if texts else ""
+    parameters = _parameters(_signature_value(message, profile)) if profile.format is Format.CAVAGE else []
+    return next((one.text for one in parameters if one.name == "signature"), "")
 
 
 class _Parameter(NamedTuple):
@@ -204,9 +204,7 @@ def _tidied(sealed: Sealed) -> Repaired | None:
     if names != given.get("headers", names):
         faults.append(f"headers is {given['headers'][:200]!r}")
     more = {"headers": names} if "headers" in given else {}
-    tidy = Repaired(
-        _with_parameters(sealed, signature=_NO_SIGNATURE, **more), (finding("signature-form", "; ".join(faults)),)
-    )
+    tidy = Repaired(_with_parameters(sealed, **more), (finding("signature-form", "; ".join(faults)),))
     return tidy if faults else None
 
 
@@ -256,7 +254,7 @@ def _without_absent(sealed: Sealed) -> Repaired | None:
         return None
     names = " ".join(name for name in covered if name not in absent)
     found = () if sealed.added.intersection(absent) else (finding("covered-absent", ", ".join(absent)[:200]),)
-    return Repaired(_with_parameters(sealed, headers=names), found)
+    return Repaired(_with_parameters(sealed, headers=names), found, frozenset(absent))
 
 
 def _with_coverage(sealed: Sealed) -> Repaired | None:
@@ -271,7 +269,8 @@ def _with_coverage(sealed: Sealed) -> Repaired | None:
         message = message.with_headers(
             (name, format_http_date(sealed.verifier.at or UNDATED) if name == "date" else "-")
         )
-    found = [finding("header-not-sent", ", ".join(unsent))] * bool(unsent)
+    lacking = [name for name in unsent if name not in sealed.added]
+    found = [finding("header-not-sent", ", ".join(lacking))] * bool(lacking)
     found += [finding("uncovered", f"{', '.join(uncovered)} (it covers {', '.join(covered)[:200]})")] * bool(uncovered)
     repaired = _with_parameters(sealed._replace(message=message), headers=" ".join((*covered, *missing)))
     return Repaired(repaired, tuple(found), frozenset(unsent))
