@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from tppkit import errors
 from tppkit.codes import CODES
 
 SOURCE = Path(tppkit.__file__).parent
-FILES = [file for file in sorted(SOURCE.rglob("*.py")) if file != SOURCE / "codes.py"]
+FILES = sorted(SOURCE.rglob("*.py"))
 # What takes a code as its first argument: every exception, findings, rules, and the note of a malformed statement.
 TAKERS = {name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)} - {
     "RequestRefused"  # its first argument is the message; its code is fixed
@@ -74,3 +76,9 @@ def test_every_row_says_what_and_what_to_do():
 
 def test_rows_stand_in_order():
     assert list(CODES) == sorted(CODES)
+
+
+def test_the_table_is_read_only_when_a_text_is_asked_for():
+    code = "import tppkit.client; from tppkit.codes import CODES; print(vars(CODES))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "{}\n"
