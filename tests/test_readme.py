@@ -31,7 +31,7 @@ def test_every_code_block_runs_in_order(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     result = _run([sys.executable, "-c", program], tmp_path)
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "PSDLT-BL-LB000000 ['digest', 'x-request-id']\n"
+    assert result.stdout == "PSDLT-BL-LB000000 POST /psd2/v1/payments/sepa-credit-transfers\n"
 
 
 def test_every_link_leads_to_a_file() -> None:
