@@ -1228,6 +1228,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "one-click, recurring or account funding is asked for with another payment method than credit-card",
             "set payment_method to credit-card",
         ),
+        "order.not-final": Code(
+            "an order is not final long after its last webhook, and is fetched no longer",
+            "look the order up at the gateway; release the entry, which fetches it once more, or discard it",
+        ),
         "order.receiver": Code(
             "name, street, city or country is absent, and the receiver is no customer of the bank",
             "give all four",

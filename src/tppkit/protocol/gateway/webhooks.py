@@ -1,4 +1,4 @@
-"""Webhooks: what merchants are told of a status change, and when it is repeated. Source: section 6.1."""
+"""Webhooks: how a status change is reported to merchants, and when it is repeated. Source: section 6.1."""
 
 from __future__ import annotations
 
