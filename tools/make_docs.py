@@ -43,7 +43,8 @@ NOTE = "<!-- Written by tools/make_docs.py (make docs); change the source, not t
 
 def codes() -> Iterator[str]:
     """Every stable code."""
-    yield "# Codes\n\nEvery failure and finding carries one of these. Codes are stable; messages are for people and may change.\n"
+    yield "# Codes\n\nEvery failure and finding has a stable code; messages are for people and may change."
+    yield "The message of a `ConfigurationError` names what to correct, so codes that only settings cause are not listed.\n"
     yield "| code | means | do |\n|---|---|---|"
     for code, row in sorted(CODES.items()):
         yield f"| `{code}` | {_cell(row.meaning)} | {_cell(row.mend)} |"

@@ -19,7 +19,7 @@
     ├── InboxError                 the inbox's store, or what it asks, fails: nothing may be acknowledged
     └── ConfigurationError         settings, files or extras that cannot work
 
-`code` is stable and dotted (the table in `tppkit.codes` explains each one); the message is for people and may change.
+`code` is stable and dotted; the message is for people and may change. `tppkit.codes` explains each code but those of wrong settings.
 No message holds a key, token, password or body.
 """
 

@@ -78,7 +78,9 @@ class Statements:
 
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix):
-            raise ConfigurationError("inbox.prefix", f"{prefix[:40]!r} cannot begin the name of a table")
+            raise ConfigurationError(
+                "inbox.prefix", f"{prefix[:40]!r} is not a lower-case letter and up to 29 of a-z, 0-9 and _"
+            )
         self.metadata = MetaData()
         self.entries = entries = Table(
             f"{prefix}entries", self.metadata,

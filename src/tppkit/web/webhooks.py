@@ -41,7 +41,8 @@ class _WebhookGate(BodyGate):
         super().__init__(MAX_BODY, peers=peers, on_refusal=on_refusal, count=count, now=now)
         if not _UNGUESSABLE.fullmatch(path):  # not shown: it is a secret
             raise ConfigurationError(
-                "webhook.path", "the path does not end with a part of 22 or more random letters and digits"
+                "webhook.path",
+                "the path does not end with 22 or more random letters and digits: take one from make_webhook_path()",
             )
         self._path = path.encode()
 

@@ -143,7 +143,10 @@ def _error(operation: str, code: str, key_id: str) -> TransportError | Configura
         return ConfigurationError("signer.key-not-found", f"KMS has no key {key_id!r} here ({code})")
     if code in _TROUBLE or code.isdigit() or not code:  # boto3 gives the HTTP status when the body holds no code
         return TransportError("signer.unavailable", f"KMS cannot do {operation} now ({code or 'no code'})")
-    return ConfigurationError("signer.refused", f"KMS refuses {operation} with the key {key_id!r} ({code})")
+    return ConfigurationError(
+        "signer.refused",
+        f"KMS refuses {operation} with the key {key_id!r} ({code}): check that the key is enabled, and the permissions",
+    )
 
 
 def _make_client(timeout_s: float, attempts: int) -> Any:

@@ -214,7 +214,8 @@ class Pkcs11Signer:
             if pin is not None and isinstance(e, wrong):
                 self._process.note_refused(self._token, pin)
             raise ConfigurationError(
-                "signer.pin", f"the token {self._token!r} refuses the PIN: {type(e).__name__}"
+                "signer.pin",
+                f"the token {self._token!r} refuses the PIN ({type(e).__name__}): correct it first, as a few wrong PINs lock the token",
             ) from None
 
     def _require_no_refusal(self) -> None:

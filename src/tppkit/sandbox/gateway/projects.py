@@ -153,5 +153,7 @@ def _open_key(folder: Path) -> str:
             replace_file(path, secrets.token_hex(16).encode(), mode=PRIVATE)
         text = read_bounded(path, max_bytes=4096).decode("latin-1").strip()
     if not _API_KEY.fullmatch(text):
-        raise ConfigurationError("gateway.key", f"{path} is no API key of 32 hexadecimal digits")
+        raise ConfigurationError(
+            "gateway.key", f"{path} is no API key of 32 hexadecimal digits: remove it to get a new one"
+        )
     return text
