@@ -184,7 +184,7 @@ def test_an_address_that_is_not_called_fails_each_attempt_and_the_log_says_why(
 @pytest.mark.parametrize(
     ("fault", "now", "later"),
     [
-        ({"name": "duplicate"}, [0, 0, 1], []),
+        ({"name": "duplicate", "sender": "gateway"}, [0, 0, 1], []),
         ({"name": "drop"}, [1], []),
         ({"name": "delay", "delay_s": 600}, [1], [0]),
         ({"name": "drop", "count": 2}, [], []),
