@@ -1225,8 +1225,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "pay in a currency that the account holds",
         ),
         "order.method": Code(
-            "one-click, recurring or account funding is asked for with another payment method than credit-card",
-            "set payment_method to credit-card",
+            "the project or the page does not have the payment method, or a card payment is asked for with another one",
+            "take a payment method that the message names",
         ),
         "order.receiver": Code(
             "name, street, city or country is absent, and the receiver is no customer of the bank",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -68,6 +68,20 @@ class Project:
     def merchant_id(self) -> str:
         """The merchant of the project; each has one."""
         return str(uuid5(NAMESPACE_URL, f"merchant:{self.id}"))
+
+    def offered(self, listed: Collection[str] | None) -> tuple[str, ...]:
+        """The methods that a hosted page offers, a card first (assumption offered-methods).
+
+        Args:
+            listed: payment_methods of the order or link.
+
+        Raises:
+            LocalProtocolError: `order.method`, the project has none of them.
+        """
+        offered = [one for one in self.payment_methods if listed is None or one in listed]
+        if not offered:
+            raise LocalProtocolError("order.method", f"payment_methods has none of {', '.join(self.payment_methods)}")
+        return tuple(sorted(offered, key=lambda name: name != CREDIT_CARD))
 
 
 class Projects:

@@ -12,7 +12,6 @@ from tppkit.protocol.gateway.webhooks import (
     TIMEOUT_S,
     StatusChanged,
     is_delivered,
-    webhook_address,
 )
 from tppkit.sandbox.deliveries import Schedule
 from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
@@ -30,10 +29,10 @@ def notify(work: Work, order: StoredOrder, *, original: StoredOrder | None = Non
     Args:
         work: the transaction of the change.
         order: whose status changed.
-        original: that it was made from, whose address counts.
+        original: that it was made from, whose address counts (assumption webhook-linked).
     """
-    own_url = (original or order).terms.webhook_url
-    address = webhook_address(own_url, work.settings.project(order.project_id).webhook_url)
+    own_url = (original or order).terms.webhook_url  # that of its payment link, if it has one
+    address = own_url or work.settings.project(order.project_id).webhook_url
     if address is None:
         return
     body = StatusChanged(event="status_changed", order_id=order.id, project_id=order.project_id).to_wire()
