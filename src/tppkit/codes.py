@@ -803,6 +803,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the file of the gateway's API key does not contain a key",
             "remove the file, and a new key is made",
         ),
+        "gateway.webhook-url": Code(
+            "the webhook address of the gateway's first project is not an https address, or is too long",
+            "give an https address",
+        ),
         "har.body": Code(
             "a HAR file does not hold the body of the request",
             "export it again with bodies as text, or give the raw request",

@@ -1,4 +1,4 @@
-"""Projects: merchants' accounts at the gateway, each with a key and settings. They never change, so all of them are kept in memory."""
+"""Projects: merchants' accounts at the gateway, each with a key and settings. All of them are kept in memory."""
 
 from __future__ import annotations
 
@@ -6,18 +6,33 @@ import json
 import re
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from uuid import NAMESPACE_URL, uuid5
 
-from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, LargeBinary, String, Table, insert, select
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 
+from tppkit._addresses import parse_address
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._files import PRIVATE, locked, make_folder, read_bounded, replace_file
-from tppkit.errors import ConfigurationError, LocalProtocolError
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
+from tppkit.protocol.gateway.values import MAX_ADDRESS
 from tppkit.sandbox.gateway.tables import TABLES
 from tppkit.web.keys import hash_key
 
@@ -38,6 +53,7 @@ _PROJECTS = Table(
     Column("created_at", BigInteger, nullable=False),
 )  # fmt: skip
 _ALL, _ADD = select(_PROJECTS), insert(_PROJECTS)
+_SET_WEBHOOK_URL = update(_PROJECTS).where(_PROJECTS.c.id == bindparam("of_id")).values(webhook_url=bindparam("to_url"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +163,29 @@ class Projects:
             },
         )  # fmt: skip
 
+    def set_webhook_url(self, db: Connection, url: str) -> None:
+        """Send the first project's webhooks to an address from now on, also after a restart."""
+        db.execute(_SET_WEBHOOK_URL, {"of_id": self.first_id, "to_url": url})
+        self.keep(replace(self[self.first_id], webhook_url=url))
+
     def keep(self, project: Project) -> None:
         """Admit requests with the key of a stored project."""
         self._by_id[project.id] = project
         self._keys[project.id] = project.key_hash
+
+
+def check_webhook_url(text: str) -> None:
+    """Check that a project's webhook address is of the form that is called.
+
+    Raises:
+        ConfigurationError: `gateway.webhook-url`.
+    """
+    try:
+        parse_address(text, what="the webhook address")
+    except FormatError as e:
+        raise ConfigurationError("gateway.webhook-url", e.message) from e
+    if len(text) > MAX_ADDRESS:
+        raise ConfigurationError("gateway.webhook-url", f"the webhook address has over {MAX_ADDRESS} characters")
 
 
 def _open_key(folder: Path) -> str:
