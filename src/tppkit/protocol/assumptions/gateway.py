@@ -290,7 +290,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "webhook-changes", "gateway", "whether the creation of an order is a change of its status",
-        "no; every later change is one, also several in one request; an order that is made from another is told of once, when it is made",
+        "no; every later change is one, also several in one request; an order that is made from another is reported once, when it is made",
         "section 6.1: every time the status changes; the answer to the creation has the first one",
         "sandbox.gateway.webhooks.notify",
     ),

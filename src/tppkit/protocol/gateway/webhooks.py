@@ -13,7 +13,7 @@ TIMEOUT_S, RETRY_TIMEOUT_S = 4.0, 10.0
 
 
 class StatusChanged(GatewayModel):
-    """The body of a webhook. It has no status, id or signature: read the order, and act on what it says.
+    """The body of a webhook. It has no status, id or signature: read the order, and act on its status.
 
     Example:
         StatusChanged.from_wire(body).order_id

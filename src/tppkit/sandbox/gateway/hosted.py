@@ -46,7 +46,7 @@ def pay(
     Args:
         work: what happens.
         order: to be paid.
-        card: the card; absent: what `choice` says.
+        card: the card; absent: `choice` decides.
         choice: approved, declined, or the customer gives up.
         method: the payment method; absent: a card, or without one what the page offers first.
         asks: where the issuer asks for 3-D Secure, wait for the customer's answer, which is a further call with `choice`.

@@ -1,4 +1,4 @@
-"""Attempts to pay: what the issuer and time decide, and what an order becomes by it."""
+"""Attempts to pay: what the issuer and time decide, and the status that the order gets."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
 
 
 def asked_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
-    """A project's card, to end a payment with that waited for its customer; it may have expired meanwhile.
+    """A project's card, to finish a payment that waited for its customer; the card may have expired meanwhile.
 
     Raises:
         LocalProtocolError: `vault-token.unknown`.
@@ -185,7 +185,7 @@ def cancel(work: Work, order: StoredOrder) -> StoredOrder:
 
 
 def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
-    """The order after what its transactions and time have made of it (assumption order-moves)."""
+    """Move an order to the status that follows from its transactions and the time (assumption order-moves)."""
     if order.status not in (OrderStatus.NEW, OrderStatus.PROCESSING) or order.ends_at is None:
         return order
     transactions = transactions_of(work.db, order.id)

@@ -169,7 +169,7 @@ class Projects:
         self.keep(replace(self[self.first_id], webhook_url=url))
 
     def keep(self, project: Project) -> None:
-        """Admit requests with the key of a stored project."""
+        """Accept requests with the key of a stored project, and use its settings."""
         self._by_id[project.id] = project
         self._keys[project.id] = project.key_hash
 

@@ -40,7 +40,7 @@ class Result(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     EXPIRED = "expired"
-    UNCLEAR = "unclear"  # the order says see-transactions
+    UNCLEAR = "unclear"  # the order is see-transactions
 
 
 _RESULTS = {

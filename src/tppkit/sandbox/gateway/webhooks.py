@@ -1,4 +1,4 @@
-"""Webhooks: each status change of an order is owed to its merchant in the transaction that makes it, and sent without a signature."""
+"""Webhooks: written in the transaction of each status change of an order, and sent to its merchant without a signature."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEDULE = Schedule((RETRY_AFTER_S,) * (MAX_ATTEMPTS - 1), timeout_s=TIMEOUT_S, 
 
 
 def notify(work: Work, order: StoredOrder, *, original: StoredOrder | None = None) -> None:
-    """Owe the merchant a webhook about a status that has just changed, if there is an address (assumption webhook-changes).
+    """Write the webhook about a status that has just changed, if there is an address (assumption webhook-changes).
 
     Args:
         work: the transaction of the change.
