@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from uuid import NAMESPACE_URL, uuid5
@@ -83,7 +84,7 @@ class Project:
     @property
     def merchant_id(self) -> str:
         """The merchant of the project; each has one."""
-        return str(uuid5(NAMESPACE_URL, f"merchant:{self.id}"))
+        return _merchant_id(self.id)
 
     def offered(self, listed: Collection[str] | None) -> tuple[str, ...]:
         """The methods that a hosted page offers, a card first (assumption offered-methods).
@@ -172,6 +173,11 @@ class Projects:
         """Accept requests with the key of a stored project, and use its settings."""
         self._by_id[project.id] = project
         self._keys[project.id] = project.key_hash
+
+
+@cache  # each order of a page shows it
+def _merchant_id(project_id: str) -> str:
+    return str(uuid5(NAMESPACE_URL, f"merchant:{project_id}"))
 
 
 def check_webhook_url(text: str) -> None:
