@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from tppkit.errors import LocalProtocolError
-from tppkit.protocol.gateway.card_data import CardSecret, require_unexpired
+from tppkit.protocol.gateway.card_data import CardSecret, is_expired
 from tppkit.protocol.gateway.values import CONTROL, MAX_HOLDER
 from tppkit.sandbox.gateway.cipher import StoredCard
 
@@ -29,7 +28,7 @@ def read_card(form: Mapping[str, str], *, at: datetime) -> StoredCard | Mapping[
     month = CardSecret(f"{int(expiry[1]):02}20{expiry[2]}") if expiry else None
     wrong = {
         "number": None if _NUMBER.fullmatch(number) else "Enter the 12 to 19 digits of the card number.",
-        "expiry": "Enter month and year as on the card, for example 08/29." if month is None else _expired(month, at),
+        "expiry": _wrong_expiry(month, at),
         "cvc": None
         if _CODE.fullmatch(form.get("cvc", "").strip())
         else "Enter the 3 or 4 digits of the security code.",
@@ -41,12 +40,10 @@ def read_card(form: Mapping[str, str], *, at: datetime) -> StoredCard | Mapping[
     return StoredCard(CardSecret(number), month, name or None)
 
 
-def _expired(expiry: CardSecret, at: datetime) -> str | None:
-    try:
-        require_unexpired(expiry, at=at)
-    except LocalProtocolError:
-        return "The card has expired. Use another card."
-    return None
+def _wrong_expiry(month: CardSecret | None, at: datetime) -> str | None:
+    if month is None:
+        return "Enter month and year as on the card, for example 08/29."
+    return "The card has expired. Use another card." if is_expired(month, at=at) else None
 
 
 def _wrong_name(name: str) -> str | None:

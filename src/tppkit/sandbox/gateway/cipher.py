@@ -114,7 +114,7 @@ def _place(project_id: str, vault_token: str) -> bytes:
 
 
 def _decode(text: str) -> bytes:
-    """The bytes of a base64 text; none if it is not one, as the constructor refuses their number."""
+    """The bytes of a base64 text; no bytes if it is not base64, which the constructor refuses."""
     try:
         return base64.b64decode(text.strip(), validate=True)
     except ValueError:
