@@ -21,7 +21,7 @@ from tppkit.errors import FormatError, LocalProtocolError, TppkitError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
 from tppkit.protocol.gateway.values import amount_with_decimals
 from tppkit.sandbox.cell import Services
-from tppkit.sandbox.gateway.card_form import read_card
+from tppkit.sandbox.gateway.card_form import Form, read_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
 from tppkit.sandbox.gateway.page_texts import ERRORS, OTHER_ERROR, RESULTS, declined_reason, method_name
@@ -36,8 +36,6 @@ _MAX_FORM_BYTES = 4096
 _MAX_FIELDS = 20
 _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")
 _SITE = {"site": "Sandbox Payments", "about": "Payments for tests: no real cards, no real money."}
-
-Form = Mapping[str, str]
 
 
 class GatewayPages:
@@ -116,7 +114,7 @@ def _method(seen: Visit, form: Form) -> str:
     """The method that a form without a card approves: that of the attempt whose issuer asks, else the chosen one."""
     if seen.asked is not None:
         return CREDIT_CARD
-    method = form.get("method", "")
+    method = form.get("method")
     if method == CREDIT_CARD or method not in seen.methods:
         raise FormatError("model.invalid", "the form has no payment method of this page")
     return method
@@ -182,7 +180,7 @@ def _read_form(body: bytes) -> Form:
         raise FormatError("model.invalid", "the form has too many fields") from None
     if any(len(values) > 1 for values in fields.values()):
         raise FormatError("model.invalid", "the form has a field twice")
-    return {name: values[0] for name, values in fields.items()}
+    return Form({name: values[0] for name, values in fields.items()})
 
 
 def _message(error: TppkitError) -> Response:
