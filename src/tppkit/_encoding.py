@@ -10,7 +10,8 @@ import json
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from tppkit._text import printable
 from tppkit.errors import FormatError
@@ -18,6 +19,9 @@ from tppkit.errors import FormatError
 MAX_JSON_DEPTH = 32
 _MAX_JSON_DIGITS = 400
 _JSON_SPACE = " \t\n\r"
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def decode_base64(text: str | bytes, *, what: str) -> bytes:
@@ -78,6 +82,22 @@ def shown(value: str | bytes, *, limit: int = 80) -> str:
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return f'"{printable(cut)}"'
+
+
+def without_frames(read: Callable[P, T]) -> Callable[P, T]:
+    """A reader whose FormatErrors have none of its frames and causes: tools that report errors show local variables, so the body."""
+
+    @wraps(read)
+    def reader(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(*args, **kwargs)
+        except FormatError as e:
+            e.__context__ = None
+            refused = [e.with_traceback(None)]
+        del args, kwargs
+        raise refused.pop()  # a variable would make a cycle of the error and this frame
+
+    return reader
 
 
 def parse_json(

@@ -3,18 +3,17 @@ from __future__ import annotations
 import json
 import shutil
 import stat
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from tppkit._clock import utc_now
+from tppkit.certificates import oids
 from tppkit.testpki import KeySource, key_pem, make_pki, write_pki
 from tppkit.testpki.draft import Draft, extension_of
-from tppkit.testpki.faults import statements
-from tppkit.testpki.faults.edits import psd2_of, with_psd2
+from tppkit.testpki.faults.edits import PI, no_statement, roles
 from tppkit.testpki.profiles import key_usage
-from tppkit.testpki.request import write_request
+from tppkit.testpki.requests import write_request
 
 
 def test_a_pki_is_made_and_its_manifest_printed(tppkit, tmp_path):
@@ -238,18 +237,12 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         (["csr", "new.csr", "--key", "certs/qwac.pem"], 3, "key.unreadable"),
         (["csr", "new.csr", "--key", "certs/qwac.p12"], 3, "pkcs12.unreadable"),
         (["csr", "new.csr", "--key-kind", "ed25519"], 2, "pki.key-kind"),
-        (["csr", "new.csr", "--repair", "certs/qwac.csr", "--key", "certs/qseal.key"], 2, "pki.foreign-key"),
         (["csr", "new.csr", "--roles", "PSP_XX"], 2, "pki.role"),
         (["csr", "new.csr", "--key", "p384"], 2, "--key-kind p384"),
         (["csr", "new.csr", "--key", "certs/qwac.key", "--key-kind", "p384"], 2, "--key-kind"),
         (["csr", "new.csr", "--kind", "qseal", "--dns", "a.example"], 2, "--dns"),
         (["csr", "new.csr", "--qscd"], 2, "--qscd"),
-        (["csr", "new.csr", "--repair", "certs/qwac.csr", "--name", "X", "--policy", "ev"], 2, "--policy"),
-        (["csr", "new.csr", "--repair", "certs/qseal.csr", "--dns", "a.example.org"], 2, "--dns"),
-        (["csr", "new.csr", "--repair", "certs/qwac.csr", "--country", "Germany"], 2, "pki.country"),
         (["csr", "-"], 2, "--key"),
-        (["csr", "-", "--repair", "certs/qwac.csr", "--json"], 2, "JSON"),
-        (["csr", "new.csr", "--repair", "-", "--key", "-"], 2, "--repair"),
     ],
 )
 def test_wrong_use_is_told_and_changes_nothing(tppkit, certs, arguments, exit_code, said):
@@ -260,16 +253,13 @@ def test_wrong_use_is_told_and_changes_nothing(tppkit, certs, arguments, exit_co
 
 
 @pytest.mark.parametrize("kind", ["qwac", "qseal"])
-def test_a_request_is_written_with_its_key_and_repaired(tppkit, tmp_path, kind):
+def test_a_request_is_written_with_its_key(tppkit, tmp_path, kind):
     options = ["--kind", kind, "--name", "Žalias Bankas", "--org-id", "PSDLV-FKTK-1", "--roles", "PSP_AI"]
     assert tppkit("pki", "csr", "a.csr", *options, "--json").json == {"files": ["a.csr", "a.key"]}
     assert stat.S_IMODE((tmp_path / "a.key").stat().st_mode) == 0o600
-    tppkit("pki", "csr", "b.csr", "--repair", "a.csr", "--key", "a.key")
-    first, second = tppkit("cert", "show", "--json", "a.csr", "b.csr").json
-    for fact in ("subject", "psd2", "qc_types", "organization_identifier", "key_usage"):
-        assert first[fact] == second[fact]
-    assert tppkit("pki", "csr", "c.cnf", "--repair", "a.csr").exit_code == 0
-    assert "req_extensions" in (tmp_path / "c.cnf").read_text()
+    (shown,) = tppkit("cert", "show", "--json", "a.csr").json
+    assert (shown["psd2"]["roles"], shown["organization_identifier"]["text"]) == (["PSP_AI"], "PSDLV-FKTK-1")
+    assert (shown["qc_types"], shown["findings"]) == (["web" if kind == "qwac" else "eseal"], [])
 
 
 def test_a_key_that_is_there_is_kept_and_no_request_is_left(tppkit, tmp_path):
@@ -292,8 +282,6 @@ def test_a_stream_is_read_and_written(tppkit, certs):
     assert made.stdout.startswith("-----BEGIN CERTIFICATE REQUEST-----\n")
     (shown,) = tppkit("cert", "show", "-", "--json", stdin=made.stdout.encode()).json
     assert (shown["kind"], shown["findings"]) == ("csr", [])
-    mended = tppkit("pki", "csr", "-", "--repair", "-", stdin=made.stdout.encode())
-    assert "req_extensions" in mended.stdout
     issued = tppkit("pki", "issue", "csr", "certs", "--csr", "-", "--json", stdin=made.stdout.encode()).json
     theirs = (certs / issued["path"]).read_bytes()
     assert tppkit("pki", "revoke", "-", "--dir", "certs", "--json", stdin=theirs).json["reason"] == "unspecified"
@@ -338,15 +326,6 @@ def test_a_fault_is_found_right_after_creation_and_can_be_revoked(tppkit):
         assert (found.exit_code, codes) == (1, set(entry["expected"]))
 
 
-def test_what_a_repair_leaves_is_told_and_does_not_hold(tppkit, tmp_path, pki):
-    draft = statements.authority_name_in_greek(Draft.of(pki.qwac.certificate))
-    (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
-    told = tppkit("pki", "csr", "new.cnf", "--repair", "old.csr")
-    assert (told.exit_code, "[qcstatements.nca-name]" in told.stderr) == (1, True)
-    told = tppkit("pki", "csr", "again.cnf", "--repair", "old.csr", "--json")
-    assert (told.exit_code, [finding["code"] for finding in told.json["left"]]) == (1, ["qcstatements.nca-name"])
-
-
 def test_what_a_request_asks_for_and_its_certificate_lacks_is_told(tppkit, certs, tmp_path, pki):
     usage = extension_of(*key_usage("digital_signature", "key_agreement"))
     draft = Draft.of(pki.qwac.certificate).with_extension(usage)
@@ -360,24 +339,13 @@ def test_what_a_request_asks_for_and_its_certificate_lacks_is_told(tppkit, certs
 
 
 def test_what_a_request_is_for_can_be_said(tppkit, certs, tmp_path, pki):
-    draft = statements.no_type(Draft.of(pki.qseal.certificate)).without_extension("2.5.29.15")
+    draft = no_statement(oids.QC_TYPE)(Draft.of(pki.qseal.certificate)).without_extension("2.5.29.15")
     (tmp_path / "bare.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("bare")))
     refused = tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr")
     assert (refused.exit_code, "--as" in refused.stderr) == (2, True)
     assert (
         tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr", "--as", "qseal", "--json").json["kind"] == "qseal"
     )
-
-
-def test_control_characters_of_an_authoritys_name_are_told_and_never_printed(tppkit, tmp_path, pki):
-    draft = Draft.of(pki.qwac.certificate)
-    draft = with_psd2(draft, replace(psd2_of(draft), nca_name="Bank\x1b]0;x\x07\u202e"))
-    (tmp_path / "odd.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
-    mended, shown = tppkit("pki", "csr", "new.cnf", "--repair", "odd.csr"), tppkit("cert", "show", "odd.csr")
-    assert (mended.exit_code, shown.exit_code) == (1, 0)
-    for text in (mended.stderr, shown.stdout):
-        assert "[qcstatements.nca-name]" in text
-        assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
 
 def test_the_lists_are_signed_anew(tppkit, certs):
@@ -394,23 +362,8 @@ def test_a_further_certificate_keeps_the_authoritys_name(tppkit, tmp_path):
     assert (shown["psd2"]["nca_name"], shown["psd2"]["roles"]) == ("Aufsicht TEST", ["PSP_AI"])
 
 
-def test_a_repair_tells_what_it_changed(tppkit, tmp_path, pki):
-    draft = statements.role_mismatch(Draft.of(pki.qwac.certificate))
-    (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
-    (tmp_path / "old.key").write_bytes(key_pem(pki.qwac.key))
-    told = tppkit("pki", "csr", "new.csr", "--repair", "old.csr", "--key", "old.key")
-    assert (told.stdout, told.stderr) == ("new.csr\n", "roles: 0.4.0.19495.1.2 PSP_AI -> 0.4.0.19495.1.2 PSP_PI\n")
-    assert tppkit("pki", "csr", "new.cnf", "--repair", "old.csr", "--json").json == {
-        "files": ["new.cnf"],
-        "changes": [{"field": "roles", "before": "0.4.0.19495.1.2 PSP_AI", "after": "0.4.0.19495.1.2 PSP_PI"}],
-        "left": [],
-    }
-    again = tppkit("pki", "csr", "again.csr", "--repair", "new.csr", "--key", "old.key")
-    assert again.stderr == "nothing had to be changed\n"
-
-
 def test_a_role_that_is_named_as_another_is_shown(tppkit, certs, tmp_path, pki):
-    draft = statements.role_mismatch(Draft.of(pki.qwac.certificate))
+    draft = roles((PI, "PSP_AI"))(Draft.of(pki.qwac.certificate))
     (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
     (tmp_path / "old.der").write_bytes(draft.sign(pki.qwac_ca.key))
     for entry in tppkit("cert", "show", "--json", "old.csr", "old.der").json:

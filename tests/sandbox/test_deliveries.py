@@ -287,7 +287,8 @@ def send_for_ever(path: str) -> None:
     ("fault", "sent", "texts"),
     [
         (Fault("duplicate"), [1, 1, 2], ["status 200", "status 200", "status 200"]),
-        (Fault("drop"), [2], ["dropped by a fault", "status 200"]),
+        (Fault("drop", sender="shop"), [2], ["dropped by a fault", "status 200"]),
+        (Fault("drop", sender="other"), [1, 2], ["status 200", "status 200"]),
         (Fault("reorder"), [2, 1], ["held by a fault until the next one of its stream is sent", "status 200", "status 200"]),
         (Fault("delay", delay_s=30), [], ["put off by 30 s by a fault"]),
     ],

@@ -21,7 +21,7 @@ from tppkit.certificates import EidasRequest, Use, load_certificates, oids
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import KeySource, Pki, certificate_pem, key_pem, make_pki, make_provider, open_pki, write_pki
 from tppkit.testpki.draft import Attribute
-from tppkit.testpki.request import make_request
+from tppkit.testpki.requests import make_request
 from tppkit.trust import PathVerifier, load_anchors
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)  # on the first day of `pki`

@@ -30,7 +30,7 @@ from tppkit.testpki.crl import NO_LONGER, REASONS
 from tppkit.testpki.files import MANIFEST, entry_of
 from tppkit.testpki.folder import PkiFolder
 from tppkit.testpki.provider import make_provider_like
-from tppkit.testpki.request import KINDS
+from tppkit.testpki.requests import KINDS
 
 # Options that say nothing about a certificate of a kind.
 _IDLE = {

@@ -44,6 +44,9 @@ class Message(NamedTuple):
         shown_parts = f"{self.method!r}, {self.target!r}, {len(self.headers)} headers, {len(self.body)} bytes"
         return f"{type(self).__name__}({shown_parts})"
 
+    def __sentry_repr__(self) -> str:
+        return repr(self)  # Sentry shows local variables, and of a tuple its items unless it has this
+
     @classmethod
     def from_wire(cls, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Self:
         """Take over a received request without changing a byte of it."""

@@ -16,8 +16,8 @@ from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError, Finding
 from tppkit.testpki import profiles
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.draft import Attribute, Draft, extension_of, write_name
-from tppkit.testpki.issued import Drafted, Issued, for_key, sign_draft
+from tppkit.testpki.draft import Draft, extension_of, write_name
+from tppkit.testpki.issued import Drafted, Issued, sign_draft
 from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, public_key_der, require_kind
 from tppkit.testpki.provider import Provider
 
@@ -184,33 +184,6 @@ class Pki:
         """
         drafted = self.draft_qwac(provider, label=label, key=key)
         return _require_sound(sign_draft(drafted, self.qwac_ca, label, "qwac"))
-
-    def issue_requested(
-        self, provider: Provider, *, kind: str, label: str, subject: tuple[Attribute, ...], names: Sequence[str],
-        public_key: bytes,
-    ) -> EidasCertificate:  # fmt: skip
-        """The certificate that a request asks for, with the request's key, subject and DNS names.
-
-        Args:
-            provider: who asks.
-            kind: `qwac` or `qseal`.
-            label: short name.
-            subject: the name asked for.
-            names: DNS names asked for; those of the provider where none are.
-            public_key: DER of the SubjectPublicKeyInfo.
-
-        Raises:
-            ConfigurationError: `pki.profile`: it would break a rule of its profile.
-        """
-        issuer, make_draft = (self.qwac_ca, self.draft_qwac) if kind == "qwac" else (self.qseal_ca, self.draft_qseal)
-        draft = make_draft(provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
-        draft = replace(for_key(draft, public_key), subject=subject)
-        if names:
-            asked = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
-            draft = draft.with_extension(extension_of(asked, False))
-        certificate = EidasCertificate.from_der(draft.sign(issuer.key))
-        require_profile(certificate, kind)
-        return certificate
 
     def issue_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
         """A QSealC for another provider, or the same one again.

@@ -10,8 +10,8 @@ from tppkit.certificates import EidasCertificate, Use
 from tppkit.certificates.editions import EN_319_412_5_V2_4_1
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.authority import Pki
-from tppkit.testpki.faults import FAULTS, Bench, Fault, FaultCase, judged_at
-from tppkit.testpki.faults.sound import sound_pki
+from tppkit.testpki.faults import FAULTS, Fault, FaultCase, judged_at
+from tppkit.testpki.faults.sound_pki import plain_pki
 from tppkit.testpki.pem import PkiFile, pem_block
 
 FAULTS_FOLDER = "faults"
@@ -35,12 +35,11 @@ def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
     if pki.not_before.date() < EARLIEST_DAY:
         message = f"faults are of rules that hold since {EARLIEST_DAY}, and the PKI begins on {pki.not_before.date()}"
         raise ConfigurationError("pki.faults", message)
-    pki = sound_pki(pki)
+    pki = plain_pki(pki)
     for fault in FAULTS.values():
-        bench = Bench(pki, fault.name)
-        case = fault.make(bench)
+        case = fault.make(pki)
         files = list(_files(fault, case))
-        yield _entry(bench, fault, case, [file.name for file in files]), files
+        yield _entry(pki, fault, case, [file.name for file in files]), files
 
 
 def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
@@ -52,9 +51,9 @@ def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
             yield PkiFile(f"{stem}-{number}.{kind}", answer)
 
 
-def _entry(bench: Bench, fault: Fault, case: FaultCase, names: list[str]) -> dict[str, Any]:
-    leaf, at = EidasCertificate.from_der(case.leaf), format_time(judged_at(bench.pki))
-    sound = bench.issued(fault.use)
+def _entry(pki: Pki, fault: Fault, case: FaultCase, names: list[str]) -> dict[str, Any]:
+    leaf, at = EidasCertificate.from_der(case.leaf), format_time(judged_at(pki))
+    sound = pki.qwac if fault.use is Use.QWAC else pki.qseal
     return {
         "path": names[0],
         "kind": "fault",

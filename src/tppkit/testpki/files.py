@@ -30,7 +30,7 @@ from tppkit.testpki.fault_files import FAULTS_FOLDER, make_faults
 from tppkit.testpki.guide import make_guide
 from tppkit.testpki.issued import Issued
 from tppkit.testpki.pem import PkiFile, certificate_pem, key_pem, pem_block
-from tppkit.testpki.request import write_request
+from tppkit.testpki.requests import write_request
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES, make_trusted_lists
 
 MANIFEST, GUIDE = "manifest.json", "README.md"

@@ -37,7 +37,7 @@ from tppkit.testpki.publishing import (
     publish_trusted_lists,
     require_publishable,
 )
-from tppkit.testpki.requested import Dropped, asks_for_ev, certify, find_dropped, requested_kind
+from tppkit.testpki.requests import Dropped, asks_for_ev, certify_request, find_dropped, kind_of
 from tppkit.testpki.revocations import REVOCATIONS, Journal, journal_json, read_journal, revoked_by, with_act
 from tppkit.testpki.revoking import find_revocation, issuer_of, require_revocable, was_lifted
 
@@ -126,13 +126,13 @@ class PkiFolder:
                 `pki.ended`, `pki.profile`, `pki.dns-name`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of
                 `make_provider`.
         """
-        kind = requested_kind(request, kind)
+        kind = kind_of(request, stated=kind)
         policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
         issuer = pki.qwac_ca if kind == "qwac" else pki.qseal_ca
         with locked(self.path):
             label = self._new_label(label, kind)
-            certificate = certify(pki, request, kind=kind, label=label)
+            certificate = certify_request(pki, request, kind=kind, label=label)
             pem = certificate_pem(certificate)
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(issuer.certificate))
             entry = certificate_entry(certificate, label=label, kind=kind, further=[chain.name])

@@ -158,47 +158,6 @@ def _given(value: str | None, otherwise: str) -> str:
     return otherwise if value is None else value
 
 
-@dataclass(frozen=True, slots=True)
-class Corrections:
-    """What a holder says of itself beside a request; None stays as the request has it.
-
-    Attributes:
-        organization_identifier: as `Provider` has it, like all of them; with one of the scheme PSD goes the authority.
-        name: the organisation's name.
-        country: two letters.
-        roles: names of TS 119 495.
-        nca_name: the competent authority's name.
-        dns_name: the only name in a QWAC.
-    """
-
-    organization_identifier: OrganizationIdentifier | None = None
-    name: str | None = None
-    country: str | None = None
-    roles: tuple[str, ...] | None = None
-    nca_name: str | None = None
-    dns_name: str | None = None
-
-
-def make_corrections(
-    *,
-    organization_identifier: str | None = None,
-    name: str | None = None,
-    country: str | None = None,
-    roles: Sequence[str] | None = None,
-    nca_name: str | None = None,
-    dns_name: str | None = None,
-) -> Corrections:
-    """Corrections, each checked alone; arguments and errors as for `make_provider`."""
-    return Corrections(
-        None if organization_identifier is None else _require_identifier(organization_identifier),
-        None if name is None else _require_name(name, what="organisation's", limit=_NAME_LIMIT),
-        None if country is None else _require_country(country),
-        None if roles is None else _require_roles(roles),
-        None if nca_name is None else _require_name(nca_name, what="authority's", limit=_NCA_NAME_LIMIT),
-        None if dns_name is None else _require_dns_name(dns_name),
-    )
-
-
 def make_other_provider(provider: Provider) -> Provider:
     """Another organisation, for what must be refused: one of two, whichever `provider` is not."""
     for identifier in ("PSDDE-BAFIN-999999", "PSDFI-FINFSA-9999999-9"):
