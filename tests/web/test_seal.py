@@ -395,7 +395,7 @@ def test_the_peer_is_told_less_than_the_log(
     bad = good._replace(target=TARGET + "&marker")
     with caplog.at_level(logging.WARNING, "tppkit.web"):
         told = call(door(), scope_of(bad, pki.qwac), [good.body])
-    assert told.text == "the signature does not fit (signature.invalid)"
+    assert told.text == "The signature does not match the request and the seal's key (signature.invalid)"
     (record,) = caplog.records
     assert "&marker from 198.51.100.7" in record.getMessage()
 
