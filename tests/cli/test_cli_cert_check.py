@@ -22,7 +22,7 @@ from tppkit.certificates import Use
 from tppkit.cli.cert_trust import load_trust
 from tppkit.cli.certificates import read_bundle
 from tppkit.testpki import Pki, certificate_pem, make_provider
-from tppkit.testpki.issued import sign_draft
+from tppkit.testpki.certificate import sign_draft
 
 AT = "2026-06-01T12:00:00Z"
 KEYS = {

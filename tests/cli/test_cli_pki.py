@@ -10,7 +10,7 @@ import pytest
 from tppkit._clock import utc_now
 from tppkit.certificates import oids
 from tppkit.testpki import KeySource, key_pem, make_pki, write_pki
-from tppkit.testpki.draft import Draft, extension_of
+from tppkit.testpki.certificate import Draft, extension_of
 from tppkit.testpki.faults.edits import PI, no_statement, roles
 from tppkit.testpki.profiles import key_usage
 from tppkit.testpki.requests import write_request

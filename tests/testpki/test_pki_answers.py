@@ -18,17 +18,16 @@ from hypothesis import strategies as st
 
 from tppkit.certificates import der
 from tppkit.errors import FormatError
-from tppkit.testpki.draft import Extension, write_extensions
-from tppkit.testpki.issued import public_key_bits
-from tppkit.testpki.ocsp import CertId, make_cert_id
-from tppkit.testpki.services import (
+from tppkit.testpki.certificate import Extension, public_key_bits, write_extensions
+from tppkit.testpki.ocsp import (
     MAX_REQUEST_BYTES,
+    CertId,
     answer_ocsp,
-    answer_timestamp,
+    make_cert_id,
     ocsp_request_of_path,
     parse_ocsp_request,
 )
-from tppkit.testpki.timestamps import parse_timestamp_request
+from tppkit.testpki.timestamps import answer_timestamp, parse_timestamp_request
 
 SHA3_256 = "2.16.840.1.101.3.4.2.8"
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tppkit.certificates import Use
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import DEFAULT_DAYS, Pki, make_pki, make_provider
-from tppkit.testpki.draft import Draft
+from tppkit.testpki.certificate import Draft
 from tppkit.trust import PathVerifier, make_anchors
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tppkit.certificates import EidasCertificate, der, oids
 from tppkit.certificates.extensions import KEY_USAGES
 from tppkit.errors import CertificateRejected, FormatError
-from tppkit.testpki.draft import Attribute, Draft, Extension, write_name
-from tppkit.testpki.issued import Issued
+from tppkit.testpki.certificate import Attribute, Draft, Extension, Issued, write_name
 from tppkit.trust import Anchors, PathVerifier
 from tppkit.trust.path.link_extensions import (
     PolicyConstraints,

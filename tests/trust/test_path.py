@@ -17,7 +17,7 @@ from cryptography.x509.verification import Store
 
 from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.errors import CertificateRejected, ConfigurationError
-from tppkit.testpki.draft import Draft
+from tppkit.testpki.certificate import Draft
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, make_anchors
 from tppkit.trust.path.candidates import MAX_CHAIN_DEPTH

@@ -23,7 +23,7 @@ from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request
 from tppkit.testpki import Issued, Pki, make_provider
-from tppkit.testpki.issued import for_key, sign_draft
+from tppkit.testpki.certificate import for_key, sign_draft
 from tppkit.trust import PathVerifier
 from tppkit.web import AsgiSource, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, caller_of, verified_request
 from tppkit.web.proxies import ProxyForm

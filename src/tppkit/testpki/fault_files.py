@@ -9,10 +9,10 @@ from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.certificates.editions import EN_319_412_5_V2_4_1
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.testpki.authority import Pki
 from tppkit.testpki.faults import FAULTS, Fault, FaultCase, judged_at
 from tppkit.testpki.faults.sound_pki import plain_pki
 from tppkit.testpki.pem import PkiFile, pem_block
+from tppkit.testpki.pki import Pki
 
 FAULTS_FOLDER = "faults"
 # The latest of the rules that a fault breaks: before it, a check rightly finds nothing wrong with some of the catalogue.

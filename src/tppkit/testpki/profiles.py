@@ -29,7 +29,7 @@ from tppkit.certificates import (
 from tppkit.certificates.checks.validity import public_limit_on
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError
-from tppkit.testpki.draft import Attribute, attribute_of
+from tppkit.testpki.certificate import Attribute, attribute_of
 from tppkit.testpki.provider import Provider
 
 Extension = tuple[x509.ExtensionType, bool]
@@ -45,7 +45,7 @@ _SERIAL_NUMBER, _LOCALITY = "2.5.4.5", "2.5.4.7"
 _TEST = re.compile(r"(?<![^\W_])TEST(?![^\W_])")
 _PRINTABLE_STRING = re.compile(r"[A-Za-z0-9 '()+,./:=?-]{1,64}")
 EV_ATTRIBUTES = frozenset({_JURISDICTION, _BUSINESS_CATEGORY})  # which only the name of an EV certificate has
-_QCP_L_QSCD = "0.4.0.194112.1.3"
+_TSL_SIGNING = "0.4.0.2231.3.0"
 # Website certificates for payment services only (QNCP-w-gen), or ones that browsers believe as well (QEVCP-w with CABF EV).
 QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"gen": (oids.POLICY_QNCP_W_GEN,), "ev": ("2.23.140.1.1", "0.4.0.194112.1.4")}
@@ -191,7 +191,7 @@ def qseal_extensions(
     """
     return [
         key_usage("content_commitment"),
-        _policies(provider, _QCP_L_QSCD if qscd else oids.POLICY_QCP_L),
+        _policies(provider, oids.POLICY_QCP_L_QSCD if qscd else oids.POLICY_QCP_L),
         _qc_statements(provider, "eseal", pds=pds, sscd=qscd),
         *_information("qseal", services_url),
     ]
@@ -203,6 +203,28 @@ def server_extensions(names: Sequence[x509.GeneralName]) -> list[Extension]:
         key_usage("digital_signature"),
         (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
         (x509.SubjectAlternativeName(list(names)), False),
+    ]
+
+
+def responder_extensions() -> list[Extension]:
+    """An OCSP responder that the authority delegated, and that needs no check of its own."""
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING])
+    return [key_usage("digital_signature"), (usage, False), (x509.OCSPNoCheck(), False)]
+
+
+def timestamping_extensions() -> list[Extension]:
+    """A time-stamping authority: its one extended key usage is critical."""
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.TIME_STAMPING])
+    return [key_usage("digital_signature"), (usage, True)]
+
+
+def list_signer_extensions() -> list[Extension]:
+    """A signer of trusted lists."""
+    constraints = x509.BasicConstraints(ca=False, path_length=None)
+    return [
+        (constraints, True),
+        key_usage("digital_signature"),
+        (x509.ExtendedKeyUsage([x509.ObjectIdentifier(_TSL_SIGNING)]), False),
     ]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tppkit._clock import format_time
-from tppkit.testpki.authority import Pki
 from tppkit.testpki.faults import judged_at
+from tppkit.testpki.pki import Pki
 
 _GUIDE = """# Test PKI of {name}
 
@@ -104,7 +104,7 @@ Each fault is one from the day of creation on (without `--at` it is judged now).
 """
 
 
-def make_guide(pki: Pki, *, password: str, with_faults: bool = False) -> str:
+def make_readme(pki: Pki, *, password: str, with_faults: bool = False) -> str:
     """The guide to a folder.
 
     Args:

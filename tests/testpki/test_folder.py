@@ -13,35 +13,19 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from folder_contents import contents
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit._files import locked
 from tppkit.certificates import EidasRequest, Use, load_certificates, oids
 from tppkit.errors import ConfigurationError, TppkitError
-from tppkit.testpki import KeySource, Pki, certificate_pem, key_pem, make_pki, make_provider, open_pki, write_pki
-from tppkit.testpki.draft import Attribute
+from tppkit.testpki import KeySource, certificate_pem, key_pem, make_pki, make_provider, open_pki, write_pki
+from tppkit.testpki.certificate import Attribute
 from tppkit.testpki.requests import make_request
 from tppkit.trust import PathVerifier, load_anchors
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)  # on the first day of `pki`
-
-
-@pytest.fixture(scope="module")
-def kept(pki: Pki, tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("kept") / "pki"
-    write_pki(pki, path)
-    return path
-
-
-@pytest.fixture
-def folder(kept: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
-    return Path(shutil.copytree(kept, tmp_path / "pki"))
-
-
-def everything(path: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
 def manifest_of(path: Path) -> dict:
@@ -67,7 +51,7 @@ def test_what_was_made_is_what_is_opened(pki, kept):
     assert [i.certificate for i in opened.issued] == [i.certificate for i in pki.issued]
     assert (opened.qwac.chain, opened.other_qseal.chain) == (pki.qwac.chain, pki.other_qseal.chain)
     assert (opened.provider, opened.other_provider) == (pki.provider, pki.other_provider)
-    assert (opened.not_before, opened.days, dict(opened.revocations)) == (pki.not_before, pki.days, {})
+    assert (opened.not_before, opened.days, any(opened.revocations.values())) == (pki.not_before, pki.days, False)
 
 
 def test_further_certificates_are_like_the_first(tmp_path, pki):
@@ -90,12 +74,12 @@ def test_further_certificates_are_like_the_first(tmp_path, pki):
 
 @pytest.mark.parametrize(("kind", "use"), [("qwac", Use.QWAC), ("qseal", Use.QSEALC), ("server", None)])
 def test_one_more_certificate_is_written_in_every_form_and_believed(folder, pki, kind, use):
-    before = everything(folder)
+    before = contents(folder)
     provider = make_provider(
         organization_identifier="PSDFI-FINFSA-1234567-8", name="Äyrin TEST", dns_name="a.example.org"
     )
     issued = open_pki(folder).issue(kind, provider, at=pki.not_before)
-    added = everything(folder).keys() - before.keys()
+    added = contents(folder).keys() - before.keys()
     assert added == {f"{kind}-2{e}" for e in (".pem", ".der", ".key", "-chain.pem", ".p12", ".csr", ".b64")}
     assert all(stat.S_IMODE((folder / f"{kind}-2{e}").stat().st_mode) == 0o600 for e in (".key", ".p12"))
     entry = manifest_of(folder)["files"][-1]
@@ -147,30 +131,30 @@ def test_labels_are_taken_or_counted(folder):
 
 @pytest.mark.parametrize("label", ["../evil", "/tmp/evil", "a/b", "", ".hidden", "a b", "x" * 65, "a\n", "ä", "a\0"])
 def test_a_label_stays_in_the_folder(folder, label):
-    before = everything(folder.parent)
+    before = contents(folder.parent)
     with pytest.raises(ConfigurationError) as refused:
         open_pki(folder).issue("qwac", make_provider(), at=AT, label=label)
     assert refused.value.code == "pki.label"
-    assert everything(folder.parent) == before
+    assert contents(folder.parent) == before
 
 
 @pytest.mark.parametrize("ending", [".pem", ".der", ".key", "-chain.pem", ".p12", ".csr", ".b64"])
 def test_a_file_that_is_there_is_kept_and_nothing_is_half_written(folder, ending):
     (folder / f"mine{ending}").write_bytes(b"precious")
-    before = everything(folder)
+    before = contents(folder)
     with pytest.raises(ConfigurationError) as refused:
         open_pki(folder).issue("qwac", make_provider(), at=AT, label="mine")
     assert refused.value.code == "file.exists"
-    assert everything(folder) == before
+    assert contents(folder) == before
 
 
 @pytest.mark.parametrize("kind", ["qwac", "server"])
 def test_ed25519_is_for_seals_only(folder, kind):
-    opened, before = open_pki(folder), everything(folder)
+    opened, before = open_pki(folder), contents(folder)
     with pytest.raises(ConfigurationError) as refused:
         opened.issue(kind, make_provider(), at=AT, key="ed25519")
     assert refused.value.code == "pki.key-kind"
-    assert everything(folder) == before
+    assert contents(folder) == before
     assert opened.issue("qseal", make_provider(), at=AT, key="ed25519").certificate.key.type == "ed25519"
 
 
@@ -252,21 +236,16 @@ def test_a_key_of_another_certificate_is_not_used(folder):
         ("manifest.json", b'{"files": [{"path": "\\ud800.pem", "kind": "qwac", "key_path": "qwac.key"}]}'),
         ("manifest.json", b'{"files": [{"path": "qwac.pem", "kind": "qwac", "key_path": "a\\u0000"}]}'),
         ("root.pem", b""), ("root.pem", b"no certificate"), ("qwac-chain.pem", b"\x30\x00"), ("tsa.key", b""), ("tsa.key", b"x" * 99),
-        ("revocations.json", b""), ("revocations.json", b"[]"), ("revocations.json", b'{"root": 1}'),
-        ("revocations.json", b'{"root": [{}]}'),
-        ("revocations.json", b'{"root": [{"serial_hex": "XY", "at": "2026-01-01T00:00:00Z", "reason": "superseded"}]}'),
-        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "yesterday", "reason": "superseded"}]}'),
-        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "2026-01-01T00:00:00Z", "reason": "whim"}]}'),
-        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "2026-01-01T00:00:00Z", "reason": []}]}'),
-        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "9999-12-31", "reason": "superseded"}]}'),
-        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "0001-01-01", "reason": "superseded"}]}'),
-        ("revocations.json", b'{"root": [{"serial_hex": "-5", "at": "2026-01-01", "reason": "superseded"}]}'),
-        ("revocations.json", b'{"root": [{"serial_hex": "0x5", "at": "2026-01-01", "reason": "superseded"}]}'),
-        ("revocations.json", b'{"root": [{"serial_hex": "' + b"1" * 41 + b'", "at": "2026-01-01", "reason": "superseded"}]}'),
+        ("root.crl", b""), ("issuing-ca-qwac.crl", b"\x30\x00"),
     ],
 )  # fmt: skip
 def test_a_damaged_folder_is_refused(folder, name, content):
     (folder / name).write_bytes(content)
+    assert refusal(folder) == "pki.unusable"
+
+
+def test_a_revocation_list_of_another_authority_is_refused(folder):
+    shutil.copy(folder / "issuing-ca-qseal.crl", folder / "issuing-ca-qwac.crl")
     assert refusal(folder) == "pki.unusable"
 
 
@@ -292,7 +271,7 @@ def spare(kept: Path) -> Path:
 
 @given(st.data())
 def test_only_typed_errors_escape_from_a_mutated_folder(spare, data):
-    name = data.draw(st.sampled_from(["manifest.json", "qwac.pem", "root.pem", "tsa.key", "qwac-chain.pem"]))
+    name = data.draw(st.sampled_from(["manifest.json", "qwac.pem", "root.pem", "tsa.key", "root.crl"]))
     whole = (spare / name).read_bytes()
     start = data.draw(st.integers(0, len(whole)))
     changed = whole[:start] + data.draw(st.binary(max_size=6)) + whole[start + data.draw(st.integers(0, 40)) :]
