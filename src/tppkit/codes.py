@@ -1454,7 +1454,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "have the certificate issued by an authority that may",
         ),
         "path.refused": Code(
-            "the second opinion on the chain refuses it",
+            "a certificate of the chain breaks the form that RFC 5280 requires",
             "read its reason in the message; report it to the provider of the certificate",
         ),
         "path.signature": Code(

@@ -45,7 +45,7 @@ _CURVES: Mapping[str, KeyFacts] = MappingProxyType(
 _RSA: Mapping[str, str] = MappingProxyType(
     {"1.2.840.113549.1.1.1": "rsa", "1.2.840.113549.1.1.10": "rsa-pss"}
 )  # RFC 4055
-_EC = "1.2.840.10045.2.1"
+_RSA_PSS, _EC = "1.2.840.113549.1.1.10", "1.2.840.10045.2.1"
 # Whole algorithm identifiers of nearly all keys; `_read_algorithm` gives the same.
 _USUAL: Mapping[bytes, KeyFacts] = MappingProxyType(
     {
@@ -82,8 +82,8 @@ def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
 def _read_algorithm(encoded: bytes) -> KeyFacts:
     kind, *parameters = der.read_children(encoded, der.read_whole(encoded, tag=der.SEQUENCE))
     oid = der.read_oid(encoded, kind)
-    if oid in _RSA:
-        return KeyFacts(_RSA[oid])
-    if oid == _EC:
+    if oid in _RSA and (oid == _RSA_PSS or [encoded[one.offset : one.end] for one in parameters] == [b"\x05\x00"]):
+        return KeyFacts(_RSA[oid])  # RFC 3279 section 2.3.1: NULL is required
+    if oid == _EC and len(parameters) == 1:
         return _CURVES.get(der.read_oid(encoded, parameters[0]), KeyFacts("ec"))
     return _KEY_TYPES.get(oid, KeyFacts("unknown"))
