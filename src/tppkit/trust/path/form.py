@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from cryptography import x509
@@ -24,38 +24,47 @@ def check_form(chain: Sequence[Link], at: datetime) -> None:
 
     Source: RFC 5280 sections 4.1.1.2, 4.1.2.1, 4.1.2.2, 4.1.2.4, 4.1.2.5, 4.2.1.1, 4.2.1.10 and 4.2.2.1.
     """
-    for depth, link in enumerate(chain):
-        fault = next(_faults(link), None) or next(_faults_of_authority(link) if depth else _faults_of_leaf(link), None)
-        if fault is not None:
-            raise CertificateRejected("path.refused", f"{link} {fault}", clause="RFC 5280 section 4")
+    _check_leaf(chain[0])
+    for link in chain:
+        _check_fields(link)
+        _check_dates(link)
+    for link in chain[1:]:
+        _check_authority(link)
 
 
-def _faults(link: Link) -> Iterator[str]:
+def _refused(link: Link, fault: str) -> CertificateRejected:
+    return CertificateRejected("path.refused", f"{link} {fault}", clause="RFC 5280 section 4")
+
+
+def _check_fields(link: Link) -> None:
     certificate = link.certificate
     if certificate.x509.version is not x509.Version.v3:
-        yield "is not an X.509 certificate of version 3"
-        return
+        raise _refused(link, "is not an X.509 certificate of version 3")
     if not certificate.has_one_signature_algorithm:
-        yield "names one signature algorithm inside its signed part and another one beside its signature"
+        raise _refused(link, "names one signature algorithm in its signed part and another one beside the signature")
     if certificate.serial.bit_length() > _MAX_SERIAL_BITS:
-        yield f"has a serial number of {certificate.serial.bit_length()} bits, more than 20 bytes"
+        raise _refused(link, f"has a serial number of {certificate.serial.bit_length()} bits, more than 20 bytes")
     if not link.issuer:
-        yield "names no issuer"
-    validity = certificate.validity_der
-    written = der.read_children(validity, der.read_whole(validity, tag=der.SEQUENCE))
+        raise _refused(link, "names no issuer")
+
+
+def _check_dates(link: Link) -> None:
+    certificate = link.certificate
+    data = certificate.validity_der
+    written = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))
     for element, time in zip(written, (certificate.not_before, certificate.not_after), strict=True):
         if element.tag == _GENERALIZED_TIME and time.year < 2050:
-            yield f"writes the year {time.year} as GeneralizedTime, which begins with 2050"
+            raise _refused(link, f"writes the year {time.year} as GeneralizedTime, which begins with 2050")
 
 
-def _faults_of_authority(link: Link) -> Iterator[str]:
+def _check_authority(link: Link) -> None:
     if oids.AUTHORITY_KEY_IDENTIFIER in link.values and link.authority_key_id is None:
-        yield "has an authority key identifier without a key identifier"
+        raise _refused(link, "has an authority key identifier without a key identifier")
     for finding in link.facts.findings:
         if finding.values.get("extension") == oids.AUTHORITY_INFORMATION_ACCESS:
-            yield f"has an authority information access that cannot be read: {finding.message[:120]}"
+            raise _refused(link, f"has an authority information access that cannot be read: {finding.message[:120]}")
 
 
-def _faults_of_leaf(link: Link) -> Iterator[str]:
+def _check_leaf(link: Link) -> None:
     if link.name_constraints is not None and not link.facts.is_ca:
-        yield "has name constraints, which only an authority may have"
+        raise _refused(link, "has name constraints, which only an authority may have")
