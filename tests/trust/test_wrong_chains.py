@@ -115,7 +115,7 @@ CASES = (
         "authority key with other parts", "path.extension-malformed",
         {LEAF: adds(oids.AUTHORITY_KEY_IDENTIFIER, "30068002aaaa0500")},
     ),
-    Case("information access malformed", "path.refused", {ISSUING: adds(oids.AUTHORITY_INFORMATION_ACCESS, "30023000")}),
+    Case("information access malformed", "path.extension-malformed", {LEAF: adds(oids.AUTHORITY_INFORMATION_ACCESS, "30023000")}),
     Case("constraints in a leaf", "path.refused", {LEAF: both(WITHIN, names("tpp.good.example"))}),
     Case("authority outside its constraints", "path.name-constraints", {ISSUING: both(WITHIN, names("bad.example"))}),
     Case("leaf outside the constraints", "path.name-constraints", {ISSUING: WITHIN, LEAF: names("bad.example")}),

@@ -25,6 +25,25 @@ class KeyFacts:
     curve: str | None = None
 
 
+# The keys that are strong enough, by type or curve, and the bits that they need: SOG-IS Agreed Cryptographic Mechanisms 1.3, as
+# ETSI TS 119 312 adopts them.
+STRONG_KEYS: Mapping[str, int] = MappingProxyType(
+    {
+        "rsa": 2048, "rsa-pss": 2048, "P-256": 256, "P-384": 384, "P-521": 521, "brainpoolP256r1": 256,
+        "brainpoolP384r1": 384, "brainpoolP512r1": 512, "ed25519": 256, "ed448": 448,
+    }
+)  # fmt: skip
+LEGACY_RSA_BITS = 1900  # "legacy" there; enough for signers of trusted lists, of which Norway's has 2032
+
+
+def key_weakness(key: KeyFacts) -> str | None:
+    """The code for a key that is not strong enough: `key.weak`, `key.unsupported`; None for a strong key."""
+    needed = STRONG_KEYS.get(key.curve or key.type)
+    if needed is None:
+        return "key.unsupported"
+    return "key.weak" if (key.bits or 0) < needed else None
+
+
 _KEY_TYPES: Mapping[str, KeyFacts] = MappingProxyType(
     {
         "1.3.101.112": KeyFacts("ed25519", 256),

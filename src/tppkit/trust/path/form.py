@@ -22,7 +22,7 @@ def check_form(chain: Sequence[Link], at: datetime) -> None:
     Raises:
         CertificateRejected: `path.refused`.
 
-    Source: RFC 5280 sections 4.1.1.2, 4.1.2.1, 4.1.2.2, 4.1.2.4, 4.1.2.5, 4.2.1.1, 4.2.1.10 and 4.2.2.1.
+    Source: RFC 5280 sections 4.1.1.2, 4.1.2.1, 4.1.2.2, 4.1.2.4, 4.1.2.5, 4.2.1.1 and 4.2.1.10.
     """
     _check_leaf(chain[0])
     for link in chain:
@@ -60,9 +60,6 @@ def _check_dates(link: Link) -> None:
 def _check_authority(link: Link) -> None:
     if oids.AUTHORITY_KEY_IDENTIFIER in link.values and link.authority_key_id is None:
         raise _refused(link, "has an authority key identifier without a key identifier")
-    for finding in link.facts.findings:
-        if finding.values.get("extension") == oids.AUTHORITY_INFORMATION_ACCESS:
-            raise _refused(link, f"has an authority information access that cannot be read: {finding.message[:120]}")
 
 
 def _check_leaf(link: Link) -> None:

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 # Extensions of which path validation takes the facts as they were read; further ones are read below. All others may be malformed.
 _TAKEN = frozenset({
     oids.SUBJECT_KEY_IDENTIFIER, oids.AUTHORITY_KEY_IDENTIFIER, oids.KEY_USAGE, oids.BASIC_CONSTRAINTS, oids.CERTIFICATE_POLICIES,
-    oids.EXTENDED_KEY_USAGE,
+    oids.EXTENDED_KEY_USAGE, oids.AUTHORITY_INFORMATION_ACCESS,
 })  # fmt: skip
 
 

@@ -215,5 +215,4 @@ def check_names(chain: Sequence[Link]) -> None:
             limits.check(link)
         if link.name_constraints is not None:
             limits.add(link)
-            if depth == 0 or not link.is_self_issued:
-                limits.check_own(link)
+            limits.check_own(link)

@@ -1,7 +1,7 @@
-"""Which keys and signature algorithms are strong enough, and the check of one signature.
+"""Strength of keys and signature algorithms, and the check of signatures.
 
-Source: SOG-IS Agreed Cryptographic Mechanisms 1.3 as ETSI TS 119 312 takes them up: RSA from 2048 bits, the NIST and
-Brainpool curves from 256 bits, Ed25519 and Ed448, SHA-2 from 256 bits. SHA-1 is neither.
+Source: SOG-IS Agreed Cryptographic Mechanisms 1.3 as ETSI TS 119 312 adopts them: the keys of `key_facts.STRONG_KEYS`, and SHA-2
+from 256 bits.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, paddin
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates.key_facts import key_weakness
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
 
-MIN_RSA_BITS = 2048
 _CLAUSE = "ETSI TS 119 312 clause 5"
-_CURVES = frozenset({"P-256", "P-384", "P-521", "brainpoolP256r1", "brainpoolP384r1", "brainpoolP512r1"})
 _STRONG_HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
 _PSS, _MGF1 = "1.2.840.113549.1.1.10", "1.2.840.113549.1.1.8"
 _NULL = der.write_element(der.NULL)
@@ -71,18 +70,10 @@ def require_key(certificate: EidasCertificate) -> None:
         CertificateRejected: `key.weak`, `key.unsupported`.
     """
     key = certificate.key
-    if key.type in ("rsa", "rsa-pss"):
-        if (key.bits or 0) < MIN_RSA_BITS:
-            raise CertificateRejected(
-                "key.weak", f"the RSA key of {certificate.subject} has {key.bits} bits, fewer than {MIN_RSA_BITS}",
-                clause=_CLAUSE,
-            )  # fmt: skip
-    elif key.type not in ("ed25519", "ed448") and key.curve not in _CURVES:
-        raise CertificateRejected(
-            "key.unsupported",
-            f"the key of {certificate.subject} is of type {key.type}, curve {key.curve or 'unknown'}",
-            clause=_CLAUSE,
-        )
+    code = key_weakness(key)
+    if code is not None:
+        kind = f"of type {key.type}, curve {key.curve or 'unknown'}, with {key.bits or 'unknown'} bits"
+        raise CertificateRejected(code, f"the key of {certificate.subject} is {kind}", clause=_CLAUSE)
 
 
 def require_signature_algorithm(certificate: EidasCertificate) -> None:
