@@ -251,6 +251,22 @@ class EidasCertificate(Subject):
         """DER of the holder's name, as it stands in the certificate."""
         return self._part(4)
 
+    @property
+    def validity_der(self) -> bytes:
+        """DER of the validity."""
+        return self._part(3)
+
+    @property
+    def signature_algorithm_der(self) -> bytes:
+        """DER of the signature's AlgorithmIdentifier inside the signed part."""
+        return self._part(1)
+
+    @property
+    def has_one_signature_algorithm(self) -> bool:
+        """Whether the AlgorithmIdentifier beside the signature is the one inside the signed part (RFC 5280 section 4.1.1.2)."""
+        beside = der.read_children(self.der, der.read_whole(self.der, tag=der.SEQUENCE))[1]
+        return self.der[beside.offset : beside.end] == self.signature_algorithm_der
+
     def _part(self, place: int) -> bytes:
         parts = _parts(self.der, count=6)
         part = parts[place + (parts[0].tag == 0xA0)]  # version 1 certificates leave the version out

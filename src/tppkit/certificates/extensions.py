@@ -13,6 +13,7 @@ from typing import Any
 
 from tppkit._named_tuple import new_tuple
 from tppkit.certificates import der, oids
+from tppkit.certificates.general_names import read_general_name
 from tppkit.certificates.qcstatements import QcStatements, read_qc_statements_at
 from tppkit.errors import Finding, FormatError, Severity
 
@@ -244,8 +245,8 @@ def _read_basic_constraints(data: bytes, constraints: der.Element, findings: lis
         is_ca = stated not in (b"\x00", b"")  # any other byte is TRUE in BER; whoever says so is no end entity
         del parts[0]
     path_length = der.read_integer(data, parts[0]) if parts else None
-    if path_length is not None and path_length < 0:
-        findings.append(_malformed(f"basicConstraints has the negative path length {path_length}", parts[0].offset))
+    if path_length is not None and not 0 <= path_length < 1 << 63:
+        findings.append(_malformed(f"basicConstraints has the impossible path length {path_length}", parts[0].offset))
     if len(parts) > 1:
         findings.append(_malformed("basicConstraints holds more than cA and a path length", parts[1].offset))
     return {"is_ca": is_ca, "path_length": path_length}
@@ -257,10 +258,12 @@ def _read_subject_key(data: bytes, key: der.Element, findings: list[Finding]) ->
 
 
 def _read_authority_key(data: bytes, identifier: der.Element, findings: list[Finding]) -> Facts:
-    for part in der.read_children(data, der.expect(identifier, der.SEQUENCE)):
-        if part.tag == 0x80:  # keyIdentifier [0]
-            return {"authority_key_identifier": data[part.start : part.end]}
-    return {}
+    parts = der.read_children(data, der.expect(identifier, der.SEQUENCE))
+    tags = [part.tag for part in parts]
+    # keyIdentifier [0], authorityCertIssuer [1], authorityCertSerialNumber [2], each at most once and in this order
+    if tags != sorted(set(tags) & {0x80, 0xA1, 0x82}, key=lambda tag: tag & 0x1F):
+        raise FormatError("der.malformed", "an authority key identifier has other parts", offset=identifier.offset)
+    return {"authority_key_identifier": data[parts[0].start : parts[0].end]} if tags[:1] == [0x80] else {}
 
 
 def _read_information_access(data: bytes, access: der.Element, findings: list[Finding]) -> Facts:
@@ -269,9 +272,10 @@ def _read_information_access(data: bytes, access: der.Element, findings: list[Fi
         parts = der.read_children(data, der.expect(description, der.SEQUENCE))
         if len(parts) != 2:
             raise FormatError("der.malformed", "an access description is not a pair", offset=description.offset)
-        method, location = parts
+        method, location = der.read_oid(data, parts[0]), parts[1]
+        read_general_name(data, location)  # other forms of address are not used, but must be well formed
         if location.tag == _URI:
-            urls.get(der.read_oid(data, method), []).append(_read_uri(data, location))
+            urls.get(method, []).append(_read_uri(data, location))
     return {"ocsp_urls": tuple(urls[oids.ACCESS_OCSP]), "ca_issuers_urls": tuple(urls[oids.ACCESS_CA_ISSUERS])}
 
 

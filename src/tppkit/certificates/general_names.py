@@ -21,13 +21,13 @@ from tppkit.errors import FormatError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-OTHER_NAME, EMAIL, DNS_NAME, DIRECTORY_NAME, URI, IP_ADDRESS = (
-    "otherName", "rfc822Name", "dNSName", "directoryName", "uniformResourceIdentifier", "iPAddress",
+OTHER_NAME, EMAIL, DNS_NAME, DIRECTORY_NAME, URI, IP_ADDRESS, REGISTERED_ID = (
+    "otherName", "rfc822Name", "dNSName", "directoryName", "uniformResourceIdentifier", "iPAddress", "registeredID",
 )  # fmt: skip
 _FORMS: Mapping[int, str] = MappingProxyType(
     {
         0xA0: OTHER_NAME, 0x81: EMAIL, 0x82: DNS_NAME, 0xA3: "x400Address", 0xA4: DIRECTORY_NAME, 0xA5: "ediPartyName",
-        0x86: URI, 0x87: IP_ADDRESS, 0x88: "registeredID",
+        0x86: URI, 0x87: IP_ADDRESS, 0x88: REGISTERED_ID,
     }
 )  # fmt: skip
 _TEXTS = frozenset({EMAIL, DNS_NAME, URI})
@@ -82,6 +82,8 @@ def read_general_name(data: bytes, name: der.Element, *, is_base: bool = False) 
     if form is None:
         message = f"tag 0x{name.tag:02x} at byte {name.offset} is no form of name"
         raise FormatError("der.unexpected-tag", message, offset=name.offset)
+    if form in (OTHER_NAME, REGISTERED_ID):
+        _require_identified(data, name)
     if form == DIRECTORY_NAME:
         (inner, *others) = der.read_children(data, name) or (None,)
         if inner is None or others:
@@ -97,6 +99,17 @@ def read_general_name(data: bytes, name: der.Element, *, is_base: bool = False) 
     except ValueError as e:
         raise FormatError("der.malformed", f"the {form} at byte {name.offset} is malformed", offset=name.offset) from e
     return GeneralName(form, content)
+
+
+def _require_identified(data: bytes, name: der.Element) -> None:
+    """Reject a registeredID that is no object identifier, or an otherName that is not one with a value ([0] explicit)."""
+    if name.tag == 0x88:
+        der.read_oid(data, name._replace(tag=der.OID))
+        return
+    kind, *values = der.read_children(data, name) or [name]
+    der.read_oid(data, kind)
+    if len(values) != 1 or values[0].tag != 0xA0 or len(der.read_children(data, values[0])) != 1:
+        raise FormatError("der.malformed", f"the otherName at byte {name.offset} has no value", offset=name.offset)
 
 
 def _read_network(content: bytes) -> Network:

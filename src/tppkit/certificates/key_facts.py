@@ -25,6 +25,25 @@ class KeyFacts:
     curve: str | None = None
 
 
+# The keys that are strong enough, by type or curve, and the bits that they need: SOG-IS Agreed Cryptographic Mechanisms 1.3, as
+# ETSI TS 119 312 adopts them.
+STRONG_KEYS: Mapping[str, int] = MappingProxyType(
+    {
+        "rsa": 2048, "rsa-pss": 2048, "P-256": 256, "P-384": 384, "P-521": 521, "brainpoolP256r1": 256,
+        "brainpoolP384r1": 384, "brainpoolP512r1": 512, "ed25519": 256, "ed448": 448,
+    }
+)  # fmt: skip
+LEGACY_RSA_BITS = 1900  # "legacy" there; enough for signers of trusted lists, of which Norway's has 2032
+
+
+def key_weakness(key: KeyFacts) -> str | None:
+    """The code for a key that is not strong enough: `key.weak`, `key.unsupported`; None for a strong key."""
+    needed = STRONG_KEYS.get(key.curve or key.type)
+    if needed is None:
+        return "key.unsupported"
+    return "key.weak" if (key.bits or 0) < needed else None
+
+
 _KEY_TYPES: Mapping[str, KeyFacts] = MappingProxyType(
     {
         "1.3.101.112": KeyFacts("ed25519", 256),
@@ -45,7 +64,7 @@ _CURVES: Mapping[str, KeyFacts] = MappingProxyType(
 _RSA: Mapping[str, str] = MappingProxyType(
     {"1.2.840.113549.1.1.1": "rsa", "1.2.840.113549.1.1.10": "rsa-pss"}
 )  # RFC 4055
-_EC = "1.2.840.10045.2.1"
+_RSA_PSS, _EC = "1.2.840.113549.1.1.10", "1.2.840.10045.2.1"
 # Whole algorithm identifiers of nearly all keys; `_read_algorithm` gives the same.
 _USUAL: Mapping[bytes, KeyFacts] = MappingProxyType(
     {
@@ -82,8 +101,8 @@ def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
 def _read_algorithm(encoded: bytes) -> KeyFacts:
     kind, *parameters = der.read_children(encoded, der.read_whole(encoded, tag=der.SEQUENCE))
     oid = der.read_oid(encoded, kind)
-    if oid in _RSA:
-        return KeyFacts(_RSA[oid])
-    if oid == _EC:
+    if oid in _RSA and (oid == _RSA_PSS or [encoded[one.offset : one.end] for one in parameters] == [b"\x05\x00"]):
+        return KeyFacts(_RSA[oid])  # RFC 3279 section 2.3.1: NULL is required
+    if oid == _EC and len(parameters) == 1:
         return _CURVES.get(der.read_oid(encoded, parameters[0]), KeyFacts("ec"))
     return _KEY_TYPES.get(oid, KeyFacts("unknown"))

@@ -1,4 +1,4 @@
-"""Distinguished names: read from DER, read from and written as RFC 4514 text, compared as sets.
+"""Distinguished names: read from DER, read from and written as RFC 4514 text, compared by RFC 5280 section 7.1.
 
 Banks write the issuer's name in `keyId` in several styles (Java prints attributes it does not know as `#hex`, others as
 text; order and spaces differ), so names are compared as parsed values, never as text.
@@ -7,6 +7,7 @@ text; order and spaces differ), so names are compared as parsed values, never as
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,7 @@ _NAMES = dict(oids.NAME_ATTRIBUTES)
 _X520 = {der.write_oid(f"2.5.4.{number}"): f"2.5.4.{number}" for number in range(128)}
 
 Attribute = tuple[str, str]
+ComparableName = tuple[frozenset[Attribute], ...]
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,12 @@ class DistinguishedName:
         return self.comparable in (other.comparable, other.comparable[::-1])
 
     @cached_property
-    def comparable(self) -> tuple[frozenset[Attribute], ...]:
-        """The attributes without case and more than single spaces, in order: equal where two names match, or its reverse is."""
-        return tuple([_comparable(rdn) for rdn in self.rdns])
+    def comparable(self) -> ComparableName:
+        """The form in which names are compared: equal for two names that are the same (RFC 5280 section 7.1).
+
+        Case, runs of white space, the kind of string and compatibility forms of characters do not count.
+        """
+        return tuple([frozenset([(oid, _folded(value)) for oid, value in rdn]) for rdn in self.rdns])
 
 
 _RFC4514_NAMES = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UID"})
@@ -128,8 +133,9 @@ def _dotted(oid: str, value: str) -> str:
     return f"{name if name in _RFC4514_NAMES else oid}={_escape(value)}"
 
 
-def _comparable(rdn: tuple[Attribute, ...]) -> frozenset[Attribute]:
-    return frozenset((oid, " ".join(value.split()).casefold()) for oid, value in rdn)
+def _folded(value: str) -> str:
+    normal = value if value.isascii() else unicodedata.normalize("NFKC", value)
+    return " ".join(normal.casefold().split())
 
 
 def _hex_pairs(character: str) -> str:

@@ -32,9 +32,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
 
+from tppkit.certificates.key_facts import STRONG_KEYS
 from tppkit.errors import FormatError, SignatureRejected
 
-MIN_RSA_BITS = 2048
+MIN_RSA_BITS = STRONG_KEYS["rsa"]
 
 
 class Scheme(Enum):

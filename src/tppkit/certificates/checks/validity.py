@@ -16,6 +16,7 @@ from tppkit.certificates.editions import (
     BALLOT_SC81_THIRD,
     Edition,
 )
+from tppkit.certificates.key_facts import STRONG_KEYS, key_weakness
 from tppkit.certificates.rule import Check, Fault
 
 
@@ -43,10 +44,7 @@ PUBLIC_LIMITS = (
     PublicLimit(100, BALLOT_SC81_SECOND, BALLOT_SC81_THIRD),
     PublicLimit(47, BALLOT_SC81_THIRD, None),
 )
-_MIN_RSA_BITS = 2048
 _MAX_SERIAL_BITS = 20 * 8 - 1  # twenty octets, and the first bit is the sign
-# TS 119 312 clause 6.2.2.3: NIST's and Brainpool's curves. secp256k1 is none of them.
-_OTHER_CURVES = frozenset({None, "secp256k1"})
 # RFC 8017 appendix A.2.4, RFC 3279 section 2.2: signatures over MD2, MD5 and SHA-1.
 _BROKEN_SIGNATURES = {
     "1.2.840.113549.1.1.2": "MD2 with RSA",
@@ -112,15 +110,15 @@ def long_serial(certificate: EidasCertificate, at: datetime) -> Fault | None:
 def weak_key(certificate: Subject, at: datetime) -> Fault | None:
     """An RSA key below 2048 bits."""
     key = certificate.key
-    if not key.type.startswith("rsa") or key.bits is None or key.bits >= _MIN_RSA_BITS:
+    if key.bits is None or key_weakness(key) != "key.weak":
         return None
-    return f"the RSA key has {key.bits} bits, less than {_MIN_RSA_BITS}", {"bits": str(key.bits)}
+    return f"the RSA key has {key.bits} bits, less than {STRONG_KEYS[key.type]}", {"bits": str(key.bits)}
 
 
 def unusual_key(certificate: Subject, at: datetime) -> Fault | None:
     """An elliptic curve that TS 119 312 does not recommend."""
     key = certificate.key
-    if key.type != "ec" or key.curve not in _OTHER_CURVES:
+    if key.type != "ec" or key_weakness(key) is None:
         return None
     curve = key.curve or "unknown"
     return f"the key's curve ({curve}) is none that TS 119 312 recommends", {"curve": curve}
