@@ -48,7 +48,8 @@ class IdentityCertificates:
         if qseal is not None and qseal.organization_identifier != qwac.organization_identifier:
             raise ConfigurationError(
                 "identity.other-organisation",
-                f"the QWAC is {qwac.organization_identifier}'s, the QSealC {qseal.organization_identifier}'s",
+                f"the QWAC has the organizationIdentifier {qwac.organization_identifier or 'none'}, "
+                f"the QSealC {qseal.organization_identifier or 'none'}",
             )
 
     def check_validity(self, at: datetime, ahead: timedelta) -> Iterator[Finding]:
