@@ -61,9 +61,9 @@ def test_every_other_form_is_malformed(text):
         ("PSDDE-B-abc", "2 to 8 capital letters"),
         ("LEIXG", "number is missing"),
         ("NTRDEU-1", "country has two letters"),
-        ("PDSDE-BAFIN-1", "no known scheme"),
+        ("PDSDE-BAFIN-1", "not a known scheme"),
         ("EIS:SE-1", "two letters before the colon"),
-        ("12345987", "no scheme and country"),
+        ("12345987", "not begin with scheme and country"),
     ],
 )
 def test_a_value_of_no_known_form_is_told_why(text, reason):
