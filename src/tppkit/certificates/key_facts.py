@@ -1,4 +1,4 @@
-"""Type and size of a public key, read from its identifiers; nothing is loaded or checked."""
+"""Type and size of a public key, read from its identifiers without loading the key."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tppkit.errors import FormatError
 
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
-    """The public key.
+    """Type and size of a public key.
 
     Attributes:
         type: `rsa`, `rsa-pss` (an RSA key for PSS signatures only), `ec`, `ed25519`, `ed448`, or `unknown`.
-        bits: size of modulus or field in bits, None when unknown.
+        bits: size of modulus or field in bits, None if unknown.
         curve: `P-256`, `P-384`, … for `ec`, else None.
     """
 
@@ -65,7 +65,7 @@ _RSA: Mapping[str, str] = MappingProxyType(
     {"1.2.840.113549.1.1.1": "rsa", "1.2.840.113549.1.1.10": "rsa-pss"}
 )  # RFC 4055
 _RSA_PSS, _EC = "1.2.840.113549.1.1.10", "1.2.840.10045.2.1"
-# Whole algorithm identifiers of nearly all keys; `_read_algorithm` gives the same.
+# Encoded algorithm identifiers of common keys, with the same results as `_read_algorithm`.
 _USUAL: Mapping[bytes, KeyFacts] = MappingProxyType(
     {
         der.write_element(der.SEQUENCE, der.write_oid(_EC), der.write_oid(curve)): facts
@@ -79,12 +79,12 @@ _USUAL: Mapping[bytes, KeyFacts] = MappingProxyType(
 
 
 def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
-    """Type and size of the key in a SubjectPublicKeyInfo, an element of `data`; `unknown` when it cannot be read.
+    """Read type and size of the key in a SubjectPublicKeyInfo, an element of `data`; `unknown` if it cannot be read.
 
     Source: RFC 3279, RFC 4055, RFC 5480, RFC 8410.
     """
-    # Loading a key costs more than all the rest of a certificate (a point is checked to be on its curve), so type and size
-    # are read here; `EidasCertificate.public_key` loads it where it is used.
+    # Loading a key takes longer than parsing the rest of a certificate, because its point is checked to be on the curve.
+    # `Subject.public_key` loads it on demand.
     try:
         algorithm = der.read_element(data, key.start, key.end)
         encoded = data[algorithm.offset : algorithm.end]

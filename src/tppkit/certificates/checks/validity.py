@@ -1,4 +1,4 @@
-"""When a certificate is valid, its serial number, key and signature algorithm."""
+"""Checks of validity, serial number, key and signature algorithm."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tppkit.certificates.rule import Check, Fault
 
 
 class PublicLimit(NamedTuple):
-    """How long a public website certificate may be valid when it is issued within a time.
+    """The maximum validity of a public website certificate that is issued between two editions.
 
     Attributes:
-        days: of 86,400 seconds.
-        since: the edition that brought it.
-        until: the edition that ended it, None when it still holds.
+        days: days of 86,400 seconds.
+        since: the edition that introduced the limit.
+        until: the edition that ended it, None if it is still in force.
         last_second: the certificate's last second counts too (RFC 5280 section 4.1.2.5).
     """
 
@@ -36,7 +36,7 @@ class PublicLimit(NamedTuple):
     last_second: bool = True
 
 
-# BR section 6.3.2. Before ballot SC31 the last second was not counted.
+# Baseline Requirements section 6.3.2. Before ballot SC31 the last second was not counted.
 PUBLIC_LIMITS = (
     PublicLimit(825, BALLOT_193, BALLOT_SC31, last_second=False),
     PublicLimit(398, BALLOT_SC31, BALLOT_SC81_FIRST),
@@ -56,7 +56,7 @@ _BROKEN_SIGNATURES = {
 
 
 def not_yet_valid(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The time lies before the validity."""
+    """The time is before the validity."""
     if at >= certificate.not_before:
         return None
     begins = format_time(certificate.not_before)
@@ -64,7 +64,7 @@ def not_yet_valid(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def expired(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The time lies behind the validity."""
+    """The time is after the validity."""
     if at <= certificate.not_after:
         return None
     ended = format_time(certificate.not_after)
@@ -72,7 +72,7 @@ def expired(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def public_limit_on(issued: date) -> int | None:
-    """The days for which a public website certificate that is issued on a day may be valid; None before there was a limit."""
+    """Return the maximum validity in days of a public website certificate issued on a day; None before the first limit."""
     return next((limit.days for limit in reversed(PUBLIC_LIMITS) if limit.since.begins <= issued), None)
 
 
@@ -80,7 +80,7 @@ def longer_than(days: int, *, last_second: bool = True) -> Check:
     """A public website certificate is valid for more than `days`; one with the PSD2 policy follows TS 119 495 instead.
 
     Args:
-        days: of 86,400 seconds.
+        days: days of 86,400 seconds.
         last_second: the certificate's last second counts too (RFC 5280 section 4.1.2.5).
     """
     limit = timedelta(days=days)
@@ -93,13 +93,16 @@ def longer_than(days: int, *, last_second: bool = True) -> Check:
         if lasts <= limit:
             return None
         stated = f"{lasts / timedelta(days=1):.1f}"
-        return f"it is valid for {stated} days; a public one may be for {days}", {"days": stated, "limit": str(days)}
+        return f"it is valid for {stated} days; the limit of a public one is {days}", {
+            "days": stated,
+            "limit": str(days),
+        }
 
     return check
 
 
 def long_serial(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The serial number takes more than twenty octets."""
+    """The serial number has more than twenty octets."""
     bits = certificate.serial.bit_length()
     if bits <= _MAX_SERIAL_BITS:
         return None
@@ -121,10 +124,10 @@ def unusual_key(certificate: Subject, at: datetime) -> Fault | None:
     if key.type != "ec" or key_weakness(key) is None:
         return None
     curve = key.curve or "unknown"
-    return f"the key's curve ({curve}) is none that TS 119 312 recommends", {"curve": curve}
+    return f"TS 119 312 does not recommend the key's curve ({curve})", {"curve": curve}
 
 
 def broken_signature(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The issuer signed with a hash function that is broken."""
+    """The issuer signed with a broken hash function."""
     name = _BROKEN_SIGNATURES.get(certificate.x509.signature_algorithm_oid.dotted_string)
     return None if name is None else (f"it is signed with {name}, which can be forged", {"algorithm": name})
