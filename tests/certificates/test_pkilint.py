@@ -13,8 +13,8 @@ from cryptography.x509.ocsp import OCSPRequestBuilder
 
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
 from tppkit.testpki.crl import REASONS, Revocation
-from tppkit.testpki.faults import FAULTS, Bench
-from tppkit.testpki.services import answer_ocsp
+from tppkit.testpki.faults import FAULTS, SoundPki
+from tppkit.testpki.ocsp import answer_ocsp
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that pkilint imports; the tests' own warnings stay errors
@@ -103,7 +103,7 @@ def test_nor_of_providers_with_another_registered_identifier(pki, identifier):
 
 def test_the_linter_sees_a_fault(pki):
     # So that the tests above can fail.
-    case = FAULTS["unknown-country"].make(Bench(pki, "unknown-country"))
+    case = FAULTS["unknown-country"].make(pki)
     assert above_info(etsi_results(case.leaf)) != set()
 
 
@@ -165,7 +165,7 @@ def test_the_linter_has_nothing_to_say_of_ocsp_answers(kind, request):
 
 
 def test_the_linter_sees_a_fault_of_lists_and_answers(pki):
-    bench = Bench(pki, "linted")
-    assert above_info(crl_results(bench.crl(next_update=None))) != set()
-    late = bench.single(next_update=bench.start.replace(year=2000))
-    assert above_info(ocsp_results(bench.ocsp(late))) != set()
+    sound = SoundPki(pki, "linted")
+    assert above_info(crl_results(sound.crl(next_update=None))) != set()
+    late = sound.single(next_update=sound.start.replace(year=2000))
+    assert above_info(ocsp_results(sound.ocsp(late))) != set()

@@ -120,7 +120,7 @@ _LISTEN = "callback listen --base-url https://tpp.example/back --public-key"
         ("pki create /proc/x", 2, "output cannot be written"),
         ("pki create certs", 2, "output cannot be written"),
         ("pki csr /proc/x.csr", 2, "output cannot be written"),
-        ("pki csr x.csr --repair absent", 3, "input cannot be read"),
+        ("pki csr x.csr --key absent", 3, "input cannot be read"),
         ("seal sign --key absent --cert certs/qseal.pem --method POST --url https://bank.example/x", 3, "input cannot be read"),
         ("pki issue qwac absent", 2, "no test PKI in the folder"),
         ("pki renew absent", 2, "no test PKI in the folder"),

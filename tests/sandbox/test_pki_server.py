@@ -22,7 +22,7 @@ from tppkit._clock import utc_now
 from tppkit.sandbox.pki_services import PkiServices
 from tppkit.testpki import KeySource, make_pki, make_provider, open_pki, write_pki
 from tppkit.testpki.pem import pem_block
-from tppkit.testpki.request import make_request
+from tppkit.testpki.requests import make_request
 
 TPPKIT = str(Path(sys.executable).with_name("tppkit"))
 

@@ -100,9 +100,11 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("tppkit pki create my-pki", "tppkit pki create their-pki --org-id PSDDE-BAFIN-123456 --roles PSP_PI,PSP_AI --faults"), _MAKES,
         ),
         "pki csr": (
-            ("tppkit pki csr my.csr --org-id PSDDE-BAFIN-123456 --name 'Zahlgut GmbH'", "tppkit pki csr new.csr --repair certs/qwac.csr"),
-            "0 done, 1 --repair left something that only the holder can change, 2 wrong usage or output cannot be written,"
-            " 3 input cannot be read.",
+            (
+                "tppkit pki csr my.csr --org-id PSDDE-BAFIN-123456 --name 'Zahlgut GmbH'",
+                "tppkit pki csr seal.csr --kind qseal --key certs/qseal.key",
+            ),
+            "0 done, 2 wrong usage or output cannot be written, 3 input cannot be read.",
         ),
         "pki faults": (("tppkit pki faults", "tppkit pki faults --json"), _MAKES),
         "pki issue": (("tppkit pki issue qwac certs --roles PSP_AI", "tppkit pki issue csr certs --csr my.csr"), _CHANGES_PKI),

@@ -130,7 +130,7 @@ def _require_end(calls: Calls, call: Call[Any], response: httpx.Response) -> Non
 
 @contextmanager
 def transport_errors() -> Iterator[None]:
-    """Raise the HTTP library's failures as ours.
+    """Raise the HTTP library's failures as ours, without its frames: what they write and read is among their variables.
 
     Raises:
         TransportError: `transport.timeout`, `transport.failed`.
@@ -138,9 +138,17 @@ def transport_errors() -> Iterator[None]:
     try:
         yield
     except TIMEOUTS as e:
+        _drop_frames(e)
         raise TransportError("transport.timeout", f"the server did not answer in time ({type(e).__name__})") from e
     except FAILURES as e:
+        _drop_frames(e)
         raise TransportError("transport.failed", f"the connection failed: {_failure_text(e)}") from e
+
+
+def _drop_frames(failure: BaseException | None) -> None:
+    while failure is not None:
+        failure.__traceback__ = None
+        failure = failure.__cause__ or failure.__context__
 
 
 def is_unsent(error: TppkitError) -> bool:

@@ -51,6 +51,12 @@ class ServerAnswer(NamedTuple):
     body: bytes = b""
     batches: Any = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.status}, {len(self.headers)} headers, {len(self.body)} bytes)"  # as of Message
+
+    def __sentry_repr__(self) -> str:
+        return repr(self)
+
 
 class Credentials(Protocol):
     """What proves who calls."""
@@ -321,8 +327,9 @@ class Calls:
         try:
             return call.result(answer.body)
         except FormatError as e:
+            e.with_traceback(None)  # its frames have the body
             if call.row.safe or self._interface.request_id is not None:
-                raise
+                raise e
             reason = f"{call.name} was answered {answer.status}, and the answer cannot be read: {e}"
             raise call.outcome_unknown("answer.unreadable", reason, answer.status) from e
 

@@ -111,7 +111,9 @@ class Database:
                 for table in metadata.sorted_tables:
                     found = {column["name"] for column in inspect(db).get_columns(table.name)}
                     if not {column.name for column in table.columns} <= found:
-                        raise ConfigurationError("inbox.schema", f"the table {table.name} is not this inbox's")
+                        raise ConfigurationError(
+                            "inbox.schema", f"the table {table.name} has other columns: give the inbox another prefix"
+                        )
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -231,7 +233,7 @@ def _fault(error: SQLAlchemyError) -> ConfigurationError | None:
     if state == _ABORTED:
         return ConfigurationError(
             "inbox.handler-aborted",
-            "the handler went on after a statement of its own had failed: nothing would be committed",
+            "the handler went on after a failed statement, so nothing would be committed: raise the error, or use a savepoint",
         )
     return None
 

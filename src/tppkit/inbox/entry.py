@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from tppkit.errors import TppkitError
+
 
 class State(StrEnum):
     """The state of an entry in the table.
@@ -76,6 +78,8 @@ class Entry(NamedTuple):
         version: its version, for events that have one.
         prepared: what the worker's `prepare` read for the handler; it is not stored.
         again_at: when `prepare` wants the entry to be due again after it is handled, aware UTC; None: it is done then. Not stored.
+        fault: why `prepare` wants the entry to be kept as failed after it is handled, until it is released or comes again. Only the class
+            and code are stored.
     """
 
     source: str
@@ -87,6 +91,7 @@ class Entry(NamedTuple):
     version: Version | None = None
     prepared: Any = None
     again_at: datetime | None = None
+    fault: TppkitError | None = None
 
 
 class Worked(NamedTuple):
@@ -95,7 +100,7 @@ class Worked(NamedTuple):
     Attributes:
         entry: the entry.
         outcome: APPLIED, STALE, VERSION_CONFLICT, DROPPED, FAILED, or BUSY if another worker or delivery has it or its record.
-        code: of the error if it FAILED, or the class of an error that has no code.
+        code: of the error if it FAILED, or the class of an error that has no code; otherwise of the entry's fault.
     """
 
     entry: Entry

@@ -50,13 +50,9 @@ class Kept:
         Its content is deleted, its repetition is a repetition, and its version is not used up.
         """
         due_at = None if failure.due_at is None else to_microseconds(failure.due_at)
-        was = {
-            "was": State.FAILED,
-            "attempt": failure.attempts,
-            "was_due_at": due_at,
-            "at": to_microseconds(as_utc(at)),
-        }
-        return bool(self._rows(self._sql.finish, {**values_of(failure.entry), **was}))
+        was = {"was": State.FAILED, "attempt": failure.attempts, "was_due_at": due_at}
+        values = {**values_of(failure.entry), **was, "at": to_microseconds(as_utc(at))}
+        return bool(self._rows(self._sql.finish, values))
 
     def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
         """Forget what the retention no longer asks for, in bounded batches; returns how many rows."""

@@ -24,7 +24,9 @@ from sqlalchemy import (  # fmt: skip
     case,
     delete,
     func,
+    literal,
     literal_column,
+    null,
     or_,
     select,
     text,
@@ -42,7 +44,7 @@ _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _DIALECTS = (("sqlite", sqlite), ("postgresql", postgresql))
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", "record", "version", "version_digest")
 _PARAMETERS = tuple(f"of_{name}" for name in _ENTRY)
-AGAIN = "again"  # the reason of a claimed entry that is asked for again
+_RENEWED = "renewed"  # the reason of a claimed entry that came again
 
 BEGIN = Statement(text("BEGIN IMMEDIATE"))  # of SQLite
 SAVEPOINT, ROLLBACK_TO, RELEASE = (
@@ -76,7 +78,9 @@ class Statements:
 
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix):
-            raise ConfigurationError("inbox.prefix", f"{prefix[:40]!r} cannot begin the name of a table")
+            raise ConfigurationError(
+                "inbox.prefix", f"{prefix[:40]!r} is not a lower-case letter and up to 29 of a-z, 0-9 and _"
+            )
         self.metadata = MetaData()
         self.entries = entries = Table(
             f"{prefix}entries", self.metadata,
@@ -95,10 +99,12 @@ class Statements:
             sqlite_with_rowid=False,
         )  # fmt: skip
         mine, theirs = entries.c, versions.c
+        is_empty = mine.due_at.is_not(None) & (func.length(mine.content) == literal_column("0"))
         for name, columns, where in (
             ("due", (mine.source, mine.due_at, mine.received_at), mine.due_at.is_not(None)),
             ("done", (mine.source, mine.done_at), mine.done_at.is_not(None)),
             ("failed", (mine.source, mine.received_at), mine.state == State.FAILED.value),
+            ("empty", (mine.source, mine.due_at, mine.content), is_empty),
         ):
             Index(f"{prefix}entries_{name}", *columns, sqlite_where=where, postgresql_where=where)
         Index(f"{prefix}versions_set", theirs.source, theirs.set_at)
@@ -144,7 +150,7 @@ class Statements:
             )
             for values, changed in ((new_done, done), (whole, moved))
         )
-        # Asked for again: what is done or failed waits again, what waits is due no later, and a worker that has it leaves it waiting.
+        # Renewed: what is done or failed waits again, what waits is due no later, and a worker that has it leaves it waiting.
         is_claimed, is_waiting = mine.state == State.CLAIMED.value, mine.state == State.WAITING.value
         self.renew = Statement(
             {
@@ -158,7 +164,7 @@ class Statements:
                             else_=into.excluded.due_at,
                         ),
                         "attempts": case((is_claimed, mine.attempts), else_=0),
-                        "reason": case((is_claimed, AGAIN), else_=None),
+                        "reason": case((is_claimed, _RENEWED), else_=None),
                         "done_at": None,
                         "received_at": into.excluded.received_at,
                         # The greater one: what is known of an entry that waits is not forgotten.
@@ -177,10 +183,9 @@ class Statements:
                 for name, into in inserts.items()
             }
         )
-        alike = select(mine.key).where(
-            mine.source == of["source"], mine.due_at.is_not(None), mine.content == of["content"]
-        )
-        self.waiting = Statement(select(func.count()).select_from(alike.limit(limit).subquery()))
+        # A row if more than this number of entries without content wait.
+        empty = select(mine.source).where(mine.source == of["source"], is_empty)
+        self.beyond = Statement(empty.limit(1).offset(limit))
         self.known = Statement(select(mine.state, mine.digest, mine.attempts).where(one))
         # One statement decides, so the database puts two versions that come at once in order.
         version = {name: of[name] for name in ("source", "record", "version", "version_digest")} | {"set_at": at}
@@ -205,12 +210,14 @@ class Statements:
         due = due.order_by(mine.due_at, mine.received_at).limit(1)
         self.due = Statement(due.with_for_update(skip_locked=True))
         self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(mine.key))
-        is_asked_again = is_claimed & mine.reason.is_not(None)
-        self.finish = Statement(update(entries).where(was, ~is_asked_again).values(done).returning(mine.key))
-        later = case((is_asked_again, at), else_=of["due_at"])
-        again = {"state": State.WAITING.value, "attempts": 0, "due_at": later, "reason": None}
-        content = case((mine.content > of["content"], mine.content), else_=of["content"])  # a watch meanwhile counts
-        self.repeat = Statement(update(entries).where(was).values(**again, content=content).returning(mine.key))
+        is_renewed = is_claimed & mine.reason.is_not(None)
+        self.finish = Statement(update(entries).where(was, ~is_renewed).values(done).returning(mine.key))
+        now = {"state": literal(State.WAITING.value), "due_at": at, "reason": null()}
+        ends = {name: case((is_renewed, value), else_=of[name]) for name, value in now.items()} | {"attempts": 0}
+        ends["content"] = case(
+            (mine.content > of["content"], mine.content), else_=of["content"]
+        )  # of a watch meanwhile
+        self.repeat = Statement(update(entries).where(was).values(ends).returning(mine.key))
 
         listed = select(*kept, mine.attempts, mine.reason, mine.due_at).where(failed)
         after = tuple_(mine.received_at, mine.key) > tuple_(of["received_at"], of["key"])
@@ -252,13 +259,8 @@ def values_of(entry: Entry) -> dict[str, Any]:
 
 def waiting_values(entry: Entry, due_at: datetime) -> dict[str, Any]:
     """Return the parameters of an entry that waits until a time."""
-    waits = {
-        "of_state": State.WAITING,
-        "of_attempts": 0,
-        "of_due_at": to_microseconds(as_utc(due_at)),
-        "of_reason": None,
-    }
-    return {**values_of(entry), **waits}
+    waits = {"of_state": State.WAITING, "of_attempts": 0, "of_due_at": to_microseconds(as_utc(due_at))}
+    return {**values_of(entry), **waits, "of_reason": None}
 
 
 def read_entry(row: Any) -> tuple[Entry, Any]:

@@ -17,28 +17,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
-from tppkit.errors import ConfigurationError, InboxError
+from tppkit.errors import ConfigurationError, InboxError, code_of
 from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held
 from tppkit.inbox.engine import make_engine, make_memory_engine
 from tppkit.inbox.entry import Entry, Outcome, State, Worked
 from tppkit.inbox.kept import WAIT, Kept
-from tppkit.inbox.settings import (
-    LEASE,
-    RETRIES,
-    Retries,
-    due_microseconds,
-    require_limit,
-)
+from tppkit.inbox.settings import LEASE, RETRIES, Retries, due_microseconds, require_limit
 from tppkit.inbox.statements import Statements, read_entry, values_of, waiting_values
 
-WAIT_S = 5.0
+WAIT_S = 3.0  # the gateway waits 4 seconds for the answer to a webhook
 
 Handler = Callable[[Entry, Any], object]  # the second argument is the connection
 Claim = dict[str, Any]
 Prepare = Callable[[Entry, datetime], Entry | None]
 
-# For a lock in PostgreSQL: nobody waits for a worker.
-_WORKERS_WAIT = "200ms"
+_WORKERS_WAIT = "200ms"  # for a lock in PostgreSQL: a worker gives way to a delivery
 _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
 
 
@@ -133,7 +126,7 @@ class InboxStore(Kept):
         Args:
             entry: the entry, without a version.
             due_at: when it is due, aware; None: now.
-            most: how many entries with this content may wait; None: any number.
+            most: how many entries without content may wait; None: any number.
             within: see `handle_within`; None: a transaction of its own.
 
         Raises:
@@ -144,11 +137,11 @@ class InboxStore(Kept):
         with self._brief() if within is None else self._database.of_caller(within) as db:
             if within is None:
                 self._sql.purge_done.all(db, {**values, "before": values["of_received_at"], "most": _FORGOTTEN_AT_ONCE})
-            if most is not None and self._sql.waiting.first(db, {**values, "most": most})[0] >= most:
-                known = self._sql.known.first(db, values)
-                if known is None or known[0] in (State.DONE, State.FAILED):
-                    raise InboxError("inbox.full", f"{most} entries of {entry.source} wait already")
-            return Outcome.STORED if self._sql.renew.first(db, values) else Outcome.REPEATED
+            if not self._sql.renew.first(db, values):
+                return Outcome.REPEATED
+            if most is not None and self._sql.beyond.first(db, {**values, "most": most}):
+                raise InboxError("inbox.full", f"{most} entries of {entry.source} wait already")
+            return Outcome.STORED
 
     def handle(self, entry: Entry, handler: Handler, *, at: datetime, retries: Retries = RETRIES) -> Outcome:
         """Handle an entry now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY or CONFLICT.
@@ -257,7 +250,7 @@ class InboxStore(Kept):
                     outcome = self._advance(db, entry, claim) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
                     have_effect(db, lambda: handler(entry, db))
-            return Worked(entry, outcome)
+            return Worked(entry, outcome, code_of(entry.fault) if entry.fault else "")
         except EffectFailed as e:
             failed = e
         except InboxError as e:
@@ -274,11 +267,14 @@ class InboxStore(Kept):
         return Worked(entry, Outcome.FAILED, failed.code) if changed else Worked(entry, Outcome.BUSY)
 
     def _end(self, db: Any, entry: Entry, claim: Claim) -> bool:
-        """Mark a claimed entry as done, or have it wait again; False if the claim has ended."""
-        if entry.again_at is None and self._sql.finish.first(db, claim):
+        """Mark a claimed entry as done, have it wait again, or keep it as failed; False if the claim has ended."""
+        if not entry.again_at and not entry.fault and self._sql.finish.first(db, claim):
             return True
-        again_at = claim["at"] if entry.again_at is None else to_microseconds(entry.again_at)
-        return bool(self._sql.repeat.first(db, {**claim, "of_due_at": again_at}))
+        again_at = to_microseconds(entry.again_at) if entry.again_at else claim["at"]
+        ends = {"of_state": State.WAITING, "of_due_at": again_at, "of_reason": None}
+        if entry.fault:
+            ends = {"of_state": State.FAILED, "of_due_at": None, "of_reason": EffectFailed(entry.fault).reason}
+        return bool(self._sql.repeat.first(db, {**claim, **ends}))
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
         values = {**values_of(entry), "at": to_microseconds(at)}

@@ -114,7 +114,9 @@ def make_key_id(certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GRO
     """
     if style.form in (KeyIdForm.CLIENT_ID, KeyIdForm.URL):
         if text is None:
-            raise ConfigurationError("seal.key-id-needed", f"the keyId is {style.form.value}; the certificate has none")
+            raise ConfigurationError(
+                "seal.key-id-needed", f"the keyId is {style.form.value}, so the certificate has none: give key_id"
+            )
         _require_text(text, style)
         return text
     if style.form is KeyIdForm.THUMBPRINT:

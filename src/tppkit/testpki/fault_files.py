@@ -1,4 +1,4 @@
-"""The catalogue of faults as files, each with the codes that a check of it gives."""
+"""The catalogue of faults as files, and their entries in the manifest."""
 
 from __future__ import annotations
 
@@ -9,38 +9,37 @@ from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.certificates.editions import EN_319_412_5_V2_4_1
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.testpki.authority import Pki
-from tppkit.testpki.faults import FAULTS, Bench, Fault, FaultCase, judged_at
-from tppkit.testpki.faults.sound import sound_pki
+from tppkit.testpki.faults import FAULTS, Fault, FaultCase, judged_at
+from tppkit.testpki.faults.sound_pki import plain_pki
 from tppkit.testpki.pem import PkiFile, pem_block
+from tppkit.testpki.pki import Pki
 
 FAULTS_FOLDER = "faults"
-# The latest of the rules that a fault breaks: before it, a check rightly finds nothing wrong with some of the catalogue.
+# The start of the latest rule that a fault breaks. Before that day, a check correctly accepts some of the catalogue.
 EARLIEST_DAY = EN_319_412_5_V2_4_1.begins
 
 
 def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
-    """The manifest's entry and the files of every fault.
+    """Make the manifest's entry and the files of every fault.
 
-    An entry names, beside what every entry has, whether a check `fails`, `warns` or only `notes` (`verdict`), the use that the
-    certificate claims (`as`), the time at which it is judged (`at`), the revocation lists and OCSP answers to judge it with,
-    the whole `command`, and what is wrong (`summary`).
+    Besides the keys of every entry, it has `verdict` (a check `fails`, `warns` or only `notes`), `as` (the use that the certificate
+    claims), `at` (the time to judge it at), `crl` and `ocsp` (the files to judge it with), `command` (the whole check), and
+    `summary` (what is wrong).
 
     Args:
-        pki: the PKI whose authorities and keys they are made with.
+        pki: The PKI, whose authorities and keys are used.
 
     Raises:
         ConfigurationError: `pki.faults`: the PKI begins before the rules that the catalogue breaks.
     """
     if pki.not_before.date() < EARLIEST_DAY:
-        message = f"faults are of rules that hold since {EARLIEST_DAY}, and the PKI begins on {pki.not_before.date()}"
+        message = f"faults break rules that hold since {EARLIEST_DAY}, but the PKI begins on {pki.not_before.date()}"
         raise ConfigurationError("pki.faults", message)
-    pki = sound_pki(pki)
+    pki = plain_pki(pki)
     for fault in FAULTS.values():
-        bench = Bench(pki, fault.name)
-        case = fault.make(bench)
+        case = fault.make(pki)
         files = list(_files(fault, case))
-        yield _entry(bench, fault, case, [file.name for file in files]), files
+        yield _entry(pki, fault, case, [file.name for file in files]), files
 
 
 def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
@@ -52,9 +51,9 @@ def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
             yield PkiFile(f"{stem}-{number}.{kind}", answer)
 
 
-def _entry(bench: Bench, fault: Fault, case: FaultCase, names: list[str]) -> dict[str, Any]:
-    leaf, at = EidasCertificate.from_der(case.leaf), format_time(judged_at(bench.pki))
-    sound = bench.issued(fault.use)
+def _entry(pki: Pki, fault: Fault, case: FaultCase, names: list[str]) -> dict[str, Any]:
+    leaf, at = EidasCertificate.from_der(case.leaf), format_time(judged_at(pki))
+    sound = pki.qwac if fault.use is Use.QWAC else pki.qseal
     return {
         "path": names[0],
         "kind": "fault",
@@ -74,7 +73,7 @@ def _entry(bench: Bench, fault: Fault, case: FaultCase, names: list[str]) -> dic
 
 
 def _command(names: list[str], *, use: Use, at: str) -> str:
-    """The check, to be run in the PKI's folder."""
+    """Return the command line of the check, for a shell in the PKI's folder."""
     path, *answers = names
     kept = "".join(f" --{'crl' if name.endswith('.crl') else 'ocsp'} {name}" for name in answers)
     return f"tppkit cert check {path} --as {use.value} --trust root.pem --at {at}{kept}"

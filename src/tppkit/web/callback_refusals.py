@@ -74,9 +74,9 @@ class BodyGate:
 
     Args:
         max_body: longest body in bytes.
-        peers: see `CallbackGate`; so also what follows.
-        on_refusal: a plain function.
-        count: a plain function.
+        peers: see `CallbackGate`.
+        on_refusal: see `CallbackGate`; a plain function.
+        count: see `CallbackGate`; a plain function.
         now: the clock.
 
     Raises:

@@ -94,7 +94,8 @@ class SealGate:
         self._proxies = tuple(trusted_proxies)
         self._address_is_raw = address_is_raw
         self._mount = mount
-        self._brief = brief
+        # Read here: at the first refusal the process may have no file descriptor left.
+        self._explained = dict(CODES) if brief else {}
         self._id_header = profile.request_id or interface.request_id or ""
         self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
 
@@ -209,10 +210,10 @@ class SealGate:
         if not isinstance(error, TppkitError):
             return _FAILURE
         refusal = self._interface.refusals.refusal_for(error)
-        row = CODES.get(error.code)
-        if not self._brief or refusal.status >= 500 or row is None:
+        row = self._explained.get(error.code)
+        if refusal.status >= 500 or row is None:
             return refusal
-        return replace(refusal, text=f"{row.meaning} ({error.code})")
+        return replace(refusal, text=f"{row.meaning.rstrip('.')} ({error.code})")
 
     def _caller(self, source: Source, at: datetime) -> Caller:
         peer = peer_certificate(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)

@@ -1,12 +1,10 @@
-"""A catalogue of test certificates, chains and answers with one fault each, and the codes that a check gives for it.
+"""A catalogue of test certificates, chains, CRLs and OCSP responses with one fault each, and the codes that a check reports.
 
 for fault in FAULTS.values():
-    case = fault.make(Bench(pki, fault.name))
+    case = fault.make(pki)
 """
 
-# Each module enters its functions into the catalogue when it is imported.
-from tppkit.testpki.faults import chains, extensions, revocations, statements, subjects  # noqa: F401
-from tppkit.testpki.faults.case import Bench, Fault, FaultCase, judged_at
-from tppkit.testpki.faults.registry import FAULTS
+from tppkit.testpki.faults.catalogue import FAULTS, Fault
+from tppkit.testpki.faults.sound_pki import FaultCase, SoundPki, judged_at
 
-__all__ = ["FAULTS", "Bench", "Fault", "FaultCase", "judged_at"]
+__all__ = ["FAULTS", "Fault", "FaultCase", "SoundPki", "judged_at"]

@@ -1,121 +1,285 @@
-"""Edits of drafts that several faults share."""
+"""Edits that break one thing of a certificate before it is signed.
+
+broken = roles((PI, "PSP_AI"))(Draft.of(pki.qwac.certificate))
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from tppkit.certificates import Psd2Statement, RoleOfPsp, der, oids
-from tppkit.certificates.qcstatements import read_qc_statements
-from tppkit.certificates.write_qcstatements import write_psd2
-from tppkit.testpki.draft import Attribute, Draft, Extension
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tppkit.certificates import PdsLocation, Psd2Statement, RoleOfPsp, der, oids
+from tppkit.certificates.qcstatements import LimitValue, read_qc_statements
+from tppkit.certificates.write_qcstatements import write_limit_value, write_pds, write_psd2
+from tppkit.testpki.certificate import Attribute, Draft, Extension, extension_of
+from tppkit.testpki.keys import public_key_der
+from tppkit.testpki.profiles import key_usage
+from tppkit.testpki.seeded_rsa import make_rsa_key
+
+Edit = Callable[[Draft], Draft]
+
+PI, AI, CB, UNSPECIFIED = "0.4.0.19495.1.2", "0.4.0.19495.1.3", "0.4.0.19495.1.5", "0.4.0.19495.1.0"
 
 
 def seq(*parts: bytes) -> bytes:
-    """A SEQUENCE."""
+    """Write a SEQUENCE."""
     return der.write_element(der.SEQUENCE, *parts)
 
 
-def with_attribute(draft: Draft, oid: str, text: str, *, tag: int | None = None) -> Draft:
-    """The subject's attribute with another text, and another string type if one is given."""
-    changed = (Attribute(a.oid, text, tag or a.tag) if a.oid == oid else a for a in draft.subject)
-    return replace(draft, subject=tuple(changed))
+def all_of(*edits: Edit) -> Edit:
+    """Apply several edits, the first one first."""
+
+    def edit(draft: Draft) -> Draft:
+        for one in edits:
+            draft = one(draft)
+        return draft
+
+    return edit
 
 
-def without_attribute(draft: Draft, oid: str) -> Draft:
-    """The subject without the attribute."""
-    return replace(draft, subject=tuple(attribute for attribute in draft.subject if attribute.oid != oid))
+def changed(**fields: Any) -> Edit:
+    """Replace fields of the draft."""
+    return lambda draft: replace(draft, **fields)
 
 
-def twice_attribute(draft: Draft, oid: str, text: str) -> Draft:
-    """The subject with one more attribute of the kind."""
-    return replace(draft, subject=(*draft.subject, Attribute(oid, text)))
+# The subject.
+
+
+def attribute(oid: str, text: str, *, tag: int | None = None) -> Edit:
+    """Change the text of a subject attribute, and its string type if `tag` is given."""
+    return lambda draft: replace(
+        draft, subject=tuple(Attribute(a.oid, text, tag or a.tag) if a.oid == oid else a for a in draft.subject)
+    )
+
+
+def no_attribute(oid: str) -> Edit:
+    """Remove a subject attribute."""
+    return lambda draft: replace(draft, subject=tuple(one for one in draft.subject if one.oid != oid))
+
+
+def second_attribute(oid: str, text: str) -> Edit:
+    """Add an attribute to the subject."""
+    return lambda draft: replace(draft, subject=(*draft.subject, Attribute(oid, text)))
+
+
+def text_of(draft: Draft, oid: str) -> str:
+    """Return the text of a subject attribute."""
+    return next(one.text for one in draft.subject if one.oid == oid)
+
+
+# The key.
+
+
+def weak_key(draft: Draft) -> Draft:
+    """Put an RSA key of 1024 bits in the place of the key."""
+    key = make_rsa_key(1024, draft.public_key + draft.issuer + draft.public_key)
+    return replace(draft, public_key=public_key_der(key))
+
+
+def unusual_curve(draft: Draft) -> Draft:
+    """Put a key on secp256k1 in the place of the key."""
+    number = int.from_bytes(draft.public_key[-32:], "big") >> 1
+    return replace(draft, public_key=public_key_der(ec.derive_private_key(number | 1, ec.SECP256K1())))
+
+
+# Extensions.
 
 
 def value_of(draft: Draft, oid: str) -> bytes:
-    """DER of an extension's value."""
-    return next(extension.value for extension in draft.extensions if extension.oid == oid)
+    """Return DER of an extension's value."""
+    return next(one.value for one in draft.extensions if one.oid == oid)
 
 
-def with_value(draft: Draft, oid: str, value: bytes) -> Draft:
-    """The extension with another value, critical as before."""
-    critical = any(extension.oid == oid and extension.critical for extension in draft.extensions)
-    return draft.with_extension(Extension(oid, value, critical))
+def extension(value: x509.ExtensionType, *, critical: bool = False) -> Edit:
+    """Replace or add an extension."""
+    return lambda draft: draft.with_extension(extension_of(value, critical))
 
 
-def with_criticality(draft: Draft, oid: str, critical: bool) -> Draft:
-    """The extension with its criticality changed."""
-    return draft.with_extension(Extension(oid, value_of(draft, oid), critical))
+def raw_extension(oid: str, value: bytes, *, critical: bool = False) -> Edit:
+    """Replace or add an extension with any value."""
+    return lambda draft: draft.with_extension(Extension(oid, value, critical))
 
 
-def statement(oid: str, *info: bytes) -> bytes:
-    """A QCStatement."""
+def no_extension(oid: str) -> Edit:
+    """Remove an extension."""
+    return lambda draft: draft.without_extension(oid)
+
+
+def critical_extension(oid: str) -> Edit:
+    """Make an extension critical."""
+    return lambda draft: draft.with_extension(Extension(oid, value_of(draft, oid), critical=True))
+
+
+def usage(*names: str, critical: bool = True) -> Edit:
+    """Replace the key usage."""
+    return extension(key_usage(*names)[0], critical=critical)
+
+
+def purposes(*oids_: x509.ObjectIdentifier) -> Edit:
+    """Replace the extended key usage."""
+    return extension(x509.ExtendedKeyUsage(list(oids_)))
+
+
+def policies(*stated: str) -> Edit:
+    """Replace the certificate policies."""
+    information = [x509.PolicyInformation(x509.ObjectIdentifier(policy), None) for policy in stated]
+    return extension(x509.CertificatePolicies(information))
+
+
+def access(method: x509.ObjectIdentifier, url: str) -> Edit:
+    """Replace the authority information access by one address."""
+    described = x509.AccessDescription(method, x509.UniformResourceIdentifier(url))
+    return extension(x509.AuthorityInformationAccess([described]))
+
+
+def crl_address(url: str) -> Edit:
+    """Replace the CRL distribution points by one address."""
+    point = x509.DistributionPoint([x509.UniformResourceIdentifier(url)], None, None, None)
+    return extension(x509.CRLDistributionPoints([point]))
+
+
+def second_dns_name(name: str) -> Edit:
+    """Add a DNS name beside the common name."""
+    return lambda draft: extension(
+        x509.SubjectAlternativeName([x509.DNSName(text_of(draft, oids.COMMON_NAME)), x509.DNSName(name)])
+    )(draft)
+
+
+# QcStatements.
+
+
+def _statement(oid: str, *info: bytes) -> bytes:
     return seq(der.write_oid(oid), *info)
 
 
 def statements_of(draft: Draft) -> list[bytes]:
-    """DER of each QCStatement."""
+    """Return DER of each QCStatement."""
     value = value_of(draft, oids.QC_STATEMENTS)
     return [value[s.offset : s.end] for s in der.read_children(value, der.read_whole(value, tag=der.SEQUENCE))]
 
 
-def with_statements(draft: Draft, statements: Sequence[bytes]) -> Draft:
-    """The QcStatements replaced."""
-    return with_value(draft, oids.QC_STATEMENTS, seq(*statements))
+def raw_statements(change: Callable[[bytes], bytes]) -> Edit:
+    """Change the value of QcStatements as bytes."""
+    return lambda draft: raw_extension(oids.QC_STATEMENTS, change(value_of(draft, oids.QC_STATEMENTS)))(draft)
 
 
-def without_statement(draft: Draft, oid: str) -> Draft:
-    """The QcStatements without those of an identifier."""
-    return with_statements(draft, [one for one in statements_of(draft) if _oid_of(one) != oid])
+def only_psd2(draft: Draft) -> Draft:
+    """Leave the PSD2 statement alone, without the SEQUENCE OF statements around it."""
+    return raw_extension(oids.QC_STATEMENTS, statements_of(draft)[-1])(draft)
 
 
-def with_statement(draft: Draft, oid: str, *info: bytes) -> Draft:
-    """The QcStatements with this one in the place of the one with its identifier, or at the end."""
-    others = [one for one in statements_of(draft) if _oid_of(one) != oid]
-    return with_statements(draft, [*others, statement(oid, *info)])
+def no_statement(oid: str) -> Edit:
+    """Remove the statements of an identifier."""
+    return lambda draft: raw_extension(oids.QC_STATEMENTS, seq(*_others(draft, oid)))(draft)
 
 
-def _oid_of(one: bytes) -> str:
-    return der.read_oid(one, der.read_children(one, der.read_whole(one, tag=der.SEQUENCE))[0])
+def statement(oid: str, *info: bytes) -> Edit:
+    """Replace or add a statement."""
+    return lambda draft: raw_extension(oids.QC_STATEMENTS, seq(*_others(draft, oid), _statement(oid, *info)))(draft)
+
+
+def second_statement(oid: str, *info: bytes) -> Edit:
+    """Add a statement beside those of the same identifier."""
+    return lambda draft: raw_extension(oids.QC_STATEMENTS, seq(*statements_of(draft), _statement(oid, *info)))(draft)
+
+
+def _others(draft: Draft, oid: str) -> list[bytes]:
+    def oid_of(one: bytes) -> str:
+        return der.read_oid(one, der.read_children(one, der.read_whole(one, tag=der.SEQUENCE))[0])
+
+    return [one for one in statements_of(draft) if oid_of(one) != oid]
+
+
+def qc_types(*types: str) -> Edit:
+    """Replace the QcType."""
+    return statement(oids.QC_TYPE, seq(*map(der.write_oid, types)))
+
+
+def legislation(country: str) -> Edit:
+    """State that the certificate is qualified by the law of a country."""
+    return statement(oids.QC_CC_LEGISLATION, seq(der.write_text(country, tag=der.PRINTABLE_STRING)))
+
+
+def pds(*locations: tuple[str, str]) -> Edit:
+    """Replace the disclosure statements: file name or URL, and language, of each."""
+    base = "https://pki.test.example.com/"
+    places = (PdsLocation(url if ":" in url else base + url, language) for url, language in locations)
+    return statement(oids.QC_PDS, write_pds(tuple(places)))
+
+
+def limit(currency: str, amount: int) -> Edit:
+    """Add a limit on the value of transactions."""
+    return statement(oids.QC_LIMIT_VALUE, write_limit_value(LimitValue(currency, amount, 0)))
+
+
+# The PSD2 statement.
 
 
 def psd2_of(draft: Draft) -> Psd2Statement:
-    """The PSD2 statement."""
+    """Return the PSD2 statement."""
     stated = read_qc_statements(value_of(draft, oids.QC_STATEMENTS)).psd2
     if stated is None:
         raise LookupError("the draft has no PSD2 statement")
     return stated
 
 
-def with_psd2(draft: Draft, statement_: Psd2Statement) -> Draft:
-    """Another PSD2 statement, written as it should be."""
-    return with_statement(draft, oids.QC_PSD2, write_psd2(statement_))
+def psd2(change: Callable[[Psd2Statement], dict[str, Any]]) -> Edit:
+    """Change fields of the PSD2 statement, which is written correctly."""
+
+    def edit(draft: Draft) -> Draft:
+        stated = psd2_of(draft)
+        return statement(oids.QC_PSD2, write_psd2(replace(stated, **change(stated))))(draft)
+
+    return edit
 
 
-def with_authority(draft: Draft, nca_id: str) -> Draft:
-    """Another authority, in the organizationIdentifier and in the PSD2 statement, under the same name."""
-    named = with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, f"PSD{nca_id}-LB000000")
-    return with_psd2(named, replace(psd2_of(draft), nca_id=nca_id))
+def roles(*stated: tuple[str, str]) -> Edit:
+    """Replace the roles: dotted identifier and name of each."""
+    return psd2(lambda _: {"roles": tuple(RoleOfPsp(*role) for role in stated)})
 
 
-def with_roles(draft: Draft, *roles: tuple[str, str]) -> Draft:
-    """Other roles: (dotted identifier, name) of each."""
-    return with_psd2(draft, replace(psd2_of(draft), roles=tuple(RoleOfPsp(*role) for role in roles)))
+def authority(nca_id: str) -> Edit:
+    """Replace the authority in the organizationIdentifier and in the PSD2 statement, and keep its name."""
+    return all_of(attribute(oids.ORGANIZATION_IDENTIFIER, f"PSD{nca_id}-LB000000"), psd2(lambda _: {"nca_id": nca_id}))
 
 
-def with_raw_psd2(
-    draft: Draft, *, roles: bytes | None = None, nca_name: bytes | None = None, nca_id: bytes | None = None
-) -> Draft:
-    """The PSD2 statement of raw parts: the sound one where none is given."""
-    stated = psd2_of(draft)
-    parts = (
-        seq(*(role_of(role.oid, role.name) for role in stated.roles)) if roles is None else roles,
-        der.write_text(stated.nca_name) if nca_name is None else nca_name,
-        der.write_text(stated.nca_id) if nca_id is None else nca_id,
-    )
-    return with_statement(draft, oids.QC_PSD2, seq(*parts))
-
-
-def role_of(oid: str, name: str, *, tag: int = der.UTF8_STRING) -> bytes:
-    """A RoleOfPSP."""
+def role(oid: str, name: str, *, tag: int = der.UTF8_STRING) -> bytes:
+    """Write a RoleOfPSP."""
     return seq(der.write_oid(oid), der.write_text(name, tag=tag))
+
+
+def raw_psd2(
+    *, roles: bytes | None = None, nca_name: bytes | int | None = None, nca_id: bytes | int | None = None
+) -> Edit:
+    """Write the PSD2 statement from raw parts.
+
+    Args:
+        roles: DER in the place of the roles; the sound ones by default.
+        nca_name: DER in the place of the name, or another tag for it.
+        nca_id: DER in the place of the identifier, or another tag for it.
+    """
+
+    def text(part: bytes | int | None, sound: str) -> bytes:
+        return part if isinstance(part, bytes) else der.write_text(sound, tag=part or der.UTF8_STRING)
+
+    def edit(draft: Draft) -> Draft:
+        stated = psd2_of(draft)
+        sound = seq(*(role(one.oid, one.name) for one in stated.roles))
+        parts = (
+            sound if roles is None else roles,
+            text(nca_name, stated.nca_name),
+            text(nca_id, stated.nca_id),
+        )
+        return statement(oids.QC_PSD2, seq(*parts))(draft)
+
+    return edit
+
+
+def flattened_roles(draft: Draft) -> Draft:
+    """Write all roles into one RoleOfPSP."""
+    parts = b"".join(der.write_oid(one.oid) + der.write_text(one.name) for one in psd2_of(draft).roles)
+    return raw_psd2(roles=seq(seq(parts)))(draft)

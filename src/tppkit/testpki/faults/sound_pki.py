@@ -1,0 +1,370 @@
+"""The sound PKI that each fault starts from: certificates, CRLs and OCSP responses with nothing wrong but what is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from cryptography import x509
+
+from tppkit.certificates import EidasCertificate, Use, der, oids
+from tppkit.certificates.authorities import AUTHORITIES
+from tppkit.testpki import profiles
+from tppkit.testpki.certificate import (
+    Attribute,
+    Draft,
+    Drafted,
+    Extension,
+    Issued,
+    extension_of,
+    for_key,
+    key_identifier,
+    public_key_bits,
+    sign_draft,
+    write_name,
+)
+from tppkit.testpki.crl import Revocation, write_crl
+from tppkit.testpki.faults.edits import Edit, attribute
+from tppkit.testpki.keys import PrivateKey, public_key_der
+from tppkit.testpki.ocsp import TRY_LATER, Single, make_cert_id, write_answer, write_refusal
+from tppkit.testpki.pki import DEFAULT_DAYS, Pki
+from tppkit.testpki.provider import Provider, make_provider
+
+DAY = timedelta(days=1)
+# The sound parts of a fault are valid from the PKI's first midnight for a week. What is "not yet valid" begins after that week, and
+# what is "expired" ended before that midnight, so each fault is a fault from the moment of creation on.
+LASTING = timedelta(days=7)
+NOBODY = write_name(
+    (
+        Attribute(oids.COUNTRY, "LT", der.PRINTABLE_STRING),
+        Attribute(oids.ORGANIZATION, "tppkit TEST Nobody"),
+        Attribute(oids.COMMON_NAME, "tppkit TEST Nobody"),
+    )
+)
+
+
+class FaultCase(NamedTuple):
+    """The files of a fault.
+
+    Attributes:
+        leaf: DER of the certificate.
+        intermediates: DER of the authorities that are sent with it.
+        crls: DER of revocation lists to judge it with.
+        ocsp: DER of OCSP responses to judge it with.
+    """
+
+    leaf: bytes
+    intermediates: tuple[bytes, ...] = ()
+    crls: tuple[bytes, ...] = ()
+    ocsp: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SoundPki:
+    """A sound PKI, and the name of the fault that is made from it.
+
+    sound = SoundPki(plain_pki(pki), "stale-crl")
+    case = sound.judged_by(crls=(sound.crl(next_update=sound.start),))
+
+    Attributes:
+        pki: What `plain_pki` returned.
+        name: The name of the fault; with a seed, it determines keys and serial numbers.
+    """
+
+    pki: Pki
+    name: str
+
+    @property
+    def start(self) -> datetime:
+        """The midnight at which the sound parts begin, aware UTC."""
+        return self.pki.not_before
+
+    @property
+    def later(self) -> datetime:
+        """The end of the first week, aware UTC."""
+        return self.start + LASTING
+
+    @property
+    def last_week(self) -> datetime:
+        """The start of the last week of the authorities, aware UTC, which stays in the future while the PKI is used."""
+        return self.pki.qwac_ca.certificate.not_after - LASTING
+
+    def expired(self, draft: Draft) -> Draft:
+        """Edit a draft: its validity ended at noon of the day before the PKI begins."""
+        return replace(draft, not_before=self.start - 90 * DAY, not_after=self.start - DAY / 2)
+
+    def early(self, draft: Draft) -> Draft:
+        """Edit a draft: its validity begins after the first week."""
+        return replace(draft, not_before=self.later)
+
+    def issuer(self, use: Use) -> Issued:
+        """Return the authority that issues certificates of a use."""
+        return self.pki.qwac_ca if use is Use.QWAC else self.pki.qseal_ca
+
+    def edited(
+        self,
+        edit: Edit | None = None,
+        *,
+        use: Use = Use.QWAC,
+        key: PrivateKey | None = None,
+        hash_name: str | None = None,
+    ) -> FaultCase:
+        """Return the sound certificate of a use with an edit, below its sound authority.
+
+        Args:
+            edit: What is changed before it is signed.
+            use: The use of the certificate.
+            key: The signing key; that of the authority by default.
+            hash_name: Hash of the signature, as for `Draft.sign`.
+        """
+        model = self.pki.qwac if use is Use.QWAC else self.pki.qseal
+        draft = replace(Draft.of(model.certificate), serial=self._serial("leaf"))
+        signed = (edit(draft) if edit else draft).sign(key or self.issuer(use).key, hash_name=hash_name)
+        return FaultCase(signed, (self.issuer(use).certificate.der,))
+
+    def changed_after_signing(self) -> FaultCase:
+        """Return the sound QWAC with another serial number under the signature."""
+        case, other = self.edited(), self.edited(lambda draft: replace(draft, serial=draft.serial ^ 1)).leaf
+        value = der.read_children(case.leaf, der.read_whole(case.leaf, tag=der.SEQUENCE))[2]
+        body, algorithm, _ = der.read_children(other, der.read_whole(other, tag=der.SEQUENCE))
+        parts = other[body.offset : algorithm.end], case.leaf[value.offset : value.end]
+        return case._replace(leaf=der.write_element(der.SEQUENCE, *parts))
+
+    def authority(
+        self, label: str, edit: Edit | None = None, *, issuer: Issued | None = None, hash_name: str | None = None
+    ) -> Issued:
+        """Make another issuing authority with a P-256 key of its own.
+
+        Args:
+            label: Its common name.
+            edit: What is changed before it is signed.
+            issuer: The signer; the root by default.
+            hash_name: Hash of the signature, as for `Draft.sign`.
+        """
+        named = attribute(oids.COMMON_NAME, label)
+        return self._another(
+            self.pki.qwac_ca, label, "issuing-ca", issuer or self.pki.root, named, edit, hash_name=hash_name
+        )
+
+    def root(self, label: str) -> Issued:
+        """Make another root, which no verifier trusts."""
+        return self._another(self.pki.root, label, "root", None, attribute(oids.COMMON_NAME, label), None)
+
+    def responder(self, edit: Edit) -> Issued:
+        """Make another delegated OCSP responder of the QWAC authority, with an edit."""
+        return self._another(self._responder, "responder", "ocsp", self.pki.qwac_ca, None, edit)
+
+    def below(self, *authorities: Issued) -> FaultCase:
+        """Return a sound QWAC of the first authority, sent with all authorities."""
+        issuer = authorities[0]
+        draft = replace(Draft.of(self.pki.qwac.certificate), serial=self._serial("leaf"))
+        signed = _below(draft, draft.public_key, issuer.name, issuer.key_identifier).sign(issuer.key)
+        return FaultCase(signed, tuple(authority.certificate.der for authority in authorities))
+
+    def below_edited(self, label: str, edit: Edit | None = None, *, hash_name: str | None = None) -> FaultCase:
+        """Return a sound QWAC below an `authority` with an edit."""
+        return self.below(self.authority(label, edit, hash_name=hash_name))
+
+    def judged_by(self, **answers: Any) -> FaultCase:
+        """Return the sound QWAC with the `crls` and `ocsp` responses to judge it with."""
+        return FaultCase(self.pki.qwac.certificate.der, (self.pki.qwac_ca.certificate.der,), **answers)
+
+    def crl(self, *revoked: Revocation, issuer: Issued | None = None, **changes: Any) -> bytes:
+        """Write a sound CRL of an authority, as DER.
+
+        Args:
+            revoked: The revoked certificates.
+            issuer: The authority; that of QWACs by default.
+            changes: Arguments of `write_crl` that differ.
+        """
+        issuer = issuer or self.pki.qwac_ca
+        stated: dict[str, Any] = {
+            "issuer": issuer.name, "key": issuer.key, "authority_key_identifier": issuer.key_identifier, "revoked": revoked,
+            "this_update": self.start, "next_update": self.later, "number": 2,
+        }  # fmt: skip
+        return write_crl(**(stated | changes))
+
+    def revoked(self, reason: str = "keyCompromise") -> Revocation:
+        """Return the revocation of the sound QWAC since its first moment."""
+        return Revocation(self.pki.qwac.certificate.serial, self.start, reason)
+
+    def single(self, **changes: Any) -> Single:
+        """Return what a sound OCSP response states about the sound QWAC; `changes` are fields of `Single`."""
+        issuer, leaf = self.pki.qwac_ca, self.pki.qwac.certificate
+        cert_id = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), leaf.serial)
+        return Single(cert_id, None, self.start, self.later)._replace(**changes)
+
+    def ocsp(self, single: Single | None = None, *, responder: Issued | None = None, **changes: Any) -> bytes:
+        """Write a sound OCSP response, as DER.
+
+        Args:
+            single: What it states; that the sound QWAC is good by default.
+            responder: The signer; the delegated responder of the QWAC authority by default.
+            changes: Arguments of `write_answer` that differ.
+        """
+        responder = responder or self._responder
+        stated: dict[str, Any] = {
+            "responder_key_hash": key_identifier(responder.public_key_der), "key": responder.key,
+            "certificates": (responder.certificate.der,), "produced_at": self.start,
+        }  # fmt: skip
+        return write_answer([single or self.single()], **(stated | changes))
+
+    @property
+    def _responder(self) -> Issued:
+        return self.pki.responder(self.pki.qwac_ca)
+
+    def _another(
+        self,
+        model: Issued,
+        label: str,
+        kind: str,
+        issuer: Issued | None,
+        *edits: Edit | None,
+        hash_name: str | None = None,
+    ) -> Issued:
+        """Make a certificate like the model with a new P-256 key and serial number; without an issuer it signs itself."""
+        key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
+        draft = replace(Draft.of(model.certificate), serial=self._serial(label))
+        named, *rest = edits
+        draft, public = named(draft) if named else draft, public_key_der(key)
+        above = (issuer.name, issuer.key_identifier) if issuer else (write_name(draft.subject), key_identifier(public))
+        draft = _below(draft, public, *above)
+        for edit in filter(None, rest):
+            draft = edit(draft)
+        return sign_draft(Drafted(draft, key), issuer, label, kind, hash_name=hash_name)
+
+    def _serial(self, label: str) -> int:
+        return self.pki.keys.make_serial(f"fault {self.name} {label}")
+
+
+def _below(draft: Draft, public_key: bytes, issuer_name: bytes, issuer_key: bytes) -> Draft:
+    """Return the draft for another key and issuer, with the identifiers of both keys."""
+    identifier = der.write_element(der.SEQUENCE, der.write_element(0x80, issuer_key))
+    draft = for_key(replace(draft, issuer=issuer_name), public_key)
+    return draft.with_extension(Extension(oids.AUTHORITY_KEY_IDENTIFIER, identifier))
+
+
+# Authorities.
+
+
+def forged_authority(sound: SoundPki) -> FaultCase:
+    """Sign an issuing authority in the root's name with another key."""
+    forger = replace(sound.pki.root, key=sound.root("tppkit TEST Root CA").key)
+    return sound.below(sound.authority("tppkit TEST Forged CA", issuer=forger))
+
+
+def chain_of_three(sound: SoundPki) -> FaultCase:
+    """Put an authority below one that may have none below it."""
+    upper = sound.authority("tppkit TEST Last CA")
+    return sound.below(sound.authority("tppkit TEST Lower CA", issuer=upper), upper)
+
+
+def foreign_root(sound: SoundPki) -> FaultCase:
+    """Send a chain up to a root that is not trusted."""
+    stranger = sound.root("tppkit TEST Strange Root")
+    return sound.below(sound.authority("tppkit TEST Strange CA", issuer=stranger), stranger)
+
+
+def revoked_authority(sound: SoundPki) -> FaultCase:
+    """Revoke the issuing authority by the root's CRL."""
+    authority = sound.authority("tppkit TEST Revoked CA")
+    revoked = sound.revoked("cACompromise")._replace(serial=authority.certificate.serial)
+    crls = (sound.crl(issuer=authority), sound.crl(revoked, issuer=sound.pki.root))
+    return sound.below(authority)._replace(crls=crls)
+
+
+def crl_without_permission(sound: SoundPki) -> FaultCase:
+    """Sign a CRL by an authority whose key may not sign CRLs."""
+    usage = extension_of(*profiles.key_usage("key_cert_sign"))
+    authority = sound.authority("tppkit TEST Certs Only CA", lambda draft: draft.with_extension(usage))
+    return sound.below(authority)._replace(crls=(sound.crl(issuer=authority), sound.crl(issuer=sound.pki.root)))
+
+
+# Answers.
+
+
+def crl_scope(*, authorities_only: bool = False, indirect: bool = False) -> Extension:
+    """Write the issuing distribution point of a CRL that covers less or more than its issuer's certificates."""
+    point = x509.IssuingDistributionPoint(None, None, False, authorities_only, None, indirect, False)
+    return extension_of(point, True)
+
+
+def future_crl(sound: SoundPki) -> FaultCase:
+    """Date the CRL years from now, while the authority that signed it is still valid."""
+    begins = sound.last_week
+    stated = sound.crl(this_update=begins, next_update=begins + LASTING)
+    return sound.judged_by(crls=(stated, sound.crl(issuer=sound.pki.root)))
+
+
+def future_ocsp(sound: SoundPki) -> FaultCase:
+    """Date the OCSP response years from now, while its responder is still valid."""
+    single = sound.single(this_update=sound.last_week, next_update=sound.last_week + DAY)
+    answer = sound.ocsp(single, produced_at=single.this_update)
+    return sound.judged_by(ocsp=(answer,), crls=(sound.crl(issuer=sound.pki.root),))
+
+
+def stale_ocsp(sound: SoundPki) -> FaultCase:
+    """Date the OCSP response two days back, from a responder that was valid then."""
+    produced = sound.start - 2 * DAY
+    single = sound.single(this_update=produced, next_update=sound.start - DAY)
+    earlier = sound.responder(lambda draft: replace(draft, not_before=produced))
+    return sound.judged_by(ocsp=(sound.ocsp(single, responder=earlier, produced_at=produced),))
+
+
+def ocsp_about_another(sound: SoundPki) -> FaultCase:
+    """Answer about another certificate of the same authority."""
+    single = sound.single()
+    other = single.cert_id._replace(serial=sound.pki.other_qwac.certificate.serial)
+    return sound.judged_by(ocsp=(sound.ocsp(single._replace(cert_id=other)),))
+
+
+def ocsp_refusal(sound: SoundPki) -> FaultCase:
+    """Answer that there is no answer now."""
+    return sound.judged_by(ocsp=(write_refusal(TRY_LATER),))
+
+
+# The sound PKI.
+
+
+def plain_pki(pki: Pki) -> Pki:
+    """Return the PKI if it was made with default options, else one of the same authorities and keys that was.
+
+    A fault of a plain certificate is the only finding of a check. The provider stays if its authority is known; it gets the
+    default roles.
+    """
+    provider = _plain_provider(pki.provider)
+    options = {
+        "provider": provider, "policy": "gen", "qscd": False, "days": DEFAULT_DAYS, "services_url": profiles.SERVICES_URL,
+    }  # fmt: skip
+    if all(getattr(pki, name) == value for name, value in options.items()):
+        return pki
+    plain = replace(pki, **options)  # type: ignore[arg-type]
+    again = {issued.label: _issue_again(plain, issued) for issued in pki.issued if issued.kind in ("qwac", "qseal")}
+    return replace(plain, members=MappingProxyType({**pki.members, **again}))
+
+
+def _plain_provider(provider: Provider) -> Provider:
+    if provider.organization_identifier.nca_id not in AUTHORITIES:
+        return make_provider()
+    return make_provider(
+        organization_identifier=provider.organization_identifier.text, name=provider.name, country=provider.country,
+        dns_name=provider.dns_name,
+    )  # fmt: skip
+
+
+def _issue_again(plain: Pki, issued: Issued) -> Issued:
+    """Issue the certificate with the same key and another serial number."""
+    issuer, make_draft = (
+        (plain.qwac_ca, plain.draft_qwac) if issued.kind == "qwac" else (plain.qseal_ca, plain.draft_qseal)
+    )
+    provider = plain.other_provider if issued.label.startswith("other-") else plain.provider
+    draft = make_draft(provider, label=f"fault {issued.label}", key="p256").draft
+    signed = for_key(draft, issued.public_key_der).sign(issuer.key)
+    return replace(issued, certificate=EidasCertificate.from_der(signed))
+
+
+def judged_at(pki: Pki) -> datetime:
+    """Return the time at which the manifest judges faults, aware UTC: noon of the PKI's first day."""
+    return pki.not_before + DAY / 2

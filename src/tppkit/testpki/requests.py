@@ -1,0 +1,288 @@
+"""Certificate signing requests: made as a qualified trust service provider expects them, checked, and certified.
+
+Sources: RFC 2986 section 4 (PKCS #10), RFC 2985 section 5.4.2 (extensionRequest), ETSI TS 119 495 clause 5, ETSI EN 319 412-4
+clause 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tppkit._encoding import shown
+from tppkit.certificates import EidasCertificate, EidasRequest, ExtensionFacts, check_statement, der, oids
+from tppkit.certificates.extension_values import EXTENSION_REQUESTS
+from tppkit.certificates.general_names import DNS_NAME, GeneralName, read_general_names
+from tppkit.certificates.rules import check_key, first_error
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.testpki import profiles
+from tppkit.testpki.certificate import (
+    Attribute,
+    Extension,
+    attributes_of,
+    extension_of,
+    for_key,
+    write_extensions,
+    write_name,
+)
+from tppkit.testpki.keys import KEY_KINDS, SEAL_KEY_KINDS, PrivateKey, kind_of_public_key, public_key_der
+from tppkit.testpki.pki import Pki, require_profile
+from tppkit.testpki.provider import Provider, is_dns_name, provider_of
+from tppkit.testpki.signing import sign_der
+
+KINDS = ("qwac", "qseal")
+_TLS_KEYS = frozenset({"rsa", "ec"})
+_EXTENSION_REQUEST = "1.2.840.113549.1.9.14"
+# Only the issuer knows the key identifiers, the addresses of its services and its policies.
+ISSUERS_OWN = frozenset({
+    oids.SUBJECT_KEY_IDENTIFIER, oids.AUTHORITY_KEY_IDENTIFIER, oids.CRL_DISTRIBUTION_POINTS,
+    oids.AUTHORITY_INFORMATION_ACCESS, oids.CERTIFICATE_POLICIES,
+})  # fmt: skip
+
+
+def make_request(provider: Provider, kind: str, key: PrivateKey, *, policy: str = "gen", qscd: bool = False) -> bytes:
+    """Make a request for a provider's certificate, as DER.
+
+    Args:
+        provider: The provider that asks.
+        kind: `qwac` or `qseal`.
+        key: The private key that the certificate is for.
+        policy: Policy of a QWAC, one of `profiles.QWAC_POLICIES`.
+        qscd: Ask for a QSealC whose key is in a qualified device.
+
+    Raises:
+        ConfigurationError: `pki.key-kind`: no certificate of this kind may have such a key.
+    """
+    if kind == "qwac":
+        name = profiles.qwac_name(provider, policy=policy)
+        extensions = profiles.qwac_extensions(provider, policy=policy, pds=())
+    else:
+        name = profiles.provider_name(provider, provider.name)
+        extensions = profiles.qseal_extensions(provider, qscd=qscd, pds=())
+    written = write_request(name, [extension_of(*extension) for extension in extensions], key)
+    _require_profile_key(EidasRequest.from_der(written), kind)
+    return written
+
+
+def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension], key: PrivateKey) -> bytes:
+    """Write and sign a request, as DER.
+
+    Args:
+        subject: The requested name.
+        extensions: The requested extensions; those that only the issuer knows are left out.
+        key: The private key that the certificate is for.
+    """
+    wanted = write_extensions(e for e in extensions if e.oid not in ISSUERS_OWN)
+    attribute = der.write_element(der.SEQUENCE, der.write_oid(_EXTENSION_REQUEST), der.write_element(der.SET, wanted))
+    info = der.write_element(
+        der.SEQUENCE,
+        der.write_integer(0),
+        write_name(subject),
+        public_key_der(key),
+        der.write_element(0xA0, attribute),
+    )
+    return sign_der(info, key)
+
+
+def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
+    """Return the requested kind of certificate, `qwac` or `qseal`.
+
+    The QcType decides. If it is absent, `stated` decides, then the purposes of the key and the alternative names.
+
+    Args:
+        request: The request.
+        stated: The kind that the caller states.
+
+    Raises:
+        ConfigurationError: `pki.request`: the request does not say what it is for, or `stated` contradicts it.
+    """
+    types, known = request.qc.types, request.extensions
+    typed = {"web": "qwac", "eseal": "qseal"}.get(types[0]) if len(types) == 1 else None
+    if stated is not None and typed not in (None, stated):
+        raise ConfigurationError("pki.request", f"the request is for a {typed} by its QcType, not for a {stated}")
+    if stated or typed:
+        return stated or typed or ""
+    if "clientAuth" in known.extended_key_usage or known.dns_names:
+        return "qwac"
+    if "nonRepudiation" in known.key_usage:
+        return "qseal"
+    message = "the request does not say whether it is for a QWAC or a QSealC: state it (pki issue csr --as)"
+    raise ConfigurationError("pki.request", message)
+
+
+def asks_for_ev(request: EidasRequest) -> bool:
+    """Return whether a request asks for a website certificate that browsers trust: by policy, extension or name."""
+    asked = {*request.extensions.policies, *request.extensions.present}
+    stated = {oid for rdn in request.subject.rdns for oid, _ in rdn}
+    ev = {*profiles.QWAC_POLICIES["ev"], oids.CABF_ORGANIZATION_IDENTIFIER}
+    return bool(asked & ev or stated & profiles.EV_ATTRIBUTES)
+
+
+def certify_request(pki: Pki, request: EidasRequest, *, kind: str, label: str) -> EidasCertificate:
+    """Issue the certificate that a request asks for, with the request's key, subject, roles and DNS names.
+
+    Args:
+        pki: The PKI, with the validity, policy and device statement that the certificate gets.
+        request: The request.
+        kind: `qwac` or `qseal`.
+        label: Short name; with a seed, it determines the serial number.
+
+    Raises:
+        ConfigurationError: `pki.request`, `pki.key-kind`, `pki.foreign-key` (a member of the PKI has the key), `pki.dns-name`,
+            `pki.profile`, and those of `make_provider`.
+    """
+    fault = first_error((*request.findings, *check_statement(request)))
+    if fault is not None:
+        message = f"the request is malformed: {fault.message}; make a new one (pki csr)"
+        raise ConfigurationError("pki.request", message, clause=fault.clause)
+    provider, names = provider_of(request), _require_names(request, kind)
+    known = {issued.label: issued.key for issued in pki.issued} | dict(pki.callback_keys)
+    public_key, subject = _require_new_key(request, kind, known), _require_subject(request)
+    issuer, make_draft = (pki.qwac_ca, pki.draft_qwac) if kind == "qwac" else (pki.qseal_ca, pki.draft_qseal)
+    draft = make_draft(provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
+    draft = replace(for_key(draft, public_key), subject=subject)
+    if names:
+        asked = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+        draft = draft.with_extension(extension_of(asked, False))
+    certificate = EidasCertificate.from_der(draft.sign(issuer.key))
+    require_profile(certificate, kind)
+    return certificate
+
+
+def _require_subject(request: EidasRequest) -> tuple[Attribute, ...]:
+    """Return the requested name, each attribute with the string type that RFC 5280 prescribes."""
+    subject = attributes_of(request.subject)
+    for _, text, tag in subject:
+        if not text.isprintable() or not (tag == der.UTF8_STRING or text.isascii()):
+            message = "the subject has characters that a name may not have: make a new request"
+            raise ConfigurationError("pki.request", message)
+    return subject
+
+
+def _require_names(request: EidasRequest, kind: str) -> tuple[str, ...]:
+    """Return the DNS names of a QWAC, one of which is the common name; none for a QSealC."""
+    names = _alternative_names(request)
+    if (request.qc.sscd and kind == "qwac") or (names and kind == "qseal"):
+        odd = "a qualified device" if kind == "qwac" else "alternative names"
+        raise ConfigurationError("pki.request", f"the request for a {kind} asks for {odd}: make a new one without")
+    for name in names:
+        if name.form != DNS_NAME:
+            message = f"the request asks for an alternative name that is not a DNS name ({name.form})"
+            raise ConfigurationError("pki.request", f"{message}: make a new one without it")
+    if not names and oids.SUBJECT_ALTERNATIVE_NAME in request.extensions.present:
+        raise ConfigurationError("pki.request", "the alternative names of the request cannot be read: make a new one")
+    for text in request.extensions.dns_names:
+        if not is_dns_name(text):
+            raise ConfigurationError("pki.dns-name", f"{shown(text)} is not a DNS name in lower case")
+    if kind == "qseal":
+        return ()
+    common_names = request.subject.values(oids.COMMON_NAME)
+    wanted = request.extensions.dns_names or tuple(name for name in common_names[:1] if is_dns_name(name))
+    odd_names = [name for name in common_names if name not in wanted]
+    if odd_names:
+        clause = "EN 319 412-4 WEB-4.1.3-4 (d)"
+        listed = shown(", ".join(wanted)) or "none"
+        message = f"the common name {shown(odd_names[0])} is none of the DNS names ({listed}; {clause})"
+        raise ConfigurationError("pki.request", f"{message}: make a new request (pki csr --dns)", clause=clause)
+    if not wanted:
+        raise ConfigurationError("pki.request", "the request for a qwac has no DNS name: make a new one")
+    return wanted
+
+
+def _alternative_names(request: EidasRequest) -> tuple[GeneralName, ...]:
+    try:
+        return read_general_names(request.extension_values[oids.SUBJECT_ALTERNATIVE_NAME])
+    except (FormatError, KeyError):
+        return ()
+
+
+def _require_profile_key(request: EidasRequest, kind: str) -> None:
+    """Require a key that the profiles of the kind allow."""
+    for fault in check_key(request):
+        raise ConfigurationError("pki.key-kind", f"{fault.message} ({fault.clause})", clause=fault.clause)
+    if kind == "qwac" and request.key.type not in _TLS_KEYS:
+        clause = "BR section 6.1.5"
+        message = f"a website certificate has no key of the type {request.key.type} ({clause})"
+        raise ConfigurationError("pki.key-kind", message, clause=clause)
+
+
+def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, PrivateKey]) -> bytes:
+    """Return DER of the request's SubjectPublicKeyInfo, if this PKI certifies such keys and no `known` key is the same."""
+    key, kinds = request.public_key, SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
+    _require_profile_key(request, kind)
+    if kind_of_public_key(key) not in kinds:
+        what = f"{request.key.type}, {request.key.bits or request.key.curve}"
+        raise ConfigurationError("pki.key-kind", f"the request's key ({what}) is none of {', '.join(kinds)}")
+    owner = next((label for label, other in known.items() if other.public_key() == key), None)
+    if owner is not None:
+        message = f"the request has the key of {owner}: make a key for this request"
+        raise ConfigurationError("pki.foreign-key", message)
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+class Dropped(NamedTuple):
+    """One thing that a request asks for and its certificate lacks.
+
+    Attributes:
+        field: The name of the field in `cert show --json`.
+        value: The requested value.
+    """
+
+    field: str
+    value: str
+
+
+def find_dropped(request: EidasRequest, certificate: EidasCertificate) -> tuple[Dropped, ...]:
+    """Return everything that a request asks for and the certificate issued for it lacks.
+
+    Values of attributes are never shown, because one of them may be a password.
+    """
+    return (
+        *_dropped_facts(request, certificate),
+        *_dropped_values(request, certificate),
+        *_dropped_attributes(request),
+    )
+
+
+def _dropped_facts(request: EidasRequest, certificate: EidasCertificate) -> Iterator[Dropped]:
+    for field, read in _FIELDS.items():
+        known = read(certificate.extensions)
+        yield from (Dropped(field, value) for value in dict.fromkeys(read(request.extensions)) if value not in known)
+
+
+def _dropped_values(request: EidasRequest, certificate: EidasCertificate) -> Iterator[Dropped]:
+    """Yield extensions that are in both with other values, and that no field shows."""
+    asked, known = request.extension_values, certificate.extension_values
+    for oid in sorted((asked.keys() & known.keys()) - _SHOWN):
+        if asked[oid] != known[oid]:
+            yield Dropped("extension_values", f"{oid} {asked[oid].hex()}")
+
+
+def _dropped_attributes(request: EidasRequest) -> Iterator[Dropped]:
+    """Yield every attribute except the first request for extensions."""
+    present = [oid for oid, _ in request.attributes]
+    first = next((place for place, oid in enumerate(present) if oid in EXTENSION_REQUESTS), None)
+    yield from (Dropped("attributes", oid) for place, oid in enumerate(present) if place != first)
+
+
+_FIELDS: Mapping[str, Callable[[ExtensionFacts], tuple[str, ...]]] = {
+    "nca_id": lambda facts: (facts.qc.psd2.nca_id,) if facts.qc.psd2 else (),
+    "qc_pds": lambda facts: tuple(f"{place.url} ({place.language})" for place in facts.qc.pds),
+    "qc_semantics": lambda facts: (facts.qc.semantics,) if facts.qc.semantics else (),
+    "qc_name_registration_authorities": lambda facts: facts.qc.name_registration_authorities,
+    "qc_statements": lambda facts: facts.qc.statement_oids,
+    "key_usage": lambda facts: facts.key_usage,
+    "extended_key_usage": lambda facts: facts.extended_key_usage,
+    "is_ca": lambda facts: ("yes",) if facts.is_ca else (),
+    "policies": lambda facts: facts.policies,
+    "extensions": lambda facts: tuple(sorted(facts.present)),
+    "critical_extensions": lambda facts: tuple(sorted(facts.critical)),
+}
+# Extensions that the fields above show, or that the certificate takes from the request or has of its issuer.
+_SHOWN = ISSUERS_OWN | {
+    oids.KEY_USAGE, oids.EXTENDED_KEY_USAGE, oids.SUBJECT_ALTERNATIVE_NAME, oids.BASIC_CONSTRAINTS, oids.QC_STATEMENTS,
+}  # fmt: skip
