@@ -122,12 +122,6 @@ def test_the_qwac_of_another_organisation_is_told(tppkit, headers):
     assert tppkit("seal", "diagnose", "-", "--qwac", "certs/qwac.pem", stdin=raw(headers)).stdout.startswith("verifies")
 
 
-@pytest.mark.parametrize("origin", ["https://bank.example", None])
-def test_an_origin_is_read(tppkit, headers, origin):
-    result = tppkit("seal", "diagnose", "-", "--origin", origin or "bank", stdin=raw(headers))
-    assert result.exit_code == (0 if origin else 2)
-
-
 def test_a_method_in_lower_case_is_told(tppkit, headers):
     command = curl(headers).replace(b"curl ", b"curl -X post ", 1)
     result = tppkit("seal", "diagnose", "-", "--json", stdin=command)

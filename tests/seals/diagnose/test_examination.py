@@ -96,6 +96,14 @@ def test_a_request_sealed_with_the_qwac_itself_is_named(pki: Pki) -> None:
     assert explained(diagnose_request(seal_wrongly(pki.qwac))) == ["certificate-not-seal"]
 
 
+def test_a_qwac_that_was_given_is_not_taken_for_a_missing_seal_certificate(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, key=pki.qwac.key, covered=NEEDED, finish=renamed(CERTIFICATE, ""))
+    alone = diagnose_request(message, qwac=pki.qwac.certificate)
+    assert (alone.outcome, names(alone)) == (Outcome.UNEXPLAINED, ["certificate-missing"])
+    both = diagnose_request(message, qwac=pki.qwac.certificate, certificates=[pki.qseal.certificate])
+    assert explained(both) == ["certificate-missing", "key-of-qwac"]
+
+
 def test_the_recovered_hash_is_given_if_the_text_is_not_found(rsa_pki: Pki) -> None:
     text = b"something that no mistake leads to"
     diagnosis = diagnose_request(seal_wrongly(rsa_pki.qseal, string=lambda data: text), max_work=QUICK)

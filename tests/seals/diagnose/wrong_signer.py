@@ -136,13 +136,6 @@ def bare_ecdsa(key: Key, data: bytes) -> bytes:
     return r.to_bytes(32, "big") + s.to_bytes(32, "big")
 
 
-def padded(key: rsa.RSAPrivateKey, content: bytes) -> bytes:
-    """PKCS#1 padding around any content, and the private key's operation."""
-    numbers, size = key.private_numbers(), key.key_size // 8
-    block = b"\0\1" + b"\xff" * (size - len(content) - 3) + b"\0" + content
-    return pow(int.from_bytes(block, "big"), numbers.d, numbers.public_numbers.n).to_bytes(size, "big")
-
-
 def text_digest(name: str, algorithm: str, encode: Callable[[bytes], str] = encode_base64) -> Callable[[bytes], str]:
     return lambda body: f"{name}={encode(hashlib.new(algorithm, body).digest())}"
 

@@ -137,8 +137,9 @@ def find_certificate(message: Message, *, profile: SealProfile, known: Sequence[
     Args:
         message: the request.
         profile: the dialect it should be in.
-        known: certificates that the caller gave.
+        known: certificates that the caller gave; a QWAC among them is never taken for the seal's.
     """
+    known = [one for one in known if not _is_qwac(one)]
     if profile.sends_x5c:
         return _in_jws(message, profile, known)
     if profile.certificate_header is None:
@@ -160,7 +161,7 @@ def find_certificate(message: Message, *, profile: SealProfile, known: Sequence[
             findings.append(finding("certificate-form", evidence))
         others = tuple([one for one in sent if one != certificate and not one.extensions.is_ca])
         message = _with_certificate(message, certificate, profile) if findings else message
-        return SentCertificate(certificate, others, message, tuple(findings))
+        return SentCertificate(certificate, others, message, (*findings, *_not_seal(certificate)))
     own = profile.certificate_header
     if any(name == own for name, _ in found):
         wrong = finding("certificate-form", f"{own} holds no certificate that can be read")
@@ -172,13 +173,23 @@ def find_certificate(message: Message, *, profile: SealProfile, known: Sequence[
     return SentCertificate(certificate, (), message, (wrong,))
 
 
+def _is_qwac(certificate: EidasCertificate) -> bool:
+    return "web" in certificate.qc.types and "eseal" not in certificate.qc.types
+
+
+def _not_seal(certificate: EidasCertificate) -> tuple[Finding, ...]:
+    evidence = f"{certificate.subject} is for websites (QWAC)"
+    return (finding("certificate-not-seal", evidence),) if _is_qwac(certificate) else ()
+
+
 def _in_jws(message: Message, profile: SealProfile, known: Sequence[EidasCertificate]) -> SentCertificate:
     for value in message.values(profile.carrier)[:1]:
         with suppress(FormatError):
             ders = parse_detached_jws(value.strip(" \t"))[0].certificates
             sent = [_with_key(EidasCertificate.from_der(der)) for der in ders]
             others = tuple([one for one in sent[1:] if not one.extensions.is_ca])
-            return SentCertificate(sent[0] if sent else _chosen(known, message), others, message)
+            found = _not_seal(sent[0]) if sent else ()
+            return SentCertificate(sent[0] if sent else _chosen(known, message), others, message, found)
     return SentCertificate(_chosen(known, message), (), message)
 
 

@@ -173,9 +173,6 @@ class Examination:
         if self.certificate is None:
             return
         self.candidates = tuple(dict.fromkeys((self.certificate, *self.candidates, *sent.others)))
-        types = self.certificate.qc.types
-        if "web" in types and "eseal" not in types:
-            self.findings.append(finding("certificate-not-seal", f"{self.certificate.subject} is for websites (QWAC)"))
 
     def _repair(self, repairs: Mapping[str, Repair]) -> Refusal | None:
         """Take away refusals one by one; return the first that no repair takes away."""

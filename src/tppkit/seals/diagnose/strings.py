@@ -25,7 +25,6 @@ _TEXT = ("{}", "{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n")  # h
 _LINE = "Write each line as the name in lower case, a colon, one space and the value; join the lines by one line feed."
 _JOIN = "Join the lines by one line feed, without one after the last."
 _ONCE = "Pass the signing string itself to the function that signs; it hashes by itself."
-_VALUE = "Sign each value as it is sent, without white space at its ends; values of a repeated header are joined by a comma and a space."
 
 
 class Line(NamedTuple):
