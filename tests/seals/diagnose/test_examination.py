@@ -277,6 +277,14 @@ def test_a_mistake_in_the_signing_string_of_another_format_is_named(
     assert explained(diagnose_request(message, profile=profile, certificates=[rsa_pki.qseal.certificate])) == [name]
 
 
+def test_a_mistake_in_a_component_that_no_row_has_is_not_named_as_another(pki: Pki) -> None:
+    bare = sealed(pki, PARTS, lambda text: text.replace('query": ?', 'query": '), message=REQUEST._replace(target="/a"))
+    port = sealed(pki, URI, lambda text: text.replace("bank.example/", "bank.example:443/"))
+    for message, profile in ((bare, PARTS), (port, URI)):
+        diagnosis = diagnose_request(message, profile=profile, certificates=[pki.qseal.certificate], max_work=QUICK)
+        assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [])
+
+
 @pytest.mark.parametrize(
     "profile", [row for row in PROFILES.values() if row.format is not Format.CAVAGE], ids=lambda row: row.name
 )

@@ -29,10 +29,10 @@ def _write(line: Line, target: str, other: str) -> str:
     """The value of a line for another target than the one that was sent."""
     if line.component == "@path":
         return other.partition("?")[0]
-    if line.component == "@query":
+    if line.component == "@query" and "?" in target:
         return "".join(other.partition("?")[1:])
     if line.component == "@target-uri" and "://" in other:
-        return other
+        return line.value  # where the whole address is due
     if line.component in (REQUEST_TARGET, "@request-target", "@target-uri") and line.value.endswith(target):
         return line.value[: len(line.value) - len(target)] + other
     return line.value
