@@ -25,10 +25,7 @@ from tppkit.trust.trusted_list.uris import (
     DEVICE_AS_IN_CERTIFICATE,
     EIDAS_STARTS,
     GRANTED,
-    GRANTED_BEFORE_EIDAS,
     NOT_QUALIFIED,
-    POLICY_QCP,
-    POLICY_QCP_PLUS,
     PURPOSE_QUALIFIERS,
     QUALIFIED_BY_LIST,
     QUALIFIED_CA,
@@ -121,7 +118,7 @@ def _check_conflicts(opinions: Iterable[_Opinion], purposes: frozenset[Purpose],
     """A warning for each state that does not grant what another state of the same key grants."""
     for listing in (opinion.listing for opinion in opinions if opinion.listing):
         instance = listing.instance
-        if instance.type == QUALIFIED_CA and not _grants(instance, at) and purposes & _allowed_purposes(instance, at):
+        if instance.type == QUALIFIED_CA and not _grants(instance, at) and purposes & _allowed_purposes(instance):
             message = (
                 f"{listing.issuer.trusted_list} names the key twice: the service {instance.name} is"
                 f" {instance.status_name} since {format_time(instance.since)}, another is granted"
@@ -146,7 +143,7 @@ def _opinion(
         if finding is not None:
             return _Opinion(listing, findings=(finding,))
     finding = _check_instance(service, instance, at, matched_by) or _check_chain(certificate, service, at)
-    return _Opinion(listing, findings=(finding,)) if finding else _apply(certificate, listing, at)
+    return _Opinion(listing, findings=(finding,)) if finding else _apply(certificate, listing)
 
 
 def _why_no_state(service: Service, at: datetime) -> Finding:
@@ -166,7 +163,7 @@ def is_granted(service: IssuingService, purpose: Purpose, at: datetime) -> bool:
     if instance is None or check_freshness(service.trusted_list, at) is not None:
         return False
     refusal = _check_instance(service, instance, at, service.matched_by(instance))
-    return refusal is None and purpose in _allowed_purposes(instance, at)
+    return refusal is None and purpose in _allowed_purposes(instance)
 
 
 def check_freshness(trusted_list: TrustedList, at: datetime) -> Finding | None:
@@ -230,11 +227,10 @@ def _check_chain(certificate: EidasCertificate, service: IssuingService, at: dat
 
 
 def _grants(instance: ServiceInstance, at: datetime) -> bool:
-    status = instance.status_name
-    return status == GRANTED or (status in GRANTED_BEFORE_EIDAS and at < EIDAS_STARTS)
+    return instance.status_name == GRANTED and at >= EIDAS_STARTS
 
 
-def _apply(certificate: EidasCertificate, listing: Listing, at: datetime) -> _Opinion:
+def _apply(certificate: EidasCertificate, listing: Listing) -> _Opinion:
     """Join what the certificate claims with what the list says of it."""
     if certificate.extensions.is_precertificate:
         message = f"{certificate.subject} is a pre-certificate, not a certificate"
@@ -254,7 +250,7 @@ def _apply(certificate: EidasCertificate, listing: Listing, at: datetime) -> _Op
         )
         return _Opinion(listing, findings=(_error("trusted-list.not-claimed", message, "EN 319 412-5 clause 4.2.1"),))
     stated, finding = _decide_purposes(certificate, qualifiers)
-    allowed = _allowed_purposes(listing.instance, at)
+    allowed = _allowed_purposes(listing.instance)
     purposes = stated & allowed
     if finding is None and not purposes:
         message = f"the certificate is for {_listed(stated)}, but the service {listing.instance.name} is listed for {_listed(allowed)}"
@@ -278,32 +274,26 @@ def _taken_over(instance: ServiceInstance) -> Finding:
 
 
 def claims_qualification(certificate: EidasCertificate) -> bool:
-    """Whether a certificate states that it is a qualified one of the European Union, by its statements or policies.
+    """Whether a certificate states that it is qualified in the European Union; QcCClegislation names the law of other countries.
 
-    Before eIDAS a policy was enough. QcCClegislation says that it is qualified under the law of other countries.
-
-    Source: EN 319 412-5 clauses 4.2.1 and 4.2.4; TS 101 456.
+    Source: EN 319 412-5 clauses 4.2.1 and 4.2.4.
     """
-    if certificate.not_before < EIDAS_STARTS:
-        policies = {POLICY_QCP, POLICY_QCP_PLUS} & set(certificate.extensions.policies)
-        return certificate.qc.compliance or bool(policies)
     return certificate.qc.compliance and not certificate.qc.cc_legislation
 
 
 def stated_purposes(certificate: EidasCertificate) -> frozenset[Purpose]:
-    """What a certificate is for, by itself: its QcType, or signatures without one and before eIDAS.
+    """What a certificate states to be for: its QcType, or signatures without one.
 
     Source: EN 319 412-5 clause 4.2.3.
     """
-    types = certificate.qc.types if certificate.not_before >= EIDAS_STARTS else ()
-    return frozenset(p for p in PURPOSES if p in (types or ("esign",)))
+    return frozenset(p for p in PURPOSES if p in (certificate.qc.types or ("esign",)))
 
 
 def _decide_purposes(certificate: EidasCertificate, qualifiers: set[str]) -> tuple[frozenset[Purpose], Finding | None]:
     """The purposes that the list states where it does, else those of the certificate."""
     by_itself = stated_purposes(certificate)
     by_list: frozenset[Purpose] = frozenset(p for p in PURPOSES for q in qualifiers if PURPOSE_QUALIFIERS.get(q) == p)
-    if not by_list or certificate.not_before < EIDAS_STARTS:
+    if not by_list:
         return by_itself, None
     if len(by_list) == 1:
         return by_list, None
@@ -315,10 +305,8 @@ def _decide_purposes(certificate: EidasCertificate, qualifiers: set[str]) -> tup
     return frozenset(), _error("trusted-list.conflict", message)
 
 
-def _allowed_purposes(instance: ServiceInstance, at: datetime) -> frozenset[Purpose]:
-    """What the service is listed for; before eIDAS, and where nothing is stated, signatures."""
-    if at < EIDAS_STARTS:
-        return frozenset({"esign"})
+def _allowed_purposes(instance: ServiceInstance) -> frozenset[Purpose]:
+    """What the service is listed for; signatures if nothing is stated."""
     stated = {SERVICE_PURPOSES[uri] for uri in instance.information if uri in SERVICE_PURPOSES}
     return frozenset(p for p in PURPOSES if p in stated) or frozenset({"esign"})
 
@@ -328,5 +316,4 @@ def _with_device(certificate: EidasCertificate, qualifiers: set[str]) -> bool:
         return False
     if qualifiers & WITH_DEVICE and not qualifiers & DEVICE_AS_IN_CERTIFICATE:
         return True
-    before_eidas = certificate.not_before < EIDAS_STARTS
-    return certificate.qc.sscd or (before_eidas and POLICY_QCP_PLUS in certificate.extensions.policies)
+    return certificate.qc.sscd
