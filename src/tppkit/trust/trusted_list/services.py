@@ -1,4 +1,4 @@
-"""Which services of the trusted lists issued a certificate: found by name, proven by signature.
+"""The services of trusted lists that issued a certificate, found by name and proven by signature.
 
 A service is known by the certificates of its key, which TS 119 612 clause 5.5.3 requires of its present state; a service without
 any is ignored. Its history names the same key by subject and key identifier only, so a history is read as that of its service,
@@ -34,12 +34,12 @@ class IssuingService:
     """A service that issued a certificate.
 
     Attributes:
-        trusted_list: the list it stands in.
-        provider: who runs it.
+        trusted_list: the list that contains it.
+        provider: its provider.
         service: the service.
         issuer: the certificate of its key with which the signature was verified.
-        key_ids: the identifiers that its key is known by.
-        between: authorities that may stand between it and the certificate; empty when it issued the certificate itself.
+        key_ids: the identifiers of its key.
+        between: authorities that may be between it and the certificate; empty if it issued the certificate itself.
     """
 
     trusted_list: TrustedList
@@ -55,11 +55,11 @@ class IssuingService:
         return not self.between
 
     def matched_by(self, instance: ServiceInstance) -> str | None:
-        """How a state of the service names the issuer's key.
+        """How a state of the service identifies the issuer's key.
 
         Returns:
-            `certificate`, `subject-and-key-id`, `key-id`, `subject`; `service` when the state names no key at all, so that
-            only its place in the service's history says whose it is; None when it names another key.
+            `certificate`, `subject-and-key-id`, `key-id`, `subject`; `service` if the state identifies no key, so that it belongs
+            to the service only by its place in the history; None if it identifies another key.
         """
         identity = instance.identity
         if identity.certificates_der:
@@ -112,7 +112,7 @@ class ServiceIndex:
         """The services nearest above a certificate whose key's signature leads to it.
 
         Args:
-            certificate: whose issuer is looked for.
+            certificate: the certificate whose issuer is searched.
             intermediates: authorities that may be between.
         """
         below = [certificate]
@@ -163,7 +163,7 @@ def name_key(name: DistinguishedName) -> NameKey:
 
 
 def computed_key_ids(certificate: EidasCertificate) -> frozenset[bytes]:
-    """The identifiers that hashes of a certificate's key give; none when the key cannot be read.
+    """The identifiers that are hashes of a certificate's key; none if the key cannot be read.
 
     Source: RFC 5280 section 4.2.1.2 method 1, RFC 7093 section 2 methods 1 to 4.
     """
