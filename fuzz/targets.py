@@ -80,8 +80,8 @@ from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.diagnose import diagnose_request
 from tppkit.seals.key_id import verify_key_id
 from tppkit.testpki import Pki, certificate_pem, make_pki
+from tppkit.testpki.ocsp import parse_ocsp_request
 from tppkit.testpki.requests import make_request
-from tppkit.testpki.services import parse_ocsp_request
 from tppkit.testpki.timestamps import parse_timestamp_request
 from tppkit.trust.trusted_list.names import parse_listed_name
 from tppkit.trust.trusted_list.reader import UnverifiedList

@@ -72,11 +72,11 @@ def test_every_code_is_dotted_and_lower_case():
     assert [code for code in CODES if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*", code)] == []
 
 
-def test_every_row_says_what_and_what_to_do():
-    assert [code for code, row in CODES.items() if not row.meaning or not row.mend] == []
+def test_every_row_explains_the_code_and_what_to_do_in_sentences():
+    assert [code for code, row in CODES.items() if not all(re.fullmatch(r"[A-Z].+\.", text) for text in row)] == []
 
 
-def test_rows_stand_in_order():
+def test_rows_are_in_alphabetical_order():
     assert list(CODES) == sorted(CODES)
 
 

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tppkit.testpki import make_pki, make_provider, write_pki
-from tppkit.testpki.files import GUIDE, MANIFEST, manifest_json
+from tppkit.testpki.files import MANIFEST, manifest_json
+from tppkit.testpki.files import README as README_NAME
 
 FOLDER = Path(__file__).parents[1] / "testcerts"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,7 +44,7 @@ def make(folder: Path) -> None:
         if path.name.endswith(LEFT_OUT):
             path.unlink()
     (folder / MANIFEST).write_bytes(manifest_json(manifest))
-    (folder / GUIDE).write_text(README, "utf-8")
+    (folder / README_NAME).write_text(README, "utf-8")
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tppkit.certificates import der
 from tppkit.certificates.general_names import GeneralName, read_general_name, read_general_names
 from tppkit.errors import FormatError
-from tppkit.testpki.draft import Draft
+from tppkit.testpki.certificate import Draft
 
 NAMES: list[tuple[x509.GeneralName, GeneralName]] = [
     (x509.DNSName("a.example"), GeneralName("dNSName", "a.example")),

@@ -14,7 +14,7 @@ from cryptography.x509.ocsp import OCSPRequestBuilder
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.faults import FAULTS, SoundPki
-from tppkit.testpki.services import answer_ocsp
+from tppkit.testpki.ocsp import answer_ocsp
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that pkilint imports; the tests' own warnings stay errors

@@ -13,10 +13,9 @@ from cryptography.x509 import ocsp
 
 from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
+from tppkit.testpki.certificate import Extension, sign_draft
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.draft import Extension
-from tppkit.testpki.issued import sign_draft
-from tppkit.testpki.services import answer_ocsp
+from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.trust import make_ocsp_request
 
 KEYS = {

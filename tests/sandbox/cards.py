@@ -58,6 +58,11 @@ class Cards:
             shown = [[*reported(record.exc_info[1])] for record in logged if record.exc_info]
             assert_no_pan(*places, logged, shown, self.answers, *self.folders, cards=self.secrets)
 
+    def forget(self) -> None:
+        """Drop logs and answers that were searched."""
+        self.answers.clear()
+        self._caplog.clear()
+
     def _remember(self, secret: str) -> str:
         if secret not in self.secrets:
             self.secrets.append(secret)

@@ -21,8 +21,7 @@ from tppkit.httpsig import KeySigner, make_digest
 from tppkit.seals import KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki
-from tppkit.testpki.draft import extension_of
-from tppkit.testpki.issued import sign_draft
+from tppkit.testpki.certificate import extension_of, sign_draft
 from tppkit.testpki.profiles import Extension, qseal_extensions
 from tppkit.trust import PathVerifier, make_anchors
 

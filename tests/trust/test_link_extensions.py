@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tppkit.certificates import EidasCertificate, der, oids
 from tppkit.certificates.extensions import KEY_USAGES
 from tppkit.errors import CertificateRejected, FormatError
-from tppkit.testpki.draft import Attribute, Draft, Extension, write_name
-from tppkit.testpki.issued import Issued
+from tppkit.testpki.certificate import Attribute, Draft, Extension, Issued, write_name
 from tppkit.trust import Anchors, PathVerifier
 from tppkit.trust.path.link_extensions import (
     PolicyConstraints,
@@ -69,7 +68,8 @@ def test_a_long_name_in_another_script_is_judged_wherever_it_stands_without_a_wa
     excluded = der.write_element(der.SEQUENCE, subtrees(directory(name), tag=0xA1))
     alternative = Extension(oids.SUBJECT_ALTERNATIVE_NAME, der.write_element(der.SEQUENCE, directory(name)))
     issuer = der.write_element(0xA1, directory(name))
-    named = Extension(oids.AUTHORITY_KEY_IDENTIFIER, der.write_element(der.SEQUENCE, issuer, b"\x82\x01\x07"))
+    key_id = der.write_element(0x80, pki.root.certificate.extensions.subject_key_identifier)
+    named = Extension(oids.AUTHORITY_KEY_IDENTIFIER, der.write_element(der.SEQUENCE, key_id, issuer, b"\x82\x01\x07"))
     point = der.write_element(der.SEQUENCE, der.write_element(0xA0, der.write_element(0xA0, directory(name))))
     points = Extension(oids.CRL_DISTRIBUTION_POINTS, der.write_element(der.SEQUENCE, point))
     constraints = Extension(oids.NAME_CONSTRAINTS, permitted, critical=True)

@@ -13,7 +13,7 @@ from cryptography import x509
 from tppkit.certificates import EidasCertificate, oids
 from tppkit.errors import CertificateRejected
 from tppkit.testpki import make_provider
-from tppkit.testpki.draft import Attribute, Draft, extension_of
+from tppkit.testpki.certificate import Attribute, Draft, extension_of
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier
 

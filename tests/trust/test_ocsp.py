@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from tppkit.certificates import EidasCertificate, oids
 from tppkit.errors import FormatError, VerificationError
-from tppkit.testpki.draft import Attribute, Draft
-from tppkit.testpki.issued import for_key
+from tppkit.testpki.certificate import Attribute, Draft, for_key
 from tppkit.testpki.profiles import key_usage
 from tppkit.trust import State, make_ocsp_request, parse_ocsp_response, verify_ocsp
 from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES

@@ -8,8 +8,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import EidasCertificate
-from tppkit.testpki.draft import Draft
-from tppkit.testpki.issued import for_key
+from tppkit.testpki.certificate import Draft, for_key
 from tppkit.trust.path.strength import is_signature_of, require_key
 
 PSS = padding.PSS(padding.MGF1(SHA256()), 32)

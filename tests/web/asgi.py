@@ -13,7 +13,7 @@ from uuid import uuid4
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import Message, Seal, sign_request
 from tppkit.testpki import certificate_pem
-from tppkit.testpki.issued import Issued
+from tppkit.testpki.certificate import Issued
 from tppkit.web import seal_every_request
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)

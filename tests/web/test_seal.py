@@ -23,7 +23,7 @@ from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request
 from tppkit.testpki import Issued, Pki, make_provider
-from tppkit.testpki.issued import for_key, sign_draft
+from tppkit.testpki.certificate import for_key, sign_draft
 from tppkit.trust import PathVerifier
 from tppkit.web import AsgiSource, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, caller_of, verified_request
 from tppkit.web.proxies import ProxyForm
@@ -395,7 +395,7 @@ def test_the_peer_is_told_less_than_the_log(
     bad = good._replace(target=TARGET + "&marker")
     with caplog.at_level(logging.WARNING, "tppkit.web"):
         told = call(door(), scope_of(bad, pki.qwac), [good.body])
-    assert told.text == "the signature does not fit (signature.invalid)"
+    assert told.text == "The signature does not match the request and the seal's key (signature.invalid)"
     (record,) = caplog.records
     assert "&marker from 198.51.100.7" in record.getMessage()
 

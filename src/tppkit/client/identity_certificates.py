@@ -11,7 +11,7 @@ from types import MappingProxyType
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit.certificates import EidasCertificate
-from tppkit.certificates.pair import public_key_info
+from tppkit.certificates.differences import public_key_info
 from tppkit.errors import ConfigurationError, Finding, FormatError, Severity
 from tppkit.trust.path.strength import is_signed_by
 

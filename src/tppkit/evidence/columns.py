@@ -138,8 +138,8 @@ def encode_cbor(value: Value) -> bytes:
     """The one deterministic encoding of a value made of None, bool, int (64 bit), bytes, str, sequences and text-keyed maps."""
     match value:
         case str():  # first, as most values are
-            raw = value.encode("utf-8")
-            return _head(3, len(raw)) + raw
+            raw = value.encode()
+            return (_TEXTS[len(raw)] if len(raw) < 256 else _head(3, len(raw))) + raw
         case None:
             return b"\xf6"
         case bool():
@@ -149,8 +149,11 @@ def encode_cbor(value: Value) -> bytes:
         case bytes():
             return _head(2, len(value)) + value
         case Mapping():
-            pairs = sorted([(_NAMES.get(name) or encode_cbor(name), encode_cbor(item)) for name, item in value.items()])
-            return _head(5, len(pairs)) + b"".join([part for pair in pairs for part in pair])
+            # No encoded name begins another, so the pairs have the order of their names.
+            pairs = sorted(
+                [(_NAMES.get(name) or encode_cbor(name)) + encode_cbor(item) for name, item in value.items()]
+            )
+            return _head(5, len(pairs)) + b"".join(pairs)
         case _:
             return _head(4, len(value)) + b"".join(map(encode_cbor, value))
 
@@ -166,4 +169,5 @@ def _head(major: int, argument: int) -> bytes:
     raise OverflowError(f"{argument} does not fit 64 bits")
 
 
+_TEXTS = tuple([_head(3, length) for length in range(256)])
 _NAMES: Mapping[str, bytes] = {name: encode_cbor(name) for name in FORMS}

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import IntEnum
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Self
 
 from tppkit import __version__
-from tppkit._clock import format_time
+from tppkit._clock import format_time, to_microseconds
 from tppkit._encoding import encode_base64, parse_json
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
@@ -133,6 +133,8 @@ class EvidenceRecord:
     error_code: str | None
     extra: Mapping[str, Any]
     kept_leaf: str | None = field(default=None, compare=False)
+    # The columns as `unplaced` wrote them; `replace` drops it.
+    _written: bytes | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def leaf(self) -> str:
@@ -145,11 +147,13 @@ class EvidenceRecord:
     def _columns(self) -> dict[str, Value]:
         # An absent column and one that a later version adds leave the same hash: only what is there is hashed, all at one level.
         columns = {name: value for name, value in zip(_HASHED, _HASHED_COLUMNS(self), strict=True) if value is not None}
-        return columns | {"received_at": _microseconds(self.received_at)} | dict(self.extra)
+        return columns | {"received_at": to_microseconds(self.received_at)} | dict(self.extra)
 
     def placed(self, *, stream_id: str, seq: int, previous: str) -> EvidenceRecord:
         """The same record at a place in a stream."""
-        return replace(self, stream_id=stream_id, seq=seq, previous=previous)
+        placed = replace(self, stream_id=stream_id, seq=seq, previous=previous)
+        object.__setattr__(placed, "_written", self._written)
+        return placed
 
     def to_message(self, seal: EidasCertificate, *, profile: SealProfile) -> Message:
         """The request as it was verified: covered headers, Signature, certificate and body.
@@ -177,7 +181,11 @@ class EvidenceRecord:
         Args:
             leaf: the record's leaf hash if the caller has computed it.
         """
-        return write_object(self._values() | {"leaf": leaf or self.leaf}) + b"\n"
+        values = {"leaf": leaf or self.leaf}
+        if self._written is None:
+            return write_object(self._values() | values) + b"\n"
+        place = {name: getattr(self, name) for name in _UNPLACED}
+        return self._written[:-1] + b"," + write_object({**place, **self.extra, **values})[1:] + b"\n"
 
     def to_unplaced(self) -> bytes:
         """The columns as JSON, without the place in a stream and without the leaf hash, which covers the place.
@@ -197,16 +205,19 @@ class EvidenceRecord:
             FormatError: as `to_unplaced`.
         """
         try:
-            values = {**self._values(), **_UNPLACED}
-            columns = read_columns(values)
-            raw = write_object({name: value for name, value in values.items() if name not in _UNPLACED})
+            values = self._values()
+            for name in _UNPLACED:
+                values.pop(name, None)
+            columns, raw = read_columns({**values, **_UNPLACED}), write_object(values)
             if self.extra or len(raw) > _MAX_UNPLACED_BYTES:
                 parse_json(raw, what="the record", max_bytes=_MAX_UNPLACED_BYTES)
         except (AttributeError, TypeError, ValueError, RecursionError) as e:
             raise FormatError("record.malformed", "the record holds what cannot be written") from e
         if self.extra:  # lists and numbers of their own types are read as JSON has them
             return raw, EvidenceRecord.from_unplaced(raw, **extra)
-        return raw, EvidenceRecord(**{**columns, "extra": MappingProxyType(extra)})
+        record = EvidenceRecord(**{**columns, "extra": MappingProxyType(extra)})
+        object.__setattr__(record, "_written", raw)
+        return raw, record
 
     def _values(self) -> dict[str, Any]:
         values = dict(zip(FORMS, _COLUMNS(self), strict=True))
@@ -296,11 +307,6 @@ def make_record(
         error_code=error_code,
         extra=MappingProxyType({}),
     )
-
-
-def _microseconds(at: datetime) -> int:
-    delta = at - datetime(1970, 1, 1, tzinfo=UTC)
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
 def _read_block(block: bytes) -> list[Header]:

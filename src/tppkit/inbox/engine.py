@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
@@ -13,7 +12,7 @@ from sqlalchemy import Engine, QueuePool, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 
 from tppkit._extras import missing_extra
-from tppkit._files import is_still_there, make_private, require_database, require_wait
+from tppkit._files import as_path, is_still_there, make_private, require_wait
 from tppkit.errors import ConfigurationError, InboxError
 
 DIALECTS = ("sqlite", "postgresql")
@@ -40,7 +39,7 @@ def make_engine(url: str, wait_s: float) -> Engine:
     require_dialect(parsed.get_backend_name())
     try:
         if parsed.get_backend_name() == "sqlite":
-            return _make_sqlite_engine(url, require_database(parsed.database or "", code="inbox.sqlite"), wait_s)
+            return _make_sqlite_engine(url, parsed.database, wait_s)
         return create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s)
     except ImportError as e:
         raise missing_extra("postgres", e) from e
@@ -48,7 +47,10 @@ def make_engine(url: str, wait_s: float) -> Engine:
         raise InboxError("inbox.unavailable", f"the inbox's file cannot be made: {e.strerror}") from e
 
 
-def _make_sqlite_engine(url: str, file: Path, wait_s: float) -> Engine:
+def _make_sqlite_engine(url: str, name: str | None, wait_s: float) -> Engine:
+    if name in (None, "", ":memory:"):
+        raise ConfigurationError("inbox.sqlite", "a database in memory is lost with its process: give a file")
+    file = as_path(name)
     identity = make_private(file)
     engine = _one_connection(url, wait_s, timeout=wait_s)
 

@@ -18,7 +18,7 @@ def check_characters(text: str, *, what: str) -> None:
     hidden = hidden_character(text)
     if hidden is not None:
         raise FormatError(
-            "qr.character", f"{what} holds U+{ord(hidden):04X}, which cannot be seen or changes what is seen"
+            "qr.character", f"{what} contains U+{ord(hidden):04X}, which is invisible or changes what is visible"
         )
 
 

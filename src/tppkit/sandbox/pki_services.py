@@ -24,10 +24,9 @@ from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
 from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
-from tppkit.testpki.ocsp import MALFORMED_REQUEST, write_refusal
-from tppkit.testpki.opening import file_inside
-from tppkit.testpki.revocations import REVOCATIONS
-from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
+from tppkit.testpki.manifest import file_inside
+from tppkit.testpki.ocsp import MALFORMED_REQUEST, MAX_REQUEST_BYTES, answer_ocsp, ocsp_request_of_path, write_refusal
+from tppkit.testpki.timestamps import answer_timestamp
 from tppkit.testpki.trusted_lists import LIST_FILES
 from tppkit.web.sources import read_message
 
@@ -73,7 +72,7 @@ class PkiServices:
             self._looked_at = now
         return self._opened
 
-    def _open(self) -> tuple[PkiFolder, tuple[int, ...]]:
+    def _open(self) -> tuple[PkiFolder, tuple[int, int]]:
         """The folder with lists that do not end soon, as far as they can be written."""
         try:
             open_pki(self._path).keep_current(now=self._now())
@@ -170,7 +169,8 @@ def _not_found() -> Response:
     return PlainTextResponse("this test PKI has nothing here\n", status_code=404)
 
 
-def _stamp(folder: Path) -> tuple[int, ...]:
-    """Changes when the folder's contents do."""
-    files = (folder / MANIFEST, folder / REVOCATIONS)
-    return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
+def _stamp(folder: Path) -> tuple[int, int]:
+    """Return what changes with the manifest, which every change of the folder replaces."""
+    file = folder / MANIFEST
+    status = file.stat() if file.exists() else None
+    return (status.st_mtime_ns, status.st_ino) if status else (0, 0)

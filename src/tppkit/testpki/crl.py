@@ -1,4 +1,4 @@
-"""Certificate revocation lists, written.
+"""Writing certificate revocation lists.
 
 Source: RFC 5280 section 5.
 """
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tppkit.certificates import der, oids
-from tppkit.testpki.draft import Extension, write_extension, write_extensions, write_time
+from tppkit.testpki.certificate import Extension, write_extension, write_extensions, write_time
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
 
@@ -26,7 +26,13 @@ REASONS: Mapping[str, int] = MappingProxyType({
 
 
 class Revocation(NamedTuple):
-    """One revoked certificate: serial number, since when (aware UTC), and why (one of `REASONS`)."""
+    """A revoked certificate.
+
+    Attributes:
+        serial: Its serial number.
+        at: The time of revocation, aware UTC.
+        reason: One of `REASONS`.
+    """
 
     serial: int
     at: datetime
@@ -34,29 +40,21 @@ class Revocation(NamedTuple):
 
 
 def write_crl(
-    *,
-    issuer: bytes,
-    key: PrivateKey,
-    authority_key_identifier: bytes,
-    revoked: Iterable[Revocation],
-    this_update: datetime,
-    next_update: datetime | None,
-    number: int,
-    hash_name: str | None = None,
-    further: tuple[Extension, ...] = (),
-) -> bytes:
-    """DER of a revocation list of version 2, signed.
+    *, issuer: bytes, key: PrivateKey, authority_key_identifier: bytes, revoked: Iterable[Revocation], this_update: datetime,
+    next_update: datetime | None, number: int, hash_name: str | None = None, further: tuple[Extension, ...] = (),
+) -> bytes:  # fmt: skip
+    """Write and sign a revocation list of version 2, as DER.
 
     Args:
         issuer: DER of the issuer's name.
-        key: the issuer's key.
-        authority_key_identifier: the issuer's key identifier.
-        revoked: what is revoked.
-        this_update: when it is issued, aware UTC.
-        next_update: when the next one comes, aware UTC; None leaves it out, as no authority may.
+        key: The issuer's key.
+        authority_key_identifier: The issuer's key identifier.
+        revoked: The revoked certificates.
+        this_update: Time of issue, aware UTC.
+        next_update: Time at which the next list is due, aware UTC; None leaves it out, which no authority may.
         number: CRL number.
-        hash_name: one of `signing.HASHES`; the one that fits the key by default.
-        further: extensions beside authority key identifier and number.
+        hash_name: One of `signing.HASHES`; the one that fits the key by default.
+        further: More extensions than authority key identifier and number.
     """
     identifier = der.write_element(der.SEQUENCE, der.write_element(0x80, authority_key_identifier))
     extensions = (
@@ -80,7 +78,7 @@ def write_crl(
 
 def _entry(revocation: Revocation) -> bytes:
     parts = [der.write_integer(revocation.serial), write_time(revocation.at)]
-    if revocation.reason != "unspecified":  # which RFC 5280 wants left out
+    if revocation.reason != "unspecified":  # RFC 5280 section 5.3.1: this reason should be left out
         reason = Extension(_REASON_CODE, der.write_element(0x0A, bytes([REASONS[revocation.reason]])))
         parts.append(der.write_element(der.SEQUENCE, write_extension(reason)))
     return der.write_element(der.SEQUENCE, *parts)

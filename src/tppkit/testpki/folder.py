@@ -1,86 +1,88 @@
-"""A test PKI that stands in a folder: opened again, to issue, to revoke and to answer."""
+"""A test PKI in a folder: issue, revoke, and renew its lists.
+
+The revocation lists in the folder are the only record of what is revoked. Only test authorities ever sign: an authority must say
+TEST in its name, its key must be in the folder itself, and the root of the folder must have issued it.
+
+Sources: RFC 5280 sections 5.1.2.4, 5.2.3 and 5.3.1 (thisUpdate, CRL number, reasons), ETSI TS 119 612 clauses 5.3.2 and 5.3.15
+(sequence number, next update).
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
-from tppkit._clock import as_utc, format_time
-from tppkit._files import FilePath, as_path, locked, remove_leftovers, replace_file
+from tppkit._clock import as_utc, format_time, parse_time, shift
+from tppkit._files import FilePath, as_path, locked, make_folder, read_bounded, remove_leftovers, replace_file
 from tppkit.certificates import EidasCertificate, EidasRequest
-from tppkit.errors import ConfigurationError
-from tppkit.testpki.authority import Pki
-from tppkit.testpki.crl import HOLD, NO_LONGER, Revocation
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.testpki.certificate import Issued, is_issued_by
+from tppkit.testpki.crl import HOLD, NO_LONGER, REASONS, Revocation
 from tppkit.testpki.files import (
     ENDINGS,
+    LOTL_SIGNER,
     MANIFEST,
+    TRUSTED_LISTS,
+    Entry,
     certificate_entry,
+    crl_entry,
     entry_of,
     files_of,
     manifest_json,
+    sha256_of,
+    trusted_lists,
     write_files,
 )
-from tppkit.testpki.issued import Issued
-from tppkit.testpki.opening import read_manifest, read_pki
+from tppkit.testpki.manifest import MAX_LIST_BYTES, load_pki, read_crl, read_manifest, with_revocations
 from tppkit.testpki.pem import PkiFile, certificate_pem
+from tppkit.testpki.pki import Pki
 from tppkit.testpki.provider import Provider
-from tppkit.testpki.publishing import (
-    are_crls_current,
-    ends_soon,
-    publish_crls,
-    publish_trusted_lists,
-    require_publishable,
-)
 from tppkit.testpki.requests import Dropped, asks_for_ev, certify_request, find_dropped, kind_of
-from tppkit.testpki.revocations import REVOCATIONS, Journal, journal_json, read_journal, revoked_by, with_act
-from tppkit.testpki.revoking import find_revocation, issuer_of, require_revocable, was_lifted
+from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SEQUENCE_NUMBER = re.compile(rb"<TSLSequenceNumber>([0-9]{1,9})</TSLSequenceNumber>")
+_LIST_SIGNERS = frozenset({"lotl-signer", "list-signer"})
 
 
 @dataclass(frozen=True, slots=True)
 class PkiFolder:
-    """A test PKI and the folder it stands in.
+    """A test PKI and its folder.
+
+    folder = open_pki("certs")
+    folder.issue("qwac", make_provider(), at=utc_now())
+    folder = folder.revoke(folder.pki.qwac.certificate, at=utc_now(), reason="keyCompromise")
 
     Attributes:
-        path: the folder.
-        pki: what stands in it, revocations included.
+        path: The folder.
+        pki: The PKI that it contains, with what is revoked.
     """
 
     path: Path
     pki: Pki
 
     def issue(
-        self,
-        kind: str,
-        provider: Provider,
-        *,
-        at: datetime,
-        days: int | None = None,
-        policy: str | None = None,
-        qscd: bool | None = None,
-        label: str | None = None,
-        key: str | None = None,
-        now: datetime | None = None,
-    ) -> Issued:
-        """Issue one more certificate, and write it: all of its files or none.
+        self, kind: str, provider: Provider, *, at: datetime, days: int | None = None, policy: str | None = None,
+        qscd: bool | None = None, label: str | None = None, key: str | None = None, now: datetime | None = None,
+    ) -> Issued:  # fmt: skip
+        """Issue one more certificate and write all of its files, or none.
 
         Args:
             kind: `qwac`, `qseal`, or `server` for the provider's DNS name.
-            provider: whom it is for.
-            at: it is valid from midnight UTC of this day, aware.
-            days: its validity; that of the first ones by default, or what is left of its authority's.
-            policy: of a QWAC, one of `profiles.QWAC_POLICIES`; the PKI's own by default.
-            qscd: a QSealC states a qualified device; as the PKI's own by default.
-            label: stem of its files; the kind and the first free number by default.
-            key: kind of its key, one of `testpki.KEY_KINDS`, of a QSealC one of `testpki.SEAL_KEY_KINDS`.
-            now: the present, aware: lists that end soon are signed anew, too; None leaves them as they are.
+            provider: The provider that it names.
+            at: It is valid from midnight UTC of this day, aware.
+            days: Its validity; by default that of the first certificates, or what is left of its authority's.
+            policy: Policy of a QWAC, one of `profiles.QWAC_POLICIES`; that of the PKI by default.
+            qscd: A QSealC states a qualified device; as in the PKI by default.
+            label: Stem of its files; the kind and the first free number by default.
+            key: Kind of its key, one of `testpki.KEY_KINDS`, for a QSealC one of `testpki.SEAL_KEY_KINDS`.
+            now: The present, aware: lists that end soon are renewed too. None leaves them.
 
         Raises:
             ConfigurationError: `pki.days`, `pki.policy`, `pki.profile`, `pki.label`, `pki.key-kind`, `file.exists`, `file.unwritable`,
@@ -88,43 +90,38 @@ class PkiFolder:
         """
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=qscd)
         with locked(self.path):
-            issued = _make(pki, kind, provider, self._new_label(label, kind), key)
-            self._write(files_of(pki, issued), entry_of(issued))
-            if now is not None:
-                self._keep_current(as_utc(now))
+            label = self._new_label(label, kind)
+            if kind == "server":
+                issued = pki.issue_server(provider.dns_name, label=label, key=key)
+            else:
+                issued = (pki.issue_qwac if kind == "qwac" else pki.issue_qseal)(provider, label=label, key=key)
+            self._add(files_of(pki, issued), entry_of(issued), now)
         return issued
 
     def issue_requested(
-        self,
-        request: EidasRequest,
-        *,
-        at: datetime,
-        days: int | None = None,
-        label: str | None = None,
-        kind: str | None = None,
+        self, request: EidasRequest, *, at: datetime, days: int | None = None, label: str | None = None, kind: str | None = None,
         now: datetime | None = None,
-    ) -> tuple[dict[str, Any], tuple[Dropped, ...]]:
-        """Issue what a request asks for, and write it: there is no key to write.
+    ) -> tuple[Entry, tuple[Dropped, ...]]:  # fmt: skip
+        """Issue the certificate that a request asks for, and write it; there is no key to write.
 
-        Subject, DNS names, roles and key are those of the request; so are the policy ev and the qualified device where it asks
-        for them. Addresses, policies and disclosure statements are the authority's. Names, keys and statements that this PKI
-        does not issue are refused; all else that it does not is dropped, and told.
+        Subject, DNS names, roles and key are those of the request, and so are the policy `ev` and the qualified device if it asks
+        for them. Addresses, policies and disclosure statements are those of the authority. Names, keys and statements that this
+        PKI does not certify are rejected; everything else that it does not certify is dropped and reported.
 
         Args:
-            request: the request.
-            at: as for `issue`.
-            days: as for `issue`.
-            label: as for `issue`.
-            kind: `qwac` or `qseal`, for a request that does not say it.
-            now: as for `issue`.
+            request: The request.
+            at: As for `issue`.
+            days: As for `issue`.
+            label: As for `issue`.
+            kind: `qwac` or `qseal`, for a request that does not state it.
+            now: As for `issue`.
 
         Returns:
-            The manifest's entry, and what of the request the certificate lacks.
+            The manifest's entry, and what the request asks for and the certificate lacks.
 
         Raises:
-            ConfigurationError: `pki.request`, `pki.key-kind`, `pki.foreign-key` (a member of the PKI has the key), `pki.days`,
-                `pki.ended`, `pki.profile`, `pki.dns-name`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of
-                `make_provider`.
+            ConfigurationError: As `requests.certify_request`; `pki.days`, `pki.ended`, `pki.label`, `file.exists`,
+                `file.unwritable`, `pki.unusable`.
         """
         kind = kind_of(request, stated=kind)
         policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
@@ -136,178 +133,237 @@ class PkiFolder:
             pem = certificate_pem(certificate)
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(issuer.certificate))
             entry = certificate_entry(certificate, label=label, kind=kind, further=[chain.name])
-            self._write([PkiFile(f"{label}.pem", pem), chain], entry)
-            if now is not None:
-                self._keep_current(as_utc(now))
+            self._add([PkiFile(f"{label}.pem", pem), chain], entry, now)
         return entry, find_dropped(request, certificate)
 
     def _new_label(self, label: str | None, kind: str) -> str:
         if label is None:
             return next(free for free in (f"{kind}-{number}" for number in count(2)) if not self._is_taken(free))
         if not _LABEL.fullmatch(label):
-            raise ConfigurationError(
-                "pki.label", f"the label {label[:80]!r} is not 1 to 64 letters, digits, dots, hyphens and underscores"
-            )
+            message = f"the label {label[:80]!r} is not 1 to 64 letters, digits, dots, hyphens and underscores"
+            raise ConfigurationError("pki.label", message)
         if self._is_taken(label):
             raise ConfigurationError("file.exists", f"{self.path} has a certificate {label} already")
         return label
 
     def _is_taken(self, label: str) -> bool:
-        return any((self.path / f"{label}{ending}").exists() for ending in ENDINGS)
+        return any(os.path.lexists(self.path / f"{label}{ending}") for ending in ENDINGS)
 
-    def _write(self, files: Iterable[PkiFile], entry: Mapping[str, Any]) -> None:
-        """Write the files of one more certificate and name it in the manifest, or leave all as it was, also when interrupted."""
+    def _add(self, files: Iterable[PkiFile], entry: Entry, now: datetime | None) -> None:
+        """Write new files and name them in the manifest. If that fails or is interrupted, none of them is left."""
         manifest, files = read_manifest(self.path), list(files)
-        for file in files:  # so that all that is there after a failure is ours: the folder is locked
-            if os.path.lexists(self.path / file.name):
-                raise ConfigurationError("file.exists", f"{self.path / file.name} exists and is not overwritten")
         remove_leftovers(self.path / MANIFEST)
         try:
             write_files(self.path, files)
             replace_file(self.path / MANIFEST, manifest_json({**manifest, "files": [*manifest["files"], entry]}))
         except BaseException:
-            if not _is_named(entry, self.path):
+            if entry not in read_manifest(self.path)["files"]:  # the interrupt came before the manifest was replaced
                 for file in files:
                     (self.path / file.name).unlink(missing_ok=True)
             raise
+        if now is not None:
+            self._keep_current(as_utc(now))
 
     def revocation_of(self, certificate: EidasCertificate) -> Revocation | None:
-        """Since when and why a certificate of this PKI is revoked, or None.
+        """Return the revocation of a certificate of this PKI, or None.
 
         Raises:
             ConfigurationError: `pki.not-issued-here`.
         """
-        return find_revocation(self.pki.revocations, issuer_of(certificate, self.pki), certificate)
+        revoked = self.pki.revocations.get(self._issuer_of(certificate).label, ())
+        return next((one for one in revoked if one.serial == certificate.serial), None)
 
     def revoke(
         self, certificate: EidasCertificate, *, at: datetime, reason: str = "unspecified", now: datetime | None = None
     ) -> PkiFolder:
-        """Revoke a certificate from a time on, or make a hold final, and write the revocation lists anew.
+        """Revoke a certificate, or make a hold final, and write the revocation list of its issuer.
 
-        What was on hold is revoked since it was (X.509, reason code extension), whatever `at` is.
+        A certificate on hold is revoked since the hold began (X.509, reason code extension), whatever `at` is.
 
         Args:
-            certificate: one that an authority of this folder issued.
-            at: since when, aware; not later than `now`.
-            reason: one of `crl.REASONS` but `removeFromCRL`.
-            now: when the new lists are issued, aware; `at` by default.
+            certificate: A certificate that an authority of this folder issued.
+            at: The time of revocation, aware; not later than `now`.
+            reason: One of `crl.REASONS` except `removeFromCRL`.
+            now: The present, aware; `at` by default.
 
         Returns:
-            The folder as it is now.
+            The folder with the new revocation.
 
         Raises:
-            ConfigurationError: `pki.not-issued-here`, `pki.already-revoked`, `pki.reason`, `pki.revocation-time`,
+            ConfigurationError: `pki.not-issued-here`, `pki.already-revoked`, `pki.reason`, `pki.revocation-time`, `pki.ended`,
                 `file.unwritable`, `pki.unusable`.
         """
         at, now = as_utc(at).replace(microsecond=0), as_utc(now or at)
-        require_revocable(certificate, at=at, now=now, reason=reason)
+        if reason not in REASONS or reason == NO_LONGER:
+            known, clause = ", ".join(known for known in REASONS if known != NO_LONGER), "RFC 5280 section 5.3.1"
+            hint = "; a hold is lifted with --lift" if reason == NO_LONGER else ""
+            message = f"the reason {reason!r} is not one of {known} ({clause}){hint}"
+            raise ConfigurationError("pki.reason", message, clause=clause)
+        if at > now:
+            message = f"{format_time(at)} is in the future: a list contains what is revoked, not what will be"
+            raise ConfigurationError("pki.revocation-time", message)
+        if at < certificate.not_before:
+            begins = format_time(certificate.not_before)
+            message = f"{certificate.subject} is valid from {begins} only, not at {format_time(at)}"
+            raise ConfigurationError("pki.revocation-time", message)
         with locked(self.path):
-            journal, issuer = read_journal(self.path), issuer_of(certificate, self.pki)
-            before = find_revocation(revoked_by(journal), issuer, certificate)
+            current = self._reread()
+            before = current.revocation_of(certificate)
             if before is not None and (before.reason != HOLD or reason == HOLD):
-                is_unfinished = self._finish(journal, now)
-                if is_unfinished and before.reason == reason:
-                    return self._with(journal)
                 message = f"{certificate.subject} is revoked already since {format_time(before.at)} ({before.reason})"
                 raise ConfigurationError("pki.already-revoked", message)
-            act = Revocation(certificate.serial, before.at if before else at, reason)
-            return self._record(with_act(journal, issuer.label, act), now)
+            since = before.at if before else at
+            return current._replace_revocation(certificate, Revocation(certificate.serial, since, reason), now)
 
     def lift(self, certificate: EidasCertificate, *, now: datetime) -> PkiFolder:
-        """End a hold: the certificate is no longer revoked, and the revocation lists are written anew without it.
+        """End a hold: the new revocation list of the issuer leaves the certificate out.
 
         Args:
-            certificate: one on hold.
-            now: when the new lists are issued, aware.
+            certificate: A certificate on hold.
+            now: The present, aware.
 
         Returns:
-            The folder as it is now.
+            The folder without the hold.
 
         Raises:
-            ConfigurationError: `pki.not-issued-here`, `pki.not-on-hold`, `file.unwritable`, `pki.unusable`.
+            ConfigurationError: `pki.not-issued-here`, `pki.not-on-hold`, `pki.ended`, `file.unwritable`, `pki.unusable`.
         """
-        now = as_utc(now).replace(microsecond=0)
         with locked(self.path):
-            journal, issuer = read_journal(self.path), issuer_of(certificate, self.pki)
-            before = find_revocation(revoked_by(journal), issuer, certificate)
+            current = self._reread()
+            before = current.revocation_of(certificate)
             if before is None or before.reason != HOLD:
-                is_unfinished = self._finish(journal, now)
-                if is_unfinished and was_lifted(journal, issuer, certificate):
-                    return self._with(journal)
                 state = f"revoked for good ({before.reason})" if before else "not revoked"
-                raise ConfigurationError(
-                    "pki.not-on-hold", f"{certificate.subject} is {state}: there is no hold to lift"
-                )
-            return self._record(with_act(journal, issuer.label, Revocation(certificate.serial, now, NO_LONGER)), now)
+                message = f"{certificate.subject} is {state}: there is no hold to lift"
+                raise ConfigurationError("pki.not-on-hold", message)
+            return current._replace_revocation(certificate, None, as_utc(now))
+
+    def _replace_revocation(
+        self, certificate: EidasCertificate, revocation: Revocation | None, now: datetime
+    ) -> PkiFolder:
+        """Publish the list of the certificate's issuer with this revocation or none, and renew what ends soon."""
+        known, label = self.pki.revocations, self._issuer_of(certificate).label
+        others = [one for one in known[label] if one.serial != certificate.serial]
+        revoked = {**known, label: (*others, *([revocation] if revocation else []))}
+        after = PkiFolder(self.path, replace(self.pki, revocations=MappingProxyType(revoked)))
+        after._publish_crls([after.pki.members[label]], now)
+        after._keep_current(now)
+        return after
 
     def renew(self, *, now: datetime) -> tuple[str, ...]:
-        """Sign all revocation lists and trusted lists anew; the names of their files.
+        """Sign all revocation lists and trusted lists again.
 
         Args:
-            now: when they are issued, aware.
+            now: The time of issue, aware.
+
+        Returns:
+            The names of the new files.
 
         Raises:
-            ConfigurationError: `file.unwritable`, `pki.unusable`, `pki.foreign-key`.
+            ConfigurationError: `pki.ended`, `file.unwritable`, `pki.unusable`, `pki.foreign-key`.
         """
+        now = as_utc(now)
         with locked(self.path):
-            pki = self._with(read_journal(self.path)).pki
-            return (*publish_crls(self.path, pki, now=now), *publish_trusted_lists(self.path, pki, now=now))
+            current = self._reread()
+            return (*current._publish_crls(self.pki.issuers, now), *current._publish_trusted_lists(now))
 
     def keep_current(self, *, now: datetime) -> tuple[str, ...]:
-        """Sign anew what ends soon, and finish a revocation that was cut short; the names of the files that are new.
+        """Sign again the lists that are missing, or that have less than a quarter of their time left.
 
-        Arguments and errors as for `renew`.
+        Args and raises: as for `renew`.
         """
         with locked(self.path):
             return self._keep_current(as_utc(now))
 
     def _keep_current(self, now: datetime) -> tuple[str, ...]:
-        pki = self._with(read_journal(self.path)).pki
-        crls_end, lists_end = ends_soon(self.path, pki, now=now)
-        crls = publish_crls(self.path, pki, now=now) if crls_end or not are_crls_current(self.path, pki) else ()
-        return (*crls, *(publish_trusted_lists(self.path, pki, now=now) if lists_end else ()))
+        if now >= self.pki.root.certificate.not_after:
+            return ()
+        current, entries = self._reread(), {entry["path"]: entry for entry in read_manifest(self.path)["files"]}
 
-    def _record(self, journal: Journal, now: datetime) -> PkiFolder:
-        # The journal is written first and never taken back: what fails after it is finished by the same command again, and by
-        # every other that changes or serves the folder. A list, once out, may have been read.
-        after = self._with(journal)
-        require_publishable(after.pki, now=now)
-        replace_file(self.path / REVOCATIONS, journal_json(journal))
-        publish_crls(self.path, after.pki, now=now)
-        after._keep_current(now)
-        return after
+        def is_due(name: str, days: int) -> bool:
+            return name in entries and self._is_due(entries[name], now, timedelta(days=days) / 4)
 
-    def _finish(self, journal: Journal, now: datetime) -> bool:
-        """Write the lists that an act in the journal lacks; whether there were any."""
-        pki = self._with(journal).pki
-        if are_crls_current(self.path, pki):
-            return False
-        publish_crls(self.path, pki, now=now)
-        return True
+        crls = [issuer for issuer in self.pki.issuers if is_due(f"{issuer.label}.crl", self.pki.days)]
+        lists_due = any(is_due(f"{TRUSTED_LISTS}/{name}", LIST_DAYS) for name in LIST_FILES)
+        published = current._publish_crls(crls, now) if crls else ()
+        return (*published, *(current._publish_trusted_lists(now) if lists_due else ()))
 
-    def _with(self, journal: Journal) -> PkiFolder:
-        return PkiFolder(self.path, replace(self.pki, revocations=revoked_by(journal)))
+    def _is_due(self, entry: Entry, now: datetime, left: timedelta) -> bool:
+        try:
+            content = read_bounded(self.path / entry["path"], max_bytes=MAX_LIST_BYTES)
+            return sha256_of(content) != entry["sha256"] or shift(now, left) > parse_time(entry["not_after"])
+        except (FormatError, KeyError, TypeError):
+            return True
+
+    def _publish_crls(self, issuers: Iterable[Issued], now: datetime) -> tuple[str, ...]:
+        """Sign revocation lists with a higher number than all that exist.
+
+        The number decides between two lists of the same second. A list is never dated later than now to be the later one,
+        because OpenSSL rejects it as not yet valid.
+        """
+        pki, ended = self.pki, self.pki.root.certificate.not_after
+        if now > ended:
+            message = (
+                f"the authorities of the folder ended on {format_time(ended)}: no verifier trusts a list of theirs"
+            )
+            raise ConfigurationError("pki.ended", message)
+        revoked_at = [one.at for revoked in pki.revocations.values() for one in revoked]
+        at = max([now.replace(microsecond=0), pki.not_before, *revoked_at])
+        number = 1 + max(read_crl(self.path, issuer).number for issuer in pki.issuers)
+        files = [
+            PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days)) for issuer in issuers
+        ]
+        return self._publish((crl_entry(file), file) for file in files)
+
+    def _publish_trusted_lists(self, now: datetime) -> tuple[str, ...]:
+        """Sign the trusted lists with a higher sequence number, if the folder has their signers."""
+        folder, pki = self.path / TRUSTED_LISTS, self.pki
+        if not pki.members.keys() >= _LIST_SIGNERS:
+            return ()
+        if folder.is_symlink():
+            raise ConfigurationError("pki.foreign-key", f"{folder} is a link: only the folder itself is written")
+        if not folder.exists():
+            make_folder((self.path / LOTL_SIGNER).parent)
+            replace_file(self.path / LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
+        at = max(now.replace(microsecond=0), pki.not_before)
+        sequence = 1 + max(_sequence_number(folder / name) for name in LIST_FILES)
+        return self._publish(trusted_lists(pki, at=at, sequence=sequence))
+
+    def _publish(self, listed: Iterable[tuple[Entry, PkiFile]]) -> tuple[str, ...]:
+        renewed = {}
+        for entry, file in listed:
+            replace_file(self.path / file.name, file.content, mode=file.mode)
+            renewed[file.name] = entry
+        manifest = read_manifest(self.path)
+        entries = [renewed.get(entry["path"], entry) for entry in manifest["files"]]
+        replace_file(self.path / MANIFEST, manifest_json({**manifest, "files": entries}))
+        return tuple(renewed)
+
+    def _reread(self) -> PkiFolder:
+        """Return the folder with what is revoked now; another process may have revoked something since it was opened."""
+        return PkiFolder(self.path, with_revocations(self.pki, self.path))
+
+    def _issuer_of(self, certificate: EidasCertificate) -> Issued:
+        for issuer in self.pki.issuers:
+            if certificate.sha256 != issuer.certificate.sha256 and is_issued_by(certificate, issuer.certificate):
+                return issuer
+        message = f"{certificate.subject} was not issued by an authority of this folder"
+        raise ConfigurationError("pki.not-issued-here", message)
 
 
 def open_pki(path: FilePath) -> PkiFolder:
-    """The test PKI of a folder that `write_pki` made.
+    """Open the folder of a test PKI that `write_pki` made.
 
     Raises:
-        ConfigurationError: `pki.unusable` (no manifest, a file missing or damaged), `pki.foreign-key` (a key lies outside the
+        ConfigurationError: `pki.unusable` (no manifest, a file missing or damaged), `pki.foreign-key` (a key is outside the
             folder, or does not belong to its certificate), `pki.not-test` (an authority does not say TEST).
     """
     folder = as_path(path)
-    return PkiFolder(folder, read_pki(folder))
+    return PkiFolder(folder, load_pki(folder))
 
 
-def _is_named(entry: Mapping[str, Any], path: Path) -> bool:
-    """Whether the manifest, which is replaced in one step, names what an interrupt came after."""
-    return entry in read_manifest(path)["files"]
-
-
-def _make(pki: Pki, kind: str, provider: Provider, label: str, key: str | None) -> Issued:
-    if kind == "qwac":
-        return pki.issue_qwac(provider, label=label, key=key)
-    if kind == "qseal":
-        return pki.issue_qseal(provider, label=label, key=key)
-    return pki.issue_server(provider.dns_name, label=label, key=key)
+def _sequence_number(file: Path) -> int:
+    try:
+        found = _SEQUENCE_NUMBER.search(read_bounded(file, max_bytes=MAX_LIST_BYTES))
+    except FormatError:
+        return 0
+    return int(found[1]) if found else 0

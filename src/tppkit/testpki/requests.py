@@ -20,10 +20,17 @@ from tppkit.certificates.general_names import DNS_NAME, GeneralName, read_genera
 from tppkit.certificates.rules import check_key, first_error
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki import profiles
-from tppkit.testpki.authority import Pki, require_profile
-from tppkit.testpki.draft import Attribute, Extension, attributes_of, extension_of, write_extensions, write_name
-from tppkit.testpki.issued import for_key
+from tppkit.testpki.certificate import (
+    Attribute,
+    Extension,
+    attributes_of,
+    extension_of,
+    for_key,
+    write_extensions,
+    write_name,
+)
 from tppkit.testpki.keys import KEY_KINDS, SEAL_KEY_KINDS, PrivateKey, kind_of_public_key, public_key_der
+from tppkit.testpki.pki import Pki, require_profile
 from tppkit.testpki.provider import Provider, is_dns_name, provider_of
 from tppkit.testpki.signing import sign_der
 

@@ -1,4 +1,4 @@
-"""Time stamps: a time-stamping authority's request and answer, for tests.
+"""Time stamps: requests read, and tokens of a time-stamping authority written and signed.
 
     TimeStampReq ::= SEQUENCE { version, messageImprint, reqPolicy OPTIONAL, nonce OPTIONAL, certReq DEFAULT FALSE, … }
     TSTInfo      ::= SEQUENCE { version, policy, messageImprint, serialNumber, genTime, …, nonce OPTIONAL, … }
@@ -14,13 +14,14 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tppkit.certificates import EidasCertificate, der
+from tppkit._clock import as_utc
+from tppkit.certificates import der
 from tppkit.errors import FormatError
-from tppkit.testpki.draft import write_generalized_time, write_time
-from tppkit.testpki.keys import PrivateKey
+from tppkit.testpki.certificate import Issued, write_generalized_time, write_time
+from tppkit.testpki.pki import Pki
 from tppkit.testpki.signing import sign_bytes, signature_algorithm
 
-POLICY = "2.999.3161.1"  # an example arc (ITU-T X.660): this authority is for tests
+POLICY = "2.999.3161.1"  # an example arc (ITU-T X.660)
 _SIGNED_DATA, _TST_INFO = "1.2.840.113549.1.7.2", "1.2.840.113549.1.9.16.1.4"
 _CONTENT_TYPE, _MESSAGE_DIGEST, _SIGNING_TIME = "1.2.840.113549.1.9.3", "1.2.840.113549.1.9.4", "1.2.840.113549.1.9.5"
 _SIGNING_CERTIFICATE_V2 = "1.2.840.113549.1.9.16.2.47"
@@ -34,15 +35,15 @@ MAX_REQUEST_BYTES = 4096
 
 
 class TimeStampRequest(NamedTuple):
-    """What is asked for.
+    """A request for a time stamp.
 
     Attributes:
-        imprint: DER of the messageImprint, as it came.
-        algorithm: dotted identifier of its hash.
-        digest: the hash value.
-        policy: dotted identifier, or None.
+        imprint: DER of the messageImprint, as received.
+        algorithm: Dotted identifier of its hash.
+        digest: The hash value.
+        policy: Dotted identifier of the requested policy, or None.
         nonce: DER of the nonce, or empty.
-        with_certificate: the authority's certificate is wanted in the answer.
+        with_certificate: Whether the response should contain the authority's certificate.
     """
 
     imprint: bytes
@@ -83,30 +84,26 @@ def parse_timestamp_request(data: bytes) -> TimeStampRequest:
     )
 
 
-def answer_timestamp_request(
-    data: bytes, *, certificate: EidasCertificate, key: PrivateKey, at: datetime, serial: int
-) -> bytes:
-    """DER of a TimeStampResp: a token, or why there is none.
+def answer_timestamp(pki: Pki, request: bytes, *, at: datetime, serial: int) -> bytes:
+    """Answer a time-stamp request with a token or the reason why there is none, as DER of a TimeStampResp.
 
     Args:
-        data: DER of the TimeStampReq.
-        certificate: the authority's.
-        key: its key.
-        at: the time that is stamped, aware UTC, to the second.
-        serial: the token's serial number.
+        pki: The PKI, whose time-stamping authority answers.
+        request: DER of the TimeStampReq.
+        at: The time to stamp, aware.
+        serial: The token's serial number.
     """
     try:
-        request = parse_timestamp_request(data)
+        asked = parse_timestamp_request(request)
     except FormatError:
         return _refuse(_BAD_DATA_FORMAT)
-    if _DIGEST_SIZES.get(request.algorithm) != len(request.digest):
+    if _DIGEST_SIZES.get(asked.algorithm) != len(asked.digest):
         return _refuse(_BAD_ALGORITHM)
-    if request.policy not in (None, POLICY):
+    if asked.policy not in (None, POLICY):
         return _refuse(_UNACCEPTED_POLICY)
+    token = _write_token(asked, pki.tsa, at=as_utc(at).replace(microsecond=0), serial=serial)
     status = der.write_element(der.SEQUENCE, der.write_integer(_GRANTED))
-    return der.write_element(
-        der.SEQUENCE, status, write_token(request, certificate=certificate, key=key, at=at, serial=serial)
-    )
+    return der.write_element(der.SEQUENCE, status, token)
 
 
 def _refuse(failure: int) -> bytes:
@@ -115,27 +112,26 @@ def _refuse(failure: int) -> bytes:
     return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, der.write_integer(_REJECTION), info))
 
 
-def write_token(
-    request: TimeStampRequest, *, certificate: EidasCertificate, key: PrivateKey, at: datetime, serial: int
-) -> bytes:
-    """DER of a TimeStampToken: a CMS SignedData around a TSTInfo."""
+def _write_token(request: TimeStampRequest, tsa: Issued, *, at: datetime, serial: int) -> bytes:
+    """Write a TimeStampToken as DER: a CMS SignedData around a TSTInfo."""
     info = der.write_element(
         der.SEQUENCE, der.write_integer(1), der.write_oid(POLICY), request.imprint, der.write_integer(serial),
         write_generalized_time(at), request.nonce,
     )  # fmt: skip
     sha256 = der.write_element(der.SEQUENCE, der.write_oid(_SHA256))
-    certificates = der.write_element(0xA0, certificate.der) if request.with_certificate else b""
+    certificates = der.write_element(0xA0, tsa.certificate.der) if request.with_certificate else b""
     content = der.write_element(
         der.SEQUENCE, der.write_oid(_TST_INFO), der.write_element(0xA0, der.write_element(der.OCTET_STRING, info))
     )
     signed_data = der.write_element(
         der.SEQUENCE, der.write_integer(3), der.write_element(der.SET, sha256), content, certificates,
-        der.write_element(der.SET, _signer_info(info, sha256, certificate, key, at)),
+        der.write_element(der.SET, _signer_info(info, sha256, tsa, at)),
     )  # fmt: skip
     return der.write_element(der.SEQUENCE, der.write_oid(_SIGNED_DATA), der.write_element(0xA0, signed_data))
 
 
-def _signer_info(info: bytes, sha256: bytes, certificate: EidasCertificate, key: PrivateKey, at: datetime) -> bytes:
+def _signer_info(info: bytes, sha256: bytes, tsa: Issued, at: datetime) -> bytes:
+    certificate, key = tsa.certificate, tsa.key
     cert_id = der.write_element(
         der.SEQUENCE, der.write_element(der.OCTET_STRING, hashlib.sha256(certificate.der).digest())
     )

@@ -213,7 +213,7 @@ class SealGate:
         row = self._explained.get(error.code)
         if refusal.status >= 500 or row is None:
             return refusal
-        return replace(refusal, text=f"{row.meaning} ({error.code})")
+        return replace(refusal, text=f"{row.meaning.rstrip('.')} ({error.code})")
 
     def _caller(self, source: Source, at: datetime) -> Caller:
         peer = peer_certificate(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)

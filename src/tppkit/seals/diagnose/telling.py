@@ -56,7 +56,7 @@ def refused_cause(refused: Refusal) -> Cause:
 
 def tell_refusal(refused: Refusal) -> str:
     """What the verifier says."""
-    return f"The verifier says: {refused.message} [{refused.code}]. {refused.hint}."
+    return f"The verifier says: {refused.message} [{refused.code}]. {refused.hint}"
 
 
 def dialect_cause(

@@ -11,9 +11,9 @@ from cryptography.x509.oid import AuthorityInformationAccessOID as Access
 from cryptography.x509.oid import ExtendedKeyUsageOID as Purpose
 
 from tppkit.certificates import Use, der, oids
-from tppkit.testpki.authority import Pki
-from tppkit.testpki.draft import Extension
+from tppkit.testpki.certificate import Extension
 from tppkit.testpki.faults import sound_pki as cases
+from tppkit.testpki.pki import Pki
 
 # isort: off
 from tppkit.testpki.faults.edits import (

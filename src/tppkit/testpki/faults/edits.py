@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tppkit.certificates import PdsLocation, Psd2Statement, RoleOfPsp, der, oids
 from tppkit.certificates.qcstatements import LimitValue, read_qc_statements
 from tppkit.certificates.write_qcstatements import write_limit_value, write_pds, write_psd2
-from tppkit.testpki.draft import Attribute, Draft, Extension, extension_of
+from tppkit.testpki.certificate import Attribute, Draft, Extension, extension_of
 from tppkit.testpki.keys import public_key_der
 from tppkit.testpki.profiles import key_usage
 from tppkit.testpki.seeded_rsa import make_rsa_key

@@ -12,13 +12,24 @@ from cryptography import x509
 from tppkit.certificates import EidasCertificate, Use, der, oids
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.testpki import profiles
-from tppkit.testpki.authority import DEFAULT_DAYS, Pki
+from tppkit.testpki.certificate import (
+    Attribute,
+    Draft,
+    Drafted,
+    Extension,
+    Issued,
+    extension_of,
+    for_key,
+    key_identifier,
+    public_key_bits,
+    sign_draft,
+    write_name,
+)
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.draft import Attribute, Draft, Extension, extension_of, write_name
 from tppkit.testpki.faults.edits import Edit, attribute
-from tppkit.testpki.issued import Drafted, Issued, for_key, key_identifier, public_key_bits, sign_draft
 from tppkit.testpki.keys import PrivateKey, public_key_der
 from tppkit.testpki.ocsp import TRY_LATER, Single, make_cert_id, write_answer, write_refusal
+from tppkit.testpki.pki import DEFAULT_DAYS, Pki
 from tppkit.testpki.provider import Provider, make_provider
 
 DAY = timedelta(days=1)

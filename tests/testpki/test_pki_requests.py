@@ -18,7 +18,7 @@ from tppkit.certificates import EidasCertificate, EidasRequest, Use, check_certi
 from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import SEAL_KEY_KINDS, KeySource, make_provider, open_pki, write_pki
-from tppkit.testpki.draft import Attribute, Draft, Extension, attributes_of, extension_of, write_name
+from tppkit.testpki.certificate import Attribute, Draft, Extension, attributes_of, extension_of, write_name
 
 # isort: off
 from tppkit.testpki.faults.edits import (

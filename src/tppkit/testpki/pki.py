@@ -1,0 +1,377 @@
+"""A test PKI in memory: a root, two issuing authorities, everything they issued, and what they can issue further.
+
+pki = make_pki(at=utc_now(), provider=make_provider(roles=["PSP_PI"]))
+pki.qwac.certificate, pki.qwac.key, make_anchors(pki.authorities)
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from cryptography import x509
+
+from tppkit._clock import as_utc, format_time
+from tppkit.certificates import EidasCertificate, Use, check_certificate
+from tppkit.certificates.rules import first_error
+from tppkit.errors import ConfigurationError, Finding
+from tppkit.testpki import profiles
+from tppkit.testpki.certificate import Draft, Drafted, Issued, extension_of, sign_draft, write_name
+from tppkit.testpki.crl import Revocation, write_crl
+from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, public_key_der, require_kind
+from tppkit.testpki.provider import Provider, make_other_provider, make_provider
+
+DEFAULT_DAYS = 365
+MAX_DAYS = 36_500
+CRL_DAYS = 7
+CALLBACK_KEYS = ("callback-test", "callback-live")
+_AUTHORITY_DAYS = 3650
+_CERTIFIED = (
+    "root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "other-qwac", "other-qseal", "server",
+    "ocsp-qwac", "ocsp-qseal", "tsa", "lotl-signer", "list-signer",
+)  # fmt: skip
+_LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+_URL = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Pki:
+    """A test PKI.
+
+    pki = make_pki(at=utc_now(), seed=1)
+    more = pki.issue_qseal(make_provider(name="Another TEST"), label="more")
+
+    Attributes:
+        provider: The provider of the QWAC and the QSealC.
+        other_provider: Another organisation.
+        members: Every certificate by its label, the root first.
+        callback_keys: P-256 keys that sign callbacks of the legacy interface, `callback-test` and `callback-live`.
+        keys: Makes further keys and serial numbers.
+        not_before: Start of validity of all certificates, aware UTC.
+        days: Validity of leaf certificates in days.
+        revocations: The revoked certificates, by the label of their issuer.
+        services_url: Base URL of the services, as certificates and lists name it; without a final slash.
+        policy: Policy of QWACs, one of `profiles.QWAC_POLICIES`.
+        qscd: Whether QSealCs state a qualified device (which no test key is in).
+        seal_key: Kind of the keys of QSealCs, one of `testpki.SEAL_KEY_KINDS`; None for that of all other keys.
+        requested: Certificates issued to requests, whose keys are elsewhere.
+    """
+
+    provider: Provider
+    other_provider: Provider
+    members: Mapping[str, Issued]
+    callback_keys: Mapping[str, PrivateKey]
+    keys: KeySource
+    not_before: datetime
+    days: int
+    revocations: Mapping[str, tuple[Revocation, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    services_url: str = profiles.SERVICES_URL
+    policy: str = "gen"
+    qscd: bool = False
+    seal_key: str | None = None
+    requested: tuple[EidasCertificate, ...] = ()
+
+    @property
+    def root(self) -> Issued:
+        """The trust anchor."""
+        return self.members["root"]
+
+    @property
+    def qwac_ca(self) -> Issued:
+        """The issuer of QWACs and of the server certificate."""
+        return self.members["issuing-ca-qwac"]
+
+    @property
+    def qseal_ca(self) -> Issued:
+        """The issuer of QSealCs and of the time-stamping authority's certificate."""
+        return self.members["issuing-ca-qseal"]
+
+    @property
+    def qwac(self) -> Issued:
+        """The provider's website certificate, for client and server authentication."""
+        return self.members["qwac"]
+
+    @property
+    def qseal(self) -> Issued:
+        """The provider's seal certificate."""
+        return self.members["qseal"]
+
+    @property
+    def other_qwac(self) -> Issued:
+        """The other organisation's website certificate."""
+        return self.members["other-qwac"]
+
+    @property
+    def other_qseal(self) -> Issued:
+        """The other organisation's seal certificate."""
+        return self.members["other-qseal"]
+
+    @property
+    def server(self) -> Issued:
+        """A TLS server certificate for localhost."""
+        return self.members["server"]
+
+    @property
+    def tsa(self) -> Issued:
+        """The time-stamping authority."""
+        return self.members["tsa"]
+
+    @property
+    def issued(self) -> tuple[Issued, ...]:
+        """All members, the root first."""
+        return tuple(self.members.values())
+
+    @property
+    def issuers(self) -> tuple[Issued, ...]:
+        """The root and both issuing authorities with their keys."""
+        return (self.root, self.qwac_ca, self.qseal_ca)
+
+    @property
+    def authorities(self) -> tuple[EidasCertificate, ...]:
+        """The certificates of the root and both issuing authorities, for `trust.make_anchors`."""
+        return tuple(issuer.certificate for issuer in self.issuers)
+
+    def issuing_from(
+        self, at: datetime, *, days: int | None = None, policy: str | None = None, qscd: bool | None = None
+    ) -> Pki:
+        """Return the same PKI with other options for what it issues from now on; options not given stay.
+
+        Args:
+            at: Certificates are valid from midnight UTC of this day, aware.
+            days: Validity of leaf certificates in days. By default as before, but no longer than the authorities are valid, and
+                with the policy `ev` no longer than browsers accept.
+            policy: Policy of QWACs, one of `profiles.QWAC_POLICIES`.
+            qscd: QSealCs state a qualified device.
+
+        Raises:
+            ConfigurationError: `pki.ended`: the authorities expired; `pki.days`: not within their validity; `pki.policy`.
+        """
+        start, authority = midnight(at), self.root.certificate
+        if start > authority.not_after:
+            ended = format_time(authority.not_after)
+            raise ConfigurationError("pki.ended", f"the authorities ended on {ended}, before {format_time(start)}")
+        left = (authority.not_after - start).days + 1
+        policy = self.policy if policy is None else profiles.require_policy(policy)
+        chosen = profiles.longest_days(policy, start.date(), min(self.days, left)) if days is None else days
+        if start < authority.not_before or not 1 <= chosen <= left:
+            span = f"{format_time(authority.not_before)} to {format_time(authority.not_after)}"
+            asked = "" if days is None else f" for {days} days"
+            message = f"a validity from {format_time(start)}{asked} is not within that of the authorities, {span}"
+            raise ConfigurationError("pki.days", message)
+        return replace(self, not_before=start, days=chosen, policy=policy, qscd=self.qscd if qscd is None else qscd)
+
+    def responder(self, issuer: Issued) -> Issued:
+        """Return the OCSP signer for one of `issuers`: its delegated responder, or the root itself."""
+        return self.members.get(issuer.label.replace("issuing-ca", "ocsp"), issuer)
+
+    def draft_qwac(self, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
+        """Return a QWAC before it is signed, and its private key; arguments as for `issue_qwac`."""
+        name = profiles.qwac_name(provider, policy=self.policy)
+        extensions = profiles.qwac_extensions(provider, services_url=self.services_url, policy=self.policy)
+        return self._draft(self.qwac_ca, label, name, extensions, key=_require_tls_kind(key))
+
+    def draft_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
+        """Return a QSealC before it is signed, and its private key; arguments as for `issue_qseal`."""
+        name = profiles.provider_name(provider, provider.name)
+        extensions = profiles.qseal_extensions(provider, services_url=self.services_url, qscd=self.qscd)
+        return self._draft(self.qseal_ca, label, name, extensions, key=key or self.seal_key)
+
+    def issue_qwac(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
+        """Issue a QWAC.
+
+        Args:
+            provider: The provider that it names.
+            label: Short name.
+            key: Kind of its key, one of `testpki.KEY_KINDS`; that of the PKI by default.
+
+        Raises:
+            ConfigurationError: `pki.profile`: it would break a rule of its profile; `pki.key-kind`.
+        """
+        issued = sign_draft(self.draft_qwac(provider, label=label, key=key), self.qwac_ca, label, "qwac")
+        require_profile(issued.certificate, "qwac")
+        return issued
+
+    def issue_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
+        """Issue a QSealC.
+
+        Args:
+            provider: The provider that it names.
+            label: Short name.
+            key: Kind of its key, one of `testpki.SEAL_KEY_KINDS`; that of the PKI's QSealCs by default.
+
+        Raises:
+            ConfigurationError: `pki.profile`: it would break a rule of its profile; `pki.key-kind`.
+        """
+        issued = sign_draft(self.draft_qseal(provider, label=label, key=key), self.qseal_ca, label, "qseal")
+        require_profile(issued.certificate, "qseal")
+        return issued
+
+    def issue_server(self, *names: str, label: str, key: str | None = None) -> Issued:
+        """Issue a TLS server certificate.
+
+        Args:
+            names: DNS names and IP addresses; the first is the common name.
+            label: Short name.
+            key: Kind of its key, one of `testpki.KEY_KINDS`; that of the PKI by default.
+
+        Raises:
+            ConfigurationError: `pki.key-kind`.
+        """
+        name, extensions = profiles.authority_name(names[0]), profiles.server_extensions([*map(_general_name, names)])
+        drafted = self._draft(self.qwac_ca, label, name, extensions, key=_require_tls_kind(key))
+        return sign_draft(drafted, self.qwac_ca, label, "server")
+
+    def issue(
+        self, issuer: Issued | None, label: str, kind: str, name: profiles.Name, extensions: Sequence[profiles.Extension], *,
+        days: int | None = None,
+    ) -> Issued:  # fmt: skip
+        """Issue a certificate of any other kind, signed by one of `issuers`, or by itself if there is none."""
+        return sign_draft(self._draft(issuer, label, name, extensions, days=days), issuer, label, kind)
+
+    def crl(self, issuer: Issued, *, at: datetime, number: int = 1, days: int = CRL_DAYS) -> bytes:
+        """Write the revocation list of an authority, as DER.
+
+        Args:
+            issuer: One of `issuers`.
+            at: Time of issue, aware; certificates revoked later are left out.
+            number: CRL number.
+            days: Days until the next update.
+        """
+        at = as_utc(at)
+        return write_crl(
+            issuer=issuer.name,
+            key=issuer.key,
+            authority_key_identifier=issuer.key_identifier,
+            revoked=[revocation for revocation in self.revocations.get(issuer.label, ()) if revocation.at <= at],
+            this_update=at,
+            next_update=at + timedelta(days=days),
+            number=number,
+        )
+
+    def _draft(
+        self, issuer: Issued | None, label: str, name: profiles.Name, extensions: Sequence[profiles.Extension], *,
+        key: str | None = None, days: int | None = None,
+    ) -> Drafted:  # fmt: skip
+        private = self.keys.make_key(label, kind=key)
+        public = private.public_key()
+        identifiers = profiles.key_identifiers(public, issuer.key.public_key() if issuer else public)
+        draft = Draft(
+            subject=name,
+            issuer=issuer.name if issuer else write_name(name),
+            public_key=public_key_der(private),
+            serial=self.keys.make_serial(label),
+            not_before=self.not_before,
+            not_after=self.not_before + timedelta(days=days or self.days) - timedelta(seconds=1),
+            extensions=tuple(extension_of(*extension) for extension in (*extensions, *identifiers)),
+        )
+        return Drafted(draft, private)
+
+
+def make_pki(
+    *, at: datetime, provider: Provider | None = None, key: str = "p256", days: int | None = None, seed: int | None = None,
+    services_url: str = profiles.SERVICES_URL, policy: str = "gen", qscd: bool = False, seal_key: str | None = None,
+) -> Pki:  # fmt: skip
+    """Make a new test PKI.
+
+    Args:
+        at: The present, aware; everything is valid from midnight UTC of that day.
+        provider: The provider of QWAC and QSealC; an example provider by default.
+        key: Kind of every key except those of callbacks, one of `testpki.KEY_KINDS`.
+        days: Validity of leaf certificates in days; 365 by default, with the policy `ev` no longer than browsers accept.
+        seed: The same seed and day give the same bytes again.
+        services_url: Base URL of the services, as certificates and lists name it; without a final slash.
+        policy: Policy of QWACs: `gen` (QNCP-w-gen, for payment services only) or `ev` (QEVCP-w, which browsers accept too).
+        qscd: QSealCs state a qualified device.
+        seal_key: Kind of the keys of QSealCs, one of `testpki.SEAL_KEY_KINDS`; that of all other keys by default.
+
+    Raises:
+        ConfigurationError: `pki.days`, `pki.key-kind`, `pki.services-url`, `pki.policy`, `pki.profile`.
+    """
+    if not _URL.fullmatch(services_url):
+        message = f"{services_url[:80]!r} is not an http address without a slash at its end"
+        raise ConfigurationError("pki.services-url", message)
+    policy, keys, start = profiles.require_policy(policy), KeySource(key, seed=seed), midnight(at)
+    if days is None:
+        days = profiles.longest_days(policy, start.date(), DEFAULT_DAYS)
+    if not 1 <= days <= MAX_DAYS:
+        raise ConfigurationError("pki.days", f"a validity of {days} days is not between 1 and {MAX_DAYS}")
+    if not 1950 <= start.year < 9900:  # the range of a certificate (RFC 5280 section 4.1.2.5), with room for MAX_DAYS
+        raise ConfigurationError("pki.days", f"a validity from {format_time(start)} is not between 1950 and 9999")
+    keys.prepare(_CERTIFIED)
+    members: dict[str, Issued] = {}
+    provider = provider or make_provider()
+    pki = Pki(
+        provider=provider,
+        other_provider=make_other_provider(provider),
+        members=MappingProxyType(members),  # filled below, issuers before what they issue
+        callback_keys=MappingProxyType({label: keys.make_key(label, kind="p256") for label in CALLBACK_KEYS}),
+        keys=keys, not_before=start, days=days, services_url=services_url, policy=policy, qscd=qscd, seal_key=seal_key,
+    )  # fmt: skip
+    for issued in _issue_all(pki):
+        members[issued.label] = issued
+    return pki
+
+
+def _issue_all(pki: Pki) -> Iterator[Issued]:
+    """Issue every certificate; each is a member before the next is issued."""
+    name, long = profiles.authority_name, max(_AUTHORITY_DAYS, pki.days)
+    root, issuing = profiles.authority_extensions(path_length=None), profiles.authority_extensions(path_length=0)
+    yield pki.issue(None, "root", "root", name("tppkit TEST Root CA"), root, days=long)
+    yield pki.issue(pki.root, "issuing-ca-qwac", "issuing-ca", name("tppkit TEST QWAC CA"), issuing, days=long)
+    yield pki.issue(pki.root, "issuing-ca-qseal", "issuing-ca", name("tppkit TEST QSealC CA"), issuing, days=long)
+    yield pki.issue_qwac(pki.provider, label="qwac")
+    yield pki.issue_qseal(pki.provider, label="qseal")
+    yield pki.issue_qwac(pki.other_provider, label="other-qwac")
+    yield pki.issue_qseal(pki.other_provider, label="other-qseal")
+    yield pki.issue_server(*_LOCAL_NAMES, label="server")
+    responder, stamping = profiles.responder_extensions(), profiles.timestamping_extensions()
+    for ca, label in ((pki.qwac_ca, "ocsp-qwac"), (pki.qseal_ca, "ocsp-qseal")):
+        yield pki.issue(ca, label, "ocsp", name(f"tppkit TEST OCSP {label}"), responder, days=long)
+    yield pki.issue(pki.qseal_ca, "tsa", "tsa", name("tppkit TEST TSA"), stamping, days=long)
+    for label in ("lotl-signer", "list-signer"):
+        signer = profiles.list_signer_extensions()
+        yield pki.issue(None, label, "list-signer", name(f"tppkit TEST {label}"), signer, days=long)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _require_tls_kind(key: str | None) -> str | None:
+    return key if key is None else require_kind(key, KEY_KINDS)
+
+
+def require_profile(certificate: EidasCertificate, kind: str) -> None:
+    """Require that a provider's certificate breaks no rule of its profile; names reserved for tests are allowed.
+
+    Args:
+        certificate: The certificate.
+        kind: `qwac` or `qseal`.
+
+    Raises:
+        ConfigurationError: `pki.profile`.
+    """
+    findings = check_certificate(certificate, as_=Use(kind), at=certificate.not_before)
+    fault = first_error(tuple(finding for finding in findings if not _is_for_tests(finding)))
+    if fault is not None:
+        message = f"the {kind} would break the rule {fault.code}: {fault.message} ({fault.clause})"
+        raise ConfigurationError("pki.profile", message, clause=fault.clause)
+
+
+def _is_for_tests(finding: Finding) -> bool:
+    # RFC 2606: no public certificate may have such a name, but a test certificate should.
+    return finding.code == "certificate.internal-name" and finding.values["name"].lower().endswith(
+        (".test", ".example")
+    )
+
+
+def midnight(at: datetime) -> datetime:
+    """Return the midnight (UTC) at which the day of an aware time began."""
+    return as_utc(at).replace(hour=0, minute=0, second=0, microsecond=0)
