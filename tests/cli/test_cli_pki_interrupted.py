@@ -63,16 +63,8 @@ def test_csr_leaves_no_request_without_its_key(tmp_path):
 
 def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path):
     program = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{PROGRAM}"
-    command = [
-        sys.executable,
-        "-c",
-        program,
-        str(int(signal.SIGHUP)),
-        "new.key",
-        "pki",
-        "csr",
-        str(tmp_path / "new.csr"),
-    ]
+    arguments = [str(int(signal.SIGHUP)), "new.key", "pki", "csr", str(tmp_path / "new.csr")]
+    command = [sys.executable, "-c", program, *arguments]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
     assert sorted(os.listdir(tmp_path)) == ["new.csr", "new.key"]
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit.certificates import EidasCertificate
-from tppkit.certificates.pair import public_key_info
+from tppkit.certificates.differences import public_key_info
 from tppkit.errors import ConfigurationError, Finding, FormatError, Severity
 from tppkit.trust.path.strength import is_signed_by
 
@@ -48,7 +48,8 @@ class IdentityCertificates:
         if qseal is not None and qseal.organization_identifier != qwac.organization_identifier:
             raise ConfigurationError(
                 "identity.other-organisation",
-                f"the QWAC is {qwac.organization_identifier}'s, the QSealC {qseal.organization_identifier}'s",
+                f"the QWAC has the organizationIdentifier {qwac.organization_identifier or 'none'}, "
+                f"the QSealC {qseal.organization_identifier or 'none'}",
             )
 
     def check_validity(self, at: datetime, ahead: timedelta) -> Iterator[Finding]:

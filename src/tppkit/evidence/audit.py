@@ -24,7 +24,7 @@ from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, Tpp
 from tppkit.evidence.archive import load_certificate, read_lines
 from tppkit.evidence.record import FIRST_PREVIOUS, KINDS, BodyState, EvidenceRecord
 from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedRequest, verify_request
-from tppkit.trust import PathVerifier
+from tppkit.seals.policy import Paths
 
 MAX_FIRST_FAILURES = 20
 # Requests that overlap and clocks that are corrected put times of receipt out of order by seconds. A larger step backwards
@@ -42,13 +42,14 @@ class Verdict(StrEnum):
 
 
 # Codes that leave a record unproved instead of disproving it (EN 319 102-1 table 6: no chain, a chain that breaks a
-# constraint, validity out of bounds, revocation unknown, signed data or certificate not at hand). Everything else disproves it.
+# constraint, validity out of bounds, revocation unknown, signed data or certificate not at hand), and a certificate that the
+# trusted lists do not make a qualified one. Everything else disproves it.
 INDETERMINATE_CODES = frozenset({
     "trust.no-path", "certificate.expired", "certificate.not-yet-valid", "file.unreadable", "record.body-redacted",
     "record.unknown-profile", "record.unknown-kind", "record.no-qwac", "record.certificate", "file.too-large",
-    "revocation.unknown", "revocation.stale",
+    "revocation.unknown", "revocation.stale", "trust.no-anchors",
 })  # fmt: skip
-_INDETERMINATE_ROOM = "path."
+_INDETERMINATE_ROOMS = ("path.", "trusted-list.")
 # Records with these codes are not part of the stream, so it continues where it was before them.
 _NOT_IN_STREAM = frozenset({"log.repeated", "log.other-stream"})
 _ORGANIZATIONS = OrganizationPolicy()
@@ -216,7 +217,7 @@ class AuditSummary:
 def audit_archive(
     folder: FilePath,
     *,
-    paths: PathVerifier,
+    paths: Paths,
     at: datetime | None = None,
     organizations: OrganizationPolicy = _ORGANIZATIONS,
 ) -> Iterator[RecordVerdict]:
@@ -224,7 +225,7 @@ def audit_archive(
 
     Args:
         folder: the archive.
-        paths: believes certificates.
+        paths: verifies certificates: a `trust.PathVerifier`, or `trust.TrustMaterial` to require qualified ones.
         at: the time to judge at, aware; None judges each record at its own time of receipt.
         organizations: the organizationIdentifiers that are accepted, as at the gate that kept the records.
 
@@ -239,9 +240,7 @@ def audit_archive(
 
 
 class _Auditor:
-    def __init__(
-        self, folder: Path, paths: PathVerifier, at: datetime | None, organizations: OrganizationPolicy
-    ) -> None:
+    def __init__(self, folder: Path, paths: Paths, at: datetime | None, organizations: OrganizationPolicy) -> None:
         self._folder = folder
         self._at = at
         self._paths = paths
@@ -281,7 +280,7 @@ class _Auditor:
             noted = tuple(dict.fromkeys((*row.findings, *warnings)))
             return replace(row, organization_identifier=verified.organization_identifier, findings=noted)
         except TppkitError as e:
-            is_open = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_ROOM)
+            is_open = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_ROOMS)
             verdict = Verdict.INDETERMINATE if is_open else Verdict.FAILED
             return replace(row, verdict=verdict, code=e.code, message=e.message)
 
@@ -348,8 +347,7 @@ class _Auditor:
             raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
         if verified.request_id != record.x_request_id:
             raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
-        sealing = self._paths.verify(seal, at=at, intermediates=above)  # remembered since the verification
-        return verified, (*path.findings, *sealing.findings)
+        return verified, (*path.findings, *verified.path.findings)
 
     def _policy(self, profile: str) -> SealPolicy | None:
         if profile not in self._policies and profile in PROFILES:

@@ -137,7 +137,8 @@ class Deliveries:
         try:
             while True:
                 try:
-                    await asyncio.wait_for(self._awake.wait(), _TICK_S)
+                    async with asyncio.timeout(_TICK_S):  # before Python 3.12, wait_for can lose a cancellation
+                        await self._awake.wait()
                 except TimeoutError:
                     self._look = True
                 self._awake.clear()

@@ -124,7 +124,7 @@ class SealMemory:
 
 
 class Paths(Protocol):
-    """Believes certificates: a `trust.PathVerifier`."""
+    """Verifies certificates: a `trust.PathVerifier` or `trust.TrustMaterial`."""
 
     def verify_use(
         self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()

@@ -16,6 +16,7 @@ from tppkit.httpsig.digest import parse_digest, require_digests
 from tppkit.httpsig.message import Message, message_components
 from tppkit.seals.advice import digest_form, with_form
 from tppkit.seals.profile import Format, SealProfile, covers_target
+from tppkit.trust import TrustedPath
 
 
 class _Proven(NamedTuple):
@@ -27,7 +28,7 @@ class _Proven(NamedTuple):
         parameters: what the Signature header said.
         signing_string: the bytes that were signed.
         seal: the QSealC, which fits its profile and is believed at `at`.
-        chain: the seal first, the root last.
+        path: the chain from the seal to its root, with what is known of its revocation.
         qwac: the certificate whose organisation the seal has, or None when the caller had none to compare with.
         at: the time of judgement, aware UTC.
         profile: the dialect it was verified by.
@@ -37,11 +38,16 @@ class _Proven(NamedTuple):
     parameters: SignatureParameters
     signing_string: bytes
     seal: EidasCertificate
-    chain: tuple[EidasCertificate, ...]
+    path: TrustedPath
     qwac: EidasCertificate | None
     at: datetime
     profile: SealProfile
     unverified_message: Message
+
+    @property
+    def chain(self) -> tuple[EidasCertificate, ...]:
+        """The seal first, the root last."""
+        return self.path.chain
 
     @property
     def covered(self) -> Mapping[str, str]:

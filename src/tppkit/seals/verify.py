@@ -173,7 +173,7 @@ def _verify_head(
         _check_organisation(seal.certificate, qwac)
         policy.organizations.require(qwac)
         memory.seals[named] = seal._replace(qwac=qwac)
-    return (parameters, signing_string, seal.certificate, seal.path.chain, qwac, at, profile, message), digest
+    return (parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, message), digest
 
 
 def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tppkit.certificates.names import ComparableName
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
-from tppkit.trust.path.names import ComparableName
 
 MAX_CHAIN_DEPTH = 5
 MAX_STEPS = 512

@@ -12,6 +12,7 @@ from datetime import datetime
 from tppkit._clock import format_time
 from tppkit.certificates import oids
 from tppkit.errors import CertificateRejected
+from tppkit.trust.path.form import check_form
 from tppkit.trust.path.links import Link
 from tppkit.trust.path.strength import require_key, require_signature_algorithm
 
@@ -122,4 +123,5 @@ RULES: tuple[Callable[[Chain, datetime], None], ...] = (
     _check_purposes,
     _check_strength,
     _check_lengths,
+    check_form,
 )

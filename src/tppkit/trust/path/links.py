@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import EidasCertificate, ExtensionFacts, der, oids
 from tppkit.certificates.general_names import GeneralName, read_general_names
+from tppkit.certificates.names import ComparableName
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust.path.link_extensions import (
     NameConstraints,
@@ -22,13 +23,12 @@ from tppkit.trust.path.link_extensions import (
     read_points,
     read_policy_constraints,
 )
-from tppkit.trust.path.names import ComparableName, comparable_issuer, comparable_subject
 
 _T = TypeVar("_T")
 # Extensions of which path validation takes the facts as they were read; further ones are read below. All others may be malformed.
 _TAKEN = frozenset({
     oids.SUBJECT_KEY_IDENTIFIER, oids.AUTHORITY_KEY_IDENTIFIER, oids.KEY_USAGE, oids.BASIC_CONSTRAINTS, oids.CERTIFICATE_POLICIES,
-    oids.EXTENDED_KEY_USAGE,
+    oids.EXTENDED_KEY_USAGE, oids.AUTHORITY_INFORMATION_ACCESS,
 })  # fmt: skip
 
 
@@ -103,8 +103,8 @@ def read_link(certificate: EidasCertificate) -> Link:
     try:
         return Link(
             certificate=certificate,
-            subject=comparable_subject(certificate),
-            issuer=comparable_issuer(certificate),
+            subject=certificate.subject.comparable,
+            issuer=certificate.issuer.comparable,
             values=values,
             alternative_names=read(oids.SUBJECT_ALTERNATIVE_NAME, read_general_names) or (),
             name_constraints=read(oids.NAME_CONSTRAINTS, read_name_constraints),

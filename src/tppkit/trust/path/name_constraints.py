@@ -17,16 +17,16 @@ from urllib.parse import urlsplit
 
 from tppkit.certificates import DistinguishedName
 from tppkit.certificates.general_names import DIRECTORY_NAME, DNS_NAME, EMAIL, IP_ADDRESS, URI, GeneralName
+from tppkit.certificates.names import ComparableName
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
-from tppkit.trust.path.names import ComparableName, comparable_name
 
 MAX_COMPARISONS = 50_000
 _EMAIL_ADDRESS = "1.2.840.113549.1.9.1"
 _CLAUSE = "RFC 5280 section 4.2.1.10"
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _LOCAL_PART = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")  # RFC 5322 dot-atom
-_HOST = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}\.?")
+_HOST = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*{_LABEL}")
 
 # One name: its form, and its value as it is compared.
 _Name = tuple[str, Any]
@@ -77,9 +77,18 @@ class NameLimits:
         Raises:
             CertificateRejected: `path.name-constraints`, `path.too-complex`.
         """
-        if not self.limits:
-            return
-        for form, value in _names_of(link):
+        self._check(link, _names_of(link) if self.limits else ())
+
+    def check_own(self, link: Link) -> None:
+        """Check the alternative names of a certificate against its own constraints too.
+
+        Raises:
+            CertificateRejected: `path.name-constraints`, `path.too-complex`.
+        """
+        self._check(link, [(name.form, _value(name)) for name in link.alternative_names])
+
+    def _check(self, link: Link, names: Sequence[_Name]) -> None:
+        for form, value in names:
             for limit in self.limits.get(form, ()):
                 self._check_name(link, form, value, limit)
 
@@ -105,7 +114,7 @@ def _base(link: Link, base: GeneralName) -> Any:
 
 def _value(name: GeneralName) -> Any:
     """What is compared. Names are read by one reader, so that an odd kind of string hides none from what excludes it."""
-    return comparable_name(name.value) if isinstance(name.value, DistinguishedName) else name.value
+    return name.value.comparable if isinstance(name.value, DistinguishedName) else name.value
 
 
 def _refused(link: Link, what: str) -> CertificateRejected:
@@ -131,7 +140,7 @@ def _directory_within(name: ComparableName, base: ComparableName, excluding: boo
 
 
 def _dns_within(name: str, base: str, excluding: bool) -> bool:
-    name, base = name.lower().rstrip("."), base.lower().rstrip(".")
+    name, base = name.lower(), base.lower()
     if not _HOST.fullmatch(name.removeprefix("*.")):
         return excluding  # what is no host name lies within no permitted subtree, and maybe within an excluded one
     if not base or name == base or name.endswith("." + base):
@@ -141,7 +150,7 @@ def _dns_within(name: str, base: str, excluding: bool) -> bool:
 
 
 def _host_within(host: str, base: str) -> bool:
-    host, base = host.lower().rstrip("."), base.lower().rstrip(".")
+    host, base = host.lower(), base.lower()
     return host.endswith(base) and host != base if base.startswith(".") else host == base
 
 
@@ -204,5 +213,6 @@ def check_names(chain: Sequence[Link]) -> None:
         link = chain[depth]
         if depth < len(chain) - 1 and (depth == 0 or not link.is_self_issued):
             limits.check(link)
-        if depth:
+        if link.name_constraints is not None:
             limits.add(link)
+            limits.check_own(link)

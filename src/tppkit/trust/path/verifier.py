@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
-from cryptography.x509.verification import Store
-
 from tppkit._clock import as_utc, format_time
 from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.certificates.rules import first_error
@@ -25,7 +23,7 @@ from tppkit.trust.path.chain_rules import RULES
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.name_constraints import check_names
 from tppkit.trust.path.policies import check_policies
-from tppkit.trust.path.signatures import check_signatures
+from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.status import CertificateStatus
@@ -95,7 +93,6 @@ class PathVerifier:
         if not roots:
             raise ConfigurationError("trust.unreadable", "the names or extensions of every anchor are malformed")
         self._authorities = make_authorities(roots, _readable(anchors.intermediates))
-        self._stores = {root.certificate.der: Store([root.certificate.x509]) for root in roots}
         self._remembered: dict[bytes, TrustedPath] = {}
 
     def verify(
@@ -156,7 +153,7 @@ class PathVerifier:
         for chain in Search(authorities, at).chains(read_link(certificate)):
             candidate = _Candidate(chain, at)
             try:
-                return candidate.judge(self._stores[chain[-1].certificate.der], self.policies, self.revocation)
+                return candidate.judge(self.policies, self.revocation)
             except CertificateRejected as e:
                 if candidate.step > furthest[0] and candidate.is_likely:
                     furthest = (candidate.step, e)
@@ -192,17 +189,15 @@ class _Candidate:
         """Whether no key identifier speaks against it; else its failure tells nothing."""
         return all(may_be_key_of(issuer, link) for link, issuer in pairwise(self.chain))
 
-    def judge(self, store: Store, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
+    def judge(self, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
         for self.step, rule in enumerate(RULES):
             rule(self.chain, self.at)
         self.step = _SIGNATURES
-        refusal = check_signatures(self.chain, at=self.at, store=store)
+        check_signatures(self.chain)
         self.step = _NAMES
         check_names(self.chain)
         self.step = _POLICIES
         policies = check_policies(self.chain, required=required)
-        if refusal is not None:
-            raise refusal
         self.step = _REVOCATION
         certificates = tuple(link.certificate for link in self.chain)
         begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)

@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import SignatureAlgorithmOID
 
 from tppkit._clock import format_time
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates.names import read_name
 from tppkit.errors import CertificateRejected, FormatError, VerificationError
 from tppkit.trust.path.chain_rules import PROCESSED
 from tppkit.trust.path.links import Link, read_link
-from tppkit.trust.path.names import comparable_der, comparable_subject
 from tppkit.trust.path.strength import (
     is_signature_of,
     is_signed_by,
@@ -88,7 +88,9 @@ def _is_named(response: OcspResponse, certificate: EidasCertificate) -> bool:
     # By our own reader, as `cryptography` warns of names beyond 64 bytes.
     responder = basic_response(response)["tbs_response_data"]["responder_id"]
     if responder.name == "by_name":
-        return comparable_der(responder.chosen.untag().dump()) == comparable_subject(certificate)
+        encoded = responder.chosen.untag().dump()
+        name = read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE))
+        return name.comparable == certificate.subject.comparable
     key_hash = x509.SubjectKeyIdentifier.from_public_key(certificate.public_key).digest
     return response.x509.responder_key_hash == key_hash
 

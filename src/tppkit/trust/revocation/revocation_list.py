@@ -14,10 +14,9 @@ from cryptography.x509 import Extension, ExtensionType, IssuingDistributionPoint
 
 from tppkit.certificates import DistinguishedName, der
 from tppkit.certificates.general_names import read_general_names
-from tppkit.certificates.names import read_name
+from tppkit.certificates.names import ComparableName, read_name
 from tppkit.certificates.sources import read_pem_blocks
 from tppkit.errors import FormatError
-from tppkit.trust.path.names import ComparableName, comparable_name
 
 MAX_CRL_BYTES = 32 * 1024 * 1024
 MAX_CRLS = 1000
@@ -105,7 +104,7 @@ class Crl:
         for place, entry in enumerate(self.x509):
             if is_indirect:
                 named = issuer_named_by(entry)
-                issuer = issuer if named is None else comparable_name(named)
+                issuer = issuer if named is None else named.comparable
             key = entry.serial_number if not is_indirect or issuer == self.issuer else (issuer, entry.serial_number)
             if first.setdefault(key, place) != place:
                 repeated.setdefault(key, [first[key]]).append(place)
@@ -177,7 +176,7 @@ def _parse_der(data: bytes) -> Crl:
             der=encoded,
             sha256=hashlib.sha256(encoded).hexdigest(),
             issuer_name=issuer,
-            issuer=comparable_name(issuer),
+            issuer=issuer.comparable,
             this_update=parsed.last_update_utc,
             next_update=parsed.next_update_utc,
             x509=parsed,

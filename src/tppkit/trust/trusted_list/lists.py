@@ -6,11 +6,13 @@ lists.status(certificate, at=utc_now()).qualified_for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
-from tppkit._clock import as_utc, format_time
+from tppkit._clock import as_utc, format_time, shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
 from tppkit.trust.anchors import Anchors
@@ -19,12 +21,12 @@ from tppkit.trust.path.verifier import require_validity
 from tppkit.trust.trusted_list.model import TrustedList
 from tppkit.trust.trusted_list.qualified_status import Judgement, Listing, Purpose, check_freshness, is_granted, judge
 from tppkit.trust.trusted_list.services import IssuingService, ServiceIndex
-from tppkit.trust.trusted_list.uris import (
-    TERRITORIES_OF_COUNTRIES,
-)
+from tppkit.trust.trusted_list.uris import EIDAS_STARTS, TERRITORIES_OF_COUNTRIES
 
 _COUNTRY = "2.5.4.6"
 _REMEMBERED = 4096
+_REMEMBERED_GRANTS = 64
+_INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class TrustedLists:
         self.failures = tuple(failures)
         self._index = ServiceIndex(self.lists)
         self._remembered: dict[bytes, tuple[tuple[IssuingService, ...], Judgement]] = {}
+        self._granted: dict[tuple[Purpose, tuple[datetime, datetime]], tuple[EidasCertificate, ...]] = {}
 
     def status(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate] = ()
@@ -179,8 +182,7 @@ class TrustedLists:
         at = as_utc(at)
         if self.list_of_lists is not None:
             self._require_fresh(self.list_of_lists, at)
-        granted = (service.issuer for service in self._index.authorities() if is_granted(service, purpose, at))
-        refusals = {certificate: _why_no_anchor(certificate, at) for certificate in dict.fromkeys(granted)}
+        refusals = {certificate: _why_no_anchor(certificate, at) for certificate in self._granted_at(purpose, at)}
         roots = tuple(certificate for certificate, refusal in refusals.items() if refusal is None)
         if not roots:
             but = f", but {len(refusals)} that cannot be used then" if refusals else ""
@@ -188,6 +190,40 @@ class TrustedLists:
                 "trust.no-anchors", f"no list that is good at {format_time(at)} grants an authority for {purpose}{but}"
             )
         return Anchors(roots, findings=tuple(refusal for refusal in refusals.values() if refusal))
+
+    def _granted_at(self, purpose: Purpose, at: datetime) -> tuple[EidasCertificate, ...]:
+        key = purpose, self.steady_around(at)
+        granted = self._granted.get(key)
+        if granted is None:
+            services = (service for service in self._index.authorities() if is_granted(service, purpose, at))
+            granted = tuple(dict.fromkeys(service.issuer for service in services))
+            if len(self._granted) >= _REMEMBERED_GRANTS:
+                self._granted.clear()
+            self._granted[key] = granted
+        return granted
+
+    def steady_around(self, at: datetime) -> tuple[datetime, datetime]:
+        """The first and the last moment, around `at` (aware UTC), between which no state of a service begins and no list ends."""
+        place = bisect_right(self._changes, at)
+        begins = self._changes[place - 1] if place else datetime.min.replace(tzinfo=UTC)
+        last = place == len(self._changes)
+        return begins, datetime.max.replace(tzinfo=UTC) if last else shift(self._changes[place], -_INSTANT)
+
+    @cached_property
+    def _changes(self) -> tuple[datetime, ...]:
+        """The moments from which the lists may answer otherwise, in order."""
+        return tuple(sorted({EIDAS_STARTS, *self._beginnings(), *(shift(end, _INSTANT) for end in self._ends())}))
+
+    def _beginnings(self) -> Iterator[datetime]:
+        for one in self.lists:
+            for service in (service for provider in one.providers for service in provider.services):
+                yield from (instance.since for instance in service.instances)
+                if service.complete_since is not None:
+                    yield service.complete_since
+
+    def _ends(self) -> Iterator[datetime]:
+        for one in (*self.lists, *([self.list_of_lists] if self.list_of_lists else [])):
+            yield from (end for end in (one.issued, one.next_update, one.signer_until) if end is not None)
 
     def _require_fresh(self, one: TrustedList, at: datetime) -> None:
         finding = check_freshness(one, at)

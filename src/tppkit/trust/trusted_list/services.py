@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import DistinguishedName, EidasCertificate
+from tppkit.certificates.names import Attribute
 from tppkit.errors import FormatError
 from tppkit.trust.path.links import read_key_bits
 from tppkit.trust.path.strength import is_signed_by
@@ -25,7 +26,7 @@ MAX_DEPTH = 5
 MAX_INTERMEDIATES = 16
 MAX_SERVICES_OF_NAME = 256
 
-NameKey = frozenset[tuple[str, str]]
+NameKey = frozenset[frozenset[Attribute]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +173,8 @@ def _keys_of(
 
 
 def name_key(name: DistinguishedName) -> NameKey:
-    """A name's attributes, whatever their order, case and spacing: equal for names that match."""
-    return frozenset([(oid, " ".join(value.split()).casefold()) for rdn in name.rdns for oid, value in rdn])
+    """The parts of a name in any order: lists write names from either end."""
+    return frozenset(name.comparable)
 
 
 def computed_key_ids(certificate: EidasCertificate) -> frozenset[bytes]:

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from tppkit._encoding import decode_base64
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.key_facts import LEGACY_RSA_BITS
 from tppkit.errors import FormatError, VerificationError
 from tppkit.trust.trusted_list.xml_document import Element, load_etree
 
@@ -33,7 +34,6 @@ _ENVELOPED = "http://www.w3.org/2000/09/xmldsig#enveloped-signature"
 _EXCLUSIVE = "http://www.w3.org/2001/10/xml-exc-c14n#"
 _SIGNED_PROPERTIES = "http://uri.etsi.org/01903#SignedProperties"
 _CLAUSE = "TS 119 612 annex B"
-_MIN_RSA_BITS = 1900  # SOG-IS Agreed Cryptographic Mechanisms, "legacy"; the signer of Norway has 2032
 _MAX_REFERENCES = 4
 _MAX_CERTIFICATES = 8
 
@@ -251,7 +251,7 @@ def _verify_value(
 def _verifies(certificate: EidasCertificate, method: _Method, value: bytes, octets: bytes) -> bool:
     try:
         key = certificate.public_key
-        if isinstance(key, rsa.RSAPublicKey) and method.kind != "ec" and key.key_size >= _MIN_RSA_BITS:
+        if isinstance(key, rsa.RSAPublicKey) and method.kind != "ec" and key.key_size >= LEGACY_RSA_BITS:
             scheme: padding.AsymmetricPadding = padding.PKCS1v15()
             if method.kind == "rsa-pss":
                 scheme = padding.PSS(padding.MGF1(method.hash), method.hash.digest_size)

@@ -32,15 +32,8 @@ def section(folder: Path, name: str) -> str:
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = f"{COMMANDS}:/usr/sbin:/usr/bin:/bin"
-    return subprocess.run(
-        ["bash", "-c", f"PATH={path}:$PATH; {command}"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    script = f"PATH={COMMANDS}:/usr/sbin:/usr/bin:/bin:$PATH; {command}"
+    return subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_the_openssl_commands_work(folder):
@@ -55,12 +48,7 @@ def test_the_openssl_commands_work(folder):
 def test_the_tppkit_commands_work(folder, tmp_path):
     copy = Path(shutil.copytree(folder, tmp_path / "pki"))
     commands = [line for line in section(copy, "tppkit").splitlines() if line.startswith("tppkit")]
-    assert [command.split()[1:3] for command in commands[-4:]] == [
-        ["pki", "issue"],
-        ["pki", "revoke"],
-        ["pki", "renew"],
-        ["pki", "serve"],
-    ]
+    assert [command.split()[2] for command in commands[-4:]] == ["issue", "revoke", "renew", "serve"]
     for command in commands[:-1]:
         done = run(command, copy)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
