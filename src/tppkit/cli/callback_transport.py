@@ -1,4 +1,4 @@
-"""Send whole HTTP/1.1 messages over bare sockets: no client library would leave every byte as it is."""
+"""Send raw HTTP/1.1 messages: HTTP client libraries would change some of their bytes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import click
+
 from tppkit._encoding import shown
 from tppkit.callbacks import ReceivedCallback
+from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, print_facts, print_json
 from tppkit.errors import ConfigurationError, TransportError
 
 TIMEOUT_S = 10.0
-MAX_ANSWER_BYTES = 64 * 1024
-# Of the connection, not of the callback (RFC 9110 section 7.6.1), or written anew here.
+_MAX_ANSWER_BYTES = 64 * 1024
+_SHOWN = 4096
+# Headers of the connection (RFC 9110 section 7.6.1), and those that `readdress` writes.
 _NOT_FORWARDED = frozenset(
     {
         "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
@@ -29,13 +33,17 @@ _NOT_FORWARDED = frozenset(
 
 
 class Place(NamedTuple):
-    """Where to send something.
+    """A destination of requests.
 
     Attributes:
         host: name or address.
         port: TCP port.
-        target: path and query; empty where the message's own counts.
-        tls: https.
+        target: path and query; empty to keep the path of each message.
+        tls: whether to use https.
+
+    Example:
+        place = parse_place("http://127.0.0.1:8000")
+        reply = send_message(readdress(callback, place=place).to_wire(), place=place)
     """
 
     host: str
@@ -50,7 +58,7 @@ class Place(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What was answered.
+    """An answer.
 
     Attributes:
         status: HTTP status.
@@ -64,11 +72,11 @@ class Reply(NamedTuple):
 
 
 def parse_place(url: str, *, remote: bool = False) -> Place:
-    """Read where to send; only this machine, unless told otherwise.
+    """Parse a destination on this machine.
 
     Args:
-        url: `http://127.0.0.1:8000`, with a path if everything goes there.
-        remote: other machines too, and https.
+        url: `http://127.0.0.1:8000`, with a path if every message goes to that path.
+        remote: allow other machines, and https.
 
     Raises:
         ConfigurationError: `callback.place`.
@@ -99,12 +107,12 @@ def _is_here(host: str) -> bool:
 
 
 def readdress(callback: ReceivedCallback, *, place: Place, host: str | None = None) -> ReceivedCallback:
-    """A callback for another place: method, body and every header of the callback as they came, the connection's anew.
+    """Return a callback for another destination; method, body and the callback's own headers stay unchanged.
 
     Args:
-        callback: as it came.
-        place: where it goes; an empty target leaves the callback's own.
-        host: the value of the Host header; the place's by default.
+        callback: as received.
+        place: the destination.
+        host: the value of the Host header; the destination's by default.
     """
     kept = [(name, value) for name, value in callback.headers if name.lower() not in _NOT_FORWARDED]
     length = str(len(callback.body))
@@ -115,21 +123,21 @@ def readdress(callback: ReceivedCallback, *, place: Place, host: str | None = No
 def send_message(
     message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S, context: ssl.SSLContext | None = None
 ) -> Reply:
-    """Send a message and read what is answered.
+    """Send a message and read the answer.
 
     Args:
         message: the whole HTTP/1.1 message.
-        place: where to.
-        timeout_s: how long connecting may take, and then all the rest together.
-        context: for https; the system's authorities by default.
+        place: the destination.
+        timeout_s: limits connecting, and then the whole exchange.
+        context: for https; trusts the system's authorities by default.
 
     Raises:
-        TransportError: `transport.failed`, nothing listens there, the answer is no HTTP or takes too long.
+        TransportError: `transport.failed`, the connection is refused, the answer is not HTTP or takes too long.
     """
     try:
         with (
             socket.create_connection((place.host, place.port), timeout=timeout_s) as plain,
-            _ended_after(plain, timeout_s),
+            ended_after(plain, timeout_s),
         ):
             if not place.tls:
                 return _exchange(plain, message)
@@ -141,20 +149,20 @@ def send_message(
 
 
 @contextmanager
-def _ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
-    """End a connection when its time is over: a socket's own timeout begins anew with each byte.
+def ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
+    """Shut a connection down after a time; a timeout of the socket would restart with each byte.
 
     Raises:
-        TimeoutError: it was ended; what had been read until then is nothing.
+        TimeoutError: the connection was shut down.
     """
     over = threading.Event()
 
     def end() -> None:
         over.set()
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # already closed
             same.shutdown(socket.SHUT_RDWR)
 
-    with connection.dup() as same:  # TLS takes the connection's own descriptor away
+    with connection.dup() as same:  # TLS detaches the descriptor of the connection
         timer = threading.Timer(seconds, end)
         timer.daemon = True
         timer.start()
@@ -165,17 +173,28 @@ def _ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
                 raise
         finally:
             timer.cancel()
-            timer.join()  # it has its descriptor until then
+            timer.join()  # it uses the duplicate until then
     if over.is_set():
         raise TimeoutError(errno.ETIMEDOUT, f"it took more than {seconds:g} seconds")
 
 
 def _exchange(connection: socket.socket, message: bytes) -> Reply:
-    with suppress(BrokenPipeError, ConnectionResetError):  # it may answer before it has read all
+    with suppress(BrokenPipeError, ConnectionResetError):  # the answer may come before the whole message is read
         connection.sendall(message)
     response = http.client.HTTPResponse(connection)
     try:
         response.begin()
-        return Reply(response.status, response.getheader("Content-Type", ""), response.read(MAX_ANSWER_BYTES))
+        return Reply(response.status, response.getheader("Content-Type", ""), response.read(_MAX_ANSWER_BYTES))
     finally:
         response.close()
+
+
+def print_reply(reply: Reply, *, as_json: bool) -> int:
+    """Print an answer; return the exit code."""
+    text = reply.body.decode("utf-8", "replace")
+    if as_json:
+        print_json({"status": reply.status, "content_type": reply.content_type, "body": text})
+    else:
+        click.echo(f"answered {reply.status}")
+        print_facts([("body", text[:_SHOWN])])
+    return HOLDS if 200 <= reply.status < 300 else DOES_NOT_HOLD
