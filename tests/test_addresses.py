@@ -1,4 +1,4 @@
-"""Addresses that two programs read alike; codes and receivers have the vectors of their own rules."""
+"""Addresses that all programs read alike; the tests of codes and receivers have vectors for their own rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tppkit._addresses import Address, parse_address, parse_signed_address
 from tppkit.errors import FormatError
 
 
-def test_host_and_port_are_usual_and_the_rest_as_it_was_written():
+def test_host_and_port_are_normalised_and_the_rest_is_unchanged():
     assert parse_address("https://TPP.example:8443/%C5%BE?a=b", what="it") == Address(
         "tpp.example", 8443, "https://TPP.example:8443", "/%C5%BE?a=b"
     )
@@ -21,13 +21,13 @@ def test_host_and_port_are_usual_and_the_rest_as_it_was_written():
 @pytest.mark.parametrize(
     "url", ["https://tpp.example", "https://TPP.example/", "https://tpp.example/%25", "https://tpp.example/%20"]
 )
-def test_what_may_be_linked_to_may_still_not_be_signed(url):
+def test_an_address_that_can_be_linked_to_is_not_always_one_that_can_be_signed(url):
     parse_address(url, what="it")
     with pytest.raises(FormatError):
         parse_signed_address(url, what="it")
 
 
-def test_letters_beyond_ascii_are_taken_where_they_are_asked_for():
+def test_letters_outside_ascii_are_accepted_on_request():
     assert parse_signed_address("https://tpp.example/ž?ž", what="it", beyond_ascii=True).path == "/ž?ž"
     with pytest.raises(FormatError) as refused:
         parse_signed_address("https://tpp.example/ž", what="it")
@@ -35,7 +35,7 @@ def test_letters_beyond_ascii_are_taken_where_they_are_asked_for():
 
 
 @pytest.mark.parametrize("path", ["/%ž41", "/%4ž1", "?%ž41", "/\u202e", "/\udcff"])
-def test_a_letter_beyond_ascii_completes_no_escape_and_is_seen(path):
+def test_a_letter_outside_ascii_completes_no_escape_and_is_visible(path):
     with pytest.raises(FormatError):
         parse_address(f"https://tpp.example{path}", what="it", beyond_ascii=True)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +16,11 @@ from tppkit import errors
 from tppkit.codes import CODES
 
 SOURCE = Path(tppkit.__file__).parent
-FILES = [file for file in sorted(SOURCE.rglob("*.py")) if file != SOURCE / "codes.py"]
+FILES = sorted(SOURCE.rglob("*.py"))
 # What takes a code as its first argument: every exception, findings, rules, and the note of a malformed statement.
 TAKERS = {name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)} - {
-    "RequestRefused"  # its first argument is the message; its code is fixed
+    "RequestRefused",  # its first argument is the message; its code is fixed
+    "ConfigurationError",  # the message is enough to correct a setting
 } | {"Finding", "Rule", "note"}
 
 
@@ -54,23 +58,29 @@ def test_every_code_of_the_source_has_a_row():
     assert {code: place for code, place in raised.items() if code not in CODES} == {}
 
 
-def test_every_row_is_used_in_the_source():
-    literals = {
-        node.value
-        for file in FILES
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    assert sorted(set(CODES) - literals) == []
+def test_every_row_is_used_in_the_source_and_not_for_wrong_settings_only():
+    literals: Counter[str] = Counter()
+    for file in FILES:
+        tree = ast.parse(file.read_text())
+        literals.update(node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in CODES)
+        settings = (call.args[0] for name, call in calls(tree) if name == "ConfigurationError" and call.args)
+        literals.subtract(code for argument in settings for code in codes_in(argument))
+    assert [code for code in CODES if literals[code] < 1] == []
 
 
 def test_every_code_is_dotted_and_lower_case():
     assert [code for code in CODES if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*", code)] == []
 
 
-def test_every_row_says_what_and_what_to_do():
-    assert [code for code, row in CODES.items() if not row.meaning or not row.mend] == []
+def test_every_row_explains_the_code_and_what_to_do_in_sentences():
+    assert [code for code, row in CODES.items() if not all(re.fullmatch(r"[A-Z].+\.", text) for text in row)] == []
 
 
-def test_rows_stand_in_order():
+def test_rows_are_in_alphabetical_order():
     assert list(CODES) == sorted(CODES)
+
+
+def test_the_table_is_read_only_when_a_text_is_asked_for():
+    code = "import tppkit.client; from tppkit.codes import CODES; print(vars(CODES))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "{}\n"

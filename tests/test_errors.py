@@ -29,7 +29,7 @@ SOURCE = Path(tppkit.__file__).parent
 
 
 def drawn_tree() -> dict[str, str]:
-    """Each class name of the drawing in the module's docstring, with the name it hangs from."""
+    """Each class name of the drawing in the module's docstring, with the name of its base."""
     parents: dict[str, str] = {}
     path = [(0, "TppkitError")]
     for line in (errors.__doc__ or "").splitlines():
@@ -43,7 +43,7 @@ def drawn_tree() -> dict[str, str]:
     return parents
 
 
-def test_the_tree_is_drawn_as_it_is():
+def test_the_docstring_draws_the_class_tree():
     assert drawn_tree() == {
         name: kind.__bases__[0].__name__ for name, kind in CLASSES.items() if kind is not TppkitError
     }
@@ -67,11 +67,11 @@ def test_the_text_ends_with_the_code(kind):
     assert (error.code, error.message, error.clause) == ("digest.mismatch", "the body was changed", "A.5")
 
 
-def test_the_hint_is_the_one_of_the_table():
+def test_the_hint_comes_from_the_table():
     assert TppkitError("digest.mismatch", "").hint == CODES["digest.mismatch"].mend
 
 
-def test_what_a_stranger_sent_cannot_steer_a_terminal_through_a_message():
+def test_untrusted_text_in_a_message_cannot_control_a_terminal_or_forge_a_line():
     error = TppkitError("digest.mismatch", "name \x1b[2J\r\n\u202eabc é")
     assert str(error).isprintable()
     assert error.message == "name \\x1b[2J\\r\\n\\u202eabc é"
@@ -81,33 +81,18 @@ def test_an_unknown_code_has_no_hint():
     assert TppkitError("no.such-code", "").hint == ""
 
 
-def test_a_refused_request_keeps_what_the_service_said():
+def test_a_refused_request_has_the_services_status_and_code():
     error = RequestRefused("no", status=401, peer_code="SIGNATURE_INVALID", peer_text="wrong", request_id="1")
     assert (error.code, error.status, error.peer_code) == ("request.refused", 401, "SIGNATURE_INVALID")
 
 
-def test_a_format_error_may_name_the_byte():
-    assert FormatError("der.malformed", "cut off", offset=7).offset == 7
-
-
-def test_a_verification_error_carries_its_findings():
-    finding = Finding("certificate.expired", Severity.ERROR, "it expired")
-    assert VerificationError("certificate.expired", "it expired", findings=(finding,)).findings == (finding,)
-
-
-def test_findings_can_stand_in_a_set():
+def test_findings_are_hashable():
     finding = Finding("certificate.expired", Severity.ERROR, "it expired", values={"at": "now"})
     same = Finding("certificate.expired", Severity.ERROR, "it expired", values={"at": "now"})
     assert len({finding, same}) == 1
 
 
-def test_a_message_that_names_foreign_text_cannot_forge_a_line_or_colour_a_terminal() -> None:
-    error = FormatError("json.malformed", "it says x\n201 forged \x1b[31m \u202e \x9b")
-    assert error.message.isprintable()
-    assert str(error).splitlines() == [str(error)]
-
-
-def test_an_error_travels_between_processes_with_everything_it_carries():
+def test_an_error_is_pickled_with_all_its_attributes():
     finding = Finding("trust.no-path", Severity.ERROR, "no", "clause 1", MappingProxyType({"a": "1"}), 7)
     sent = [
         TppkitError("time.naive", "no zone", clause="clause 2"),
@@ -122,7 +107,7 @@ def test_an_error_travels_between_processes_with_everything_it_carries():
         assert vars(arrived) == vars(error)
 
 
-def test_a_finding_that_travelled_is_equal_and_read_only():
+def test_an_unpickled_finding_is_equal_and_read_only():
     finding = Finding("trust.no-path", Severity.ERROR, "no", values=MappingProxyType({"a": "1"}))
     arrived = pickle.loads(pickle.dumps(finding))
     assert arrived == finding

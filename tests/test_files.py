@@ -1,4 +1,4 @@
-"""Files: read with a limit; written whole, with their mode, and never over another."""
+"""Files are read with a limit, and written completely, with their mode, and never over another."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["absent", ".", "file/inside", TOO_LONG])
-def test_what_is_no_file_cannot_be_read(tmp_path, name):
+def test_a_path_that_is_not_a_file_cannot_be_read(tmp_path, name):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(FormatError) as refused:
         read_bounded(tmp_path / name, max_bytes=5)
@@ -113,12 +113,12 @@ def test_a_new_folder_appears_when_it_is_complete(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_nobody_else_can_look_into_a_folder_before_it_is_complete(tmp_path):
+def test_only_the_owner_can_read_a_folder_before_it_is_complete(tmp_path):
     with umask(0), new_folder(tmp_path / "folder") as folder:
         assert mode_of(folder) == 0o700
 
 
-def test_an_empty_folder_is_taken(tmp_path):
+def test_an_empty_folder_is_replaced(tmp_path):
     (tmp_path / "folder").mkdir()
     with new_folder(tmp_path / "folder") as folder:
         write_new(folder / "f", b"x")
@@ -155,7 +155,7 @@ def test_a_new_folder_never_replaces_anything(tmp_path, kind):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_folder_that_somebody_filled_meanwhile_is_left_alone(tmp_path):
+def test_a_folder_that_another_process_filled_at_the_same_time_is_unchanged(tmp_path):
     path = tmp_path / "folder"
 
     def race():
@@ -178,7 +178,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("mask", [0, 0o077])
-def test_a_file_for_a_database_is_its_owners_and_one_that_is_there_is_not_opened(tmp_path, mask):
+def test_only_the_owner_can_read_a_database_file_and_an_existing_one_is_not_opened(tmp_path, mask):
     file, link = tmp_path / "file", tmp_path / "link"
     link.symlink_to(file)
     with umask(mask):
@@ -193,14 +193,14 @@ def test_a_file_for_a_database_is_its_owners_and_one_that_is_there_is_not_opened
 
 
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])
-def test_a_folder_is_for_its_owner_to_change_whatever_the_umask(tmp_path, mask):
+def test_only_the_owner_can_change_a_folder_whatever_the_umask(tmp_path, mask):
     with umask(mask):
         make_folder(tmp_path / "above" / "folder")
     assert mode_of(tmp_path / "above") == mode_of(tmp_path / "above" / "folder") == 0o755
 
 
 @pytest.mark.parametrize("as_link", [False, True])
-def test_a_folder_that_another_makes_meanwhile_keeps_its_mode(tmp_path, monkeypatch, as_link):
+def test_a_folder_that_another_process_makes_at_the_same_time_keeps_its_mode(tmp_path, monkeypatch, as_link):
     folder, private, mkdir = tmp_path / "folder", tmp_path / "private", Path.mkdir
     private.mkdir(mode=0o700)
 
@@ -214,14 +214,14 @@ def test_a_folder_that_another_makes_meanwhile_keeps_its_mode(tmp_path, monkeypa
     assert mode_of(folder) == mode_of(private) == 0o700
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+def test_a_folder_below_a_file_cannot_be_made(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ConfigurationError) as refused:
         make_folder(tmp_path / "file" / "folder")
     assert refused.value.code == "file.unwritable"
 
 
-def test_a_private_file_is_made_once_and_known_again(tmp_path):
+def test_a_private_file_is_made_once_and_recognised(tmp_path):
     path = tmp_path / "private"
     with umask(0):
         identity = make_private(path)
@@ -229,12 +229,7 @@ def test_a_private_file_is_made_once_and_known_again(tmp_path):
     assert (make_private(path), path.read_bytes(), mode_of(path)) == (identity, b"kept", PRIVATE)
 
 
-def test_a_private_file_is_made_where_a_link_points(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "private")
-    assert is_still_there(tmp_path / "private", make_private(tmp_path / "link"))
-
-
-def test_a_file_in_the_place_of_another_is_not_the_same(tmp_path):
+def test_a_file_that_replaces_another_is_not_the_same(tmp_path):
     path = tmp_path / "private"
     identity = make_private(path)
     assert is_still_there(path, identity)

@@ -45,7 +45,7 @@ def _is_statement(call: ast.Call, names: dict[str, str]) -> bool:
         case ast.Attribute(attr="insert" | "select"):
             return True
         case ast.Attribute(value=ast.Name(id=module), attr="update" | "delete"):
-            return module in names or not call.args  # digest.update(chunk) is none
+            return module in names or not call.args  # not digest.update(chunk)
     return False
 
 
@@ -103,7 +103,7 @@ def test_all_rows_are_read_in_order() -> None:
         assert READ.all(db, {"other": "b"}) == [("a", "b"), ("c", "b")]
 
 
-def test_a_value_that_is_not_given_is_no_null() -> None:
+def test_an_absent_value_is_an_error_and_not_null() -> None:
     with create_engine("sqlite://").begin() as db, pytest.raises(KeyError):
         ADD.first(db, {"key": "a"})
 

@@ -43,28 +43,29 @@ NOTE = "<!-- Written by tools/make_docs.py (make docs); change the source, not t
 
 def codes() -> Iterator[str]:
     """Every stable code."""
-    yield "# Codes\n\nEvery failure and finding carries one of these. Codes are stable; messages are for people and may change.\n"
-    yield "| code | means | do |\n|---|---|---|"
+    yield "# Codes\n\nEvery failure and finding has a stable code; messages are for people and may change."
+    yield "The message of a `ConfigurationError` names what to correct, so codes that only settings cause are not listed.\n"
+    yield "| code | meaning | what to do |\n|---|---|---|"
     for code, row in sorted(CODES.items()):
         yield f"| `{code}` | {_cell(row.meaning)} | {_cell(row.mend)} |"
 
 
 def assumptions() -> Iterator[str]:
     """Every open point of the documents."""
-    yield "# Assumptions\n\nWhat the interface documents leave open, and what we do. Nothing else was invented."
-    yield "Rows about other banks' dialects of sealing have [a page of their own](dialect-assumptions.md).\n"
+    yield "# Assumptions\n\nThe open points of the interface documents, and our choices. All else follows the documents."
+    yield "Rows about other banks' dialects are on [another page](dialect-assumptions.md).\n"
     yield from _assumptions(row for row in ASSUMPTIONS if row.interface != "dialects")
 
 
 def dialect_assumptions() -> Iterator[str]:
     """Every open point of other banks' dialects."""
     yield "# Assumptions about other banks' dialects\n"
-    yield "What the sources of the [dialects of sealing](profiles.md) leave open, and what we do.\n"
+    yield "The open points of the sources of the [dialects of sealing](profiles.md), and our choices.\n"
     yield from _assumptions(row for row in ASSUMPTIONS if row.interface == "dialects")
 
 
 def _assumptions(rows: Iterable[Assumption]) -> Iterator[str]:
-    yield "| id | interface | open | our choice | why | change it in |\n|---|---|---|---|---|---|"
+    yield "| id | interface | open point | our choice | reason | to change it |\n|---|---|---|---|---|---|"
     for row in rows:
         yield f"| `{row.id}` | {row.interface} | {_cell(row.open)} | {_cell(row.choice)} | {_cell(row.why)} | {_cell(row.change)} |"
 
@@ -88,8 +89,8 @@ def legacy() -> Iterator[str]:
     for row in (*LEGACY.endpoints, SCAN):
         body, answer = _body(row.request), "page" if row is SCAN else _body(row.answer)
         yield f"| `{row.name}` | {row.method} | `{row.path}` | {row.auth} | {body} | {answer} |"
-    yield "\nThe host has the rows but the last, which is a page for the customer's browser.\n"
-    yield "## Callbacks\n\nWhat the service sends, signed.\n"
+    yield "\nThe last row is a page for the customer's browser. The host serves all other rows.\n"
+    yield "## Callbacks\n\nThe service signs each of these requests.\n"
     yield "| kind | method | to | body | answer |\n|---|---|---|---|---|"
     for sent in CALLBACKS:
         body, answer = (f"`{model.__name__}`" if model else "-" for model in (sent.body, sent.answer))
@@ -104,7 +105,7 @@ def legacy() -> Iterator[str]:
 def gateway() -> Iterator[str]:
     """The payment gateway and its vault."""
     yield "# Payment gateway\n\n## Endpoints\n"
-    yield "Every row needs HTTP Basic with the API key as user name. The rows of the vault have its address.\n"
+    yield "Every row requires HTTP Basic with the API key as user name. The vault has its own address.\n"
     yield "| name | at | method | path | body | answer | success |\n|---|---|---|---|---|---|---|"
     for interface in (GATEWAY, VAULT):
         for row in interface.endpoints:
@@ -143,7 +144,7 @@ def _body(body: Any) -> str:
 
 
 def _refusals(table: Refusals, title: str) -> Iterator[str]:
-    yield "## Refusals\n\nA code that ends with a dot stands for every code that begins so; the longest fit counts.\n"
+    yield "## Refusals\n\nA code that ends with a dot matches every code with this prefix. The longest match applies.\n"
     yield f"| code | HTTP | {title} |\n|---|---|---|"
     for code, status, peer_code in table.rows:
         yield f"| `{code}` | {status} | {peer_code} |"
@@ -158,10 +159,10 @@ def _machine(title: str, machine: Machine[Any, Any]) -> Iterator[str]:
 
 def rules() -> Iterator[str]:
     """Every rule that certificates are judged by."""
-    yield "# Rules for certificates\n\nWhat `check_certificate` asks, in its order. A rule counts for certificates issued on or after"
-    yield "the day of its edition; `edition=` (`cert check --rules V1.4.1`) judges by the day of that edition of TS 119 495."
-    yield "A bank, and `verify_request`, refuse a certificate for the essential ones only.\n"
-    yield "| code | use | weight | essential | where it stands | counts | means |\n|---|---|---|---|---|---|---|"
+    yield "# Rules for certificates\n\nThe rules of `check_certificate`, in its order. A rule applies to certificates issued on or after"
+    yield "the day of its edition; `edition=` (`cert check --rules V1.4.1`) uses the date of that edition of TS 119 495."
+    yield "Banks and `verify_request` refuse a certificate only if it breaks an essential rule.\n"
+    yield "| code | use | severity | essential | source | applies | meaning |\n|---|---|---|---|---|---|---|"
     for rule in RULES:
         uses = ", ".join(sorted(rule.uses))
         since = f"from {rule.since.begins:%Y-%m-%d} ({rule.since})" if rule.since else ""
@@ -170,23 +171,23 @@ def rules() -> Iterator[str]:
         essential = "yes" if rule.essential else ""
         meaning = CODES[rule.code].meaning
         yield f"| `{rule.code}` | {uses} | {rule.severity} | {essential} | {_cell(rule.clause)} | {counts} | {_cell(meaning)} |"
-    yield "\n## Editions\n\n| document | version | counts from |\n|---|---|---|"
+    yield "\n## Editions\n\n| document | version | applies from |\n|---|---|---|"
     for edition in EDITIONS:
         yield f"| {edition.document} | {edition.version} | {edition.begins:%Y-%m-%d} |"
 
 
 def diagnose() -> Iterator[str]:
     """Every mistake that a diagnosis knows."""
-    yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, and names only where it is proven. Two of them may meet.\n"
+    yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, and names only if it is proven. Two of them may occur together.\n"
     yield "| name | in | what was done | do |\n|---|---|---|---|"
     for row in ALL_MISTAKES:
-        yield f"| `{row.name}` | {row.part.value} | {_cell(row.cause)} | {_cell(row.mend)} |"
+        yield f"| `{row.name}` | {row.part.value} | {_cell(row.cause)} | {_cell(row.fix)} |"
 
 
 def profiles() -> Iterator[str]:
     """Every dialect of sealing."""
-    yield "# Dialects of sealing\n\nThe rows of `seals.PROFILES`, by what varies."
-    yield "A field in brackets is covered where the request has it.\n"
+    yield "# Dialects of sealing\n\nThe rows of `seals.PROFILES`, with the properties in which they differ."
+    yield "A field in brackets is covered if the request has it.\n"
     yield "| profile | covers | keyId | algorithms | Digest; no body | signature in | certificate |\n|---|---|---|---|---|---|---|"
     for row in PROFILES.values():
         covered = " ".join([*row.covered, *(f"[{name}]" for name in row.covered_if_present)])
@@ -200,7 +201,7 @@ def profiles() -> Iterator[str]:
             f"| `{row.name}` | {'; '.join([f'`{covered}`', *notes])} | {_key_id(row.key_id)} | {algorithms} "
             f"| {row.digest_algorithm}; {row.empty_body.value} | {row.carrier}{quoted} | {certificate} |"
         )
-    yield "\n## Sources\n\n| profile | format | source | as of | taken from the guidelines for want of a word |\n|---|---|---|---|---|"
+    yield "\n## Sources\n\n| profile | format | source | as of | not stated, so taken from the guidelines |\n|---|---|---|---|---|"
     for row in PROFILES.values():
         yield f"| `{row.name}` | {row.format.value} | {_cell(row.source)} | {row.as_of or '-'} | {_cell(row.assumed) or '-'} |"
 
@@ -224,7 +225,8 @@ def openapi() -> Iterator[str]:
 
 def command_line() -> Iterator[str]:
     """Every command's help."""
-    yield "# Command line\n\nResult on stdout, talk on stderr. Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 cannot be read.\n"
+    yield "# Command line\n\nResults go to stdout, messages to stderr."
+    yield "Exit codes: 0 holds, 1 does not hold, 2 wrong usage, 3 cannot be read.\n"
     for path, command in _commands(root_command, ["tppkit"]):
         context = click.Context(command, info_name=" ".join(path), max_content_width=100, terminal_width=100)
         yield f"## {' '.join(path)}\n\n```text\n{command.get_help(context)}\n```\n"

@@ -1,8 +1,7 @@
-"""https addresses that two programs read alike (assumption qr-address): of codes, and of the receiver's own configuration.
+"""https addresses that all programs read alike (assumption qr-address), and public IP addresses.
 
-And which IP addresses are on the public network.
-
-Errors name the host at most: paths hold what nobody else should know, such as the session that a login code is for.
+The addresses are those of codes and of a receiver's configuration. Errors show at most the host, because paths contain secrets such as
+the session of a login code.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tppkit._text import hidden_character
 from tppkit.errors import FormatError
 
 SCHEME = "https://"
-# The longest address in a login code (assumption qr-length): LOGIN: stands in the place of https:// there.
+# The longest address in a login code (assumption qr-length), where LOGIN: replaces https://.
 MAX_ADDRESS = 2330 - len("LOGIN:") + len(SCHEME)
 _PARTS = re.compile(r"https://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?P<fragment>#.*)?", re.DOTALL)
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -25,25 +24,25 @@ _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)*")
 _QUERY = re.compile(r"\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(?P<port>[1-9][0-9]{0,4}))?")
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
-# In a signed address `{` would be where a body begins, and `%` behind one decoding would make its decoded form another's encoded
-# form; the rest some clients encode and some do not.
+# In a signed address, `{` is where a body begins, and a `%` after decoding makes one address the encoded form of another. Clients
+# differ in whether they encode the rest.
 _NEVER_DECODED = frozenset('%{}#\\ "<>')
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
-# What a NAT64 gateway translates to IPv4 (RFC 6052 section 2.1), and all that IANA gives to hosts of the public network. Outside
-# of it lie local translation (RFC 8215), IPv4-compatible, IPv4-translated and site-local addresses.
+# The prefix that a NAT64 gateway translates to IPv4 (RFC 6052 section 2.1), and the range that IANA assigns to public hosts. Addresses
+# of local translation (RFC 8215), IPv4-compatible, IPv4-translated and site-local addresses are outside that range.
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-_PROTOCOLS = IPv4Network("192.0.0.0/24")  # of RFC 6890: no hosts, but is_global has some of it
+_PROTOCOLS = IPv4Network("192.0.0.0/24")  # RFC 6890: no hosts, but is_global is true for some
 
 
 class Address(NamedTuple):
-    """Where an address leads.
+    """The parts of an https address.
 
     Attributes:
-        host: name or IP address in lower case, international names in their ASCII form; IPv6 in brackets.
-        port: 443 where the address names none.
-        origin: scheme, host and port as they were written.
-        path: path and query as they were written.
+        host: name or IP address in lower case, international names in ASCII form, IPv6 in brackets.
+        port: 443 if the address names no port.
+        origin: scheme, host and port as written.
+        path: path and query as written.
     """
 
     host: str
@@ -53,12 +52,12 @@ class Address(NamedTuple):
 
 
 def parse_address(url: str, *, what: str, beyond_ascii: bool = False) -> Address:
-    """Read an absolute https address with path and query, and nothing in it that programs disagree about.
+    """Parse an absolute https address with path and query. Every form that programs read differently is refused.
 
     Args:
         url: the address, in ASCII.
-        what: the thing it stands for, named in the error.
-        beyond_ascii: path and query may have characters beyond ASCII as they are.
+        what: the name of the address in error messages.
+        beyond_ascii: allow characters outside ASCII in path and query.
 
     Raises:
         FormatError: `qr.address-scheme`, `qr.address-userinfo`, `qr.address-fragment`, `qr.address-host`,
@@ -85,16 +84,16 @@ def parse_address(url: str, *, what: str, beyond_ascii: bool = False) -> Address
 
 
 def parse_signed_address(url: str, *, what: str, beyond_ascii: bool = False) -> Address:
-    """Read an address that the service signs as a text: no client changes it on the way, and its bytes have one reading.
+    """Parse an address that the service signs as text: no client changes it, and its bytes have only one meaning.
 
     Args:
         url: the address, in ASCII.
-        what: the thing it stands for, named in the error.
-        beyond_ascii: see `parse_address`.
+        what: the name of the address in error messages.
+        beyond_ascii: allow characters outside ASCII in path and query.
 
     Raises:
-        FormatError: as by `parse_address`; also for a host with upper-case letters, without a path, and for what percent-decoding
-            must not yield.
+        FormatError: the codes of `parse_address`; also if the host has upper-case letters, the path is absent, or decoding the path
+            yields a character such as `%` or a brace.
 
     Source: PSD2 document, part B section 5.
     """
@@ -102,15 +101,15 @@ def parse_signed_address(url: str, *, what: str, beyond_ascii: bool = False) -> 
     if address.origin != address.origin.lower():
         raise FormatError("qr.address-host", f"{what} has upper-case letters in its host, which clients change")
     if not address.path.startswith("/"):
-        raise FormatError("qr.address-malformed", f"{what} has no path behind its host (a single / is one)")
+        raise FormatError("qr.address-malformed", f"{what} has no path after its host (a single / is enough)")
     if not _NEVER_DECODED.isdisjoint(unquote_to_bytes(address.path).decode()):
         never = " ".join(sorted(_NEVER_DECODED - {" "}))
-        raise FormatError("qr.address-malformed", f"{what}, decoded, holds a space or one of {never}")
+        raise FormatError("qr.address-malformed", f"{what}, decoded, contains a space or one of {never}")
     return address
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is of a host on the public network, also behind what an IPv6 address is translated to."""
+    """Whether an IP address belongs to a public host. An IPv6 address that is translated to IPv4 is judged by its IPv4 address."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -130,7 +129,7 @@ def _is_host(host: str) -> bool:
             IPv6Address(host[1:-1])
             return True
         labels = host.split(".")
-        if _NUMBER.fullmatch(labels[-1]):  # 127.1, 2130706433 and 0x7f000001 are 127.0.0.1 for some programs only
+        if _NUMBER.fullmatch(labels[-1]):  # only some programs read 127.1, 2130706433 and 0x7f000001 as 127.0.0.1
             IPv4Address(host)
             return True
     except AddressValueError:
@@ -139,7 +138,7 @@ def _is_host(host: str) -> bool:
 
 
 def _check_path(path: str, query: str, what: str, beyond_ascii: bool) -> None:
-    # What cannot be seen is refused decoded; a letter that is no hexadecimal digit stands for all else beyond ASCII.
+    # Invisible characters are refused after decoding. The letter z, not a hexadecimal digit, replaces all others outside ASCII.
     rest = [_BEYOND_ASCII.sub("z", part) if beyond_ascii else part for part in (path, query or "?")]
     if not _PATH.fullmatch(rest[0]) or not _QUERY.fullmatch(rest[1]):
         raise FormatError("qr.address-malformed", f"{what} has characters that must be percent-encoded in UTF-8")
@@ -162,6 +161,6 @@ def decode_percent(text: str, *, what: str) -> str:
     hidden = hidden_character(decoded)
     if hidden is not None:
         raise FormatError(
-            "qr.character", f"{what} holds U+{ord(hidden):04X}, which cannot be seen or changes what is seen"
+            "qr.character", f"{what} contains U+{ord(hidden):04X}, which is invisible or changes what is visible"
         )
     return decoded

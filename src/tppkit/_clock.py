@@ -1,4 +1,4 @@
-"""The one place that reads the machine's clock, and the form of every time: aware UTC."""
+"""The machine's clock, which only this module reads, and the form of every time: aware UTC."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def utc_now() -> datetime:
-    """The present, aware UTC."""
+    """Return the current time, aware UTC."""
     return datetime.now(UTC)
 
 
 def as_utc(at: datetime) -> datetime:
-    """`at` in UTC.
+    """Convert `at` to UTC.
 
     Raises:
-        ConfigurationError: `time.naive`, `at` has no time zone, so it names no moment; `time.out-of-range`.
+        ConfigurationError: `time.naive`, `at` has no time zone; `time.out-of-range`.
     """
     if at.tzinfo is UTC:
         return at
@@ -37,7 +37,7 @@ def as_utc(at: datetime) -> datetime:
 
 
 def shift(at: datetime, by: timedelta) -> datetime:
-    """`at` (aware UTC) moved by a span, no further than the calendar goes: strangers write times near its ends."""
+    """Move `at` (aware UTC) by a span, up to the ends of the calendar: untrusted input contains times near them."""
     try:
         return at + by
     except OverflowError:
@@ -45,22 +45,22 @@ def shift(at: datetime, by: timedelta) -> datetime:
 
 
 def to_microseconds(at: datetime) -> int:
-    """Microseconds since 1970, as tables store a time."""
+    """Return a time as microseconds since 1970, the form in tables."""
     return (at - _EPOCH) // _MICROSECOND
 
 
 def from_microseconds(microseconds: int) -> datetime:
-    """The time of a number of microseconds since 1970, in UTC."""
+    """Return the time of a number of microseconds since 1970, aware UTC."""
     return _EPOCH + microseconds * _MICROSECOND
 
 
 def format_time(at: datetime) -> str:
-    """`at` as ISO 8601 in UTC with a `Z`, with microseconds only where there are any."""
+    """Format `at` as ISO 8601 in UTC with a `Z`, with microseconds only if they are not zero."""
     return as_utc(at).isoformat().replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> datetime:
-    """Read an ISO 8601 time or date; what has no zone is taken as UTC.
+    """Parse an ISO 8601 time or date; without a zone it is UTC.
 
     Raises:
         FormatError: `time.malformed`.

@@ -1,7 +1,7 @@
 """Currencies and the decimals of their amounts.
 
-Source: ISO 4217 as of 2026, compared with the Python package iso4217; without XTS and XXX, which are for tests and for no currency.
-BGN, HRK and the like stand in certificates and codes of their time.
+Source: ISO 4217 as of 2026, compared with the Python package iso4217; without XTS (tests) and XXX (no currency). Former currencies
+such as BGN and HRK appear in older certificates and codes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MINOR_UNITS: Mapping[str, int] = MappingProxyType(
 
 
 def minor_units(code: str) -> int | None:
-    """How many decimals an amount has: 2 for EUR, 0 for JPY, 3 for BHD; None for what has none and for an unknown code."""
+    """Return the decimals of an amount: 2 for EUR, 0 for JPY, 3 for BHD; None for metals, units of account and unknown codes."""
     return MINOR_UNITS.get(code)
 
 

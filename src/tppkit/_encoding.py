@@ -1,6 +1,6 @@
-"""Strict readings of base64 and JSON, and a safe way to show untrusted text.
+"""Strict parsers of base64 and JSON, and a safe way to show untrusted text.
 
-Two texts that decode to the same bytes are two chances to disagree, so only the canonical form is read.
+Only the canonical form is accepted: if two texts decode to the same bytes, two programs can disagree about them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import json
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from tppkit._text import printable
 from tppkit.errors import FormatError
@@ -19,13 +20,16 @@ MAX_JSON_DEPTH = 32
 _MAX_JSON_DIGITS = 400
 _JSON_SPACE = " \t\n\r"
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 def decode_base64(text: str | bytes, *, what: str) -> bytes:
     """Decode canonical base64 (RFC 4648 section 4): padded, no white space, no stray bits.
 
     Args:
         text: the encoded text.
-        what: the thing it stands for, named in the error.
+        what: the name of the value in error messages.
 
     Raises:
         FormatError: `base64.malformed`, `base64.noncanonical`.
@@ -41,7 +45,7 @@ def decode_base64(text: str | bytes, *, what: str) -> bytes:
 
 
 def encode_base64(raw: bytes) -> str:
-    """Canonical base64 on one line."""
+    """Encode as canonical base64 on one line."""
     return binascii.b2a_base64(raw, newline=False).decode("ascii")
 
 
@@ -53,31 +57,47 @@ def decode_base64url(text: str, *, what: str) -> bytes:
 
     Args:
         text: the encoded text.
-        what: the thing it stands for, named in the error.
+        what: the name of the value in error messages.
 
     Raises:
         FormatError: `base64.malformed`, `base64.noncanonical`.
     """
-    if not _BASE64URL.fullmatch(text):  # the decoder takes + and / as well, and skips what it does not know
+    if not _BASE64URL.fullmatch(text):  # the decoder would also accept + and /
         raise FormatError("base64.malformed", f"{what} is not base64url without padding")
     return decode_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), what=what)
 
 
 def encode_base64url(raw: bytes) -> str:
-    """Canonical base64url without padding."""
+    """Encode as canonical base64url without padding."""
     return encode_base64(raw).rstrip("=").replace("+", "-").replace("/", "_")
 
 
 def utf8(text: bytes | str | None) -> bytes | None:
-    """A password's bytes: text as UTF-8, whatever it holds; bytes and None as they are."""
+    """Return a password as bytes: text in UTF-8, including lone surrogates; bytes and None unchanged."""
     return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
 
 
 def shown(value: str | bytes, *, limit: int = 80) -> str:
-    """Untrusted text for a message: quoted, control characters escaped, shortened to `limit` characters."""
+    """Return untrusted text for a message: quoted, shortened to `limit` characters, control characters escaped."""
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return f'"{printable(cut)}"'
+
+
+def without_frames(read: Callable[P, T]) -> Callable[P, T]:
+    """A reader whose FormatErrors have none of its frames and causes: tools that report errors show local variables, so the body."""
+
+    @wraps(read)
+    def reader(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(*args, **kwargs)
+        except FormatError as e:
+            e.__context__ = None
+            refused = [e.with_traceback(None)]
+        del args, kwargs
+        raise refused.pop()  # a variable would make a cycle of the error and this frame
+
+    return reader
 
 
 def parse_json(
@@ -88,27 +108,27 @@ def parse_json(
     max_depth: int = MAX_JSON_DEPTH,
     number: Callable[[str], Any] | None = None,
 ) -> Any:
-    """Read one JSON value as RFC 8259 has it: UTF-8, no duplicate names, no NaN, bounded size and depth.
+    """Parse one JSON value (RFC 8259): UTF-8, no duplicate names, no NaN, bounded size and depth.
 
     Args:
         raw: the bytes as received.
-        what: the thing it stands for, named in the error.
-        max_bytes: refuse anything longer.
-        max_depth: refuse deeper nesting of arrays and objects.
-        number: makes a value of a number's text; when absent it becomes an int or float.
+        what: the name of the value in error messages.
+        max_bytes: size limit.
+        max_depth: limit of nested arrays and objects.
+        number: makes a value from the text of a number; by default an int or float.
 
     Raises:
         FormatError: `json.malformed`, `json.duplicate-name`, `json.too-large`, `json.too-deep`.
     """
     if len(raw) > max_bytes:
-        raise FormatError("json.too-large", f"{what} has {len(raw)} bytes, at most {max_bytes} are read")
-    # An upper bound is enough for what is no deeper anyway.
+        raise FormatError("json.too-large", f"{what} has {len(raw)} bytes, and the limit is {max_bytes}")
+    # The number of brackets bounds the depth, and counting them is cheap.
     if raw.count(b"[") + raw.count(b"{") > max_depth:
         _check_depth(raw, what, max_depth)
     try:
         value = _decode_json(raw.decode(), _DECODER if number is None else _decoder(number, number))
-        if b"\\" in raw:  # an escape may have made half a character, which nothing could encode again
-            json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # str: what `number` made
+        if b"\\" in raw:  # an escape may be half a character, which cannot be encoded again
+            json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # str: for values of `number`
         return value
     except FormatError:
         raise
@@ -131,7 +151,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check_depth(raw: bytes, what: str, max_depth: int) -> None:
-    # Brackets within strings are none.
+    # Brackets within strings do not count.
     depth, quoted, escaped = 0, False, False
     for byte in raw:
         if quoted:
@@ -154,7 +174,7 @@ def _check_depth(raw: bytes, what: str, max_depth: int) -> None:
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise FormatError("json.duplicate-name", "a name stands twice in one object")
+        raise FormatError("json.duplicate-name", "a name appears twice in one object")
     return found
 
 
@@ -170,7 +190,7 @@ def _bounded_int(digits: str) -> int:
 
 def _finite_float(digits: str) -> float:
     value = float(digits)
-    if math.isinf(value):  # it would be written as Infinity, which is not JSON
+    if math.isinf(value):  # would be written as Infinity, which is not JSON
         raise FormatError("json.malformed", "a number is too large")
     return value
 
@@ -181,5 +201,5 @@ def _decoder(integer: Callable[[str], Any], fraction: Callable[[str], Any]) -> j
     )
 
 
-# Made once: to make a decoder costs more than to read a short body.
+# Made once: making a decoder takes longer than parsing a short body.
 _DECODER = _decoder(_bounded_int, _finite_float)

@@ -1,4 +1,4 @@
-"""What to say when an optional dependency is not installed."""
+"""The error for an optional dependency that is not installed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from tppkit.errors import ConfigurationError
 
 
 def missing_extra(extra: str, cause: ImportError) -> ConfigurationError:
-    """The error for a part that needs the extra `extra`; raise it from `cause`."""
+    """Return the error for code that needs the extra `extra`; raise it from `cause`."""
     return ConfigurationError(
-        "extra.missing", f"this needs {cause.name or 'a package'}: install it with pip install 'tppkit[{extra}]'"
+        "extra.missing",
+        f"this needs {cause.name or 'the extra ' + extra}: install it with pip install 'tppkit[{extra}]'",
     )

@@ -1,4 +1,4 @@
-"""Reading files with a limit, and writing them so that nothing half-written or world-readable is left behind."""
+"""Bounded reading of files, and writing that leaves no half-written or world-readable file."""
 
 from __future__ import annotations
 
@@ -23,23 +23,21 @@ FilePath = str | os.PathLike[str]
 
 
 def as_path(path: FilePath) -> Path:
-    """The path that a caller gave, as text or as a path.
+    """Return a caller's path, given as text or path.
 
     Raises:
-        ConfigurationError: `file.path`, it is PEM text, or has a NUL. The message does not show it, as it may be a private key.
+        ConfigurationError: `file.path`, the text is PEM or contains a NUL. The message hides it, because it may be a private key.
     """
     text = os.fspath(path)
     if "-----BEGIN " in text or "\0" in text:
-        raise ConfigurationError(
-            "file.path", "this is the content of a file, or has a NUL, where the file's name belongs"
-        )
+        raise ConfigurationError("file.path", "the name of a file is expected, but the text is PEM or contains a NUL")
     return Path(text)
 
 
 def regular_only(path: str, flags: int) -> int:
-    """An opener for `open()`: opens regular files only, and waits for nothing.
+    """Open a regular file without waiting; an opener for `open()`.
 
-    FIFOs and devices block or never end, and a link in somebody else's folder may lead to one.
+    FIFOs and devices block or never end, and a link in another user's folder may lead to one.
 
     Raises:
         OSError: the path is absent, or a link, FIFO, device, socket or folder.
@@ -61,12 +59,12 @@ def _not_regular(path: str) -> OSError:
 
 
 def read_bounded(path: FilePath, *, max_bytes: int, opener: Callable[[str, int], int] | None = None) -> bytes:
-    """The whole file.
+    """Read a whole file.
 
     Args:
         path: the file.
-        max_bytes: longest content that is accepted.
-        opener: as for `open()`; `regular_only` for files of somebody else's folder.
+        max_bytes: size limit.
+        opener: passed to `open()`; use `regular_only` in a folder of another user.
 
     Raises:
         ConfigurationError: `file.path`.
@@ -84,7 +82,7 @@ def read_bounded(path: FilePath, *, max_bytes: int, opener: Callable[[str, int],
 
 
 def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
-    """Write a file that is not there yet, with `mode` from the first moment.
+    """Write a new file, with `mode` from the first moment.
 
     Raises:
         ConfigurationError: `file.exists`, `file.unwritable`.
@@ -107,7 +105,7 @@ def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
-    """Write a file whole or not at all, in the place of the one that may be there.
+    """Write a file, or replace the existing one, completely or not at all.
 
     Raises:
         ConfigurationError: `file.unwritable`.
@@ -118,7 +116,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
 
 @contextmanager
 def replacing(path: Path, *, mode: int = PUBLIC) -> Iterator[BinaryIO]:
-    """A file to write that takes its place when the body ends, and is removed when the body fails.
+    """Open a temporary file that becomes `path` when the body ends, and is removed if the body fails.
 
     Raises:
         ConfigurationError: `file.unwritable`, also for an OSError of the body.
@@ -139,13 +137,13 @@ def replacing(path: Path, *, mode: int = PUBLIC) -> Iterator[BinaryIO]:
 
 
 def flush(file: BinaryIO) -> None:
-    """Wait until what was written is on the disk."""
+    """Wait until the written content is on the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what programs that were killed while they replaced a file left beside it; nobody may be replacing it now.
+    """Remove the temporary files that killed processes left beside a file. No process may be replacing it now.
 
     Raises:
         ConfigurationError: `file.unwritable`.
@@ -158,11 +156,11 @@ def remove_leftovers(path: Path) -> None:
 
 
 class FileIdentity(NamedTuple):
-    """Which file it is, whatever its name.
+    """The identity of a file, independent of its name.
 
     Attributes:
-        device: the number of its file system.
-        inode: its number there.
+        device: number of its file system.
+        inode: its number in that file system.
     """
 
     device: int
@@ -170,13 +168,12 @@ class FileIdentity(NamedTuple):
 
 
 def make_private(path: Path) -> FileIdentity:
-    """Make an empty file for its owner alone, if none is there; says which one is there.
+    """Make an empty file that only its owner can read, unless the file exists, and return its identity.
 
-    A file that is there is not opened: closing it would take away the locks that this process has on it (POSIX), and SQLite's are
-    such.
+    An existing file is not opened: closing it would release the POSIX locks of this process on it, which SQLite uses.
 
     Raises:
-        OSError: it can neither be made nor looked at.
+        OSError: the file cannot be made or examined.
     """
     with suppress(FileExistsError):
         os.close(os.open(os.path.realpath(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
@@ -184,11 +181,11 @@ def make_private(path: Path) -> FileIdentity:
 
 
 def require_wait(wait_s: float, *, code: str) -> float:
-    """How long to wait for a database, when it can be waited so long.
+    """Return how long to wait for a database, if it is in range.
 
     Args:
         wait_s: seconds, from 0 to a day.
-        code: the error's.
+        code: of the error.
 
     Raises:
         ConfigurationError: the given code.
@@ -198,28 +195,8 @@ def require_wait(wait_s: float, *, code: str) -> float:
     return wait_s
 
 
-def require_database(path: object, *, code: str) -> Path:
-    """The path of a database's file. What SQLite takes for a database in memory is refused.
-
-    Args:
-        path: the database's file.
-        code: the error's.
-
-    Raises:
-        ConfigurationError: `file.path`, or the given code.
-    """
-    if not isinstance(path, str | os.PathLike) or not str(path):
-        raise ConfigurationError(code, f"a {type(path).__name__} without a name is no path of a database's file")
-    file = as_path(path)
-    if str(file) == ":memory:":
-        raise ConfigurationError(
-            code, "a database in memory is lost with its process, and no other sees it: give a file"
-        )
-    return file
-
-
-def is_still_there(path: Path, identity: FileIdentity | None) -> bool:
-    """Whether the file at a path is the one that it was (None: there was none): what is written to one without a name is lost."""
+def is_still_there(path: Path, identity: FileIdentity) -> bool:
+    """Whether a path still leads to this file. Data written to a file that lost its name is lost."""
     try:
         return _identity(path) == identity
     except OSError:
@@ -232,9 +209,9 @@ def _identity(path: Path) -> FileIdentity:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that others may read and only its owner may change, whatever the umask is; those above it alike.
+    """Make a folder and its parents, which all may read and only the owner may change, whatever the umask.
 
-    What is there, or comes to be there meanwhile, keeps its mode.
+    Existing folders keep their mode.
 
     Raises:
         ConfigurationError: `file.unwritable`.
@@ -253,13 +230,13 @@ def _make_one(path: Path) -> None:
     except FileExistsError:
         if not path.is_dir():
             raise
-        return  # made by another meanwhile, whose mode it has
+        return  # another process made it at the same time, and chose its mode
     path.chmod(FOLDER)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder against other programs that change it in the same way; waits for them.
+    """Lock a folder against other processes that also lock it; waits for them.
 
     Raises:
         ConfigurationError: `file.unwritable`.
@@ -277,24 +254,22 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder that appears at `path` complete or not at all.
+    """Make a folder that appears at `path` completely or not at all.
 
-    Yields a temporary sibling to write into; it is renamed to `path` at the end, or removed when the body fails.
-    An empty folder at `path` is taken; anything else there is refused.
+    Yields a temporary sibling to write into. It is renamed to `path` at the end, or removed if the body fails.
+    An empty folder at `path` is replaced; anything else is refused.
 
     Raises:
         ConfigurationError: `file.exists`, `file.unwritable`.
     """
     try:
-        target = Path(os.path.realpath(path))  # `absent/../there` is `there`, for which `absent` need not be made
+        target = Path(os.path.realpath(path))  # for `absent/../target`, `absent` need not exist
         if path.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
             raise ConfigurationError("file.exists", f"{path} exists and is not overwritten")
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except FileExistsError as e:
-        raise ConfigurationError(
-            "file.unwritable", f"{path} cannot be made: a file stands where a folder belongs"
-        ) from e
+        raise ConfigurationError("file.unwritable", f"{path} cannot be made: a file has the place of a folder") from e
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be made: {e.strerror}") from e
     try:
@@ -303,6 +278,6 @@ def new_folder(path: Path) -> Iterator[Path]:
         try:
             temporary.rename(target)
         except OSError as e:
-            raise ConfigurationError("file.exists", f"{path} was made by someone else meanwhile") from e
+            raise ConfigurationError("file.exists", f"{path} was made by another process at the same time") from e
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

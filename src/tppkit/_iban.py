@@ -1,4 +1,4 @@
-"""What names an account: International Bank Account Numbers with their check digits, and phone numbers."""
+"""Account numbers: International Bank Account Numbers with their check digits, and phone numbers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PHONE = re.compile(r"\+?[0-9]{7,15}")  # E.164 has at most 15 digits
 
 
 def is_iban(text: str) -> bool:
-    """Whether `text` is an IBAN in electronic form with right check digits (ISO 13616, ISO 7064 MOD 97-10).
+    """Whether `text` is an IBAN in electronic form with correct check digits (ISO 13616, ISO 7064 MOD 97-10).
 
-    Which countries have IBANs, and of which length, is not looked at.
+    Countries and their IBAN lengths are not checked.
     """
     return bool(_IBAN.fullmatch(text)) and int((text[4:] + text[:4]).translate(_NUMBERS)) % 97 == 1
 

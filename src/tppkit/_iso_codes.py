@@ -11,7 +11,7 @@ def _codes(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# XK (Kosovo) is a user-assigned code that ISO leaves free and the whole field uses.
+# XK (Kosovo) is a user-assigned code that is in general use.
 COUNTRIES = _codes(
     """
     AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD

@@ -1,4 +1,4 @@
-"""A statement of SQLAlchemy Core for code that runs it with each request."""
+"""Statements of SQLAlchemy Core for code that runs with each request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Compiled(NamedTuple):
     constants: Mapping[str, Any]
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
-        """The values as the driver takes them."""
+        """Return the values in the driver's form."""
         if self.constants:
             values = {**self.constants, **values}
         if self.is_positional:
@@ -31,17 +31,17 @@ class _Compiled(NamedTuple):
         return {name: values[name] for name in self.names}
 
     def variables(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values as SQLAlchemy takes them."""
+        """Return the values in SQLAlchemy's form."""
         return {name: values[name] for name in self.names if name not in self.constants}
 
 
 class Statement:
-    """A statement whose text is compiled once for each dialect: SQLAlchemy's own preparation takes longer than SQLite does.
+    """A statement that is compiled once for each dialect, because SQLAlchemy's preparation takes longer than SQLite's execution.
 
-    Values go to the driver, and columns come from it, as they are, so the types are int, str, bytes, bool and None.
+    Values and columns are not converted, so their types are int, str, bytes, bool and None.
 
     Args:
-        statement: for all dialects, or one for each name of a dialect.
+        statement: one for all dialects, or one for each dialect name.
 
     Example:
         SETTLE = Statement(update(TABLE).where(TABLE.c.key == bindparam("of_key")).values(answer=bindparam("kept")))
@@ -57,7 +57,7 @@ class Statement:
 
         Args:
             db: the connection.
-            values: one for each parameter, or more.
+            values: the parameters by name; others are ignored.
 
         Raises:
             SQLAlchemyError: the database fails.
@@ -68,14 +68,14 @@ class Statement:
         return db.exec_driver_sql(compiled.text, compiled.parameters(values))
 
     def first(self, db: Connection, values: Mapping[str, Any]) -> Any:
-        """Execute the statement with the driver's cursor, and return its first row; None if it has none.
+        """Execute the statement with the driver's cursor, and return its first row or None.
 
-        SQLAlchemy's execution and its result take longer than SQLite does; its events and its log leave these statements out. A row
-        is a tuple in the order of the statement's columns.
+        This avoids SQLAlchemy's execution and result, which take longer than SQLite's work. SQLAlchemy's events and log do not include
+        these statements. A row is a tuple in the order of the statement's columns.
 
         Args:
             db: the connection.
-            values: one for each parameter, or more.
+            values: the parameters by name; others are ignored.
 
         Raises:
             SQLAlchemyError: the database fails.
@@ -83,15 +83,15 @@ class Statement:
         return self._execute(db, values, fetch=_ONE)
 
     def run_one(self, db: Connection, values: Mapping[str, Any]) -> None:
-        """Execute a statement that returns no rows with the driver's cursor. Arguments and errors are those of `first`."""
+        """Execute a statement without rows with the driver's cursor. See `first` for arguments and errors."""
         self._execute(db, values, fetch=_ONE)
 
     def all(self, db: Connection, values: Mapping[str, Any]) -> Sequence[Any]:
-        """Execute a query with the driver's cursor, and return its rows: tuples, as of `first`.
+        """Execute a query with the driver's cursor, and return its rows as tuples.
 
         Args:
             db: the connection.
-            values: one for each parameter, or more.
+            values: the parameters by name; others are ignored.
 
         Raises:
             SQLAlchemyError: the database fails.
@@ -100,7 +100,7 @@ class Statement:
         return rows
 
     def run_many(self, db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute the statement with the driver's cursor for each of the rows, at least one.
+        """Execute the statement with the driver's cursor, once for each row of values (at least one).
 
         Raises:
             SQLAlchemyError: the database fails.
@@ -108,7 +108,7 @@ class Statement:
         self._execute(db, *rows)
 
     def _execute(self, db: Connection, *rows: Mapping[str, Any], fetch: Callable[[Any], Any] | None = None) -> Any:
-        """What is fetched for one row of values, or nothing for any number of them."""
+        """Execute for one row of values and return what `fetch` returns, or for several rows and return None."""
         dialect = db.dialect
         compiled = self._compiled_for(dialect)
         if db.get_execution_options().get("schema_translate_map"):

@@ -1,25 +1,25 @@
 """Every exception of tppkit, and the finding that checks report.
 
     TppkitError                    code, message, hint
-    ├── FormatError                not in the format that was asked for
-    ├── VerificationError          well formed, but it does not hold; carries findings
-    │   ├── CallbackRejected       a callback or login GET of the service does not hold
-    │   ├── CertificateRejected    a certificate is not believed, or not fit for its use
-    │   └── SignatureRejected      a seal does not hold
+    ├── FormatError                the input does not have the expected format
+    ├── VerificationError          well formed, but verification fails; carries findings
+    │   ├── CallbackRejected       a callback or login GET of the service
+    │   ├── CertificateRejected    a certificate that is not trusted, or does not fit its use
+    │   └── SignatureRejected      a missing or invalid seal
     ├── ProtocolError              one side broke the rules of an interface
-    │   ├── LocalProtocolError     ours: the request would not have been allowed
-    │   ├── RemoteProtocolError    theirs: the answer is not what the interface promises
-    │   │   └── OutcomeUnknown     the answer is not of this request, which may have been carried out
-    │   │       └── OrderOutcomeUnknown  the payment gateway: it is not known whether an order was created
+    │   ├── LocalProtocolError     ours: the request breaks the rules
+    │   ├── RemoteProtocolError    theirs: the answer breaks the rules
+    │   │   └── OutcomeUnknown     the request may have been carried out
+    │   │       └── OrderOutcomeUnknown  payment gateway: an order may have been created
     │   └── RequestRefused         theirs, by the rules: an error answer with status and codes
-    │       ├── Unauthorized       the legacy interface: no such key, or no such access (401)
-    │       └── AccountUnknown     the legacy interface: no such account (400)
-    ├── TransportError             no answer: connection, TLS or time
-    ├── ArchiveError               kept evidence cannot be opened or appended to
-    ├── InboxError                 the inbox's store, or what it asks, fails: nothing may be acknowledged
+    │       ├── Unauthorized       legacy interface: unknown key, or no such access (401)
+    │       └── AccountUnknown     legacy interface: unknown account (400)
+    ├── TransportError             no answer: connection, TLS or timeout
+    ├── ArchiveError               an archive that cannot be opened or extended
+    ├── InboxError                 the inbox's store or a function it depends on fails: acknowledge nothing
     └── ConfigurationError         settings, files or extras that cannot work
 
-`code` is stable and dotted (the table in `tppkit.codes` explains each one); the message is for people and may change.
+`code` is stable and dotted; the message is for people and may change. `tppkit.codes` explains each code but those of wrong settings.
 No message holds a key, token, password or body.
 """
 
@@ -40,7 +40,7 @@ def _no_values() -> Mapping[str, str]:
 
 
 class Severity(StrEnum):
-    """How much a finding weighs: only an error makes a check fail."""
+    """The weight of a finding: only an error makes a check fail."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -54,10 +54,14 @@ class Finding:
     Attributes:
         code: stable dotted code, a row of `tppkit.codes.CODES`.
         severity: `error` makes the check fail; `warning` and `notice` do not.
-        message: one sentence for people, naming the values.
-        clause: the rule it rests on, or None.
-        values: the values that were compared, by name.
-        offset: byte offset in the DER of the certificate or extension value where it was seen, or None.
+        message: one sentence for people that names the values.
+        clause: the clause of the rule, or None.
+        values: the compared values by name.
+        offset: byte offset of the fault in the DER of the certificate or extension value, or None.
+
+    Example:
+        for finding in check_pair(qwac, qsealc):
+            print(finding.severity, finding.code, finding.message)
     """
 
     code: str
@@ -80,7 +84,10 @@ def _restore_finding(
 
 
 def code_of(error: BaseException) -> str:
-    """The code of an error of tppkit, or the name of any other class; for logs and counters, as messages may hold personal data."""
+    """Return the code of an error of tppkit, or the class name of another error.
+
+    For logs and counters: messages may contain personal data.
+    """
     return error.code if isinstance(error, TppkitError) else type(error).__qualname__[:100]
 
 
@@ -90,11 +97,15 @@ class TppkitError(Exception):
     Attributes:
         code: stable dotted code.
         message: what is wrong, for people.
-        clause: the rule it rests on, or None.
+        clause: the clause of the rule that is broken, or None.
+
+    Example:
+        except TppkitError as error:
+            print(f"{error.message} [{error.code}]", error.hint)
     """
 
     def __init__(self, code: str, message: str, *, clause: str | None = None) -> None:
-        message = printable(message)  # it may name what a stranger sent
+        message = printable(message)  # it may contain untrusted text
         super().__init__(message)
         self.code = code
         self.message = message
@@ -102,7 +113,7 @@ class TppkitError(Exception):
 
     @property
     def hint(self) -> str:
-        """What to do about it, from the table of codes; empty when the code has no row."""
+        """What to do, from the table of codes; empty if the code has no row."""
         row = CODES.get(self.code)
         return row.mend if row else ""
 
@@ -110,7 +121,7 @@ class TppkitError(Exception):
         return f"{self.message} [{self.code}]"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions are pickled by calling the class with `args`, which knows no keyword-only arguments.
+        # Pickle restores an exception by calling its class with `args`, which would lose keyword-only arguments.
         return _restore_error, (type(self), self.args, self.__dict__)
 
 
@@ -121,10 +132,10 @@ def _restore_error(kind: type[TppkitError], args: tuple[object, ...], state: dic
 
 
 class FormatError(TppkitError):
-    """The input is not in the format that was asked for.
+    """The input does not have the expected format.
 
     Attributes:
-        offset: offset of the fault where it is known, else None; in bytes, in a search query in characters.
+        offset: offset of the fault in bytes, in a search query in characters; None if unknown.
     """
 
     def __init__(self, code: str, message: str, *, clause: str | None = None, offset: int | None = None) -> None:
@@ -133,10 +144,10 @@ class FormatError(TppkitError):
 
 
 class VerificationError(TppkitError):
-    """Well formed, but it does not hold.
+    """The input is well formed, but its verification fails.
 
     Attributes:
-        findings: everything the check reported, the failing one included; may be empty.
+        findings: every finding of the check, including the one that failed; may be empty.
     """
 
     def __init__(
@@ -147,15 +158,15 @@ class VerificationError(TppkitError):
 
 
 class CallbackRejected(VerificationError):
-    """A callback or login GET is malformed, breaks a rule, or nobody trusted signed it."""
+    """A callback or login GET is malformed, breaks a rule, or lacks a signature by a trusted key."""
 
 
 class CertificateRejected(VerificationError):
-    """A certificate is not believed at the time, or does not fit its use."""
+    """A certificate is not trusted at the time, or does not fit its use."""
 
 
 class SignatureRejected(VerificationError):
-    """A seal is missing or does not hold."""
+    """A seal is missing or invalid."""
 
 
 class ProtocolError(TppkitError):
@@ -163,10 +174,10 @@ class ProtocolError(TppkitError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Ours: the request would break the interface's rules, so it was not sent.
+    """Our request breaks the interface's rules: the client does not send it, and a server refuses it.
 
     Attributes:
-        retry_after_s: the same request may be allowed after so many seconds, or None.
+        retry_after_s: seconds after which the same request may be allowed, or None.
     """
 
     def __init__(self, code: str, message: str, *, clause: str | None = None, retry_after_s: int | None = None) -> None:
@@ -175,16 +186,16 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """Theirs: the answer is not what the interface promises."""
+    """The peer's answer breaks the interface's rules."""
 
 
 class OutcomeUnknown(RemoteProtocolError):
-    """No answer tells whether the request was carried out: it is not the request's, or follows an attempt without an answer.
+    """The request may have been carried out: the answer belongs to another request, or follows an attempt without an answer.
 
     Attributes:
         status: HTTP status of the answer, which proves nothing; None if the answer could not be read.
-        request_id: names the request, so that sending it again with the same one does nothing twice: its X-Request-ID (within the
-            hour), or its uuid or access token in the legacy interface. Empty at the payment gateway, where a repetition counts again.
+        request_id: the id with which the request can be repeated without a second effect: its X-Request-ID (within the hour), or
+            its uuid or access token in the legacy interface. Empty at the payment gateway, where a repetition counts again.
     """
 
     def __init__(self, code: str, message: str, *, status: int | None, request_id: str) -> None:
@@ -194,11 +205,11 @@ class OutcomeUnknown(RemoteProtocolError):
 
 
 class OrderOutcomeUnknown(OutcomeUnknown):
-    """The answer to the creation of an order was lost; the message says what the gateway was asked then, and what to do.
+    """The answer to the creation of an order was lost; the message names the search that followed, and what to do.
 
     Attributes:
-        found: the orders with the request's merchant_order_id (`protocol.gateway.Order`), some perhaps of earlier requests. Empty in a
-            pickled copy, as orders can have card data.
+        found: the orders with the request's merchant_order_id (`protocol.gateway.Order`), perhaps also of earlier requests. Empty
+            in a pickled copy, because orders can contain card data.
     """
 
     def __init__(self, code: str, message: str, *, status: int | None, found: tuple[Any, ...] = ()) -> None:
@@ -214,7 +225,7 @@ class RequestRefused(ProtocolError):
 
     Attributes:
         status: HTTP status code.
-        peer_code: the code the service gave (for example `SIGNATURE_INVALID`), or None.
+        peer_code: the service's code (for example `SIGNATURE_INVALID`), or None.
         peer_text: the service's explanation, shortened, or None.
         request_id: the X-Request-ID of the request, or its uuid or access token in the legacy interface, or None.
     """
@@ -230,18 +241,18 @@ class RequestRefused(ProtocolError):
 
 
 class Unauthorized(RequestRefused):
-    """The legacy interface answered 401: the API key is not this service's, or the token gives no such access, yet or any more."""
+    """The legacy interface answered 401: the API key is unknown, or the token does not (or no longer) grant the access."""
 
 
 class AccountUnknown(RequestRefused):
-    """The legacy interface answered 400 for an account that it does not know, or without a code."""
+    """The legacy interface answered 400: the account is unknown, or the answer has no code."""
 
 
 class TransportError(TppkitError):
-    """No answer arrived: the connection, TLS or the time limit failed.
+    """No answer arrived: the connection or TLS failed, or the time limit passed.
 
     Attributes:
-        request_id: what `OutcomeUnknown.request_id` is, or None.
+        request_id: see `OutcomeUnknown.request_id`; or None.
     """
 
     def __init__(self, code: str, message: str, *, clause: str | None = None, request_id: str | None = None) -> None:
@@ -250,11 +261,11 @@ class TransportError(TppkitError):
 
 
 class ArchiveError(TppkitError):
-    """Kept evidence cannot be opened or appended to; nothing that was stored is changed."""
+    """An archive of evidence cannot be opened or extended; stored records are unchanged."""
 
 
 class InboxError(TppkitError):
-    """The inbox's store, or what it asks for a time, fails: the callback must not be acknowledged, so that it is repeated."""
+    """The inbox's store fails, or the function that gives a callback's time: do not acknowledge, so that the peer repeats."""
 
 
 class ConfigurationError(TppkitError):

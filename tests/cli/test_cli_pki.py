@@ -146,7 +146,7 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         ("issue csr certs --csr certs/qwac.csr --roles PSP_AI --key p256", 2, "--roles, --key"),
         ("issue qwac certs --days 4000", 2, "pki.days"), ("issue qwac certs --at 2020-01-01", 2, "pki.days"),
         ("issue qwac -", 2, "'DIR'"), ("create -", 2, "'DIR'"), ("create absent/../certs", 2, "file.exists"),
-        ("create certs/qwac.pem/new", 2, "a file stands where a folder belongs"),
+        ("create certs/qwac.pem/new", 2, "a file has the place of a folder"),
         ("create new --policy ev --org-id PSDLT-BL-Ž1", 2, "PrintableString"), ("serve -", 2, "'DIR'"),
         ("issue qwac certs --csr certs/qwac.csr", 2, "--csr"),
         ("issue csr certs --csr certs/qwac.pem", 3, "certificate.not-found"),

@@ -318,3 +318,21 @@ def test_what_nobody_signed_is_told_as_that(tppkit, tmp_path):
     verified = tppkit("seal", "verify", "request.http", "--trust", "certs", "--profile", "berlin-group")
     assert verified.stdout.count("not signed by anybody") == 2
     assert "None" not in verified.stdout
+
+
+def test_a_seal_is_verified_by_trusted_lists_alone_or_beside_authorities(tppkit, request_file):
+    verify = ("seal", "verify", request_file, "--json", "--trusted-lists", "certs/trusted-lists")
+    for trust in ((), ("--trust", "certs")):
+        result = tppkit(*verify, *trust)
+        assert (result.exit_code, result.json["trusted_list"]["qualified_for"]) == (0, ["eseal"])
+    late = "--at", "2000-01-01"
+    assert tppkit(*verify, *late).exit_code == 1
+    without = tppkit("seal", "verify", request_file)
+    assert (without.exit_code, "--trusted-lists" in without.stderr) == (2, True)
+
+
+def test_a_seal_that_no_list_makes_qualified_fails(tppkit, request_file, tmp_path):
+    assert tppkit("pki", "create", "other").exit_code == 0
+    verify = ("seal", "verify", request_file, "--json", "--trust", "certs", "--trusted-lists")
+    result = tppkit(*verify, "other/trusted-lists")
+    assert (result.exit_code, result.json["code"]) == (1, "trusted-list.no-service")

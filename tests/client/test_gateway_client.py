@@ -10,7 +10,6 @@ import logging
 import pickle
 import socket
 import stat
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from rogue_bank import Answer, as_json, http, server_context, trickling
 from scripted import KEY, LOST, Player, Step, in_turn
 
+from reported import reported
 from tppkit.client import After, AsyncGatewayClient, GatewayClient, Start
 from tppkit.client.gateway_calls import GatewayCalls
 from tppkit.errors import (  # fmt: skip
@@ -336,10 +336,11 @@ def test_key_and_card_data_are_never_shown(play: Player, caplog: pytest.LogCaptu
     echo = as_json(
         400, {"error": {"code": CVC, "message": f"{KEY}: {NUMBER} 5500-0055 5555 5559 with {CVC}, 1250 EUR"}}
     )
-    for answer in (echo, *LOST.values()):
+    cut_off, wrong_type = http(201, f'{{"number": "{NUMBER}"'.encode()), as_json(201, {**MADE, "status": [NUMBER, CVC]})
+    for answer in (echo, cut_off, wrong_type, *LOST.values()):
         error, _ = play.ask(answer, lambda client: client.send(call))
         assert isinstance(error, TppkitError)
-        shown += [repr(error), repr(vars(error)), *traceback.format_exception(error), repr(pickle.dumps(error))]
+        shown += [*reported(error), repr(vars(error)), repr(pickle.dumps(error))]
     everything = "".join([*shown, caplog.text])
     assert "1250 EUR" in everything
     assert_no_pan(everything, cards=[NUMBER, CVC])

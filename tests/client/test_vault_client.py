@@ -6,14 +6,16 @@ import base64
 import json
 import logging
 import pickle
-import traceback
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rogue_bank import as_json, http
+from rogue_bank import as_json, http, server_context
 from scripted import KEY, LOST, Player, in_turn
 
+from reported import reported
 from tppkit.client import AsyncVaultClient, StoreResult, VaultClient
 from tppkit.client.vault import VaultCalls
 from tppkit.errors import OutcomeUnknown, RequestRefused, Severity, TransportError
@@ -71,13 +73,25 @@ def test_a_refusal_is_told_without_what_was_sent(play: Player, caplog: pytest.Lo
     assert (type(error), error.peer_code) == (RequestRefused, "CARD_INVALID")
     assert error.peer_text == "the card ***, also ***, until *** is refused by ***"
     call = VaultCalls("https://vault.example", api_key=KEY).store_card(card())
-    shown = [str(error), repr(vars(error)), repr(pickle.dumps(error)), *traceback.format_exception(error), repr(call)]
-    for answer in LOST.values():
+    shown = [str(error), repr(vars(error)), repr(pickle.dumps(error)), *reported(error), repr(call)]
+    repeating = http(201, f'{{"pan": "{PAN}"'.encode()), as_json(201, {"vault_token": TOKEN, "truncated_pan": [PAN]})
+    for answer in (*repeating, *LOST.values()):
         lost, _ = play.ask(answer, store)
-        shown += [repr(lost), repr(vars(lost)), *traceback.format_exception(lost)]
+        shown += [repr(vars(lost)), *reported(lost)]
     everything = "".join([*shown, caplog.text])
     for secret in (PAN, "4111 1111", "122030", KEY):
         assert secret not in everything
+
+
+def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(play: Player) -> None:
+    long = card().model_copy(update={"name": "A" * 9_000_000})
+    listener = socket.create_server(("127.0.0.1", 0))
+    with server_context(play.folder).wrap_socket(listener, server_side=True) as server, ThreadPoolExecutor(1) as pool:
+        accepted, url = pool.submit(server.accept), f"https://localhost:{server.getsockname()[1]}"
+        with pytest.raises(TransportError) as lost:  # nobody reads it
+            play.run(url, lambda client: client.store_card(long), timeout_s=0.5)
+        accepted.result()[0].close()
+    assert not [line for line in reported(lost.value) if PAN in line]
 
 
 def test_a_server_without_an_answer_body_is_no_refusal(play: Player) -> None:

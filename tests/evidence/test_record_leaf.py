@@ -14,7 +14,7 @@ from tppkit.evidence.record import BodyState
 from tppkit.seals import PSD2_V1, VerifiedRequest
 from tppkit.testpki import Pki
 
-STORAGE = ("body", "body_state", "kept_leaf")
+STORAGE = ("body", "body_state", "kept_leaf", "_written")
 COVERED = [field.name for field in fields(EvidenceRecord) if field.name not in STORAGE]
 
 

@@ -164,6 +164,17 @@ def test_of_two_workers_one_takes_each_entry(request: pytest.FixtureRequest, tmp
     assert Counter(keys) == Counter(effects(store)) == Counter(map(str, range(60)))
 
 
+def test_the_entries_without_content_that_wait_are_counted_by_an_index(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    store, statements = open_store("sqlite", tmp_path, request), list[str]()
+    with store.engine.connect() as db:
+        driver: Any = db.connection.driver_connection
+        driver.set_trace_callback(statements.append)
+        store._sql.beyond.first(db, {"of_source": SOURCE, "most": 10})
+        assert "COVERING INDEX" in str(driver.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall())
+
+
 def test_a_database_that_fails_midway_returns_what_is_done(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     store = open_store("sqlite", tmp_path, request, wait_s=0.2)
     for key in "ab":

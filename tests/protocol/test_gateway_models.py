@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from reported import reported
 from tppkit.errors import FormatError
 from tppkit.protocol.gateway import GATEWAY, CardSecret, Customer, Order, OrderRequest, PaymentLink, TransactionRequest
 from tppkit.protocol.gateway.bodies import (
@@ -29,7 +30,8 @@ from tppkit.protocol.gateway.orders import CaptureMode, ExternalAuthentication, 
 from tppkit.protocol.gateway.states import OrderStatus
 from tppkit.protocol.gateway.values import amount_with_decimals, read_duration, read_timestamp, write_timestamp
 from tppkit.protocol.gateway.webhooks import StatusChanged
-from tppkit.protocol.wire import Json
+from tppkit.protocol.wire import MAX_BODY_BYTES, Json, JsonArray
+from tppkit.testing import assert_no_pan
 
 ID = "3f0c6b1e-7d5a-4c55-9a3e-1f8f5f0f3a01"
 REQUEST = {"currency": "EUR", "amount": 1250}
@@ -282,3 +284,34 @@ def test_a_body_that_could_not_be_made_has_a_representation() -> None:
         AuthenticateRequest(vault_token="x", cvc=CardSecret("1"))
     shown = traceback.TracebackException.from_exception(refused.value, capture_locals=True)
     assert "AuthenticateRequest()" in "".join(shown.format())
+
+
+PAN, CVC = "4929123456785676", "0739"
+CARD = {"pan": PAN, "expiry": "122030", "setup_token": ID}
+CARD_ORDER = REQUEST | {"transactions": [{"payment_method_details": {"cvc": CVC, "receiver_account_number": PAN}}]}
+
+
+@pytest.mark.parametrize(
+    ("model", "body"),
+    [
+        (CardRequest, raw(CARD)[:-1]), (CardRequest, raw(CARD)[:-1] + b',"pan":"1"}'), (CardRequest, raw(CARD) + b"\xff"),
+        (CardRequest, raw(CARD | {"name": "a" * MAX_BODY_BYTES})), (CardRequest, raw([[CARD] * 2] * 33)), (CardRequest, raw(PAN)),
+        (CardRequest, raw(CARD | {"expiry": PAN})), (CardRequest, raw(CARD | {"pan": int(PAN)})), (CardRequest, raw(CARD | {"name": PAN})),
+        (CardRequest, raw({"pan": PAN, PAN: CVC})), (AuthenticateRequest, raw({"cvc": CVC, "vault_token": PAN})),
+        (AuthenticateRequest, raw({"cvc": f"{CVC} {CVC}"})), (OrderRequest, raw(CARD_ORDER | {"amount": PAN})),
+        (OrderRequest, raw(CARD_ORDER | {"transactions": [CARD] * 2})),
+    ],
+)  # fmt: skip
+def test_errors_of_reading_have_no_card_among_the_variables_of_their_frames(
+    model: type[CardRequest], body: bytes
+) -> None:
+    readers = [lambda: model.from_wire(body), lambda: Json(model).read(body, tolerant=False)]
+    readers += [
+        lambda: CardRequest.from_object(CARD | {"expiry": PAN}),
+        lambda: JsonArray(model).read(body, tolerant=True),
+    ]
+    for read in readers:
+        with pytest.raises(FormatError) as refused:
+            read()
+        assert refused.value.__context__ is None
+        assert_no_pan([*reported(refused.value)], cards=[PAN, CVC])

@@ -12,6 +12,8 @@ from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import control_host
 from tppkit.sandbox.faults import FAULTS, Fault, Faults
 
+SENDER, OTHER = "legacy-test", "gateway"
+
 
 @pytest.fixture
 def faults() -> Faults:
@@ -20,7 +22,7 @@ def faults() -> Faults:
 
 def ask(faults: Faults, method: str, body: Any = None) -> Any:
     async def main() -> httpx.Response:
-        transport = httpx.ASGITransport(control_host(faults.control))
+        transport = httpx.ASGITransport(control_host(faults.control([SENDER, OTHER])))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             return await http.request(method, "/faults", json=body)
 
@@ -31,19 +33,27 @@ def ask(faults: Faults, method: str, body: Any = None) -> Any:
 def test_a_fault_is_used_as_often_as_it_was_asked_for(faults: Faults) -> None:
     assert ask(faults, "POST", {"name": "drop"}) == (200, [{"name": "drop", "count": 1}])
     assert ask(faults, "POST", {"name": "drop", "count": 2})[0] == 200
-    assert faults.take("duplicate") is None
-    assert [faults.take("drop") is not None for _ in range(4)] == [True, True, True, False]
+    assert faults.take("duplicate", sender=SENDER) is None
+    assert [faults.take("drop", sender=SENDER) is not None for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_fault_of_one_sender_waits_for_its_deliveries(faults: Faults) -> None:
+    ask(faults, "POST", {"name": "drop", "sender": OTHER})
+    waits = [{"name": "drop", "count": 1, "sender": OTHER}, {"name": "drop", "count": 1}]
+    assert ask(faults, "POST", {"name": "drop"}) == (200, waits)
+    found = [faults.take("drop", sender=one) for one in (SENDER, SENDER, OTHER)]
+    assert found == [Fault("drop", count=0), None, Fault("drop", count=0, sender=OTHER)]
 
 
 def test_a_delay_has_its_time(faults: Faults) -> None:
     ask(faults, "POST", {"name": "delay", "delay_s": 90})
-    assert faults.take("delay") == Fault("delay", count=0, delay_s=90)
+    assert faults.take("delay", sender=SENDER) == Fault("delay", count=0, delay_s=90)
 
 
 def test_they_can_be_cleared(faults: Faults) -> None:
     ask(faults, "POST", {"name": "drop", "count": 5})
     assert ask(faults, "DELETE") == (200, [])
-    assert faults.take("drop") is None
+    assert faults.take("drop", sender=SENDER) is None
 
 
 def test_an_unknown_name_is_refused_with_the_list(faults: Faults) -> None:
@@ -57,6 +67,7 @@ def test_an_unknown_name_is_refused_with_the_list(faults: Faults) -> None:
     [
         None, [], {}, {"name": 1}, {"name": "drop", "count": 0}, {"name": "drop", "count": True}, {"name": "drop", "other": 1},
         {"name": "delay", "delay_s": -1}, {"name": "delay", "delay_s": "1"}, {"name": "drop", "count": 1.5},
+        {"name": "drop", "sender": "other"}, {"name": "drop", "sender": []},
     ],
 )  # fmt: skip
 def test_a_body_that_asks_for_nothing_is_refused(body: Any, faults: Faults) -> None:

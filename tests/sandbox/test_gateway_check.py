@@ -109,7 +109,7 @@ HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
         ("DELETE FROM gateway_transactions WHERE capture_mode = 'manual'", "and 0 transactions are accepted"),
         (TRANSACTIONS + "authorised = NULL" + HELD, "1 transactions are accepted, and 0 authorised"),
         (ORDERS + "status = 'processing' WHERE status = 'completed' AND made_by IS NULL", "it is processing for ever"),
-        (ORDERS + "completed_at = NULL WHERE status = 'completed'", "its time of completion says otherwise"),
+        (ORDERS + "completed_at = NULL WHERE status = 'completed'", "which its time of completion contradicts"),
         (ORDERS + "status = 'completed', completed_at = 1 WHERE status = 'error'", "and 0 transactions are accepted"),
         (ORDERS + "status = 'error', completed_at = NULL WHERE made_by = 'void'", "it was made by a void, and is error"),
         (ORDERS + "amount = amount + 1 WHERE status = 'error'", "a transaction has another amount"),

@@ -12,6 +12,7 @@ import pytest
 from cards import Cards
 from merchant import EXPIRY
 
+from tppkit.cli.sandbox_curl import order_line
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.protocol.gateway.endpoints import (
     AUTHENTICATE,
@@ -108,3 +109,8 @@ def test_curl_drives_every_row(bank: SandboxServer, bank_pki_folder: Path, cards
     report = shell.call(SEARCH_CSV, {"query": "status:completed"})
     assert len(report.splitlines()) == 1 + len(found) == 13
     assert shell.called == {row.name for row in (*GATEWAY.endpoints, *VAULT.endpoints)}
+
+
+def test_the_line_that_the_sandbox_prints_creates_an_order(bank: SandboxServer) -> None:
+    done = subprocess.run(["sh", "-c", order_line(bank)], capture_output=True, timeout=30, check=True)
+    assert json.loads(done.stdout)["status"] == "new"

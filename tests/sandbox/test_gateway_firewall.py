@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,25 @@ def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant: Me
     )
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith("PayBody: name:")
+
+
+def test_what_is_logged_of_unexpected_failures_has_no_card_among_the_variables(
+    merchant: Merchant, caplog: pytest.LogCaptureFixture
+) -> None:
+    order, hosted = merchant.card_order(), merchant.order()
+    token = merchant.card(merchant.card_order())
+    form = {"step": "0.0.0", "action": "pay", "number": merchant.pan, "expiry": "12/39", "cvc": merchant.cvc}
+    with closing(
+        sqlite3.connect(merchant.bank.settings.directory / "sandbox.sqlite", isolation_level=None)
+    ) as database:
+        database.execute("UPDATE gateway_orders SET status = 'x' || status")
+        failed = [
+            merchant.store(order), merchant.authenticate(order, token), merchant.http.post(hosted["order_url"], data=form),
+            control(merchant.bank, f"/gateway/orders/{hosted['id']}/pay", {"card": merchant.pan}),
+        ]  # fmt: skip
+        database.execute("UPDATE gateway_orders SET status = substr(status, 2)")
+    assert [answer.status_code for answer in failed] == [500] * 4
+    assert len([record for record in caplog.records if record.exc_info]) == 4
 
 
 def test_a_card_that_is_stored_would_be_found(merchant: Merchant, tmp_path: Path) -> None:

@@ -174,6 +174,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_doubled_by_kills(
 
     assert load is not None
     with killed_bank.running() as (process, tpp), tpp.http:
+        load.reconnect()
+        load.merchant.show_everything()
         killed_bank.control("/clock/advance", {"seconds": 60})
         killed_bank.stop(process)
     with closing(sqlite3.connect(killed_bank.folder / "sandbox.sqlite")) as database:

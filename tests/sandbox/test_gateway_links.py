@@ -97,11 +97,13 @@ def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_hav
     paid = pay(merchant, transfer, outcome="approved")
     (transaction,) = merchant.read({"id": paid["completed_order_id"]})["transactions"]
     assert transaction["payment_method"] == "bank-transfer"
-    none = merchant.control(
-        "/gateway/paymentlinks", {**TERMS, "payment_methods": ["other"], "project_id": merchant.project_id}
-    )
-    path = f"/gateway/paymentlinks/{none['id']}/pay"
-    assert refusal(merchant, path, {"outcome": "approved"}) == (400, "order.method")
+
+
+@pytest.mark.parametrize("path", ["/v1/orders/", "/sandbox/v1/paymentlinks/"])
+def test_what_lists_no_method_of_the_project_is_refused(path: str, merchant: Merchant) -> None:
+    answer = merchant.send("POST", path, {**TERMS, "payment_methods": ["other"]})
+    assert is_refused(answer, 400, "FORMAT_ERROR")
+    assert "credit-card, bank-transfer" in answer.text
 
 
 def test_a_project_has_the_methods_that_it_was_made_with(bank: SandboxServer, make_merchant: MakeMerchant) -> None:

@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
+from cards import Cards
 from merchant import MakeMerchant, Merchant
 from raw_provider import checked_sandbox, control
 
@@ -37,8 +38,12 @@ def server(
 
 
 @pytest.fixture
-def shop(server: SandboxServer, make_merchant: MakeMerchant) -> Merchant:
-    return make_merchant(server)
+def shop(server: SandboxServer, make_merchant: MakeMerchant, cards: Cards) -> Iterator[Merchant]:
+    yield make_merchant(server)
+    url = server.settings.database
+    if url is not None:
+        with psycopg.connect(url.replace("+psycopg", "")) as connection:
+            cards.keep(connection.execute("SELECT database_to_xml(true, true, '')").fetchall())
 
 
 @pytest.fixture(scope="module")

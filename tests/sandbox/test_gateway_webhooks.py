@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,12 +19,15 @@ from bank_process import BankProcess
 from cards import Cards
 from legacy_provider import Receiver
 from merchant import MakeMerchant, Merchant
+from raw_provider import checked_sandbox, control
 
 from tppkit._clock import parse_time
-from tppkit.sandbox import SandboxServer
+from tppkit.errors import ConfigurationError
+from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.faults import FAULTS
 
 HOUR, DAY = 3600, 86_400
+LINK = {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1"}
 KILLS, CONNECTIONS, EACH = 3, 4, 20
 
 
@@ -129,8 +133,7 @@ def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(
 
 
 def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop: Merchant, receiver: Receiver) -> None:
-    terms = {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1", "webhook_url": receiver.url + "/link"}
-    link = shop.post("/sandbox/v1/paymentlinks/", terms)
+    link = shop.post("/sandbox/v1/paymentlinks/", {**LINK, "webhook_url": receiver.url + "/link"})
     for outcome in ("declined", "declined", "approved"):
         link = shop.control(f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": outcome})
     shop.advance(0)
@@ -143,6 +146,27 @@ def test_without_an_address_nothing_is_sent(fresh_bank: SandboxServer, make_merc
     merchant = make_merchant(fresh_bank)
     merchant.own_checkout()
     assert log(merchant) == []
+
+
+def test_the_first_project_keeps_the_address_of_the_settings(
+    tmp_path: Path, bank_pki_folder: Path, receiver: Receiver
+) -> None:
+    with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, webhook_url=receiver.url)):
+        pass
+    with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:
+        link = control(server, "/gateway/paymentlinks", LINK).json()
+        control(server, f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": "cancelled"})
+        control(server, "/clock/advance", {"seconds": 0})
+        index = httpx.get(server.addresses.approval_url, trust_env=False).text
+    assert len(receiver.arrived) == 2
+    assert receiver.arrived[0].json["order_id"] in index.partition(">Webhooks</h2>")[2]
+
+
+@pytest.mark.parametrize("url", ["http://shop.example/", "shop.example", f"https://shop.example/{'a' * 2048}"])
+def test_an_address_of_another_form_is_no_setting(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        SandboxSettings(tmp_path, webhook_url=url)
+    assert refused.value.code == "gateway.webhook-url"
 
 
 def test_creation_is_no_change_of_status(shop: Merchant) -> None:
@@ -184,7 +208,7 @@ def test_an_address_that_is_not_called_fails_each_attempt_and_the_log_says_why(
 @pytest.mark.parametrize(
     ("fault", "now", "later"),
     [
-        ({"name": "duplicate"}, [0, 0, 1], []),
+        ({"name": "duplicate", "sender": "gateway"}, [0, 0, 1], []),
         ({"name": "drop"}, [1], []),
         ({"name": "delay", "delay_s": 600}, [1], [0]),
         ({"name": "drop", "count": 2}, [], []),

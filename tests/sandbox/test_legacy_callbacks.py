@@ -59,7 +59,7 @@ def test_a_fault_of_the_request_concerns_one_attempt(
     origin = receiver.url.removesuffix("/cb")
     tpp.paid(tpp.access("pis"))
     receiver.wait(2)
-    tpp.control("/faults", {"name": name})
+    tpp.control("/faults", {"name": name, "sender": "legacy-test"})
     receiver.answer(302, Location=receiver.url)  # is not followed, and no acknowledgement
     advance(tpp.bank, HOUR)
     advance(tpp.bank, 11)

@@ -22,6 +22,7 @@ FASTAPI, FLASK, ASGI, WSGI, WATCH, TASKS = re.findall(r"^```python\n(.*?)^```$",
 COMMON = FASTAPI.replace("from fastapi import FastAPI\n", "").partition("app = ")[0]
 UVICORN = ("-m", "uvicorn", "shop:app", "--port", "{port}", "--no-proxy-headers", "--no-access-log")
 GUNICORN = ("-m", "gunicorn", "shop:app", "-b", "127.0.0.1:{port}")
+WORK = ("-m", "tppkit", "inbox", "work", "--database", "sqlite:///shop.sqlite", "--handler", "shop:work", "--forever")
 PROGRAMS = {
     "fastapi": (FASTAPI, UVICORN),
     "flask": (COMMON + FLASK, GUNICORN),
@@ -56,9 +57,7 @@ def test_a_program_delivers_what_a_customer_paid_for(
         body = StatusChanged(event="status_changed", order_id=order["id"], project_id=merchant.project_id).to_wire()
         for _ in range(3):
             assert request(port, "POST", path, body=body).status == 200
-        database = f"sqlite:///{tmp_path}/shop.sqlite"
-        work = ("-m", "tppkit", "inbox", "work", "--database", database, "--handler", "shop:work", "--forever")
-        with process(Server(work, folder=tmp_path, path=tmp_path), 0, environment, log):
+        with process(Server(WORK, folder=tmp_path, path=tmp_path), 0, environment, log):
             wait_until(lambda: "deliver 4711\n" in log.read_text(), "the delivery")
             merchant.control(f"/gateway/orders/{order['id']}/refund", {"amount": order["amount"]})
             assert request(port, "POST", path, body=body).status == 200
@@ -71,6 +70,21 @@ def test_a_program_delivers_what_a_customer_paid_for(
     assert merchant.api_key not in text
     assert path not in text
     assert text.count("deliver 4711") == 1  # not again after the refund
+
+
+def test_a_webhook_of_the_sandbox_reaches_a_program_over_https(
+    fresh_bank: Any, make_merchant: MakeMerchant, bank_pki: Pki, bank_pki_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(FASTAPI)
+    files = ("--ssl-certfile", f"{bank_pki_folder}/server-chain.pem", "--ssl-keyfile", f"{bank_pki_folder}/server.key")
+    server, work = (Server(command, folder=tmp_path, path=tmp_path) for command in ((*UVICORN, *files), WORK))
+    merchant, log = make_merchant(fresh_bank), tmp_path / "log"
+    environment = environment_of(merchant, bank_pki, tmp_path)
+    with running({"shop": server}, environment=environment, log=log) as ports:
+        url = f"https://localhost:{ports['shop']}{environment['WEBHOOK_PATH']}"
+        merchant.pay(merchant.order(merchant_order_id="4711", webhook_url=url), outcome="approved")
+        with process(work, 0, environment, log):
+            wait_until(lambda: "deliver 4711\n" in log.read_text(), "the delivery")
 
 
 def test_the_other_blocks_run(

@@ -16,6 +16,7 @@ from uuid import uuid4
 import pytest
 from merchant import MakeMerchant, Merchant
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from programs import TPPKIT
 from tppkit._clock import utc_now
@@ -161,7 +162,8 @@ def test_forged_and_foreign_orders_are_dropped_and_leave_nothing(
     forged = [{"id": str(uuid4())} for _ in range(20)]
     for order in (foreign, *forged):
         shop.notify(order)
-    assert shop.work() == ["dropped"] * 21
+    assert shop.work() == ["failed"] * 21
+    assert shop.work(later=10 * MINUTE) == ["dropped"] * 21
     real = shop.merchant.own_checkout()
     for _ in range(3):
         shop.at += SECOND
@@ -171,6 +173,53 @@ def test_forged_and_foreign_orders_are_dropped_and_leave_nothing(
     assert shop.entries() <= 2
 
 
+def test_an_order_that_the_gateway_does_not_have_yet_is_not_dropped(shop: Shop) -> None:
+    order, unknown = shop.merchant.own_checkout(), iter([str(uuid4())])
+    shop.inbox = WebhookInbox(shop.store, lambda order_id: shop.client.order(next(unknown, order_id)))
+    shop.notify(order)
+    assert [shop.work(), shop.work(later=10 * SECOND)] == [["failed"], ["applied"]]
+
+
+def test_another_order_than_the_one_that_was_asked_for_has_no_effect(shop: Shop) -> None:
+    order, other = shop.merchant.own_checkout(), shop.merchant.own_checkout()
+    shop.notify(order)
+    (worked,) = WebhookInbox(shop.store, lambda _: shop.client.order(other["id"])).work(apply, at=shop.at)
+    assert (worked.outcome, worked.code, shop.effects(other)) == (Outcome.FAILED, "model.invalid", [])
+    assert shop.work(later=10 * SECOND) == ["applied"]
+
+
+def test_an_order_that_does_not_end_is_given_up_as_failed_until_its_next_webhook(shop: Shop) -> None:
+    order, source = shop.merchant.order(), shop.inbox.source
+    shop.notify(order)
+    assert shop.work() == ["applied"]
+    shop.merchant.pay(order, outcome="declined")
+    shop.at += timedelta(days=30)
+    (last,) = shop.inbox.work(apply, at=shop.at)
+    assert (last.outcome, last.code, shop.effects(order)) == (
+        Outcome.APPLIED,
+        "order.not-final",
+        ["new", "processing"],
+    )
+    (failure,) = shop.store.failed(source)
+    assert (failure.reason, failure.due_at) == ("TransportError [order.not-final]", None)
+    assert shop.work(later=1000 * HOUR) == []
+    shop.notify(order)
+    assert [shop.work(), shop.work(later=HOUR), shop.store.failed(source)] == [["stale"], ["stale"], []]
+
+
+def test_an_order_has_its_webhook_during_the_last_fetch_and_is_not_given_up(shop: Shop) -> None:
+    order = shop.merchant.order()
+
+    def fetch(order_id: str) -> Order:
+        shop.notify(order)
+        return shop.client.order(order_id)
+
+    shop.notify(order)
+    shop.at += timedelta(days=30)
+    WebhookInbox(shop.store, fetch).work(apply, at=shop.at, limit=1)
+    assert (shop.store.failed(shop.inbox.source), shop.work()) == ([], ["stale"])
+
+
 def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(
     merchant: Merchant, client: GatewayClient, store: InboxStore
 ) -> None:
@@ -178,13 +227,15 @@ def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(
     known = merchant.order()
     with store.engine.begin() as own:
         shop.inbox.watch(known["id"], at=shop.at, within=own)
-    for _ in range(2):
-        shop.notify({"id": str(uuid4())})
+    unknown = [{"id": str(uuid4())} for _ in range(3)]
+    for order in unknown[:2]:
+        shop.notify(order)
     with pytest.raises(InboxError) as caught:
-        shop.notify({"id": str(uuid4())})
+        shop.notify(unknown[2])
     assert caught.value.code == "inbox.full"
-    shop.work()
-    assert shop.notify(known) is Outcome.STORED
+    assert [shop.notify(known), shop.notify(unknown[0])] == [Outcome.STORED, Outcome.REPEATED]
+    shop.work(later=10 * MINUTE)
+    assert shop.notify(unknown[2]) is Outcome.STORED
 
 
 @pytest.mark.parametrize(
@@ -275,8 +326,8 @@ def test_the_pauses_between_reads_grow_to_the_longest(shop: Shop) -> None:
 def test_a_watched_order_that_the_gateway_does_not_find_is_kept(shop: Shop) -> None:
     with shop.store.engine.begin() as own:
         shop.inbox.watch(str(uuid4()), at=shop.at, within=own)
-    assert shop.work(later=MINUTE) == ["failed"]
-    assert shop.work(later=MINUTE) == ["failed"]
+    assert shop.work(later=10 * MINUTE) == ["failed"]
+    assert shop.work(later=10 * MINUTE) == ["failed"]
 
 
 def test_an_order_that_is_watched_after_its_webhook_came_is_kept_too(shop: Shop) -> None:
@@ -284,20 +335,7 @@ def test_an_order_that_is_watched_after_its_webhook_came_is_kept_too(shop: Shop)
     assert shop.notify(order) is Outcome.STORED
     with shop.store.engine.begin() as connection:
         shop.inbox.watch(order["id"], at=shop.at, within=connection)
-    assert shop.work() == ["failed"]  # tried again later, and due as early as the webhook was
-
-
-def test_a_watched_order_is_taken_while_too_many_unknown_ones_wait(shop: Shop) -> None:
-    watched, shop.inbox = (
-        {"id": str(uuid4())},
-        WebhookInbox(shop.store, shop.client.order, settings=WebhookSettings(max_waiting=1)),
-    )
-    with shop.store.engine.begin() as connection:
-        shop.inbox.watch(watched["id"], at=shop.at, within=connection)
-    assert shop.notify({"id": str(uuid4())}) is Outcome.STORED
-    with pytest.raises(InboxError):
-        shop.notify({"id": str(uuid4())})
-    assert shop.notify(watched) is Outcome.STORED
+    assert [shop.work(), shop.work(later=10 * MINUTE)] == [["failed"], ["failed"]]  # due as early as the webhook was
 
 
 def test_an_own_checkout_is_paid_by_its_transaction_and_read_until_its_order_is_final(
@@ -320,29 +358,32 @@ def test_an_own_checkout_is_paid_by_its_transaction_and_read_until_its_order_is_
     assert paid == [("processing", True), ("completed", True)]
 
 
-def test_tasks_receive_watch_and_work_as_threads_do(merchant: Merchant, bank_pki: Pki, tmp_path: Path) -> None:
-    order, at = merchant.order(), utc_now()
-    store = InboxStore(f"sqlite:///{tmp_path}/tasks.sqlite")
-    store.create_tables()
-    EFFECTS.metadata.create_all(store.engine)
+def test_tasks_receive_watch_and_work_as_threads_do(shop: Shop, bank_pki: Pki) -> None:
+    merchant, store, order, at = shop.merchant, shop.store, shop.merchant.order(), shop.at
+    engine = create_async_engine(store.engine.url) if store.engine.dialect.name == "postgresql" else None
 
     async def handle(found: Order, connection: Any) -> None:
-        apply(found, connection)
+        await connection.run_sync(lambda db: apply(found, db)) if engine else apply(found, connection)
 
     async def run() -> list[str]:
         url, anchors = merchant.bank.addresses.gateway_url, [bank_pki.root.certificate]
         async with AsyncGatewayClient(url, api_key=merchant.api_key, server_anchors=anchors) as client:
-            inbox = AsyncWebhookInbox(store, client.order)
+            tasks = InboxStore(engine or store.engine, prefix=store._sql.entries.name.removesuffix("entries"))
+            inbox = AsyncWebhookInbox(tasks, client.order)
             await inbox.accept(body(order["id"], merchant.project_id), at=at)
             outcomes = [one.outcome.value for one in await inbox.work(handle, at=at)]
             await asyncio.to_thread(merchant.pay, order, outcome="approved")
             await inbox.accept(body(order["id"], merchant.project_id), at=at)
-            return outcomes + [one.outcome.value for one in await inbox.work(handle, at=at)]
+            outcomes += [one.outcome.value for one in await inbox.work(handle, at=at)]
+            if engine:
+                async with engine.begin() as own:
+                    await inbox.watch(order["id"], at=at, within=own)
+                outcomes += [one.outcome.value for one in await inbox.work(handle, at=at + MINUTE)]
+                await engine.dispose()
+            return outcomes
 
-    assert asyncio.run(run()) == ["applied", "applied"]
-    with store.engine.connect() as db:
-        assert list(db.execute(select(EFFECTS.c.status).order_by(EFFECTS.c.id)).scalars()) == ["new", "completed"]
-    store.close()
+    assert asyncio.run(run()) == ["applied", "applied", *["stale"] * bool(engine)]
+    assert shop.effects(order) == ["new", "completed"]
 
 
 # Dies once between the fetch and the commit: its effect is written, and not committed.

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from io import BytesIO
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tppkit._clock import utc_now
 from tppkit.callbacks import parse_networks
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.inbox.store import MemoryStore
 from tppkit.protocol.gateway import Order
 from tppkit.protocol.gateway.webhooks import StatusChanged
@@ -43,11 +49,12 @@ class Receiver:
     """A server of WSGI without a network."""
 
     def __init__(
-        self, *, store: MemoryStore | None = None, max_waiting: int = 10, peers: CallbackPeers | None = None
-    ) -> None:
+        self, *, store: MemoryStore | None = None, max_waiting: int = 10, peers: CallbackPeers | None = None,
+        fetch: Callable[[str], Order] = no_gateway,
+    ) -> None:  # fmt: skip
         self.counted: list[tuple[str, str]] = []
-        inbox = WebhookInbox(store or MemoryStore(), no_gateway, settings=WebhookSettings(max_waiting=max_waiting))
-        gate = WebhookGate(inbox, path=PATH, peers=peers, count=lambda *said: self.counted.append(said))
+        self.inbox = WebhookInbox(store or MemoryStore(), fetch, settings=WebhookSettings(max_waiting=max_waiting))
+        gate = WebhookGate(self.inbox, path=PATH, peers=peers, count=lambda *said: self.counted.append(said))
         self._app = WsgiCallbackMiddleware(rest, gate=gate)
 
     def post(self, sent: bytes, *, path: str = PATH, method: str = "POST", **environ: Any) -> int:
@@ -99,6 +106,44 @@ def test_the_gateway_is_to_repeat_a_webhook_when_too_many_wait_or_the_store_fail
     broken = Receiver(store=store)
     store._sql.metadata.drop_all(store.engine)
     assert broken.post(body()) == 503
+
+
+def test_webhooks_are_answered_while_the_gateway_hangs() -> None:
+    asked, hung_up, sent = Event(), Event(), body()
+
+    def hangs(_: str) -> Order:
+        asked.set()
+        hung_up.wait(30)
+        raise TransportError("transport.timeout", "no answer")
+
+    receiver = Receiver(fetch=hangs)
+    receiver.post(sent)
+    with ThreadPoolExecutor(1) as threads:
+        working = threads.submit(receiver.inbox.work, lambda *_: None, at=utc_now(), limit=1)
+        assert asked.wait(10)
+        began = time.monotonic()
+        assert [receiver.post(sent), receiver.post(body())] == [200, 200]
+        assert time.monotonic() - began < 4  # as long as the gateway waits
+        assert not working.done()
+        hung_up.set()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"first_pause": timedelta(hours=2)},
+        {"longest_pause": timedelta(seconds=1)},
+        {"unknown_for": timedelta()},
+        {"give_up_after": -timedelta(1)},
+        {"lease": timedelta()},
+        {"max_waiting": 0},
+        {"environment": ""},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        WebhookSettings(**settings)
+    assert caught.value.code == "inbox.setting"
 
 
 def test_no_log_has_the_path(caplog: pytest.LogCaptureFixture) -> None:

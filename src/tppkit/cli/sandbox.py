@@ -19,7 +19,7 @@ from tppkit._text import printable
 from tppkit.certificates import OrganizationPolicy
 from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import json_option, print_json, say
-from tppkit.cli.sandbox_curl import curl_line
+from tppkit.cli.sandbox_curl import curl_line, order_line
 from tppkit.cli.seal_profile import PROFILE_NAME
 from tppkit.errors import TppkitError
 from tppkit.seals import PROFILES, SealProfile
@@ -71,6 +71,7 @@ def sandbox() -> None:
 @click.option(
     "--callback-url", metavar="URL", help="Where callbacks of the legacy interface go: https, with a path if any."
 )
+@click.option("--webhook-url", metavar="URL", help="Where webhooks of the gateway's first project go: https.")
 @click.option(
     "--allow-address",
     multiple=True,
@@ -96,6 +97,7 @@ def up(
     profile: SealProfile,
     pages_tls: bool,
     callback_url: str | None,
+    webhook_url: str | None,
     allow_address: tuple[str, ...],
     database: str | None,
     seed: int | None,
@@ -103,7 +105,7 @@ def up(
     as_json: bool,
     organizations: OrganizationPolicy,
 ) -> None:
-    """Serve the sandbox until interrupted. Prints a curl line that makes a payment, and a line for each request.
+    """Serve the sandbox until interrupted. Prints curl lines for a payment and an order, and a line for each request.
 
     PSD2 (mutual TLS) on the port, pages on the next (an index, approval), the payment gateway on the second after,
     control on the third, the card vault on the fourth, the legacy interface on the fifth (test) and sixth (live);
@@ -118,7 +120,7 @@ def up(
     settings = SandboxSettings(
         directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=profile,
         public_url=public_url, dns=dns, roots_only=roots_only, organizations=organizations,
-        pages_tls=pages_tls, callback_url=callback_url, allow_addresses=allow_address,
+        pages_tls=pages_tls, callback_url=callback_url, webhook_url=webhook_url, allow_addresses=allow_address,
     )  # fmt: skip
     server = SandboxServer(settings, log=_Lines(sys.stderr if as_json else sys.stdout).line)
     asyncio.run(_serve(server, ready_file, as_json))
@@ -167,6 +169,7 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
         if value is not None and not as_json:
             click.echo(f"{name:<24}{value}")
     click.echo(f"{'seals':<24}{profile.name} only; --profile NAME takes another dialect", err=as_json)
+    click.echo(f"{'new order':<24}{order_line(server)}", err=as_json)
     click.echo(curl, err=as_json)
     if ready_file is not None:
         server.addresses.write(ready_file)

@@ -1,4 +1,4 @@
-"""The curl line that makes a payment in a running sandbox: sealed anew each time it is pasted into a shell."""
+"""The curl lines for a running sandbox: a payment, sealed each time it is pasted into a shell, and an order at the gateway."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _PAYMENT = b"""{
   "remittanceInformationUnstructured": "Order 4711"
 }
 """
+_ORDER = '{"currency": "EUR", "amount": 1250, "merchant_order_id": "4711"}'
 # What `seal sign` writes by itself.
 _WRITTEN = frozenset({"date", "digest", "content-type"})
 
@@ -54,6 +55,17 @@ def curl_line(server: Any) -> str:
         "--data-binary", f"@{payment}", url,
     ]  # fmt: skip
     return f'{_quoted(curl)} -H "@$({_quoted(sign)} > {_quoted([headers])} && echo {_quoted([headers])})"'
+
+
+def order_line(server: Any) -> str:
+    """The line that creates an order at the gateway.
+
+    Args:
+        server: a `SandboxServer`.
+    """
+    url = server.local.url("https", 2, port=server.ports["gateway"]) + "/v1/orders/"
+    root = server.sandbox.pki.resolve() / "root.pem"
+    return _quoted(["curl", "--cacert", root, "--user", f"{server.addresses.api_key}:", "--json", _ORDER, url])
 
 
 def _headers(profile: SealProfile, length: int) -> list[str]:

@@ -26,18 +26,17 @@ from tppkit.cli.output import (
     require_one_stdin,
     say_error,
 )  # fmt: skip
-from tppkit.cli.revocation import (
-    crl_option,
-    load_answers,
-    make_checker,
-    ocsp_option,
-    revocation_facts,
-    revocation_object,
-)
 from tppkit.cli.seal_diagnose import diagnose
 from tppkit.cli.seal_profile import HELP, PROFILE
 from tppkit.cli.seal_types import CERTIFICATE, ORIGIN, read_origin
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
+from tppkit.cli.trust_options import (
+    listing_facts,
+    listing_object,
+    revocation_facts,
+    revocation_object,
+    trust_options,
+)
 from tppkit.cli.verdict import print_verdict, verdict_object
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig.components import Origin
@@ -54,7 +53,7 @@ from tppkit.seals import (
     sign_request,
     verify_request,
 )
-from tppkit.trust import PathVerifier, TrustedPath, load_anchors
+from tppkit.trust import load_revocation, load_trust
 
 _METHOD = re.compile(r"[A-Za-z]{1,20}")
 _ADDRESS = re.compile(r"([Hh][Tt][Tt][Pp][Ss]?://[!-.0->@-~]+)?(/[!\"$-~]*)?(?<=.)")
@@ -115,11 +114,7 @@ def sign(
 
 @seal.command()
 @click.argument("request_file", metavar="REQUEST")
-@click.option(
-    "--trust", required=True, type=_file, metavar="FILE_OR_DIR", help="Authorities that the seal must chain to."
-)
-@crl_option
-@ocsp_option
+@trust_options
 @click.option("--qwac", type=CERTIFICATE, help="The website certificate; its organisation must be the seal's.")
 @click.option(
     "--known",
@@ -129,7 +124,7 @@ def sign(
 )
 @click.option(
     "--intermediate", "intermediate_files", multiple=True, metavar="FILE",
-    help="Authorities between the seal and those of --trust, in any form.",
+    help="Authorities between the seal and an anchor, in any form.",
 )  # fmt: skip
 @click.option("--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority.")
 @organization_options
@@ -139,7 +134,8 @@ def sign(
 @_profile_option
 @json_option
 def verify(
-    request_file: str, trust: Path, crls: tuple[Path, ...], responses: tuple[Path, ...], qwac: EidasCertificate | None,
+    request_file: str, trust: Path | None, trusted_lists: Path | None, crls: tuple[Path, ...],
+    responses: tuple[Path, ...], qwac: EidasCertificate | None,
     known: tuple[str, ...], intermediate_files: tuple[str, ...],
     origin: Origin | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile, as_json: bool,
     organizations: OrganizationPolicy,
@@ -148,6 +144,8 @@ def verify(
 
     REQUEST is a raw HTTP/1.1 request, a HAR file, a curl command line or an evidence archive; - is standard input.
     """
+    if trust is None and trusted_lists is None:
+        raise click.UsageError("give the authorities with --trust or --trusted-lists")
     certificates = dict(_known(text) for text in known)
     given = read_sealed_request(
         request_file, entry=entry, allow_files=allow_files, certificates=tuple(certificates.values())
@@ -156,12 +154,11 @@ def verify(
     bundles = [read_bundle(name, None) for name in intermediate_files]
     above = [certificate for bundle in bundles for certificate in (bundle.leaf, *bundle.others)]
     time = present(at)
-    checker = make_checker(load_answers((*crls, *responses)), now=max(present(None), time))
-    paths = PathVerifier(load_anchors(trust), revocation=checker)
-    policy = SealPolicy(paths, profile=row, certificates=certificates, origin=origin, organizations=organizations)
+    answers = load_revocation((*crls, *responses)) if crls or responses else None
+    material = load_trust(trust=trust, trusted_lists=trusted_lists, answers=answers, now=max(present(None), time))
+    policy = SealPolicy(material, profile=row, certificates=certificates, origin=origin, organizations=organizations)
     try:
         verified = verify_request(message, qwac=qwac, at=time, policy=policy, intermediates=above)
-        path = paths.verify(verified.seal, at=time, intermediates=above)  # which is remembered, with what it rests on
     except (FormatError, VerificationError) as e:
         if as_json:
             findings = e.findings if isinstance(e, VerificationError) else ()
@@ -176,23 +173,28 @@ def verify(
         else:
             say_error(e)
         return DOES_NOT_HOLD
-    asked = checker is not None
+    path, asked = verified.path, material.revocation is not None
+    lists = material.lists
+    status = None if lists is None else lists.status(verified.seal, at=time, intermediates=above)
     if as_json:
-        print_json(verdict_object(path.findings, **_proven(verified), revocation=revocation_object(path, asked=asked)))
+        revocation = revocation_object(path, asked=asked)
+        listing = listing_object(status)
+        print_json(verdict_object(path.findings, **_proven(verified), revocation=revocation, trusted_list=listing))
     else:
-        _tell(verified, path, asked=asked)
+        further = [*revocation_facts(path, asked=asked), *listing_facts(status)]
+        _print(verified, further)
     return HOLDS
 
 
-def _tell(verified: VerifiedRequest, path: TrustedPath, *, asked: bool) -> None:
+def _print(verified: VerifiedRequest, further: list[tuple[str, str]]) -> None:
     facts = _proven(verified)
     if not verified.covers_target:
         facts |= {"method": "not signed by anybody", "target": "not signed by anybody"}
     if verified.qwac is None:
         facts["same_organization_as_qwac"] = "not compared, no --qwac was given"
-    told = [(name, str(value)) for name, value in facts.items()]
+    proven = [(name, str(value)) for name, value in facts.items()]
     about = f"the seal of {verified.organization_identifier}"
-    print_verdict(about, [*told, *revocation_facts(path, asked=asked)], path.findings)
+    print_verdict(about, [*proven, *further], verified.path.findings)
 
 
 def _proven(verified: VerifiedRequest) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of an inbox, every statement on them, for SQLite and PostgreSQL, and entries as values and rows of these.
+"""The tables of an inbox, their statements for SQLite and PostgreSQL, and the conversion of entries to and from rows.
 
 `due_at` is the time from which a worker may take an entry: set while it waits, the end of the lease while it is claimed, the next
 attempt after a failure, and null if it is done or given up.
@@ -24,7 +24,9 @@ from sqlalchemy import (  # fmt: skip
     case,
     delete,
     func,
+    literal,
     literal_column,
+    null,
     or_,
     select,
     text,
@@ -42,7 +44,7 @@ _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _DIALECTS = (("sqlite", sqlite), ("postgresql", postgresql))
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", "record", "version", "version_digest")
 _PARAMETERS = tuple(f"of_{name}" for name in _ENTRY)
-AGAIN = "again"  # the reason of a claimed entry that is asked for again
+_RENEWED = "renewed"  # the reason of a claimed entry that came again
 
 BEGIN = Statement(text("BEGIN IMMEDIATE"))  # of SQLite
 SAVEPOINT, ROLLBACK_TO, RELEASE = (
@@ -76,7 +78,9 @@ class Statements:
 
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix):
-            raise ConfigurationError("inbox.prefix", f"{prefix[:40]!r} cannot begin the name of a table")
+            raise ConfigurationError(
+                "inbox.prefix", f"{prefix[:40]!r} is not a lower-case letter and up to 29 of a-z, 0-9 and _"
+            )
         self.metadata = MetaData()
         self.entries = entries = Table(
             f"{prefix}entries", self.metadata,
@@ -95,10 +99,12 @@ class Statements:
             sqlite_with_rowid=False,
         )  # fmt: skip
         mine, theirs = entries.c, versions.c
+        is_empty = mine.due_at.is_not(None) & (func.length(mine.content) == literal_column("0"))
         for name, columns, where in (
             ("due", (mine.source, mine.due_at, mine.received_at), mine.due_at.is_not(None)),
             ("done", (mine.source, mine.done_at), mine.done_at.is_not(None)),
             ("failed", (mine.source, mine.received_at), mine.state == State.FAILED.value),
+            ("empty", (mine.source, mine.due_at, mine.content), is_empty),
         ):
             Index(f"{prefix}entries_{name}", *columns, sqlite_where=where, postgresql_where=where)
         Index(f"{prefix}versions_set", theirs.source, theirs.set_at)
@@ -106,10 +112,10 @@ class Statements:
         of = {column.name: bindparam(f"of_{column.name}", type_=column.type) for column in mine}
         at, before, limit = (bindparam(name, type_=BigInteger) for name in ("at", "before", "most"))
         one = (mine.source == of["source"]) & (mine.key == of["key"])
-        # An attempt has a number and a due time, so a worker that was overtaken changes nothing.
+        # An attempt has a number and a due time, so a worker whose claim was taken over changes nothing.
         was = one & (mine.attempts == bindparam("attempt")) & (mine.state == bindparam("was"))
         was &= mine.due_at.is_not_distinct_from(bindparam("was_due_at", type_=BigInteger))
-        # As a literal: SQLite uses a partial index for no parameter.
+        # A literal, because SQLite does not use a partial index for a parameter.
         failed = (mine.source == of["source"]) & (mine.state == literal_column(f"'{State.FAILED.value}'"))
         kept = [mine[name] for name in _ENTRY]
         moved = {name: of[name] for name in ("state", "due_at", "reason")}
@@ -117,7 +123,7 @@ class Statements:
             **dict.fromkeys(("due_at", "reason", "content", "record", "version", "version_digest")),
             "state": State.DONE.value, "done_at": at,
         }  # fmt: skip
-        # A done entry needs no more than its digest, so nothing else is written; this is the statement of the fast path.
+        # Fast path: a done entry has no content, so only these columns are written.
         new = {name: of[name] for name in ("source", "key", "digest", "name", "received_at")}
         new_done = {**new, "state": State.DONE.value, "attempts": 1, "done_at": at}
         whole = {name: of[name] for name in (*_ENTRY, "attempts")} | moved
@@ -126,7 +132,7 @@ class Statements:
         self.add = Statement(
             {name: into.values(whole).on_conflict_do_nothing().returning(mine.key) for name, into in inserts.items()}
         )
-        # A delivery may take over what waits, what failed, and a claim whose lease has ended; never other content.
+        # A delivery may take over a waiting or failed entry, or a claim whose lease has ended, if the content is the same.
         self.once, self.keep_failed = (
             Statement(
                 {
@@ -144,7 +150,7 @@ class Statements:
             )
             for values, changed in ((new_done, done), (whole, moved))
         )
-        # Asked for again: what is done or failed waits again, what waits is due no later, and a worker that has it leaves it waiting.
+        # Renewed: a done or failed entry waits again; a waiting entry is due no later; a claimed entry waits again after its worker.
         is_claimed, is_waiting = mine.state == State.CLAIMED.value, mine.state == State.WAITING.value
         self.renew = Statement(
             {
@@ -158,10 +164,10 @@ class Statements:
                             else_=into.excluded.due_at,
                         ),
                         "attempts": case((is_claimed, mine.attempts), else_=0),
-                        "reason": case((is_claimed, AGAIN), else_=None),
+                        "reason": case((is_claimed, _RENEWED), else_=None),
                         "done_at": None,
                         "received_at": into.excluded.received_at,
-                        # The greater one: what is known of an entry that waits is not forgotten.
+                        # The greater one, so that an empty content does not replace a known one.
                         "content": case(
                             (mine.content > into.excluded.content, mine.content), else_=into.excluded.content
                         ),
@@ -177,12 +183,11 @@ class Statements:
                 for name, into in inserts.items()
             }
         )
-        alike = select(mine.key).where(
-            mine.source == of["source"], mine.due_at.is_not(None), mine.content == of["content"]
-        )
-        self.waiting = Statement(select(func.count()).select_from(alike.limit(limit).subquery()))
+        # Returns a row if more than this number of entries without content wait.
+        empty = select(mine.source).where(mine.source == of["source"], is_empty)
+        self.beyond = Statement(empty.limit(1).offset(limit))
         self.known = Statement(select(mine.state, mine.digest, mine.attempts).where(one))
-        # One statement decides, so the database puts two versions that come at once in order.
+        # A single statement, so that the database orders two concurrent versions.
         version = {name: of[name] for name in ("source", "record", "version", "version_digest")} | {"set_at": at}
         self.advance = Statement(
             {
@@ -205,12 +210,14 @@ class Statements:
         due = due.order_by(mine.due_at, mine.received_at).limit(1)
         self.due = Statement(due.with_for_update(skip_locked=True))
         self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(mine.key))
-        is_asked_again = is_claimed & mine.reason.is_not(None)
-        self.finish = Statement(update(entries).where(was, ~is_asked_again).values(done).returning(mine.key))
-        later = case((is_asked_again, at), else_=of["due_at"])
-        again = {"state": State.WAITING.value, "attempts": 0, "due_at": later, "reason": None}
-        content = case((mine.content > of["content"], mine.content), else_=of["content"])  # a watch meanwhile counts
-        self.repeat = Statement(update(entries).where(was).values(**again, content=content).returning(mine.key))
+        is_renewed = is_claimed & mine.reason.is_not(None)
+        self.finish = Statement(update(entries).where(was, ~is_renewed).values(done).returning(mine.key))
+        now = {"state": literal(State.WAITING.value), "due_at": at, "reason": null()}
+        ends = {name: case((is_renewed, value), else_=of[name]) for name, value in now.items()} | {"attempts": 0}
+        ends["content"] = case(
+            (mine.content > of["content"], mine.content), else_=of["content"]
+        )  # of a watch meanwhile
+        self.repeat = Statement(update(entries).where(was).values(ends).returning(mine.key))
 
         listed = select(*kept, mine.attempts, mine.reason, mine.due_at).where(failed)
         after = tuple_(mine.received_at, mine.key) > tuple_(of["received_at"], of["key"])
@@ -252,24 +259,21 @@ def values_of(entry: Entry) -> dict[str, Any]:
 
 def waiting_values(entry: Entry, due_at: datetime) -> dict[str, Any]:
     """Return the parameters of an entry that waits until a time."""
-    waits = {
-        "of_state": State.WAITING,
-        "of_attempts": 0,
-        "of_due_at": to_microseconds(as_utc(due_at)),
-        "of_reason": None,
-    }
-    return {**values_of(entry), **waits}
+    waits = {"of_state": State.WAITING, "of_attempts": 0, "of_due_at": to_microseconds(as_utc(due_at))}
+    return {**values_of(entry), **waits, "of_reason": None}
 
 
 def read_entry(row: Any) -> tuple[Entry, Any]:
-    """Return the entry that a row begins with, and what is behind it."""
-    source, key, digest, name, content, received_at, record, number, said = row[: len(_ENTRY)]
-    version = None if record is None else Version(record, number, None if said is None else bytes(said))
+    """Return the entry at the beginning of a row, and the remaining columns."""
+    source, key, digest, name, content, received_at, record, number, version_digest = row[: len(_ENTRY)]
+    version = (
+        None if record is None else Version(record, number, None if version_digest is None else bytes(version_digest))
+    )
     entry = Entry(source, key, bytes(digest), name, bytes(content or b""), from_microseconds(received_at), version)
     return entry, row[len(_ENTRY) :]
 
 
 def read_failure(row: Any) -> Failure:
-    """Return the entry of a row, and attempts, reason and due time behind it."""
+    """Return the failed entry of a row with attempts, reason and due time."""
     entry, (attempts, reason, due_at) = read_entry(row)
     return Failure(entry, attempts, reason or "", None if due_at is None else from_microseconds(due_at))

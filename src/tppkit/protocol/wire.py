@@ -22,7 +22,7 @@ from pydantic import (
     model_serializer,
 )
 
-from tppkit._encoding import parse_json
+from tppkit._encoding import parse_json, without_frames
 from tppkit.errors import FormatError
 
 MAX_BODY_BYTES = 64 * 1024
@@ -65,6 +65,7 @@ class WireModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", strict=True, hide_input_in_errors=True)
 
     @classmethod
+    @without_frames
     def from_wire(cls, raw: bytes, *, tolerant: bool = False, max_bytes: int = MAX_BODY_BYTES) -> Self:
         """Read the object from a body.
 
@@ -83,6 +84,7 @@ class WireModel(BaseModel):
             raise _invalid(cls, e) from None
 
     @classmethod
+    @without_frames
     def from_object(cls, value: Any, *, tolerant: bool = False) -> Self:
         """Read the object from parsed JSON, for models without fields that JSON has no form of.
 
@@ -228,6 +230,7 @@ class Json(Generic[Model]):
         """The object as compact JSON."""
         return value.to_wire()
 
+    @without_frames
     def read(self, raw: bytes, *, tolerant: bool) -> Model:
         """The object.
 
@@ -283,6 +286,7 @@ class JsonArray(Generic[Model]):
         """The objects as compact JSON."""
         return b"[" + b",".join([one.to_wire() for one in value]) + b"]"
 
+    @without_frames
     def read(self, raw: bytes, *, tolerant: bool) -> tuple[Model, ...]:
         """The objects.
 

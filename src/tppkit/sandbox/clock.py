@@ -152,4 +152,6 @@ def _seconds(body: Any) -> timedelta:
 
 
 def _out_of_range(by: timedelta) -> ConfigurationError:
-    return ConfigurationError("clock.backwards", f"the clock cannot be advanced by {by}")
+    return ConfigurationError(
+        "clock.backwards", f"the clock cannot be advanced by {by}: give a positive time below ten years"
+    )

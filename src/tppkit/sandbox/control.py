@@ -70,8 +70,8 @@ def control_host(controls: Iterable[Control]) -> ASGIApp:
 def _endpoint(control: Control) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
-            value = await _read(request) if control.method == "POST" else None
-            return JSONResponse(await control.answer(request.path_params, value))
+            reading = _read(request) if control.method == "POST" else None
+            return JSONResponse(await control.answer(request.path_params, reading and await reading))
         except TppkitError as e:
             return _refusal(503 if e.code.startswith(("database.", "archive.")) else 400, e)
 

@@ -137,7 +137,8 @@ class Deliveries:
         try:
             while True:
                 try:
-                    await asyncio.wait_for(self._awake.wait(), _TICK_S)
+                    async with asyncio.timeout(_TICK_S):  # before Python 3.12, wait_for can lose a cancellation
+                        await self._awake.wait()
                 except TimeoutError:
                     self._look = True
                 self._awake.clear()
@@ -207,20 +208,20 @@ class Deliveries:
             return Result((Attempt(False, "there is no sender any more"),), GIVEN_UP, None)
         if delivery.first_at is not None and sender.schedule.is_over(delivery.first_at, self._now()):
             return Result((Attempt(False, "given up: the time for attempts is over"),), GIVEN_UP, None)
-        if self._faults.take("drop"):
+        if self._faults.take("drop", sender=delivery.sender):
             return Result((Attempt(False, "dropped by a fault"),), GIVEN_UP, None)
-        if delay := self._faults.take("delay"):
+        if delay := self._faults.take("delay", sender=delivery.sender):
             text = f"put off by {delay.delay_s:g} s by a fault"
             return Result((Attempt(False, text),), WAITING, shift(self._now(), timedelta(seconds=delay.delay_s)))
         is_first = (
             delivery.stream is not None and delivery.ver == 1
         )  # if the second were held too, the order would stay
-        if is_first and delivery.state == WAITING and self._faults.take("reorder"):
+        if is_first and delivery.state == WAITING and self._faults.take("reorder", sender=delivery.sender):
             until = shift(self._now(), timedelta(seconds=_HELD_S))
             return Result((Attempt(False, "held by a fault until the next one of its stream is sent"),), HELD, until)
         attempt = await _send(sender, delivery)
         if attempt.ok:
-            again = (await _send(sender, delivery),) if self._faults.take("duplicate") else ()
+            again = (await _send(sender, delivery),) if self._faults.take("duplicate", sender=delivery.sender) else ()
             return Result((attempt, *again), ACKNOWLEDGED, None, 1 + len(again))
         made, at = delivery.attempts + 1, self._now()
         due = sender.schedule.next_at(made, first_at=delivery.first_at or at, at=at)

@@ -136,7 +136,8 @@ class Evidence:
             try:
                 if not is_full:
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._hurry.wait(), _GATHER_S)
+                        async with asyncio.timeout(_GATHER_S):  # before Python 3.12, wait_for can lose a cancellation
+                            await self._hurry.wait()
                 self._hurry.clear()
                 self._added.clear()
                 batch = await database.read(partial(self._outbox.pending, limit=_BATCH))

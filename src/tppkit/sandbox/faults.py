@@ -6,7 +6,7 @@ restart ends them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +22,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "delay": "put off by delay_s seconds of virtual time",
         "reorder": "the first one of its stream is sent after the second",
         "stale-ver": "a report after the first of its stream has version 0, which is below the first",
-        "wrong-key": "signed with a key that nobody knows",
+        "wrong-key": "signed with a key that the receiver does not have",
         "moved-boundary": "the last character of the signed address is sent with the body",
         "other-der": "the signature is encoded in another way than DER",
         "truncated-body": "the last byte of the signed body is missing",
@@ -42,16 +42,19 @@ class Fault:
         name: a key of `FAULTS`.
         count: how many attempts it still concerns.
         delay_s: of `delay`, in seconds.
+        sender: whose deliveries it concerns; None: those of all senders.
     """
 
     name: str
     count: int = 1
     delay_s: float = _DELAY_S
+    sender: str | None = None
 
     def as_object(self) -> dict[str, Any]:
         """The fault as JSON."""
         delay = {"delay_s": self.delay_s} if self.name == "delay" else {}
-        return {"name": self.name, "count": self.count, **delay}
+        sender = {} if self.sender is None else {"sender": self.sender}
+        return {"name": self.name, "count": self.count, **delay, **sender}
 
 
 class Faults:
@@ -59,7 +62,7 @@ class Faults:
 
     Example:
         faults.add(Fault("wrong-key", count=3))
-        if faults.take("wrong-key"):
+        if faults.take("wrong-key", sender="legacy-test"):
             key = unknown_key
     """
 
@@ -70,21 +73,24 @@ class Faults:
         """Ask for a fault; one of the same name comes after those that wait."""
         self._waiting.append(fault)
 
-    def take(self, name: str) -> Fault | None:
-        """Use a fault once; None if it is not asked for."""
-        fault = next((one for one in self._waiting if one.name == name), None)
+    def take(self, name: str, *, sender: str) -> Fault | None:
+        """Use a fault once for a delivery of this sender; None if it is not asked for."""
+        fault = next((one for one in self._waiting if one.name == name and one.sender in (None, sender)), None)
         if fault is not None:
             fault.count -= 1
             if not fault.count:
                 self._waiting.remove(fault)
         return fault
 
-    @property
-    def control(self) -> tuple[Control, ...]:
-        """`POST /faults` with `{"name": "delay", "count": 2, "delay_s": 30}`, and `DELETE /faults`; both answer what waits."""
+    def control(self, senders: Collection[str]) -> tuple[Control, ...]:
+        """`POST /faults` with `{"name": "delay", "count": 2, "delay_s": 30}`, and `DELETE /faults`; both answer what waits.
+
+        Args:
+            senders: whose deliveries a fault can be for.
+        """
 
         async def add(parameters: Mapping[str, str], body: Any) -> Any:
-            self.add(_read(body))
+            self.add(_read(body, senders))
             return [fault.as_object() for fault in self._waiting]
 
         async def clear(parameters: Mapping[str, str], body: Any) -> Any:
@@ -94,18 +100,23 @@ class Faults:
         return Control("POST", "/faults", add), Control("DELETE", "/faults", clear)
 
 
-def _read(body: Any) -> Fault:
+def _read(body: Any, senders: Collection[str]) -> Fault:
     fields = dict(body) if isinstance(body, dict) else {}
     name, count, delay_s = fields.pop("name", None), fields.pop("count", 1), fields.pop("delay_s", _DELAY_S)
+    sender = fields.pop("sender", None)
     if not isinstance(name, str) or fields:
-        raise FormatError("model.invalid", 'the body is not {"name": text, "count": number, "delay_s": number}')
+        raise FormatError(
+            "model.invalid", 'the body is not {"name": text, "count": number, "delay_s": number, "sender": text}'
+        )
     if name not in FAULTS:
         raise FormatError("fault.unknown", f"there is no fault {shown(name)}; there are {', '.join(FAULTS)}")
     if not _is_number(count, int) or not 1 <= count <= MAX_COUNT:
         raise FormatError("model.invalid", f"count is not a whole number from 1 to {MAX_COUNT}")
     if not _is_number(delay_s, int | float) or not 0 <= delay_s <= MAX_DELAY_S:
         raise FormatError("model.invalid", "delay_s is not a number of seconds")
-    return Fault(name, count, float(delay_s))
+    if sender not in (None, *senders):
+        raise FormatError("model.invalid", f"sender is none of {', '.join(senders)}")
+    return Fault(name, count, float(delay_s), sender)
 
 
 def _is_number(value: Any, kind: Any) -> bool:

@@ -135,8 +135,8 @@ class Host:
             self.authenticators[auth].open(source, row)
             raise
         pending = self.authenticators[route.row.auth].open(source, route.row)  # 2, 3
-        caller, body = await _receive(pending, receive)  # 4
-        request = _Request(route, caller, head._replace(body=body), self._id(source))
+        caller, message = await _receive(pending, receive, head)  # 4
+        request = _Request(route, caller, message, self._id(source))
         self.services.evidence.require_working(caller)
         await self.services.events.catch_up()
         try:
@@ -299,12 +299,13 @@ class _Request:
         return hashlib.sha256(b"\0".join(parts)).digest()
 
 
-async def _receive(pending: Pending, receive: Receive) -> tuple[Caller, bytes]:
+async def _receive(pending: Pending, receive: Receive, head: Message) -> tuple[Caller, Message]:
     more = True
     while more:
         chunk, more = await receive_chunk(receive)
         pending.update(chunk)
-    return pending.finish()
+    caller, body = pending.finish()
+    return caller, head._replace(body=body)
 
 
 def _bounds(at: datetime, window: timedelta | None) -> Bounds:

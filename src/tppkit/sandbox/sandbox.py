@@ -43,7 +43,7 @@ from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.gateway.cell import gateway_cell
 from tppkit.sandbox.gateway.cipher import CardCipher
-from tppkit.sandbox.gateway.projects import Projects
+from tppkit.sandbox.gateway.projects import Projects, check_webhook_url
 from tppkit.sandbox.gateway.settings import GatewaySettings
 from tppkit.sandbox.index import index_page
 from tppkit.sandbox.legacy.cell import legacy_cell
@@ -87,6 +87,7 @@ class SandboxSettings:
         organizations: the organizationIdentifiers that this bank accepts.
         pages_tls: serve the pages over HTTPS, with the same server certificate.
         callback_url: where callbacks of the legacy interface go; None keeps what the database has.
+        webhook_url: where webhooks of the gateway's first project go; None keeps what the database has.
         allow_addresses: networks that may be called beside the public ones, for example `10.0.0.0/8`.
     """
 
@@ -105,6 +106,7 @@ class SandboxSettings:
     organizations: OrganizationPolicy = field(default_factory=OrganizationPolicy)
     pages_tls: bool = False
     callback_url: str | None = None
+    webhook_url: str | None = None
     allow_addresses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -113,6 +115,8 @@ class SandboxSettings:
         object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
         if self.callback_url is not None:
             object.__setattr__(self, "callback_url", parse_callback_url(self.callback_url))
+        if self.webhook_url is not None:
+            check_webhook_url(self.webhook_url)
 
 
 class SandboxHosts:
@@ -210,6 +214,8 @@ class SandboxHosts:
             self.events = Events(self.database, self.clock.now, cells, then=self.deliveries.wake)
             services = Services(self.database, requests, self.evidence, self.clock.now, new_id, self.events)
             self.hosts = {name: host for cell in cells for name, host in cell.hosts(services).items()}
+            if settings.webhook_url is not None:
+                self.database.run_at_start(partial(self.projects.set_webhook_url, url=settings.webhook_url))
             self.requests = LatestRequests(self.clock.now)
             pages = [route for cell in cells for route in cell.pages(services)]
             self.pages = Starlette(routes=[index_page(services, cells, self.requests), *pages])
@@ -217,7 +223,7 @@ class SandboxHosts:
             consistency = Consistency(services, cells, settings.directory / ARCHIVE)
             shared_routes = (
                 *self.clock.control(self._catch_up),
-                *faults.control,
+                *faults.control(senders),
                 *bank_control(self.database, self.events),
             )
             routes = [row for cell in cells for row in cell.control(services)]

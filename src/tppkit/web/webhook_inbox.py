@@ -1,7 +1,7 @@
 """Webhooks of the payment gateway, received once: store the order's id, fetch the order, act on what was fetched.
 
-A webhook has no status, id or signature, so nothing is believed but that an order may have changed. An entry of the inbox is the wish
-to look at an order. What a worker fetches takes effect once for each state of an order, and no state after a newer one. An order that
+A webhook has no status, id or signature, so it is only a hint that an order may have changed. An entry of the inbox is the wish to
+look at an order. What a worker fetches takes effect once for each state of an order, and no state after a newer one. An order that
 is not final is due again after a pause, because webhooks can be delayed or lost. Source: gateway document, section 6.1.
 """
 
@@ -17,7 +17,7 @@ from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.callbacks.handlers import require_over
 from tppkit.callbacks.inbox import Count
 from tppkit.callbacks.inbox_async import Tasks
-from tppkit.errors import ConfigurationError, RequestRefused
+from tppkit.errors import ConfigurationError, RemoteProtocolError, RequestRefused, TransportError
 from tppkit.inbox import Entry, Outcome, Retries, Version, Worked
 from tppkit.inbox.settings import require_span
 from tppkit.protocol.gateway import ORDER, TRANSACTION, Order
@@ -33,7 +33,7 @@ Handler = Callable[[Order, Any], object]  # the second argument is SQLAlchemy's 
 AsyncHandler = Callable[[Order, Any], Awaitable[object]]
 
 MAX_BODY = 4096
-_NEWS, _KNOWN = b"", b"known"  # contents: an order of which only a webhook tells; an order that exists
+_NEWS, _KNOWN = b"", b"known"  # contents: an order that only a webhook has named; an order that exists
 _NOT_FOUND = 404
 _STEP_BITS, _TIME_BITS = 11, 52
 _RETRIES = Retries(longest=timedelta(minutes=10), attempts=1000)  # a week
@@ -46,10 +46,12 @@ class WebhookSettings:
     Attributes:
         environment: `live`, `test` or another name: what the project belongs to.
         lease: how long a worker may take for an order, the fetch included, before another one may take it.
-        retries: when an order is tried again after the gateway or the handler failed.
+        retries: when an order is tried again after the gateway or the handler failed; for longer than `unknown_for`.
         first_pause: how soon an order that is not final is fetched again. The pause grows to half of the order's age.
         longest_pause: the longest pause.
-        max_waiting: how many orders may wait of which only webhooks tell. More webhooks are answered 503.
+        max_waiting: how many orders may wait that only webhooks have named. More webhooks are answered 503.
+        unknown_for: how long an order that only a webhook has named may be unknown to the gateway before it is dropped.
+        give_up_after: how long after its last webhook or `watch` an order that is not final is fetched.
 
     Raises:
         ConfigurationError: `inbox.setting`.
@@ -61,12 +63,16 @@ class WebhookSettings:
     first_pause: timedelta = timedelta(minutes=1)
     longest_pause: timedelta = timedelta(hours=1)
     max_waiting: int = 10_000
+    unknown_for: timedelta = timedelta(minutes=10)
+    give_up_after: timedelta = timedelta(days=30)
 
     def __post_init__(self) -> None:
         if not self.environment or not self.environment.isprintable() or len(self.environment) > 64:
             raise ConfigurationError("inbox.setting", "an environment is 1 to 64 printable characters")
-        for name in ("lease", "first_pause", "longest_pause"):
+        for name in ("lease", "first_pause", "longest_pause", "unknown_for", "give_up_after"):
             require_span(name, getattr(self, name))
+        if self.first_pause > self.longest_pause:
+            raise ConfigurationError("inbox.setting", f"a first_pause of {self.first_pause} is above the longest")
         if self.max_waiting < 1:
             raise ConfigurationError("inbox.setting", f"{self.max_waiting} waiting orders are not above zero")
 
@@ -89,19 +95,27 @@ class WebhookWorker:
         self.source, self.lease, self.retries = _source(settings), settings.lease, settings.retries
 
     def prepare(self, entry: Entry, at: datetime) -> Entry | None:
-        """Fetch the order of an entry; None if the project has no such order.
+        """Fetch the order of an entry; None if the project has had no such order for a while.
 
         Raises:
             RequestRefused, TransportError, RemoteProtocolError, FormatError: as `GatewayClient.order`.
+            RemoteProtocolError: `model.invalid`, another order was fetched.
         """
+        waited = at - entry.received_at
         try:
             order = self._fetch(entry.key)
-        except RequestRefused as e:
-            if e.status == _NOT_FOUND and entry.content == _NEWS:
+        except RequestRefused as e:  # the gateway may read from a copy that does not have a new order yet
+            if e.status == _NOT_FOUND and entry.content == _NEWS and waited >= self._settings.unknown_for:
                 return None
             raise
-        again_at = None if order.status in ORDER.final else shift(at, self._pause(order, entry, at))
-        return entry._replace(content=_KNOWN, version=_version(order), prepared=order, again_at=again_at)
+        if order.id.lower() != entry.key:
+            raise RemoteProtocolError("model.invalid", "the answer has the id of another order")
+        ready = entry._replace(content=_KNOWN, version=_version(order), prepared=order)
+        if order.status in ORDER.final:
+            return ready
+        if waited >= self._settings.give_up_after:
+            return ready._replace(fault=TransportError("order.not-final", "the order is fetched no longer"))
+        return ready._replace(again_at=shift(at, self._pause(order, entry, at)))
 
     def __call__(self, entry: Entry, connection: Any) -> None:
         """Handle an entry."""
@@ -149,7 +163,7 @@ class WebhookInbox:
         return self.store.renew(self._entry(order_id, _NEWS, at), most=self._settings.max_waiting)
 
     def watch(self, order_id: str, *, at: datetime, within: Any) -> None:
-        """Have an order fetched until it is final, also if no webhook ever comes.
+        """Have an order fetched until it is final, also if it never has a webhook.
 
         Args:
             order_id: of an order that was created.
@@ -167,7 +181,7 @@ class WebhookInbox:
         """Fetch the orders that are due, and handle each state once, in a transaction of its own.
 
         An order that the project does not have is DROPPED; a state that was handled before is STALE. If the gateway or the handler fails,
-        the order is tried again later.
+        the order is tried again later. An order that is given up has the code `order.not-final` beside its outcome, and is kept as failed.
 
         Args:
             handler: called with the order as it was fetched and SQLAlchemy's connection.

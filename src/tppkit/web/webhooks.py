@@ -3,8 +3,9 @@
 gate = WebhookGate(WebhookInbox(store, client.order), path=path)
 app = CallbackMiddleware(app, gate=gate)
 
-200: the webhook is stored. 400, 403, 411 and 413: it is none, is not from the networks, has no length, or is too long. 503: it was not
-received, and should be sent again. Any other path or method goes on to the application. Source: gateway document, section 6.1.
+200: the webhook is stored. 400, 403, 411 and 413: the body is no webhook, the sender is not in the networks, the length is not announced,
+or too long. 503: the webhook was not received, and should be sent again. Any other path or method goes on to the application. Source:
+gateway document, section 6.1.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _UNGUESSABLE = re.compile(r"/(?:[A-Za-z0-9._~-]+/)*[A-Za-z0-9_-]{22,}")
 
 
 def make_webhook_path(prefix: str = "/webhooks/") -> str:
-    """Make a path that nobody can guess. Keep it: the gateway is given it as webhook_url, and it is all that proves a sender."""
+    """Make a path that cannot be guessed. Keep it: it is part of webhook_url, and all that proves a sender."""
     return prefix + secrets.token_urlsafe(24)
 
 
@@ -40,7 +41,8 @@ class _WebhookGate(BodyGate):
         super().__init__(MAX_BODY, peers=peers, on_refusal=on_refusal, count=count, now=now)
         if not _UNGUESSABLE.fullmatch(path):  # not shown: it is a secret
             raise ConfigurationError(
-                "webhook.path", "the path does not end with a part of 22 or more random letters and digits"
+                "webhook.path",
+                "the path does not end with 22 or more random letters and digits: take one from make_webhook_path()",
             )
         self._path = path.encode()
 
@@ -85,7 +87,7 @@ class WebhookGate(_WebhookGate):
 
         Args:
             received: the request.
-            source: the request as the server hands it over.
+            source: the request as the server passes it.
         """
         try:
             return self.answer(self._inbox.accept(received.body, at=self.now()))

@@ -137,6 +137,11 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 2.2 does not show them; payment_method is such a name", "protocol.gateway.values.MethodNames",
     ),
     Assumption(
+        "offered-methods", "gateway", "payment_methods that the project does not have",
+        "ignored; an order or link that lists no other is refused, because its customer could not pay",
+        "sections 1 and 2.2: the page shows every active method, or only those that are listed", "sandbox.gateway.projects.Project.offered",
+    ),
+    Assumption(
         "transaction-method", "gateway", "a transaction without payment_method, or with one that the project does not have",
         "refused; it need not be one of the order's payment_methods, which are for the hosted page",
         "sections 2.2 and 4.1: with one transaction the merchant picks the method", "sandbox.gateway.checkout",
@@ -160,8 +165,10 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 2.6 names neither", "protocol.gateway.card_data.detect_brands",
     ),
     Assumption(
-        "card-expired", "gateway", "whether the vault takes an expired card", "no; a card counts until the end of its month in UTC",
-        "section 4.2 has the form only", "protocol.gateway.card_data.require_unexpired",
+        "card-expired", "gateway", "whether an expired card is stored or charged",
+        "no; a card counts until the end of its month in UTC; if that ends while its issuer waits for the customer, the attempt is declined"
+        " with 54",
+        "section 4.2 has the form only", "protocol.gateway.card_data.is_expired",
     ),
     Assumption(
         "setup-token", "gateway", "what uses up a setup token, and whether 300 seconds are inclusive",
@@ -283,7 +290,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "webhook-changes", "gateway", "whether the creation of an order is a change of its status",
-        "no; every later change is one, also several in one request; an order that is made from another is told of once, when it is made",
+        "no; every later change is one, also several in one request; an order that is made from another is reported once, when it is made",
         "section 6.1: every time the status changes; the answer to the creation has the first one",
         "sandbox.gateway.webhooks.notify",
     ),

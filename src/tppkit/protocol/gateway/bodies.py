@@ -60,7 +60,7 @@ class InitiateRequest(RequestBody):
 
 
 class AuthenticateRequest(RequestBody):
-    """Pays with a stored card; with all four values of external 3-D Secure at once, without them as `redirect_url` says."""
+    """Pays with a stored card; without the four values of external 3-D Secure, the customer may have to go to `redirect_url`."""
 
     model_config = ConfigDict(alias_generator=lambda field: _IN_REQUESTS.get(field, field))
 

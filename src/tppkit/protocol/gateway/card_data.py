@@ -115,15 +115,24 @@ def is_luhn_number(pan: CardSecret) -> bool:
     return (sum(digits[::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])) % 10 == 0
 
 
+def is_expired(expiry: CardSecret, *, at: datetime) -> bool:
+    """Whether the month of a card is over in UTC (assumption card-expired).
+
+    Raises:
+        FormatError: `model.invalid`, not MMYYYY.
+    """
+    found = _EXPIRY.fullmatch(expiry.get_secret_value())
+    if found is None:
+        raise FormatError("model.invalid", "the expiry date is not MMYYYY")
+    return (int(found[2]), int(found[1])) < (at.year, at.month)
+
+
 def require_unexpired(expiry: CardSecret, *, at: datetime) -> None:
-    """Check that a card can be stored: until the end of its month in UTC (assumption card-expired).
+    """Check that a card can be stored, or begin a payment.
 
     Raises:
         FormatError: `model.invalid`, not MMYYYY.
         LocalProtocolError: `card.expired`.
     """
-    found = _EXPIRY.fullmatch(expiry.get_secret_value())
-    if found is None:
-        raise FormatError("model.invalid", "the expiry date is not MMYYYY")
-    if (int(found[2]), int(found[1])) < (at.year, at.month):
+    if is_expired(expiry, at=at):
         raise LocalProtocolError("card.expired", "the card has expired")

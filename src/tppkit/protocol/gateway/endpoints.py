@@ -87,7 +87,7 @@ WALLET_SESSION = Endpoint(
     request=Json(WalletSessionRequest), answer=Json(WalletSession),
 )  # fmt: skip
 
-# The document says that refunds and links are created, and shows no endpoint (assumption gateway-extensions).
+# The document mentions the creation of refunds and links, and shows no endpoint (assumption gateway-extensions).
 EXTENSION = "/sandbox/v1"
 CREATE_REFUND = Endpoint(
     name="create_refund", method="POST", path=EXTENSION + "/orders/{order_id}/refunds/",

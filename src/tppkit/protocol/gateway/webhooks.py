@@ -1,4 +1,4 @@
-"""Webhooks: what merchants are told of a status change, and when it is repeated. Source: section 6.1."""
+"""Webhooks: what merchants get after a status change, and when it is sent again. Source: section 6.1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT_S, RETRY_TIMEOUT_S = 4.0, 10.0
 
 
 class StatusChanged(GatewayModel):
-    """The body of a webhook. It has no status, id or signature: read the order, and act on what it says.
+    """The body of a webhook. It has no status, id or signature: read the order, and act on its status.
 
     Example:
         StatusChanged.from_wire(body).order_id
@@ -22,16 +22,6 @@ class StatusChanged(GatewayModel):
     event: Literal["status_changed"]
     order_id: Uuid
     project_id: Uuid
-
-
-def webhook_address(order_url: str | None, project_url: str | None) -> str | None:
-    """Where the webhooks of an order go: to its own address, else the project's; None: nowhere (assumption webhook-linked).
-
-    Args:
-        order_url: webhook_url of the order, of its payment link, or of the order that it was made from.
-        project_url: webhook_url of the project.
-    """
-    return order_url or project_url
 
 
 def is_delivered(status: int) -> bool:

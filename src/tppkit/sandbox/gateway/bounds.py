@@ -9,7 +9,7 @@ MAX_LISTED = 100
 
 
 def require_short(terms: bytes) -> bytes:
-    """What a merchant says of an order, if it is not too long.
+    """Return what a merchant sends of an order, if it is not too long.
 
     Raises:
         FormatError: `message.too-large`.

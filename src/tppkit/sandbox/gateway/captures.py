@@ -98,7 +98,7 @@ def reverse(work: Work, order: StoredOrder) -> StoredOrder:
 
 
 def run_due(work: Work) -> None:
-    """What time alone does up to now: attempts expire, delayed amounts are captured, manual ones lapse, orders end.
+    """Carry out what is due: attempts expire, delayed amounts are captured, manual ones lapse, orders end.
 
     An order that cannot go on because of a defect stays as it is; the check names it.
     """
@@ -154,7 +154,7 @@ def _change(
 def _make(
     work: Work, order: StoredOrder, transaction: StoredTransaction, after: Authorisation, kind: str, amount: int, description: str | None
 ) -> StoredOrder:  # fmt: skip
-    """Store the authorisation as it is afterwards, and the order that says what happened (assumption linked-orders)."""
+    """Store the authorisation as it is afterwards, and the order that records what happened (assumption linked-orders)."""
     due_at = transaction.due_at if after.state is AuthorisationState.OPEN else None
     set_transaction(work.db, replace(transaction, authorisation=after, due_at=due_at))
     touch(work, order)

@@ -6,47 +6,56 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from tppkit.errors import LocalProtocolError
-from tppkit.protocol.gateway.card_data import CardSecret, require_unexpired
+from tppkit.protocol.gateway.card_data import CardSecret, is_expired, is_pan
 from tppkit.protocol.gateway.values import CONTROL, MAX_HOLDER
 from tppkit.sandbox.gateway.cipher import StoredCard
 
-_NUMBER = re.compile("[0-9]{12,19}")
 _EXPIRY = re.compile("(0?[1-9]|1[0-2])[ /.-]{0,3}(?:20)?([0-9]{2})")
 _CODE = re.compile("[0-9]{3,4}")  # assumption cvc-form
 
 
-def read_card(form: Mapping[str, str], *, at: datetime) -> StoredCard | Mapping[str, str]:
+class Form:
+    """The fields of a form, which its representation and tools that report errors do not show.
+
+    Args:
+        fields: by their names.
+    """
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self._fields = fields
+
+    def get(self, name: str) -> str:
+        """The text of a field; empty if it is absent."""
+        return self._fields.get(name, "")
+
+
+def read_card(form: Form, *, at: datetime) -> StoredCard | Mapping[str, str]:
     """The card of a form without its security code, or what is wrong, by the names of the fields.
 
     Args:
         form: `number`, `expiry`, `cvc` and `name`; spaces and hyphens between digits are ignored.
         at: the virtual time.
     """
-    number = re.sub("[ -]", "", form.get("number", ""))
-    expiry = _EXPIRY.fullmatch(form.get("expiry", "").strip())
-    name = form.get("name", "").strip()
+    number = CardSecret(re.sub("[ -]", "", form.get("number")))
+    expiry = _EXPIRY.fullmatch(form.get("expiry").strip())
+    name = form.get("name").strip()
     month = CardSecret(f"{int(expiry[1]):02}20{expiry[2]}") if expiry else None
     wrong = {
-        "number": None if _NUMBER.fullmatch(number) else "Enter the 12 to 19 digits of the card number.",
-        "expiry": "Enter month and year as on the card, for example 08/29." if month is None else _expired(month, at),
-        "cvc": None
-        if _CODE.fullmatch(form.get("cvc", "").strip())
-        else "Enter the 3 or 4 digits of the security code.",
+        "number": None if is_pan(number) else "Enter the 12 to 19 digits of the card number.",
+        "expiry": _wrong_expiry(month, at),
+        "cvc": None if _CODE.fullmatch(form.get("cvc").strip()) else "Enter the 3 or 4 digits of the security code.",
         "name": _wrong_name(name),
     }
     found = {field: text for field, text in wrong.items() if text is not None}
     if found or month is None:
         return found
-    return StoredCard(CardSecret(number), month, name or None)
+    return StoredCard(number, month, name or None)
 
 
-def _expired(expiry: CardSecret, at: datetime) -> str | None:
-    try:
-        require_unexpired(expiry, at=at)
-    except LocalProtocolError:
-        return "The card has expired. Use another card."
-    return None
+def _wrong_expiry(month: CardSecret | None, at: datetime) -> str | None:
+    if month is None:
+        return "Enter month and year as on the card, for example 08/29."
+    return "The card has expired. Use another card." if is_expired(month, at=at) else None
 
 
 def _wrong_name(name: str) -> str | None:

@@ -29,7 +29,7 @@ _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
 
 
 def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp]) -> Cell:
-    """The gateway, the vault, what time does, the sender of webhooks, and what developers do.
+    """The gateway and the vault: hosts, pages, control calls, events, and the sender of webhooks.
 
     Args:
         settings: of the gateway.

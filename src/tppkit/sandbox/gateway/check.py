@@ -49,7 +49,7 @@ class _Attempt(NamedTuple):
 
 
 def check_gateway(db: Connection) -> list[str]:
-    """What does not agree; an order that waits for nothing although it is not final is named too."""
+    """Differences; also an order that is not final and waits for nothing."""
     attempts: defaultdict[str, list[_Attempt]] = defaultdict(list)
     for row in db.execute(_TRANSACTIONS):
         shown = json.loads(bytes(row.shown))
@@ -79,7 +79,7 @@ def _of_order(order: Any, attempts: Sequence[_Attempt], made: Mapping[str, int])
     status, counts = OrderStatus(order.status), Counter(one.status for one in attempts)
     accepted, is_open = counts[TransactionStatus.ACCEPTED], counts[TransactionStatus.NEW] > 0
     if (status is OrderStatus.COMPLETED) != (order.completed_at is not None):
-        yield f"it is {status}, and its time of completion says otherwise"
+        yield f"it is {status}, which its time of completion contradicts"
     if any(one.amount != order.amount for one in attempts):
         yield "a transaction has another amount"
     if order.made_by is not None:

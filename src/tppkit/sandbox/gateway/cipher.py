@@ -87,9 +87,8 @@ class CardCipher:
 
     def encrypt(self, card: StoredCard, *, project_id: str, vault_token: str) -> bytes:
         """Encrypt a card; it can only be decrypted for the same project and token."""
-        values = (card.pan.get_secret_value(), card.expiry.get_secret_value(), card.name)
         nonce = self._random(_NONCE_BYTES)
-        return nonce + self._aead.encrypt(nonce, json.dumps(values).encode(), _place(project_id, vault_token))
+        return nonce + self._aead.encrypt(nonce, _write(card), _place(project_id, vault_token))
 
     def decrypt(self, sealed: bytes, *, project_id: str, vault_token: str) -> StoredCard:
         """Decrypt a card.
@@ -109,12 +108,16 @@ class CardCipher:
         return StoredCard(CardSecret(pan), CardSecret(expiry), name)
 
 
+def _write(card: StoredCard) -> bytes:
+    return json.dumps((card.pan.get_secret_value(), card.expiry.get_secret_value(), card.name)).encode()
+
+
 def _place(project_id: str, vault_token: str) -> bytes:
     return json.dumps(["card", project_id, vault_token]).encode()
 
 
 def _decode(text: str) -> bytes:
-    """The bytes of a base64 text; none if it is not one, as the constructor refuses their number."""
+    """The bytes of a base64 text; no bytes if it is not base64, which the constructor refuses."""
     try:
         return base64.b64decode(text.strip(), validate=True)
     except ValueError:

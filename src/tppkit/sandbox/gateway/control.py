@@ -122,6 +122,7 @@ class GatewayControl:
 
     async def _pay_link(self, parameters: Mapping[str, str], body: Any) -> Any:
         fields = _PayBody.read(body)
+        del body  # a tool that reports errors shows local variables
 
         def change(job: Job) -> PaymentLink:
             link = lock_link(job.db, parameters["id"].lower())
@@ -145,6 +146,7 @@ class GatewayControl:
     def _changed(self, form: type[_ControlBody], change: Change) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
             fields = form.read(body)
+            del body
 
             def change_order(job: Job) -> Order:
                 order = lock_order(job.db, parameters["id"].lower())

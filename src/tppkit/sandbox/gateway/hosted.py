@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 
 from tppkit.errors import LocalProtocolError
-from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.card_data import CardSecret, require_unexpired
 from tppkit.protocol.gateway.orders import CREDIT_CARD, OneClickType, OrderTerms, TransactionRequest
 from tppkit.protocol.gateway.states import ORDER, OrderStatus, OrderTrigger
@@ -14,7 +13,7 @@ from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.link_tables import StoredLink, orders_of_link
 from tppkit.sandbox.gateway.orders import new_order, new_transaction
 from tppkit.sandbox.gateway.outcomes import APPROVED, AUTHENTICATION_FAILED, outcome_of
-from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, decide, move_order, store, stored_card
+from tppkit.sandbox.gateway.payments import PayingCard, asked_card, attempt, cancel, decide, move_order, store
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
@@ -47,7 +46,7 @@ def pay(
     Args:
         work: what happens.
         order: to be paid.
-        card: the card; absent: what `choice` says.
+        card: the card; absent: `choice` decides.
         choice: approved, declined, or the customer gives up.
         method: the payment method; absent: a card, or without one what the page offers first.
         asks: where the issuer asks for 3-D Secure, wait for the customer's answer, which is a further call with `choice`.
@@ -64,7 +63,7 @@ def pay(
     asked = transaction.vault_token if card is None else None  # the issuer of this card waits for the customer
     if card is None and (asked or transaction.shown.payment_method != CREDIT_CARD):
         if asked and choice is Choice.APPROVED:
-            return _paid(work, order, transaction, stored_card(work, order.project_id, asked))
+            return _paid(work, order, transaction, asked_card(work, order.project_id, asked))
         if order.status is OrderStatus.NEW:
             order = move_order(work, order, OrderTrigger.STARTED)
         return decide(work, order, transaction, APPROVED if choice is Choice.APPROVED else AUTHENTICATION_FAILED)
@@ -96,12 +95,6 @@ def pay_link(
     )  # fmt: skip
 
 
-def offered_methods(project: Project, terms: OrderTerms | PaymentLinkRequest) -> tuple[str, ...]:
-    """The project's methods, of those that the merchant allows; a card comes first."""
-    allowed = [one for one in project.payment_methods if terms.payment_methods is None or one in terms.payment_methods]
-    return tuple(sorted(allowed, key=lambda name: name != CREDIT_CARD))
-
-
 def _paid(
     work: Work, order: StoredOrder, transaction: StoredTransaction, paying: PayingCard, *, asks: bool = False
 ) -> StoredOrder:
@@ -112,9 +105,9 @@ def _paid(
 
 def _method(project: Project, terms: OrderTerms, wanted: str | None) -> str:
     """The wanted method if the page shows it; without one, what it shows first."""
-    offered = offered_methods(project, terms)
-    if not offered or wanted not in (None, *offered):
-        raise LocalProtocolError("order.method", f"the page offers {', '.join(offered) or 'no payment method'}")
+    offered = project.offered(terms.payment_methods)
+    if wanted not in (None, *offered):
+        raise LocalProtocolError("order.method", f"the page offers {', '.join(offered)}")
     return wanted or offered[0]
 
 

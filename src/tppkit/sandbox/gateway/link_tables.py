@@ -93,7 +93,7 @@ class StoredLink:
 
     @property
     def due_at(self) -> datetime | None:
-        """When time alone changes it next; an attempt under way is waited for."""
+        """When it expires; None while an attempt is under way, and once it is final."""
         return self.ends_at if self.status in (LinkStatus.NEW, LinkStatus.ALL_UNSUCCESSFUL) else None
 
 

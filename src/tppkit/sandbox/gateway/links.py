@@ -53,8 +53,13 @@ HANDLERS = (Handler(CREATE_PAYMENT_LINK, create_link), Handler(PAYMENT_LINK_DETA
 
 
 def new_link(work: Work, request: PaymentLinkRequest, project_id: str) -> StoredLink:
-    """Store a new link, without fields that the document does not list."""
+    """Store a new link, without fields that the document does not list.
+
+    Raises:
+        LocalProtocolError: `order.method`, the project has none of its payment_methods.
+    """
     settings, at = work.settings, work.at
+    settings.project(project_id).offered(request.payment_methods)
     listed = {name: getattr(request, name) for name in PaymentLinkRequest.model_fields}
     link = StoredLink(
         id=settings.new_uuid(), project_id=project_id, page_token=settings.new_id(), status=PAYMENT_LINK.initial,

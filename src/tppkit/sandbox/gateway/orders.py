@@ -43,7 +43,7 @@ from tppkit.sandbox.gateway.tables import (
 
 SOURCE = "set_status"  # of a transaction's events; section 2.3
 _Terms = TypeVar("_Terms", bound=GatewayModel)
-# What a merchant may say of a card payment and read again; the rest is the service's own or secret.
+# Fields of a card payment that a merchant may send and read again; the rest is the service's own or secret.
 _KEPT_DETAILS = (
     "cardholder_name", "one_click_type", "first_transaction_id", "recurring_type", "schedule_type", "first_network_transaction_id",
     "receiver_account_number_type",

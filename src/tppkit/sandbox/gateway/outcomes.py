@@ -37,6 +37,7 @@ class CardOutcome:
 # fmt: off
 APPROVED = CardOutcome(True, "00", "approved")
 AUTHENTICATION_FAILED = CardOutcome(False, "1A", "additional customer authentication required")  # Visa
+CARD_EXPIRED = CardOutcome(False, "54", "expired card")
 
 # Numbers: Stripe's public test cards by what they lead to there; PayPal's and Braintree's where Stripe has no such card.
 # Response codes: ISO 8583-1:1987 field 39; N7 is of Visa.
@@ -54,7 +55,7 @@ TEST_CARDS: Mapping[str, CardOutcome] = MappingProxyType({
     "4000000000009987": CardOutcome(False, "41", "lost card"),
     "4000000000009979": CardOutcome(False, "43", "stolen card"),
     "4000000000009995": CardOutcome(False, "51", "insufficient funds"),
-    "4000000000000069": CardOutcome(False, "54", "expired card"),
+    "4000000000000069": CARD_EXPIRED,
     "4000000000006975": CardOutcome(False, "61", "exceeds withdrawal amount limit"),
     "4000000000000119": CardOutcome(False, "96", "system malfunction"),
     "4000000000000127": CardOutcome(False, "N7", "decline for CVV2 failure"),

@@ -22,7 +22,6 @@ _METHODS = {CREDIT_CARD: "Card", "bank-transfer": "Bank transfer"}
 # By the response code of a declined attempt.
 _REASONS: Mapping[str, str] = {
     "1A": "You did not confirm it with your bank.",
-    "17": "You cancelled it.",
     "51": "There is not enough money on the card.",
     "54": "The card has expired.",
     "61": "The amount is above the limit of the card.",
@@ -35,7 +34,6 @@ ERRORS: Mapping[str, tuple[int, str, str]] = {
     "order.unknown": (404, "This link leads to no payment", "Check that the address is complete."),
     "order.too-many": (409, "There were too many attempts", "This payment takes no more. Ask the shop for another link."),
     "machine.no-such-move": (409, "This payment has changed", "Open your link again to see what became of it."),
-    "card.expired": (409, "The card has expired", "Open your link again. Nothing has been paid."),
     "form.elsewhere": (403, "Nothing has been paid", "The form was not sent by this page. Open your link again."),
     "message.too-large": (413, "Nothing has been paid", "The form is too large. Open your link again."),
     "database.unavailable": (503, "The payment cannot be made now", "Please try again in a moment."),

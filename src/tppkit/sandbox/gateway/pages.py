@@ -21,7 +21,7 @@ from tppkit.errors import FormatError, LocalProtocolError, TppkitError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
 from tppkit.protocol.gateway.values import amount_with_decimals
 from tppkit.sandbox.cell import Services
-from tppkit.sandbox.gateway.card_form import read_card
+from tppkit.sandbox.gateway.card_form import Form, read_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
 from tppkit.sandbox.gateway.page_texts import ERRORS, OTHER_ERROR, RESULTS, declined_reason, method_name
@@ -36,8 +36,6 @@ _MAX_FORM_BYTES = 4096
 _MAX_FIELDS = 20
 _TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")
 _SITE = {"site": "Sandbox Payments", "about": "Payments for tests: no real cards, no real money."}
-
-Form = Mapping[str, str]
 
 
 class GatewayPages:
@@ -67,7 +65,7 @@ class GatewayPages:
         own_path = _path(seen)
         if seen.place is Place.ORDER and own_path is not None and own_path != request.url.path:
             return see_other(own_path)  # from a link to the order that pays it, or from an attempt that is decided
-        return _show(seen, method=request.query_params.get("method"))
+        return _answer(seen, method=request.query_params.get("method"))
 
     async def _act(self, request: Request) -> Response:
         try:
@@ -80,7 +78,7 @@ class GatewayPages:
         except TppkitError as e:
             return _message(e)
         if wrong:
-            return _show(seen, status=400, method=CREDIT_CARD, wrong=wrong)
+            return _answer(seen, status=400, method=CREDIT_CARD, wrong=wrong)
         return see_other(_next_address(seen) or request.url.path)
 
     def _apply(self, db: Connection, place: Place, token: str, form: Form) -> tuple[Visit, Mapping[str, str]]:
@@ -116,13 +114,13 @@ def _method(seen: Visit, form: Form) -> str:
     """The method that a form without a card approves: that of the attempt whose issuer asks, else the chosen one."""
     if seen.asked is not None:
         return CREDIT_CARD
-    method = form.get("method", "")
+    method = form.get("method")
     if method == CREDIT_CARD or method not in seen.methods:
         raise FormatError("model.invalid", "the form has no payment method of this page")
     return method
 
 
-def _show(
+def _answer(
     seen: Visit, *, method: str | None = None, status: int = 200, wrong: Mapping[str, str] | None = None
 ) -> Response:  # fmt: skip
     terms, link = seen.terms, seen.link
@@ -141,14 +139,14 @@ def _show(
             "gateway_result.html", heading=heading, text=text, good=seen.result in (Result.PAID, Result.UNCLEAR), next_page=seen.next_page,
             retry=f"/gateway/links/{link.page_token}" if link is not None and seen.takes_another else None, **values,
         ))  # fmt: skip
-    chosen = method if method in seen.methods else next(iter(seen.methods), None)
+    chosen = method if method in seen.methods else seen.methods[0]
     asked = seen.asked
     details = None if asked is None else asked.shown.payment_method_details
     heading = "Confirm with your bank" if asked else "Your payment"
     return unframed(page(
         "gateway_pay.html", status=status, heading=f"Error: {heading}" if wrong else heading, title=heading, step=seen.step,
         last_four=(details.truncated_pan or "")[-4:] if details else None, asks=asked is not None, chosen=chosen,
-        is_card=chosen == CREDIT_CARD, can_cancel=seen.order is not None, chosen_name=method_name(chosen or ""),
+        is_card=chosen == CREDIT_CARD, chosen_name=method_name(chosen),
         others=[(one, method_name(one)) for one in seen.methods if one != chosen], wrong=wrong or {},
         declined=None if seen.last is None or wrong else declined_reason(seen.last), **values,
     ))  # fmt: skip
@@ -182,7 +180,7 @@ def _read_form(body: bytes) -> Form:
         raise FormatError("model.invalid", "the form has too many fields") from None
     if any(len(values) > 1 for values in fields.values()):
         raise FormatError("model.invalid", "the form has a field twice")
-    return {name: values[0] for name, values in fields.items()}
+    return Form({name: values[0] for name, values in fields.items()})
 
 
 def _message(error: TppkitError) -> Response:

@@ -1,4 +1,4 @@
-"""Attempts to pay: what the issuer and time decide, and what an order becomes by it."""
+"""Attempts to pay: what the issuer and time decide, and the status that the order gets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.authorisations import accept
-from tppkit.protocol.gateway.card_data import detect_brands, require_unexpired, truncate_pan
+from tppkit.protocol.gateway.card_data import detect_brands, is_expired, require_unexpired, truncate_pan
 from tppkit.protocol.gateway.orders import (
     CaptureMode,
     ExternalAuthentication,
@@ -31,7 +31,7 @@ from tppkit.sandbox.gateway.card_tables import VaultRow, add_card, allow_one_cli
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.links import follow_order
 from tppkit.sandbox.gateway.orders import new_event
-from tppkit.sandbox.gateway.outcomes import CardOutcome, outcome_of
+from tppkit.sandbox.gateway.outcomes import CARD_EXPIRED, CardOutcome, outcome_of
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
     StoredOrder,
@@ -72,14 +72,24 @@ def require_card(work: Work, project_id: str, vault_token: str) -> VaultRow:
 
 
 def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
-    """A project's card, to pay with (assumption vault-token-use).
+    """A project's card, to begin a payment with (assumption vault-token-use).
 
     Raises:
         LocalProtocolError: `vault-token.unknown`, `card.expired`.
     """
+    paying = asked_card(work, project_id, vault_token)
+    require_unexpired(paying.card.expiry, at=work.at)
+    return paying
+
+
+def asked_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
+    """A project's card, to finish a payment that waited for its customer; the card may have expired meanwhile.
+
+    Raises:
+        LocalProtocolError: `vault-token.unknown`.
+    """
     row = require_card(work, project_id, vault_token)
     card = work.settings.cipher.decrypt(row.sealed, project_id=project_id, vault_token=row.vault_token)
-    require_unexpired(card.expiry, at=work.at)
     return PayingCard(card, row.vault_token)
 
 
@@ -126,7 +136,8 @@ def attempt(
         raise LocalProtocolError("machine.no-such-move", f"the order is {order.status}")
     if transaction.vault_token not in (None, paying.vault_token):
         transaction = _without_typed_card(work, transaction)  # another card pays instead
-    card, outcome = paying.card, outcome_of(paying.card.pan)
+    card = paying.card
+    outcome = CARD_EXPIRED if is_expired(card.expiry, at=work.at) else outcome_of(card.pan)
     brand = next(iter(detect_brands(card.pan)), None)
     given = _details(transaction)
     details = given.model_copy(
@@ -174,7 +185,7 @@ def cancel(work: Work, order: StoredOrder) -> StoredOrder:
 
 
 def settle_order(work: Work, order: StoredOrder) -> StoredOrder:
-    """The order after what its transactions and time have made of it (assumption order-moves)."""
+    """Move an order to the status that follows from its transactions and the time (assumption order-moves)."""
     if order.status not in (OrderStatus.NEW, OrderStatus.PROCESSING) or order.ends_at is None:
         return order
     transactions = transactions_of(work.db, order.id)

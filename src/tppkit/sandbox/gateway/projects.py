@@ -1,23 +1,39 @@
-"""Projects: merchants' accounts at the gateway, each with a key and settings. They never change, so all of them are kept in memory."""
+"""Projects: merchants' accounts at the gateway, each with a key and settings. All of them are kept in memory."""
 
 from __future__ import annotations
 
 import json
 import re
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from uuid import NAMESPACE_URL, uuid5
 
-from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, LargeBinary, String, Table, insert, select
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 
+from tppkit._addresses import parse_address
 from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._files import PRIVATE, locked, make_folder, read_bounded, replace_file
-from tppkit.errors import ConfigurationError, LocalProtocolError
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.gateway.orders import CREDIT_CARD
+from tppkit.protocol.gateway.values import MAX_ADDRESS
 from tppkit.sandbox.gateway.tables import TABLES
 from tppkit.web.keys import hash_key
 
@@ -38,6 +54,7 @@ _PROJECTS = Table(
     Column("created_at", BigInteger, nullable=False),
 )  # fmt: skip
 _ALL, _ADD = select(_PROJECTS), insert(_PROJECTS)
+_SET_WEBHOOK_URL = update(_PROJECTS).where(_PROJECTS.c.id == bindparam("of_id")).values(webhook_url=bindparam("to_url"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +84,21 @@ class Project:
     @property
     def merchant_id(self) -> str:
         """The merchant of the project; each has one."""
-        return str(uuid5(NAMESPACE_URL, f"merchant:{self.id}"))
+        return _merchant_id(self.id)
+
+    def offered(self, listed: Collection[str] | None) -> tuple[str, ...]:
+        """The methods that a hosted page offers, a card first (assumption offered-methods).
+
+        Args:
+            listed: payment_methods of the order or link.
+
+        Raises:
+            LocalProtocolError: `order.method`, the project has none of them.
+        """
+        offered = [one for one in self.payment_methods if listed is None or one in listed]
+        if not offered:
+            raise LocalProtocolError("order.method", f"payment_methods has none of {', '.join(self.payment_methods)}")
+        return tuple(sorted(offered, key=lambda name: name != CREDIT_CARD))
 
 
 class Projects:
@@ -133,10 +164,34 @@ class Projects:
             },
         )  # fmt: skip
 
+    def set_webhook_url(self, db: Connection, url: str) -> None:
+        """Send the first project's webhooks to an address from now on, also after a restart."""
+        db.execute(_SET_WEBHOOK_URL, {"of_id": self.first_id, "to_url": url})
+        self.keep(replace(self[self.first_id], webhook_url=url))
+
     def keep(self, project: Project) -> None:
-        """Admit requests with the key of a stored project."""
+        """Accept requests with the key of a stored project, and use its settings."""
         self._by_id[project.id] = project
         self._keys[project.id] = project.key_hash
+
+
+@cache  # each order of a page shows it
+def _merchant_id(project_id: str) -> str:
+    return str(uuid5(NAMESPACE_URL, f"merchant:{project_id}"))
+
+
+def check_webhook_url(text: str) -> None:
+    """Check that a project's webhook address is of the form that is called.
+
+    Raises:
+        ConfigurationError: `gateway.webhook-url`.
+    """
+    try:
+        parse_address(text, what="the webhook address")
+    except FormatError as e:
+        raise ConfigurationError("gateway.webhook-url", e.message) from e
+    if len(text) > MAX_ADDRESS:
+        raise ConfigurationError("gateway.webhook-url", f"the webhook address has over {MAX_ADDRESS} characters")
 
 
 def _open_key(folder: Path) -> str:
@@ -153,5 +208,7 @@ def _open_key(folder: Path) -> str:
             replace_file(path, secrets.token_hex(16).encode(), mode=PRIVATE)
         text = read_bounded(path, max_bytes=4096).decode("latin-1").strip()
     if not _API_KEY.fullmatch(text):
-        raise ConfigurationError("gateway.key", f"{path} is no API key of 32 hexadecimal digits")
+        raise ConfigurationError(
+            "gateway.key", f"{path} is no API key of 32 hexadecimal digits: remove it to get a new one"
+        )
     return text

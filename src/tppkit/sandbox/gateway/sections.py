@@ -7,15 +7,18 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from tppkit.protocol.gateway.values import amount_with_decimals
+from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.sandbox.cell import Section
+from tppkit.sandbox.delivery_tables import latest_deliveries
 from tppkit.sandbox.gateway.link_tables import latest_links
 from tppkit.sandbox.gateway.tables import StoredTransaction, latest_orders, transactions_of_orders
+from tppkit.sandbox.gateway.webhooks import SENDER
 
 _SHOWN = 50
 
 
 def gateway_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
-    """The latest orders and payment links."""
+    """The latest orders, payment links and webhooks."""
     orders = latest_orders(db, _SHOWN)
     transactions = transactions_of_orders(db, [order.id for order in orders])
     return (
@@ -35,6 +38,14 @@ def gateway_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
                 for one in latest_links(db, _SHOWN)
             ],
         ),
+        Section(
+            "Webhooks", ("Address", "Order", "State", "Attempts", "Latest answer", "Next attempt"),
+            [
+                (one.delivery.address, StatusChanged.from_wire(one.delivery.body).order_id, one.delivery.state, str(one.delivery.attempts),
+                 one.attempts[-1].text if one.attempts else "", _time(one.delivery.due_at))
+                for one in latest_deliveries(db, [SENDER], _SHOWN)
+            ],
+        ),
     )  # fmt: skip
 
 
@@ -49,5 +60,5 @@ def _amount(amount: int, currency: str) -> str:
     return f"{amount_with_decimals(amount, currency)} {currency}"
 
 
-def _time(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}"
+def _time(at: datetime | None) -> str:
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""What everything that happens at the gateway shares."""
+"""Settings of the gateway, and what its requests, events and control calls have in common."""
 
 from __future__ import annotations
 

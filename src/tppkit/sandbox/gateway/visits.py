@@ -11,7 +11,6 @@ from tppkit.errors import LocalProtocolError
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.orders import OrderTerms
 from tppkit.protocol.gateway.states import LinkStatus, OrderStatus, TransactionStatus
-from tppkit.sandbox.gateway.hosted import offered_methods
 from tppkit.sandbox.gateway.link_tables import LINKS, StoredLink, find_link, lock_link, orders_of_link
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import GatewaySettings
@@ -41,7 +40,7 @@ class Result(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     EXPIRED = "expired"
-    UNCLEAR = "unclear"  # the order says see-transactions
+    UNCLEAR = "unclear"  # the order is see-transactions
 
 
 _RESULTS = {
@@ -134,7 +133,7 @@ def _of_order(db: Connection, project: Project, order: StoredOrder) -> Visit:
     transactions = transactions_of(db, order.id)
     open_ = [one for one in transactions if one.is_open]
     asked = next((one for one in open_ if one.vault_token is not None), None)
-    methods = offered_methods(project, order.terms)
+    methods = project.offered(order.terms.payment_methods)
     if order.has_one_attempt:
         methods = tuple(one.shown.payment_method or "" for one in open_)
     elif open_:  # what the merchant or the customer has chosen comes first
@@ -154,7 +153,7 @@ def _of_transaction(seen: Visit, pinned: StoredTransaction) -> Visit:
     asked = pinned if pinned.vault_token is not None else None
     return replace(
         seen, place=Place.TRANSACTION, asked=asked, methods=(pinned.shown.payment_method or "",), last=None,
-        step=f"{pinned.number}.{asked is not None}",
+        step=f"transaction-{pinned.number}-{'confirm' if asked else 'pay'}",
     )  # fmt: skip
 
 
@@ -168,10 +167,10 @@ def _of_link(db: Connection, project: Project, link: StoredLink) -> Visit:
         return _of_order(db, project, order)
     latest = [found for ids in made.values() if (found := find_order(db, ids[-1])) is not None]
     last = max(latest, key=lambda one: one.created_at, default=None)
-    attempts = () if last is None else transactions_of(db, last.id)
+    attempts = () if last is None or last.status is not OrderStatus.ERROR else transactions_of(db, last.id)
     is_over = link.status is LinkStatus.EXPIRED
     return Visit(
-        place=Place.LINK, terms=link.terms, link=link, methods=offered_methods(project, link.terms),
+        place=Place.LINK, terms=link.terms, link=link, methods=project.offered(link.terms.payment_methods),
         result=Result.EXPIRED if is_over else None, last=attempts[-1] if attempts else None, step=str(sum(map(len, made.values()))),
     )  # fmt: skip
 

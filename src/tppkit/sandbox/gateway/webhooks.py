@@ -1,4 +1,4 @@
-"""Webhooks: each status change of an order is owed to its merchant in the transaction that makes it, and sent without a signature."""
+"""Webhooks: written in the transaction of each status change of an order, and sent to its merchant without a signature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tppkit.protocol.gateway.webhooks import (
     TIMEOUT_S,
     StatusChanged,
     is_delivered,
-    webhook_address,
 )
 from tppkit.sandbox.deliveries import Schedule
 from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
@@ -25,15 +24,15 @@ SCHEDULE = Schedule((RETRY_AFTER_S,) * (MAX_ATTEMPTS - 1), timeout_s=TIMEOUT_S, 
 
 
 def notify(work: Work, order: StoredOrder, *, original: StoredOrder | None = None) -> None:
-    """Owe the merchant a webhook about a status that has just changed, if there is an address (assumption webhook-changes).
+    """Write the webhook about a status that has just changed, if there is an address (assumption webhook-changes).
 
     Args:
         work: the transaction of the change.
         order: whose status changed.
-        original: that it was made from, whose address counts.
+        original: that it was made from, whose address counts (assumption webhook-linked).
     """
-    own_url = (original or order).terms.webhook_url
-    address = webhook_address(own_url, work.settings.project(order.project_id).webhook_url)
+    own_url = (original or order).terms.webhook_url  # that of its payment link, if it has one
+    address = own_url or work.settings.project(order.project_id).webhook_url
     if address is None:
         return
     body = StatusChanged(event="status_changed", order_id=order.id, project_id=order.project_id).to_wire()

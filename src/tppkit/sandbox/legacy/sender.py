@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from uuid import uuid4
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -101,17 +102,17 @@ class LegacySender:
         self._key = hosts[name].signing_key
         self._other_key = next(host.signing_key for host in hosts.values() if host.name != name)
         self._http = http
-        self._faults = faults
+        self._take = partial(faults.take, sender=sender_name(name))
 
     async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
         """Sign and send a delivery once."""
         url, body = delivery.address, delivery.body
-        if delivery.ver > 1 and self._faults.take("stale-ver"):
+        if delivery.ver > 1 and self._take("stale-ver"):
             body = _with_stale_version(body)
         headers = self._signed("POST", url, body)
-        if self._faults.take("moved-boundary"):
+        if self._take("moved-boundary"):
             url, body = url[:-1], url[-1:].encode() + body
-        if self._faults.take("truncated-body"):
+        if self._take("truncated-body"):
             body = body[:-1]
         try:
             answer = await self._http().request(
@@ -139,12 +140,12 @@ class LegacySender:
     def _signed(self, method: str, url: str, body: bytes) -> tuple[tuple[str, str], ...]:
         """The headers, with a requestid that no other attempt has."""
         key = self._key
-        if self._faults.take("wrong-key"):
+        if self._take("wrong-key"):
             key = ec.generate_private_key(ec.SECP256R1())
-        elif self._faults.take("swapped-keys"):
+        elif self._take("swapped-keys"):
             key = self._other_key
         request_id, (name, signature) = sign_callback(key, request_id=uuid4().hex, method=method, url=url, body=body)
-        if self._faults.take("other-der"):
+        if self._take("other-der"):
             signature = f"3081{signature[2:]}"  # the length in its long form
         return request_id, (name, signature)
 

@@ -80,12 +80,14 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ConfigurationError("legacy.key", f"{path} is no private key on secp256r1")
+        raise ConfigurationError("legacy.key", f"{path} is no private key on secp256r1: remove it to get a new one")
     return key
 
 
 def _read_api_key(path: Path) -> str:
     text = read_bounded(path, max_bytes=_MAX_BYTES).decode("latin-1").strip()
     if not _API_KEY.fullmatch(text):
-        raise ConfigurationError("legacy.key", f"{path} is no API key of 32 hexadecimal digits")
+        raise ConfigurationError(
+            "legacy.key", f"{path} is no API key of 32 hexadecimal digits: remove it to get a new one"
+        )
     return text

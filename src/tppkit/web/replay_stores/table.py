@@ -75,7 +75,9 @@ class RequestTable:
 
     def __init__(self, metadata: MetaData, *, window: timedelta | None = None, name: str = TABLE) -> None:
         if not _NAME.fullmatch(name):
-            raise ConfigurationError("replay.table", f"{name[:50]!r} cannot be the name of a table")
+            raise ConfigurationError(
+                "replay.table", f"{name[:50]!r} is not a lower-case letter and up to 39 of a-z, 0-9 and _"
+            )
         table = Table(
             name, metadata,
             Column("key", LargeBinary, primary_key=True), Column("digest", LargeBinary, nullable=False),
