@@ -118,7 +118,7 @@ class PkiServices:
 
 
 def _file(folder: Path, name: str, *, media_type: str) -> Response:
-    """A file of the folder itself, as it stands there."""
+    """Return a file of the folder, unchanged."""
     path = file_inside(folder, name)
     if not path.is_file():
         return _not_found()
@@ -148,7 +148,7 @@ class PkiServer:
         self._servers = ((QuietServer(make_config(services.app)), bound),)
 
     async def serve_until_stopped(self, *, on_ready: Callable[[], None]) -> None:
-        """Serve until the process is told to end; `on_ready` is called once it answers."""
+        """Serve until the process receives a signal to end; `on_ready` is called when it is ready."""
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop, self._servers)
         await serve(self._servers, on_ready=on_ready)

@@ -31,7 +31,7 @@ _Stamp = tuple[int, int, int]
 class FolderRevocations:
     """Judges chains by the revocation lists (`*.crl`) of a folder; what is revoked there meanwhile counts.
 
-    A list past its nextUpdate refuses nobody, because nothing renews the lists of an idle folder; what they revoke is refused.
+    A list past its nextUpdate is still used, because the lists of an idle folder are not renewed.
     Where a list can no longer be read, what its file had before counts until it can be, and that is logged once for each content.
 
     Args:
@@ -121,6 +121,6 @@ class CurrentQwacs(QwacPolicy):
 
 
 def _stamp(path: Path) -> _Stamp:
-    # A list is replaced by another file, so one of the same size within the clock's grain is told by its inode.
+    # The inode distinguishes a replaced list of the same size and modification time.
     found = path.stat()
     return found.st_mtime_ns, found.st_size, found.st_ino
