@@ -126,7 +126,7 @@ def _file(folder: Path, name: str, *, media_type: str) -> Response:
 
 
 class PkiServer:
-    """The same on a port of this machine's loopback.
+    """Serves `PkiServices` on a loopback port of this machine.
 
     Args:
         folder: what `pki create` made.
@@ -160,7 +160,7 @@ async def _body(request: Request) -> bytes:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    if isinstance(error, ConfigurationError):  # the folder's fault, which is no affair of who asks
+    if isinstance(error, ConfigurationError):  # a fault of the folder, not of the client
         return PlainTextResponse("the test PKI's folder cannot be used now\n", status_code=503)
     status = 413 if isinstance(error, TppkitError) and error.code == "message.too-large" else 400
     return PlainTextResponse(f"{error}\n", status_code=status)
