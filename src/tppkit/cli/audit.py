@@ -19,8 +19,8 @@ import click
 from tppkit._clock import format_time
 from tppkit._text import printable
 from tppkit.certificates import OrganizationPolicy
-from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import finding_object, json_option, present, print_json, read_time, say, say_error
+from tppkit.cli.seal_options import organization_options
 from tppkit.cli.trust_options import NOT_ASKED, trust_options
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive

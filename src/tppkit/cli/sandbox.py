@@ -17,10 +17,9 @@ import click
 
 from tppkit._text import printable
 from tppkit.certificates import OrganizationPolicy
-from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import json_option, print_json, say
 from tppkit.cli.sandbox_curl import curl_line, order_line
-from tppkit.cli.seal_profile import PROFILE_NAME
+from tppkit.cli.seal_options import ProfileType, organization_options
 from tppkit.errors import TppkitError
 from tppkit.seals import PROFILES, SealProfile
 
@@ -64,7 +63,7 @@ def sandbox() -> None:
     "--profile",
     default="psd2-v1",
     show_default=True,
-    type=PROFILE_NAME,
+    type=ProfileType(files=False),
     help=f"The dialect of seals that is taken: {', '.join(PROFILES)}.",
 )
 @click.option("--pages-tls", is_flag=True, help="Serve the approval pages over HTTPS.")
