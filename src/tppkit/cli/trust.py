@@ -1,4 +1,4 @@
-"""`tppkit trust`: what the trusted lists say."""
+"""`tppkit trust`: look up certificates in trusted lists, verify and fetch the lists."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
 @click.group()
 def trust() -> None:
-    """Ask the trusted lists."""
+    """Look up the status of certificates in trusted lists."""
 
 
 @trust.command()
@@ -46,7 +46,7 @@ def trust() -> None:
 @at_option
 @json_option
 def status(file: str, trusted_lists: Path, password_file: Path | None, at: datetime | None, as_json: bool) -> int:
-    """Tell what a certificate is qualified for, by which service of which list, at a time.
+    """Print what a certificate is qualified for at a time, and the service and list that grant it.
 
     FILE: a certificate in any form; further ones in it are intermediate authorities; - is standard input.
     """
@@ -65,7 +65,7 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
 @at_option
 @json_option
 def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
-    """Verify the lists of a folder, and tell what is in it and whether it still answers for a time."""
+    """Verify the lists in a folder, and print each one and the time until which it is valid."""
     lists = load_trusted_lists(directory)
     failures = (*lists.failures, *_too_old(_all(lists), present(at)))
     if as_json:
@@ -126,7 +126,7 @@ def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private
 
 
 def _too_old(lists: Iterable[TrustedList], at: datetime) -> Iterator[ListFailure]:
-    """The lists that say nothing about a time any more: what is served may be kept back on purpose."""
+    """Find lists that have expired at a time: an attacker may serve an old list on purpose."""
     for one in lists:
         finding = check_freshness(one, at)
         if finding is not None:
