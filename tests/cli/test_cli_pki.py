@@ -108,8 +108,8 @@ def test_the_catalogue_is_listed(tppkit):
     assert len(listed) >= 80
     assert all(row.keys() == {"name", "summary", "as", "expected", "verdict"} for row in listed)
     assert {row["verdict"] for row in listed} == {"fails", "warns", "notes"}
-    told = tppkit("pki", "faults")
-    assert all(row["name"] in told.stdout and row["summary"] in told.stdout for row in listed)
+    result = tppkit("pki", "faults")
+    assert all(row["name"] in result.stdout and row["summary"] in result.stdout for row in listed)
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +128,8 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
     for kind, options in (("qwac", ["--dns", "a.example.org"]), ("qseal", []), ("server", ["--dns", "a.example.org"])):
         entry = tppkit("pki", "issue", kind, "certs", *options, "--json").json
         assert (entry["path"], entry["kind"]) == (f"{kind}-2.pem", kind)
-    told = tppkit("pki", "revoke", "certs/qwac-2.pem", "--reason", "superseded", "--json").json
-    assert told["reason"] == "superseded"
+    result = tppkit("pki", "revoke", "certs/qwac-2.pem", "--reason", "superseded", "--json").json
+    assert result["reason"] == "superseded"
     again = tppkit("pki", "revoke", "certs/qwac-2.pem")
     assert (again.exit_code, "pki.already-revoked" in again.stderr) == (2, True)
     checked = "cert check certs/qwac-2-chain.pem --as qwac --trust certs --crl certs/issuing-ca-qwac.crl"
@@ -137,7 +137,7 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "said"),
+    ("arguments", "exit_code", "message"),
     [
         ("issue qwac nowhere", 2, "pki.unusable"), ("issue qwac certs --label ../x", 2, "pki.label"),
         ("issue qwac certs --label qseal", 2, "file.exists"), ("issue qwac certs --key ed25519", 2, "pki.key-kind"),
@@ -169,10 +169,10 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         ("csr m.key", 2, "name of the new key"), ("csr -", 2, "--key"), ("csr - --key certs/qwac.key --json", 2, "JSON"),
     ],
 )  # fmt: skip
-def test_wrong_use_is_reported_and_changes_nothing(tppkit, certs, arguments, exit_code, said):
+def test_wrong_use_is_reported_and_changes_nothing(tppkit, certs, arguments, exit_code, message):
     before = {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")}
     result = tppkit("pki", *arguments.split())
-    assert (result.exit_code, said in result.stderr) == (exit_code, True), result.stderr
+    assert (result.exit_code, message in result.stderr) == (exit_code, True), result.stderr
     assert {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")} == before
 
 
@@ -236,7 +236,7 @@ def test_a_further_certificate_begins_today_in_an_old_folder_and_is_for_its_prov
     assert shown["subject"] == "CN=tpp.test.example.com,organizationIdentifier=PSDDE-BAFIN-77,O=Zahlgut,C=DE"
 
 
-def test_a_hold_is_told_lifted_and_made_final(tppkit, certs):
+def test_a_hold_is_shown_lifted_and_made_final(tppkit, certs):
     held = tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "certificateHold", "--json").json
     lifted = held | {"lifted": True, "reason": None, "at": None}
     assert tppkit("pki", "revoke", "certs/qwac.pem", "--lift", "--json").json == lifted
@@ -259,19 +259,19 @@ def test_a_fault_is_found_right_after_creation_and_can_be_revoked(tppkit):
         assert (found.exit_code, codes) == (1, set(entry["expected"]))
 
 
-def test_what_a_request_asks_for_and_its_certificate_lacks_is_told(tppkit, certs, tmp_path, pki):
+def test_what_a_request_asks_for_and_its_certificate_lacks_is_reported(tppkit, certs, tmp_path, pki):
     usage = extension_of(*key_usage("digital_signature", "key_agreement"))
     draft = Draft.of(pki.qwac.certificate).with_extension(usage)
     (tmp_path / "odd.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("odd")))
-    told = tppkit("pki", "issue", "csr", "certs", "--csr", "odd.csr", "--json")
-    assert (told.exit_code, told.stderr) == (0, "dropped: key_usage keyAgreement\n")
-    assert told.json["dropped"] == [{"field": "key_usage", "value": "keyAgreement"}]
+    result = tppkit("pki", "issue", "csr", "certs", "--csr", "odd.csr", "--json")
+    assert (result.exit_code, result.stderr) == (0, "dropped: key_usage keyAgreement\n")
+    assert result.json["dropped"] == [{"field": "key_usage", "value": "keyAgreement"}]
     tppkit("pki", "csr", "sound.csr")
-    told = tppkit("pki", "issue", "csr", "certs", "--csr", "sound.csr", "--json")
-    assert (told.stderr, told.json["dropped"]) == ("", [])
+    result = tppkit("pki", "issue", "csr", "certs", "--csr", "sound.csr", "--json")
+    assert (result.stderr, result.json["dropped"]) == ("", [])
 
 
-def test_what_a_request_is_for_can_be_said(tppkit, certs, tmp_path, pki):
+def test_the_kind_of_a_request_can_be_stated(tppkit, certs, tmp_path, pki):
     draft = no_statement(oids.QC_TYPE)(Draft.of(pki.qseal.certificate)).without_extension("2.5.29.15")
     (tmp_path / "bare.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("bare")))
     refused = tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr")
@@ -280,7 +280,7 @@ def test_what_a_request_is_for_can_be_said(tppkit, certs, tmp_path, pki):
     assert stated.json["kind"] == "qseal"
 
 
-def test_the_lists_are_signed_anew(tppkit, certs):
+def test_the_lists_are_renewed(tppkit, certs):
     before = {path: path.read_bytes() for path in (*certs.glob("*.crl"), *certs.glob("trusted-lists/*.xml"))}
     assert len(tppkit("pki", "renew", "certs", "--json").json["files"]) == len(before) == 5
     assert all(path.read_bytes() != content for path, content in before.items())
@@ -317,7 +317,7 @@ def test_a_pki_that_begins_in_days_to_come_can_revoke(tppkit):
     assert tppkit("pki", "revoke", "certs/qwac.pem", "--lift").exit_code == 0
 
 
-def test_what_takes_long_is_said_beforehand(tppkit):
-    told = tppkit("pki", "create", "certs", "--seed", "1", "--seal-key", "rsa2048")
-    assert "RSA keys from a seed" in told.stderr
+def test_a_long_wait_is_announced(tppkit):
+    result = tppkit("pki", "create", "certs", "--seed", "1", "--seal-key", "rsa2048")
+    assert "RSA keys from a seed" in result.stderr
     assert "RSA keys from a seed" not in tppkit("pki", "create", "others", "--seed", "1").stderr

@@ -68,8 +68,8 @@ def differing(written: Written, at: str | None = None) -> dict[str, Any]:
         errors = {finding["code"] for finding in verdict["findings"] if finding["severity"] == "error"}
         found = {finding["code"] for finding in verdict["findings"]}
         weights = {finding["severity"] for finding in verdict["findings"]}
-        told = "fails" if exit_code == 1 else "warns" if "warning" in weights else "notes"
-        if found != set(entry["expected"]) or told != entry["verdict"] or (verdict["code"] in errors) != bool(errors):
+        given = "fails" if exit_code == 1 else "warns" if "warning" in weights else "notes"
+        if found != set(entry["expected"]) or given != entry["verdict"] or (verdict["code"] in errors) != bool(errors):
             differ[entry["path"]] = (found, entry["expected"], exit_code)
     return differ
 

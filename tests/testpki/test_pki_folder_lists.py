@@ -158,7 +158,7 @@ def test_a_hold_is_lifted_and_gone_from_list_and_answers(folder, pki):
 def test_a_hold_is_made_final_since_it_began(folder, pki):
     open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before, reason=HOLD)
     final = open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY, reason="superseded")
-    # X.509, reason code extension: the date is that of the hold, and one entry stands for both.
+    # X.509, reason code extension: the date is that of the hold, and there is one entry.
     expected = Revocation(pki.qwac.certificate.serial, pki.not_before, "superseded")
     assert (final.revocation_of(pki.qwac.certificate), len(list(crl_of(folder)))) == (expected, 1)
 

@@ -126,7 +126,7 @@ def test_an_extension_that_is_not_known_is_refused_only_when_it_is_critical(pki,
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_hash_that_is_not_known_is_refused_wherever_it_stands(pki, place):
+def test_an_unknown_hash_is_rejected_in_every_place(pki, place):
     algorithms = [SHA256] * 2
     algorithms[place] = SHA3_256
     ids = [id_of(pki.qwac_ca, pki.qwac.certificate.serial, algorithm=algorithm) for algorithm in algorithms]

@@ -147,7 +147,7 @@ def test_what_makes_a_chain_unreadable_is_shown_with_a_finding(pki, oid, value, 
     assert [finding.code for finding in facts.findings] == ["certificate.extension-malformed"]
 
 
-@pytest.mark.parametrize("oid", [oids.QC_STATEMENTS, oids.AUTHORITY_INFORMATION_ACCESS, "2.999.7"])
+@pytest.mark.parametrize("oid", [oids.QC_STATEMENTS, "2.999.7"])
 def test_an_extension_that_is_not_processed_makes_no_chain_unreadable(pki, oid):
     draft = Draft.of(pki.qseal.certificate).with_extension(Extension(oid, b"\x30\x09"))
     certificate = EidasCertificate.from_der(draft.sign(pki.qseal_ca.key))

@@ -17,7 +17,7 @@ from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
 from tppkit.callbacks import AsyncInbox, Inbox, VerifiedCallback
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.store import InboxStore, MemoryStore
-from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback
+from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackMiddleware
 
 
 class Application:
@@ -248,22 +248,6 @@ def test_a_process_ends_although_a_handler_hangs():
 def test_an_end_of_the_process_that_a_handler_asks_for_is_not_lost():
     with pytest.raises(SystemExit):
         run(scope(), Client(ACCESS), handler=lambda *_: sys.exit(1))
-
-
-@pytest.mark.parametrize(
-    ("peers", "body", "status"),
-    [(CallbackPeers(()), ACCESS, 403), (None, b"{}", 400)],
-    ids=["on the loop", "in a thread"],
-)
-def test_an_on_refusal_that_raises_changes_no_answer(peers, body, status, caplog):
-    def fails(_: RefusedCallback) -> None:
-        raise ValueError
-
-    client = Client(body)
-    gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), on_refusal=fails, peers=peers)
-    asyncio.run(CallbackMiddleware(Application(), gate=gate)(scope(), client.receive, client.send))
-    assert client.status == status
-    assert "on_refusal failed" in caplog.text
 
 
 @pytest.mark.parametrize(

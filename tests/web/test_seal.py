@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request
+from tppkit.seals import Message, Seal, SealPolicy
 from tppkit.testpki import Issued, Pki, make_provider
 from tppkit.testpki.certificate import for_key, sign_draft
 from tppkit.trust import PathVerifier
@@ -113,20 +113,16 @@ def test_another_body_is_refused_before_the_handler(
 
 
 @pytest.mark.parametrize(
-    "target",
-    ["/psd2/v1/payments/sepa-credit-transfers", TARGET + "&y=1", TARGET.replace("%2F", "/"), TARGET.replace("%2F", "%2f"), "/api" + TARGET],
-    ids=["query removed", "query added", "decoded", "other case", "prefix"],
+    "change",
+    [
+        {"target": "/psd2/v1/payments/sepa-credit-transfers"}, {"target": TARGET + "&y=1"}, {"target": TARGET.replace("%2F", "/")},
+        {"target": TARGET.replace("%2F", "%2f")}, {"target": "/api" + TARGET}, {"method": "PUT"},
+    ],
+    ids=["query removed", "query added", "decoded", "other case", "prefix", "method"],
 )  # fmt: skip
-def test_another_target_is_refused_without_reading_the_body(
-    target: str, door: Door, app: Recorder, good: Message, pki: Pki
-) -> None:
-    told = call(door(), scope_of(good._replace(target=target), pki.qwac), [good.body])
+def test_another_start_line_is_refused_without_reading_the_body(change, door, app, good, pki):
+    told = call(door(), scope_of(good._replace(**change), pki.qwac), [good.body])
     assert (told.status, told.code, told.reads, app.scopes) == (401, "SIGNATURE_INVALID", 0, [])
-
-
-def test_another_method_is_refused(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
-    told = call(door(), scope_of(good._replace(method="PUT"), pki.qwac), [good.body])
-    assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
 
 
 @pytest.mark.parametrize("raw_path", [None, b""])
@@ -142,13 +138,12 @@ def test_a_server_that_decodes_the_path_gets_no_request_through(
 @pytest.mark.parametrize(
     "name", ["Digest", "Signature", "TPP-Signature-Certificate", "X-Request-ID", "Content-Encoding"]
 )
-def test_a_header_that_must_be_single_is_refused_twice(
-    name: str, door: Door, app: Recorder, good: Message, pki: Pki
-) -> None:
+def test_a_header_that_appears_twice_is_refused_and_of_two_ids_none_is_echoed(name, door, app, good, pki):
     value = (good.values(name) or ("gzip",))[0]
     doubled = good.with_headers((name, value), *([(name, value)] if not good.values(name) else []))
     told = call(door(), scope_of(doubled, pki.qwac), [good.body])
     assert (told.status, told.code, told.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
+    assert ("x-request-id" in told.headers) == (name != "X-Request-ID")
 
 
 @pytest.mark.parametrize(
@@ -172,20 +167,17 @@ def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, app: Re
     assert (told.status, told.code, told.reads, app.scopes) == (413, "FORMAT_ERROR", 2, [])
 
 
-@pytest.mark.parametrize("length", ["-1", "+5", "1e3", "0x10", "", "²"])
-def test_a_length_that_is_no_number_is_refused(length: str, door: Door, good: Message, pki: Pki) -> None:
-    assert call(door(), scope_of(good.with_headers(("Content-Length", length)), pki.qwac), [good.body]).status == 400
+@pytest.mark.parametrize(
+    ("length", "status"), [*((text, 400) for text in ("-1", "+5", "1e3", "0x10", "", "²")), ("9" * 5000, 413)]
+)
+def test_a_length_that_is_no_number_is_refused(length, status, door, good, pki):
+    assert call(door(), scope_of(good.with_headers(("Content-Length", length)), pki.qwac), [good.body]).status == status
 
 
 def test_a_body_announced_over_the_limit_is_not_read_at_all(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
     large = sealed(seal, body=b"x" * 1000).with_headers(("Content-Length", "1000"))
     told = call(door(max_body_bytes=999), scope_of(large, pki.qwac), [large.body])
     assert (told.status, told.reads, app.scopes) == (413, 0, [])
-
-
-def test_a_length_of_more_digits_than_python_reads_is_too_long(door: Door, good: Message, pki: Pki) -> None:
-    message = good.with_headers(("Content-Length", "9" * 5000))
-    assert call(door(), scope_of(message, pki.qwac), [good.body]).status == 413
 
 
 def test_a_body_of_exactly_the_limit_is_taken(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
@@ -261,11 +253,6 @@ def test_a_request_without_an_id_is_refused_though_it_needs_no_seal(door: Door, 
     told = call(door(interface=PSD2), scope_of(POLL._replace(headers=()), pki.qwac), [b""])
     assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
     assert "request-id.missing" in told.text
-
-
-def test_of_two_ids_none_is_echoed(door: Door, good: Message, pki: Pki) -> None:
-    told = call(door(), scope_of(good.with_headers(("X-Request-ID", REQUEST_ID)), pki.qwac), [good.body])
-    assert (told.status, "x-request-id" in told.headers) == (400, False)
 
 
 def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: Door, app: Recorder, pki: Pki) -> None:
@@ -419,7 +406,7 @@ def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details
 def test_a_sandbox_sends_the_whole_reason(door: Door, good: Message, pki: Pki) -> None:
     short = good.with_headers(("Content-Length", "12"))
     told = call(door(brief=False), scope_of(short, pki.qwac), [good.body])
-    assert told.text == "the body has 40 bytes, and its Content-Length is 12 (message.malformed)"
+    assert told.text == "the body has 40 bytes, but its Content-Length is 12 (message.malformed)"
 
 
 def test_a_spoofed_certificate_header_is_ignored_and_logged(
@@ -434,16 +421,6 @@ def test_a_spoofed_certificate_header_is_ignored_and_logged(
     assert caller_of(app.scopes[0]).peer.ignored == ("client-cert",)
     told = call(gate, scope_of(spoofed, None), [good.body])
     assert (told.status, told.code) == (401, "CERTIFICATE_MISSING")
-
-
-def test_another_dialect_is_verified_and_its_own_id_asked_for(
-    door: Door, app: Recorder, pki: Pki, paths: PathVerifier
-) -> None:
-    profile = PROFILES["berlin-group"]
-    message = sign_request(request(), seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key), profile=profile))
-    gate = door(seals=SealPolicy(paths, profile=profile))
-    assert call(gate, scope_of(message, pki.qwac), [BODY]).status == 201
-    assert not verified_request(app.scopes[0]).covers_target
 
 
 def test_an_unsealed_body_has_the_same_limit(door: Door, app: Recorder, pki: Pki) -> None:

@@ -1,23 +1,14 @@
-"""The WSGI middleware, in memory and under real servers: the target as it stood on the wire, or no request at all."""
+"""The WSGI middleware, called in memory: the target as it was on the wire, or no request at all."""
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from io import BytesIO
-from pathlib import Path
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
-import waitress
 from asgi import AT, BODY, EVERY_PATH, REQUEST_ID, TARGET, sealed
-from serving import free_port, run_program, send
 from wsgi import Body, call, code, environ_of, forwarded
-from wsgi_app import make_app
 
 from tppkit.seals import Message, Seal, SealPolicy
 from tppkit.testpki import Pki
@@ -271,98 +262,6 @@ def test_a_transfer_coding_behind_a_proxy_is_refused(
     status, _, body = call(door(), environ)
     assert (status, b"message.no-length" in body) == (411, True)
     assert (environ["wsgi.input"].reads, app.environs) == (0, [])
-
-
-@contextmanager
-def run_gunicorn(folder: Path, scratch: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "gunicorn", "--no-control-socket", "--bind", "127.0.0.1:{port}", "wsgi_app:app"]
-    with _process(command, folder, scratch) as url:
-        yield url
-
-
-@contextmanager
-def run_granian(folder: Path, scratch: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "granian", "--interface", "wsgi", "--port", "{port}", "wsgi_app:app"]
-    with _process(command, folder, scratch) as url:
-        yield url
-
-
-@contextmanager
-def run_waitress(folder: Path, scratch: Path) -> Iterator[str]:
-    server = waitress.create_server(make_app(folder), host="127.0.0.1", port=0)
-
-    def serve() -> None:
-        with suppress(OSError):  # its sockets are closed while it waits for them
-            server.run()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.effective_port}"
-    finally:
-        server.task_dispatcher.shutdown()
-        server.close()
-        thread.join(10)
-
-
-@contextmanager
-def run_wsgiref(folder: Path, scratch: Path) -> Iterator[str]:
-    class Quiet(WSGIRequestHandler):
-        def log_message(self, *parts: Any) -> None: ...
-
-    server = make_server("127.0.0.1", 0, make_app(folder), handler_class=Quiet)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
-
-
-@contextmanager
-def _process(command: list[str], folder: Path, scratch: Path) -> Iterator[str]:
-    port = free_port()
-    module = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
-    environment = {"TPPKIT_ANCHORS": str(folder), "PYTHONPATH": module}
-    command = [part.format(port=port) for part in command]
-    with run_program(command, port=port, folder=scratch, environment=environment):
-        yield f"http://127.0.0.1:{port}"
-
-
-@pytest.mark.parametrize("run", [run_gunicorn, run_waitress])
-def test_servers_that_hand_over_the_target_let_the_sealed_request_through_and_no_other(
-    run: Any, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
-) -> None:
-    target = "/psd2/v1/a%2Fb//%C5%BE/%2e?x=%2F&y=+&z"
-    good = forwarded(sealed(live_seal, target=target), live_pki)
-    with run(live_folder, tmp_path) as url:
-        accepted = send(url, good)
-        assert (accepted.status_code, accepted.json()) == (201, {"target": target, "bytes": len(BODY)})
-        for bad, status in (
-            (good._replace(body=BODY + b" "), 401),
-            (good._replace(target=target.replace("%2F", "/")), 401),
-            (good._replace(target=target.replace("%C5%BE", "%c5%be")), 401),
-            (good.with_headers(("Digest", good.values("Digest")[0])), 401),  # joined to another value than was signed
-            (good._replace(body=b"x" * 2000), 413),
-        ):
-            assert send(url, bad).status_code == status
-        alike = good._replace(
-            headers=tuple((name.replace("Client-Cert", "Client_Cert"), v) for name, v in good.headers)
-        )
-        for spoofed in (send(url, good, local="127.0.0.2"), send(url, alike)):
-            assert (spoofed.status_code, code(spoofed.content)) == (401, "CERTIFICATE_MISSING")
-
-
-@pytest.mark.parametrize("run", [run_wsgiref, run_granian])
-def test_servers_that_hand_over_no_target_let_nothing_through(
-    run: Any, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
-) -> None:
-    with run(live_folder, tmp_path) as url:
-        refused = send(url, forwarded(sealed(live_seal), live_pki))
-    assert (refused.status_code, code(refused.content)) == (400, "FORMAT_ERROR")
-    assert "message.no-raw-path" in refused.text
 
 
 def test_without_length_and_chunks_there_is_no_body(door: Door, seal: Seal, pki: Pki, app: Recorder) -> None:

@@ -1,4 +1,4 @@
-"""`tppkit cert check`: whether certificates fit their use, and are trusted."""
+"""`tppkit cert check`: whether certificates fit their use and are trusted."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def check(
     password_file: Path | None,
     as_json: bool,
 ) -> int:
-    """Check that each certificate fits its use and, with --trust or --trusted-lists, that it is trusted, at a time.
+    """Check that each certificate fits its use and, with --trust or --trusted-lists, is trusted at a time.
 
-    In a bundle the first certificate is checked; the others may be between it and an authority of --trust, or of the lists
-    where --trust is not given. The worst exit code of all files counts.
+    In a bundle the first certificate is checked; the others may be between it and an anchor. The worst exit code of all files
+    counts.
     """
     require_one_stdin(*files)
     now = present(None)
@@ -103,7 +103,7 @@ def check(
 
 
 class _Task(NamedTuple):
-    """What every file is judged by."""
+    """The settings for all files."""
 
     as_: Use
     at: datetime

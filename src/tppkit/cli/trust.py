@@ -1,4 +1,4 @@
-"""`tppkit trust`: look up certificates in trusted lists, verify and fetch the lists."""
+"""`tppkit trust`: trusted lists and the status of certificates by them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def trust() -> None:
 @at_option
 @json_option
 def status(file: str, trusted_lists: Path, password_file: Path | None, at: datetime | None, as_json: bool) -> int:
-    """Print what a certificate is qualified for at a time, and the service and list that grant it.
+    """Show what a certificate is qualified for, by which service of which list, at a time.
 
     FILE: a certificate in any form; further ones in it are intermediate authorities; - is standard input.
     """
@@ -65,7 +65,7 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
 @at_option
 @json_option
 def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
-    """Verify the lists in a folder, and print each one and the time until which it is valid."""
+    """Verify the lists of a folder, and show which are in force at a time."""
     lists = load_trusted_lists(directory)
     failures = (*lists.failures, *_too_old(_all(lists), present(at)))
     if as_json:
@@ -82,7 +82,9 @@ def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
     else:
         for one in _all(lists):
             until = format_time(one.next_update) if one.next_update else "closed"
-            click.echo(printable(f"{one.territory}  number {one.sequence_number}, good until {until}  {one.source}"))
+            click.echo(
+                printable(f"{one.territory}  number {one.sequence_number}, in force until {until}  {one.source}")
+            )
         for failure in failures:
             click.echo(printable(f"{failure.territory or '??'}  {failure.message} [{failure.code}]"))
     return DOES_NOT_HOLD if failures else HOLDS
@@ -91,11 +93,11 @@ def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
 @trust.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--territory", "territories", multiple=True, metavar="CC", help="Only this list; may be given again.")
-@click.option("--url", default=LOTL_ADDRESS, show_default=True, metavar="URL", help="The list of the lists.")
-@click.option("--allow-private", is_flag=True, help="Ask addresses of the own network as well.")
+@click.option("--url", default=LOTL_ADDRESS, show_default=True, metavar="URL", help="The list of lists.")
+@click.option("--allow-private", is_flag=True, help="Fetch from private addresses too.")
 @json_option
 def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private: bool, as_json: bool) -> int:
-    """Fetch the list of the lists and the national lists into a folder, each verified before it is written."""
+    """Fetch the list of lists and the national lists into a folder; each is verified before it is written."""
     make_folder(directory)
     fetched = fetch_trusted_lists(
         directory,
@@ -126,7 +128,7 @@ def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private
 
 
 def _too_old(lists: Iterable[TrustedList], at: datetime) -> Iterator[ListFailure]:
-    """Find lists that have expired at a time: an attacker may serve an old list on purpose."""
+    """The lists that are no longer in force at a time: an attacker may serve an old one."""
     for one in lists:
         finding = check_freshness(one, at)
         if finding is not None:

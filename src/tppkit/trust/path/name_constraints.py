@@ -1,8 +1,8 @@
-"""Whether the names of a certificate lie within what the authorities above it may name.
+"""Name constraints: whether the names of a certificate are within those that the authorities above it may certify.
 
-Every form of RFC 5280 section 4.2.1.10 is judged: directoryName (the subject included), dNSName, rfc822Name (the subject's
-emailAddress where no rfc822Name stands beside it), URI and iPAddress. A constraint on any other form refuses each
-certificate that has a name of that form.
+Every form of RFC 5280 section 4.2.1.10 is checked: directoryName (the subject included), dNSName, rfc822Name (the subject's
+emailAddress if there is no rfc822Name), URI and iPAddress. A constraint on any other form rejects each certificate that has a name
+of that form.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Name = tuple[str, Any]
 
 @dataclass(slots=True)
 class _Limit:
-    """What one authority says of one form of name: values that a name must lie within one of, or within none of."""
+    """The constraints of one authority on one form of name: it must be within one of `permitted`, within none of `excluded`."""
 
     permitted: list[Any] = field(default_factory=list)
     excluded: list[Any] = field(default_factory=list)
@@ -42,10 +42,10 @@ class _Limit:
 
 @dataclass(slots=True)
 class NameLimits:
-    """What the authorities of a chain, seen so far from the anchor down, allow.
+    """The constraints of a chain, from the anchor down to the link that was added last.
 
     Attributes:
-        limits: for each form of name what each authority says of it; a name must keep all of them.
+        limits: for each form of name the constraints of each authority, all of which apply.
         comparisons: how many names were compared; hostile certificates have many.
     """
 
@@ -53,7 +53,7 @@ class NameLimits:
     comparisons: int = 0
 
     def add(self, link: Link) -> None:
-        """Take up what an authority's extension says.
+        """Add the constraints of an authority.
 
         Raises:
             CertificateRejected: `path.name-constraints`, it cannot be applied.
@@ -61,7 +61,7 @@ class NameLimits:
         constraints = link.name_constraints
         if constraints is None:
             return
-        if constraints.has_distance:  # RFC 5280 has none, and it must not be passed over
+        if constraints.has_distance:  # RFC 5280 allows none, and ignoring it would widen the constraint
             raise _refused(link, "constrains names at a distance (minimum or maximum)")
         stated: dict[str, _Limit] = {}
         for base in constraints.permitted:
@@ -95,7 +95,7 @@ class NameLimits:
     def _check_name(self, link: Link, form: str, value: Any, limit: _Limit) -> None:
         self.comparisons += len(limit.permitted) + len(limit.excluded)
         if self.comparisons > MAX_COMPARISONS:
-            raise CertificateRejected("path.too-complex", f"too many names and name constraints stand above {link}")
+            raise CertificateRejected("path.too-complex", f"there are too many names and name constraints above {link}")
         within = _WITHIN.get(form)
         if within is None:
             raise _refused(link, f"has a {form}, a form that is constrained above it, and is not processed")
@@ -108,12 +108,12 @@ class NameLimits:
 def _base(link: Link, base: GeneralName) -> Any:
     value = _value(base)
     if base.form == DNS_NAME and value and not _HOST.fullmatch(value):
-        raise _refused(link, f"constrains DNS names by {value[:80]!r}, which is none")
+        raise _refused(link, f"constrains DNS names by {value[:80]!r}, which is not one")
     return value
 
 
 def _value(name: GeneralName) -> Any:
-    """What is compared. Names are read by one reader, so that an odd kind of string hides none from what excludes it."""
+    """The value that is compared. One reader reads all names, so an unusual kind of string does not hide a name from exclusion."""
     return name.value.comparable if isinstance(name.value, DistinguishedName) else name.value
 
 
@@ -142,10 +142,12 @@ def _directory_within(name: ComparableName, base: ComparableName, excluding: boo
 def _dns_within(name: str, base: str, excluding: bool) -> bool:
     name, base = name.lower(), base.lower()
     if not _HOST.fullmatch(name.removeprefix("*.")):
-        return excluding  # what is no host name lies within no permitted subtree, and maybe within an excluded one
+        return (
+            excluding  # a text that is no host name is within no permitted subtree, and may be within an excluded one
+        )
     if not base or name == base or name.endswith("." + base):
         return True
-    # A wildcard name stands for names below it, of which an excluded one may be one.
+    # A wildcard covers names below it, one of which may be excluded.
     return excluding and name.startswith("*.") and base.endswith(name[1:])
 
 
@@ -202,8 +204,8 @@ _WITHIN: Mapping[str, Callable[[Any, Any, bool], bool]] = MappingProxyType(
 def check_names(chain: Sequence[Link]) -> None:
     """Check the names of a whole chain, the leaf first and the anchor last.
 
-    The anchor's own constraints count too (RFC 5937 section 3.2). Self-issued authorities are not constrained, the leaf always
-    is (RFC 5280 section 6.1.3 (b)).
+    The anchor's own constraints count too (RFC 5937 section 3.2). Self-issued authorities are not constrained from above, the
+    leaf always is (RFC 5280 section 6.1.3 (b)).
 
     Raises:
         CertificateRejected: `path.name-constraints`, `path.too-complex`.

@@ -64,7 +64,7 @@ _SIGNATURES_OF_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 
 
 def require_key(certificate: EidasCertificate) -> None:
-    """Refuse a weak key.
+    """Reject a weak key.
 
     Raises:
         CertificateRejected: `key.weak`, `key.unsupported`.
@@ -77,7 +77,7 @@ def require_key(certificate: EidasCertificate) -> None:
 
 
 def require_signature_algorithm(certificate: EidasCertificate) -> None:
-    """Refuse a certificate whose signature is made with a weak or unknown algorithm.
+    """Reject a certificate whose signature algorithm is weak, unknown or has unusual parameters.
 
     Raises:
         CertificateRejected: `path.weak-signature`.
@@ -92,11 +92,11 @@ def require_signature_algorithm(certificate: EidasCertificate) -> None:
 
 
 def signature_weakness(oid: str, hash_algorithm: hashes.HashAlgorithm | None) -> str | None:
-    """What is wrong with a signature algorithm; None when it is strong.
+    """The weakness of a signature algorithm; None if it is strong.
 
     Args:
         oid: dotted object identifier.
-        hash_algorithm: as `cryptography` read it; None where the algorithm names none.
+        hash_algorithm: as `cryptography` read it; None if the algorithm names none.
     """
     if oid not in _SIGNATURE_OIDS:
         return f"the signature algorithm {oid}"
@@ -156,7 +156,7 @@ def is_signature_of(
         signature: the signature bytes.
         data: what was signed.
         hash_algorithm: for RSA and ECDSA.
-        pss: the parameters of an RSASSA-PSS signature, else PKCS #1 v1.5 is meant.
+        pss: the parameters of an RSASSA-PSS signature; None for PKCS #1 v1.5.
     """
     try:
         if isinstance(key, rsa.RSAPublicKey) and hash_algorithm is not None:

@@ -1,8 +1,8 @@
-"""Whether a certificate chains to a believed authority at a time.
+"""Whether a certificate chains to a trusted authority at a time.
 
-Candidates are found by names (`candidates`). Each is judged by RFC 5280 section 6: `chain_rules`, `signatures`,
-`name_constraints`, `policies`; then, where asked for, by `revocation`. If one candidate fails, another may hold.
-Whether an end entity fits a use is not asked here, but by `tppkit.certificates.rules`.
+Candidates are found by names (`candidates`). Each is checked by RFC 5280 section 6: `chain_rules` with `form` and `strength`,
+`name_constraints`, `policies`; then by `revocation` if there is a checker. If one candidate fails, another may hold.
+Whether an end entity fits a use is checked by `tppkit.certificates.rules`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class TrustedPath:
 
     Attributes:
         chain: the certificate first, the anchor last.
-        window: the moments for which this verdict may be remembered; ask it each time, as news may close it.
-        policies: certificate policies that hold for the whole chain, dotted; empty where none is stated.
-        revocation: what was proven of each certificate below the anchor, the leaf first; empty without a revocation check.
-        findings: what a check of revocation let pass, and should be known.
+        window: the period for which this verdict may be cached; check it each time, as news may close it.
+        policies: certificate policies that hold for the whole chain, dotted; empty if none is stated.
+        revocation: the status of each certificate below the anchor, the leaf first; empty without a revocation check.
+        findings: warnings and notices of the revocation check.
     """
 
     chain: tuple[EidasCertificate, ...]
@@ -62,19 +62,23 @@ class TrustedPath:
         return self.window.not_after
 
     def holds_at(self, at: datetime) -> bool:
-        """Whether the verdict may be used for `at` (aware) without judging again."""
+        """Whether the verdict may be used for `at` (aware) without a new check."""
         return self.window.holds_at(at)
 
 
 class PathVerifier:
-    """Checks chains to fixed anchors, and remembers the ones that hold (at most 512).
+    """Checks chains to fixed anchors, and caches the ones that hold (at most 512).
 
-    A verdict is remembered for the moments within the validity of every certificate of the chain and, with revocation, within
-    what the evidence proves.
+        paths = PathVerifier(load_anchors("pki"))
+        paths.verify(certificate, at=received_at).chain
+        paths.verify_use(qwac, as_=Use.QWAC, at=received_at)
+
+    A verdict is cached for the period in which every certificate of the chain is valid and, with revocation, for which the
+    evidence proves it.
 
     Args:
-        anchors: who is believed.
-        revocation: judges revocation; None for not at all.
+        anchors: the trusted authorities.
+        revocation: checks revocation; None to check none.
         policies: certificate policies (dotted) of which one must hold for the whole chain; empty for any.
 
     Raises:
@@ -89,7 +93,7 @@ class PathVerifier:
         self.anchors = anchors
         self.revocation = revocation
         self.policies = frozenset(policies)
-        roots = _readable(anchors.roots)  # one that cannot be read leads nowhere, and must not disable the others
+        roots = _readable(anchors.roots)  # a root that cannot be read must not disable the others
         if not roots:
             raise ConfigurationError("trust.unreadable", "the names or extensions of every anchor are malformed")
         self._authorities = make_authorities(roots, _readable(anchors.intermediates))
@@ -103,11 +107,11 @@ class PathVerifier:
         Args:
             certificate: the end entity.
             at: the time to judge at, aware.
-            intermediates: further authorities, for example those the peer sent; believed only through an anchor.
+            intermediates: further authorities, for example those the peer sent; trusted only through an anchor.
 
         Raises:
             CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`; `trust.no-path`, no chain leads to an
-                anchor; `path.*`, one would, and this is what refuses the one that came furthest; `revocation.*`.
+                anchor; `path.*`, a chain does but is rejected, with the code of the one that passed most; `revocation.*`.
             ConfigurationError: `time.naive`.
         """
         at = as_utc(at)
@@ -169,7 +173,7 @@ class PathVerifier:
         )
 
 
-# How far a candidate came, after the rules. What a stranger can make expensive, names and policies, comes after the signatures.
+# The steps of a candidate, after the rules. Names and policies, which an attacker can make expensive, follow the signatures.
 _SIGNATURES = len(RULES)
 _NAMES = _SIGNATURES + 1
 _POLICIES = _NAMES + 1
@@ -177,7 +181,7 @@ _REVOCATION = _POLICIES + 1
 
 
 class _Candidate:
-    """One chain while it is judged; `step` says how far it came."""
+    """One chain while it is checked; `step` is the last step that it reached."""
 
     def __init__(self, chain: tuple[Link, ...], at: datetime) -> None:
         self.chain = chain
@@ -186,7 +190,7 @@ class _Candidate:
 
     @property
     def is_likely(self) -> bool:
-        """Whether no key identifier speaks against it; else its failure tells nothing."""
+        """Whether no key identifier contradicts it; otherwise its failure says nothing about the certificate."""
         return all(may_be_key_of(issuer, link) for link, issuer in pairwise(self.chain))
 
     def judge(self, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
@@ -209,7 +213,7 @@ class _Candidate:
 
 
 def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
-    """Those whose names and extensions can be read; others lead nowhere."""
+    """The certificates whose names and extensions can be read, as links."""
     links = []
     for certificate in certificates:
         with suppress(CertificateRejected):
@@ -218,7 +222,7 @@ def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
 
 
 def require_validity(certificate: EidasCertificate, at: datetime) -> None:
-    """Refuse an end entity outside its validity.
+    """Reject an end entity outside its validity.
 
     Raises:
         CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`.

@@ -1,4 +1,4 @@
-"""Verified trusted lists, and the questions that they answer.
+"""Verified trusted lists, and the qualified status of certificates by them.
 
 lists = load_trusted_lists(Path("lists"))
 lists.status(certificate, at=utc_now()).qualified_for
@@ -35,7 +35,7 @@ class ListFailure:
 
     Attributes:
         source: its file or address.
-        territory: whose list it claims to be, or should have been; None when it does not say.
+        territory: of which it claims, or should have been, the list; None if not stated.
         code: why, a row of `tppkit.codes.CODES`.
         message: why, for people.
     """
@@ -52,12 +52,12 @@ class QualifiedStatus:
 
     Attributes:
         at: the time, aware UTC.
-        qualified_for: of `esign`, `eseal`, `web`, at its issuance and at the time; empty when it is not qualified.
+        qualified_for: of `esign`, `eseal`, `web`, at its issuance and at the time; empty if it is not qualified.
         with_device: whether the key is in a qualified device, at the time.
-        code: null when it is qualified, else why not.
-        at_issuance: what the lists say of the beginning of the certificate's validity.
-        at_time: what they say of the time.
-        findings: everything of both, and lists that would have been needed.
+        code: None if it is qualified, else the reason.
+        at_issuance: the judgement for the beginning of the certificate's validity.
+        at_time: the judgement for the time.
+        findings: all findings of both, and missing lists.
     """
 
     at: datetime
@@ -70,17 +70,21 @@ class QualifiedStatus:
 
     @property
     def listing(self) -> Listing | None:
-        """The service and its state that decide at the time, or at issuance when none does then."""
+        """The service and its state that decide at the time, or at issuance if none does then."""
         return self.at_time.listing or self.at_issuance.listing
 
 
 class TrustedLists:
     """Trusted lists whose signatures were verified.
 
-    Which services issued a certificate themselves is remembered for up to 4096 certificates.
+        lists = load_trusted_lists("lists")
+        lists.status(certificate, at=received_at).qualified_for
+        lists.verify_qualified(certificate, purpose="eseal", at=received_at)
+
+    The issuing services of up to 4096 certificates are cached.
 
     Attributes:
-        list_of_lists: the list that names the signers of the others, or None when the caller named them.
+        list_of_lists: the list that names the signers of the others, or None if the caller named them.
         lists: the national lists.
         failures: lists that are not used, and why.
     """
@@ -107,7 +111,7 @@ class TrustedLists:
         Args:
             certificate: the end entity.
             at: the time to judge at, aware.
-            intermediates: authorities that may stand between it and a listed one.
+            intermediates: authorities that may be between it and a listed one.
 
         Raises:
             ConfigurationError: `time.naive`, `time.out-of-range`.
@@ -170,14 +174,14 @@ class TrustedLists:
     def make_anchors(self, *, purpose: Purpose, at: datetime) -> Anchors:
         """The authorities that the lists grant for a purpose at a time, to build chains to.
 
-        One that cannot be read or is not valid then is passed over, and told by the findings of the anchors.
+        One that cannot be read or is not valid then is left out, and reported in the findings of the anchors.
 
         Args:
             purpose: `web`, `eseal` or `esign`.
             at: the time, aware.
 
         Raises:
-            ConfigurationError: `trust.no-anchors`, no list that is good at the time grants any; `time.naive`.
+            ConfigurationError: `trust.no-anchors`, no list in force at the time grants one; `time.naive`.
         """
         at = as_utc(at)
         if self.list_of_lists is not None:
@@ -187,7 +191,7 @@ class TrustedLists:
         if not roots:
             but = f", but {len(refusals)} that cannot be used then" if refusals else ""
             raise ConfigurationError(
-                "trust.no-anchors", f"no list that is good at {format_time(at)} grants an authority for {purpose}{but}"
+                "trust.no-anchors", f"no list in force at {format_time(at)} grants an authority for {purpose}{but}"
             )
         return Anchors(roots, findings=tuple(refusal for refusal in refusals.values() if refusal))
 
@@ -245,16 +249,16 @@ class TrustedLists:
         return found
 
     def _why_unlisted(self, certificate: EidasCertificate) -> Iterable[Finding]:
-        """Why no service was found: first a list that failed or is absent, then the plain fact."""
+        """The reasons for no service: first a list that failed or is missing, then the fact itself."""
         countries = certificate.issuer.values(_COUNTRY)
         territory = TERRITORIES_OF_COUNTRIES.get(countries[0].upper(), countries[0].upper()) if countries else None
         clause = "TS 119 615 clause 4.3"
-        is_lacking = territory is not None and not self._has_list(territory) and self._points_to(territory)
+        is_missing = territory is not None and not self._has_list(territory) and self._points_to(territory)
         for failure in self.failures:
-            # A file that cannot be read names no territory: it may be the list that is lacking.
-            if failure.territory == territory or (is_lacking and failure.territory is None):
+            # A file that cannot be read names no territory: it may be the missing list.
+            if failure.territory == territory or (is_missing and failure.territory is None):
                 yield Finding(failure.code, Severity.ERROR, failure.message, clause)
-        if is_lacking:
+        if is_missing:
             message = f"the trusted list of {territory}, where the issuer is established, is not among the lists"
             yield Finding("trusted-list.missing", Severity.ERROR, message, clause)
         if self._index.is_named(certificate.issuer):
@@ -291,12 +295,12 @@ def _why_no_anchor(certificate: EidasCertificate, at: datetime) -> Finding | Non
     try:
         read_link(certificate)
     except CertificateRejected as e:
-        return Finding(e.code, Severity.WARNING, f"passed over: {e.message}", e.clause)
+        return Finding(e.code, Severity.WARNING, f"left out: {e.message}", e.clause)
     if not certificate.extensions.is_ca:
-        message = f"passed over: the listed {certificate.subject} is no certification authority"
+        message = f"left out: the listed {certificate.subject} is no certification authority"
         return Finding("path.no-authority", Severity.WARNING, message, "RFC 5280 section 6.1.4 (k)")
     if certificate.is_valid_at(at):
         return None
     ends = f"{format_time(certificate.not_before)} to {format_time(certificate.not_after)}"
     return Finding("path.expired" if at > certificate.not_after else "path.not-yet-valid", Severity.NOTICE,
-        f"passed over: the listed authority {certificate.subject} is valid from {ends}")  # fmt: skip
+        f"left out: the listed authority {certificate.subject} is valid from {ends}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Published vectors: right ones verify, the ones that are known to be wrong are explained where that can be proven."""
+"""Published vectors: what the right ones sign is found; the wrong ones are explained only where that can be proven."""
 
 from __future__ import annotations
 
@@ -45,13 +45,9 @@ def certificate_of(vector: dict[str, Any]) -> EidasCertificate:
 
 
 def diagnosed(vector: dict[str, Any]) -> Diagnosis:
-    request = vector["request"]
-    value = (
-        vector["signature_header"]
-        .removeprefix("Authorization: ")
-        .removeprefix("Signature: ")
-        .removeprefix("Signature ")
-    )
+    request, value = vector["request"], vector["signature_header"]
+    for prefix in ("Authorization: ", "Signature: ", "Signature "):
+        value = value.removeprefix(prefix)
     headers = (*[tuple(header) for header in request["headers"]], ("Signature", value))
     message = Message(request["method"], request["target"], headers, (request["body"] or "").encode())
     return diagnose_request(message, certificates=[certificate_of(vector)], profile=BARE)
@@ -67,19 +63,17 @@ def test_the_signing_strings_of_the_drafts_are_found_to_be_signed(shared_data: P
 
 
 def test_the_old_signatures_of_draft_12_are_explained(shared_data: Path) -> None:
-    (vector,) = (row for row in vectors(shared_data, "cavage.json") if row["id"] == "cavage12-c-all-signature")
-    assert "headers-missing" in [cause.name for cause in diagnosed(vector).causes]
-    assert diagnosed(vector).outcome is Outcome.EXPLAINED
+    found = [diagnosed(row) for row in vectors(shared_data, "cavage.json") if row["id"] == "cavage12-c-all-signature"]
+    assert [("time-not-allowed" in [cause.name for cause in one.causes], one.outcome) for one in found] == [
+        (True, Outcome.EXPLAINED)
+    ]
 
 
 @pytest.mark.parametrize("name", ["ccg-rsa-signed", "ccg-ed25519-signed", "ccg-p256-signed", "ccg-ecdsa-signed"])
-def test_vectors_whose_text_nobody_knows_are_not_explained(shared_data: Path, name: str) -> None:
+def test_vectors_over_an_unknown_text_are_not_explained(shared_data: Path, name: str) -> None:
     (vector,) = (row for row in vectors(shared_data, "cavage.json") if row["id"] == name)
     diagnosis = diagnosed(vector)
-    assert diagnosis.outcome is Outcome.UNEXPLAINED
-    assert diagnosis.signed is None
-    if name == "ccg-rsa-signed":
-        assert diagnosis.recovered_hash.startswith("a71d0d9a")
+    assert (diagnosis.outcome, diagnosis.signed) == (Outcome.UNEXPLAINED, None)
 
 
 def test_a_digest_with_padding_too_much_is_explained(shared_data: Path) -> None:
