@@ -19,8 +19,8 @@ import click
 from tppkit._clock import format_time
 from tppkit._text import printable
 from tppkit.certificates import OrganizationPolicy
-from tppkit.cli.organizations import organization_options
-from tppkit.cli.output import finding_object, json_option, present, print_json, read_time, say, say_error
+from tppkit.cli.output import finding_line, finding_object, json_option, present, print_json, read_time, say, say_error
+from tppkit.cli.seal_options import organization_options
 from tppkit.cli.trust_options import NOT_ASKED, trust_options
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
@@ -64,7 +64,7 @@ def audit() -> None:
     show_default=True,
     metavar="recorded|TIME",
     callback=_read_at,
-    help="Judge each at its receipt, or all at TIME.",
+    help="Judge each record at its time of receipt, or all at TIME.",
 )
 @click.option(
     "--expect-head",
@@ -72,7 +72,7 @@ def audit() -> None:
     multiple=True,
     metavar="LEAF",
     callback=_read_heads,
-    help="A head kept elsewhere; that it is not the end of an archive is inconsistent.",
+    help="A head stored elsewhere; the archive is inconsistent unless it ends with this leaf.",
 )
 @click.option(
     "--failures",
@@ -80,7 +80,7 @@ def audit() -> None:
     show_default=True,
     metavar="all|N",
     callback=_read_count,
-    help="How many records that failed, are out of place or have findings to list.",
+    help="How many failed, misplaced or warned records to list.",
 )
 @organization_options
 @json_option
@@ -89,7 +89,7 @@ def verify(
     at: datetime | None, heads: frozenset[str], failures: int | None, as_json: bool,
     organizations: OrganizationPolicy,
 ) -> int:  # fmt: skip
-    """Verify every retained signature of each ARCHIVE again, and that no record is missing or moved."""
+    """Verify every retained signature of each ARCHIVE again, and check that no record is missing or moved."""
     now = present(None)
     try:
         answers = load_revocation((*crls, *responses)) if crls or responses else None
@@ -194,7 +194,7 @@ def _print(result: dict[str, Any], summary: AuditSummary) -> None:
         if row.stream_code:
             click.echo(f"  {where}: {printable(row.stream_message or '')} [{row.stream_code}]")
         for finding in row.findings:
-            click.echo(f"  {where}: {finding.severity}: {printable(finding.message)} [{finding.code}]")
+            click.echo(f"  {where}: {finding_line(finding)}")
     if summary.not_listed:
         click.echo(f"  {summary.not_listed} more are not listed; list them with --failures all")
     for finding in summary.findings:

@@ -14,9 +14,9 @@ from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.cli.certificates import (
     Bundle,
     password_option,
+    print_unreadable,
     read_bundle,
     read_password,
-    tell_unreadable,
     unreadable_object,
 )
 from tppkit.cli.output import HOLDS, UNREADABLE, at_option, json_option, present, print_json, require_one_stdin
@@ -77,7 +77,7 @@ def check(
         file = password_file or file
         password = read_password(password_file)
     except FormatError as e:
-        tell_unreadable(str(file), e, as_json=as_json)
+        print_unreadable(str(file), e, as_json=as_json)
         return UNREADABLE
     material = load_trust(trust=trust, trusted_lists=trusted_lists, answers=answers, now=max(now, at))
     task = _Task(Use(use), at, edition, material)
@@ -90,7 +90,7 @@ def check(
             entries.append(unreadable_object(name, e))
             worst = max(worst, UNREADABLE)
             if not as_json:
-                tell_unreadable(name, e, as_json=False)
+                print_unreadable(name, e, as_json=False)
         else:
             if not as_json and any("verdict" in entry for entry in entries):
                 click.echo()

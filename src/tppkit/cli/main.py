@@ -27,7 +27,7 @@ _COMMANDS = {
     ),
     "cert": ("tppkit.cli.cert", "Read, check and compare eIDAS certificates."),
     "demo": ("tppkit.cli.demo", "Run the main task end to end, on this machine."),
-    "inbox": ("tppkit.cli.inbox", "List, release, discard, purge and work stored callbacks and webhooks."),
+    "inbox": ("tppkit.cli.inbox", "List, release, discard, purge and handle stored callbacks and webhooks."),
     "pki": ("tppkit.cli.pki", "Make a test PKI and its certificates."),
     "qr": ("tppkit.cli.qr", "Make and read login codes, payment codes and scan links."),
     "sandbox": ("tppkit.cli.sandbox", "Run a bank and a payment gateway to develop against."),

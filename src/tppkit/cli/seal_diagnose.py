@@ -10,8 +10,7 @@ import click
 from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, at_option, json_option, print_facts, print_json
-from tppkit.cli.seal_profile import HELP, PROFILE
-from tppkit.cli.seal_types import CERTIFICATE, ORIGIN
+from tppkit.cli.seal_options import CERTIFICATE, ORIGIN, PROFILE, PROFILE_HELP
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.httpsig.components import Origin
 from tppkit.seals import PSD2_V1, SealProfile
@@ -34,7 +33,7 @@ _WIDTH = 110
 @click.option(
     "--origin", type=ORIGIN, help="Where the request was sent, for a dialect that covers scheme or authority."
 )
-@click.option("--profile", "profile", type=PROFILE, help=f"{HELP} psd2-v1 by default.")
+@click.option("--profile", "profile", type=PROFILE, help=f"{PROFILE_HELP} psd2-v1 by default.")
 @entry_option
 @files_option
 @click.option(

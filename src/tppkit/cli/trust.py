@@ -24,10 +24,8 @@ from tppkit.cli.output import (
     print_facts,
     print_json,
     say,
-    say_error,
 )
 from tppkit.client import make_fetch
-from tppkit.errors import VerificationError
 from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
 from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
 from tppkit.trust.trusted_list.lists import ListFailure
@@ -38,7 +36,7 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
 @click.group()
 def trust() -> None:
-    """Ask the trusted lists."""
+    """Look up the status of certificates in trusted lists."""
 
 
 @trust.command()
@@ -53,10 +51,7 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
     FILE: a certificate in any form; further ones in it are intermediate authorities; - is standard input.
     """
     bundle = read_bundle(file, read_password(password_file))
-    try:
-        lists = load_trusted_lists(trusted_lists)
-    except VerificationError as e:
-        return _print_unverified(e, as_json=as_json)
+    lists = load_trusted_lists(trusted_lists)
     found = lists.status(bundle.leaf, at=present(at), intermediates=bundle.others)
     if as_json:
         print_json(_status_object(file, bundle.leaf, found, lists))
@@ -71,10 +66,7 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
 @json_option
 def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
     """Verify the lists of a folder, and show which are in force at a time."""
-    try:
-        lists = load_trusted_lists(directory)
-    except VerificationError as e:
-        return _print_unverified(e, as_json=as_json)
+    lists = load_trusted_lists(directory)
     failures = (*lists.failures, *_too_old(_all(lists), present(at)))
     if as_json:
         code = failures[0].code if failures else None
@@ -141,15 +133,6 @@ def _too_old(lists: Iterable[TrustedList], at: datetime) -> Iterator[ListFailure
         finding = check_freshness(one, at)
         if finding is not None:
             yield ListFailure(one.source, one.territory, finding.code, finding.message)
-
-
-def _print_unverified(error: VerificationError, *, as_json: bool) -> int:
-    """Print that the list of lists cannot be verified, so that no other list can be used."""
-    if as_json:
-        print_json({"verdict": "fails", "code": error.code, "message": error.message, "findings": []})
-    else:
-        say_error(error)
-    return DOES_NOT_HOLD
 
 
 def _all(lists: TrustedLists) -> tuple[TrustedList, ...]:
