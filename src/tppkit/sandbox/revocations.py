@@ -91,7 +91,7 @@ class FolderRevocations:
             stamp = _stamp(path)
             if self._logged.get(path) != stamp:
                 self._logged[path] = stamp
-                _LOGGER.error("%s; what it had before counts", message)
+                _LOGGER.error("%s; its earlier contents are used", message)
 
 
 class CurrentQwacs(QwacPolicy):
