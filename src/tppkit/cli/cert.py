@@ -13,7 +13,7 @@ from tppkit.certificates.pair import valid_together
 from tppkit.cli.cert_check import check
 from tppkit.cli.cert_show import show
 from tppkit.cli.certificates import Bundle, passwords_option, read_bundles
-from tppkit.cli.output import UNREADABLE, json_option, print_json
+from tppkit.cli.output import json_option, print_json
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
 from tppkit.errors import Finding
 
@@ -41,10 +41,7 @@ def pair(qwac: str, qsealc: str, password_files: tuple[Path, ...], as_json: bool
 
     `tppkit cert check` checks each against its own profile.
     """
-    bundles = read_bundles([qwac, qsealc], password_files, as_json=as_json)
-    if bundles is None:
-        return UNREADABLE
-    first, second = bundles
+    first, second = read_bundles([qwac, qsealc], password_files)
     findings = check_pair(first.leaf, second.leaf)
     return _print(("qwac", first), ("qseal", second), findings, as_json=as_json)
 
@@ -59,10 +56,7 @@ def renewal(old: str, new: str, password_files: tuple[Path, ...], as_json: bool)
 
     It fails if NEW belongs to another organisation or is another kind of certificate; warnings concern some banks only.
     """
-    bundles = read_bundles([old, new], password_files, as_json=as_json)
-    if bundles is None:
-        return UNREADABLE
-    first, second = bundles
+    first, second = read_bundles([old, new], password_files)
     findings = check_renewal(first.leaf, second.leaf)
     return _print(("old", first), ("new", second), findings, as_json=as_json)
 

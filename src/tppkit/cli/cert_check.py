@@ -14,12 +14,22 @@ from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.cli.certificates import (
     Bundle,
     password_option,
-    print_unreadable,
     read_bundle,
     read_password,
-    unreadable_object,
 )
-from tppkit.cli.output import HOLDS, UNREADABLE, at_option, json_option, present, print_json, require_one_stdin
+from tppkit.cli.output import (
+    HOLDS,
+    UNREADABLE,
+    UnreadableFile,
+    at_option,
+    failure_object,
+    json_option,
+    present,
+    print_json,
+    reading,
+    require_one_stdin,
+    say_error,
+)
 from tppkit.cli.trust_options import (
     listing_facts,
     listing_object,
@@ -29,7 +39,6 @@ from tppkit.cli.trust_options import (
     trust_options,
 )
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
-from tppkit.errors import FormatError
 from tppkit.trust import RevocationEvidence, TrustMaterial, TrustReport, check_trust, load_revocation, load_trust
 
 _NO_CHAIN = "no chain was checked: neither --trust nor --trusted-lists was given"
@@ -70,15 +79,10 @@ def check(
     now = present(None)
     at = at or now
     answers: RevocationEvidence | None = None
-    file = Path()
-    try:
-        for file in (*crls, *responses):
+    for file in (*crls, *responses):
+        with reading(file):
             answers = (answers or RevocationEvidence()) + load_revocation([file])
-        file = password_file or file
-        password = read_password(password_file)
-    except FormatError as e:
-        print_unreadable(str(file), e, as_json=as_json)
-        return UNREADABLE
+    password = read_password(password_file)
     material = load_trust(trust=trust, trusted_lists=trusted_lists, answers=answers, now=max(now, at))
     task = _Task(Use(use), at, edition, material)
     entries: list[Mapping[str, Any]] = []
@@ -86,11 +90,11 @@ def check(
     for name in files:
         try:
             bundle = read_bundle(name, password)
-        except FormatError as e:
-            entries.append(unreadable_object(name, e))
+        except UnreadableFile as e:
+            entries.append(failure_object(e))
             worst = max(worst, UNREADABLE)
             if not as_json:
-                print_unreadable(name, e, as_json=False)
+                say_error(e)
         else:
             if not as_json and any("verdict" in entry for entry in entries):
                 click.echo()

@@ -10,10 +10,9 @@ import click
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._files import read_bounded
-from tppkit._text import printable
 from tppkit.certificates import EidasCertificate, EidasRequest, Source, read_sources
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
-from tppkit.cli.output import error_object, print_json, read_input, require_one_stdin, say, say_error
+from tppkit.cli.output import read_input, reading, require_one_stdin
 from tppkit.errors import FormatError
 from tppkit.httpsig.signers import load_private_key
 
@@ -63,9 +62,12 @@ def read_password(file: Path | None) -> bytes | None:
     """Read the first line of a password file.
 
     Raises:
-        FormatError: `file.unreadable`, `file.too-large`.
+        UnreadableFile: `file.unreadable`, `file.too-large`.
     """
-    return None if file is None else read_bounded(file, max_bytes=_MAX_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r")
+    if file is None:
+        return None
+    with reading(file):
+        return read_bounded(file, max_bytes=_MAX_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r")
 
 
 def read_key(name: str, password: bytes | None) -> PrivateKeyTypes:
@@ -100,55 +102,31 @@ def read_bundle(name: str, password: bytes | None) -> Bundle:
     """Read the certificates of a file whose first entry is a certificate.
 
     Raises:
-        FormatError: `certificate.is-request`, and as `find_sources` and `read_source`.
+        UnreadableFile: `certificate.is-request`, and as `find_sources` and `read_source`.
     """
-    first, *others = find_sources(name, password)
-    if first.kind == "csr":
-        message = "this is a certificate request, which has no issuer and no validity; give a certificate"
-        raise FormatError("certificate.is-request", message)
-    above = tuple(EidasCertificate.from_der(source.der) for source in others if source.kind == "certificate")
-    return Bundle(name, EidasCertificate.from_der(first.der), above)
+    with reading(name):
+        first, *others = find_sources(name, password)
+        if first.kind == "csr":
+            message = "this is a certificate request, which has no issuer and no validity; give a certificate"
+            raise FormatError("certificate.is-request", message)
+        above = tuple(EidasCertificate.from_der(source.der) for source in others if source.kind == "certificate")
+        return Bundle(name, EidasCertificate.from_der(first.der), above)
 
 
-def read_bundles(names: Sequence[str], password_files: Sequence[Path], *, as_json: bool) -> list[Bundle] | None:
-    """Read the bundle of each file; print the error and return None if a file is unreadable.
+def read_bundles(names: Sequence[str], password_files: Sequence[Path]) -> list[Bundle]:
+    """Read the bundle of each file.
 
     Args:
         names: the files.
         password_files: none, one for all files, or one for each.
-        as_json: print the error as JSON.
 
     Raises:
+        UnreadableFile: as `read_password` and `read_bundle`.
         click.UsageError: standard input is named twice, or the number of password files is wrong.
     """
     if len(password_files) not in (0, 1, len(names)):
         raise click.UsageError(f"give --password-file once for all files, or {len(names)} times")
     require_one_stdin(*names)
-    bundles = []
-    name = ""
-    try:
-        passwords = []
-        for file in password_files:
-            name = str(file)
-            passwords.append(read_password(file))
-        each = passwords if len(passwords) == len(names) else (passwords or [None]) * len(names)
-        for name, password in zip(names, each, strict=True):
-            bundles.append(read_bundle(name, password))
-    except FormatError as e:
-        print_unreadable(name, e, as_json=as_json)
-        return None
-    return bundles
-
-
-def print_unreadable(name: str, error: FormatError, *, as_json: bool) -> None:
-    """Print which file is unreadable, and why."""
-    if as_json:
-        print_json(unreadable_object(name, error))
-        return
-    say(printable(name))
-    say_error(error)
-
-
-def unreadable_object(name: str, error: FormatError) -> dict[str, object]:
-    """Return an unreadable file as a JSON object."""
-    return {"file": name, "error": error_object(error)}
+    passwords = [read_password(file) for file in password_files]
+    each = passwords if len(passwords) == len(names) else (passwords or [None]) * len(names)
+    return [read_bundle(name, password) for name, password in zip(names, each, strict=True)]

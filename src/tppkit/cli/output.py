@@ -6,7 +6,8 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,31 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 # Settings for the library, but unreadable files for a command.
 _UNREADABLE_KEYS = frozenset({"key.unreadable", "callback-key.unreadable"})
 HOLDS, DOES_NOT_HOLD, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
+
+
+class UnreadableFile(FormatError):
+    """A file that an argument or option names is unreadable.
+
+    Attributes:
+        file: its name as given.
+
+    Example:
+        with reading("qwac.pem"):
+            certificate = load_certificates("qwac.pem")[0]
+    """
+
+    def __init__(self, file: str, error: FormatError) -> None:
+        super().__init__(error.code, error.message, clause=error.clause, offset=error.offset)
+        self.file = file
+
+
+@contextmanager
+def reading(file: str | Path) -> Iterator[None]:
+    """Raise `UnreadableFile` for a `FormatError` in the body."""
+    try:
+        yield
+    except FormatError as e:
+        raise UnreadableFile(str(file), e) from e
 
 
 def read_time(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
@@ -89,7 +115,9 @@ def say(text: str) -> None:
 
 
 def say_error(error: TppkitError) -> None:
-    """Print a failure on stderr: its message, its code, and a hint."""
+    """Print a failure on stderr: the file, if it is about one, its message, its code, and a hint."""
+    if isinstance(error, UnreadableFile):
+        say(printable(error.file))
     say(f"{click.style('error:', fg='red')} {printable(error.message)} [{error.code}]")
     if error.hint:
         say(f"  {error.hint}")
@@ -108,7 +136,7 @@ def say_failure(error: TppkitError, *, as_json: bool, on_stderr: bool = True) ->
     if on_stderr:
         say_error(error)
     if as_json:
-        print_json({**_refusal_object(error), "error": error_object(error)})
+        print_json({**_refusal_object(error), **failure_object(error)})
 
 
 def _refusal_object(error: TppkitError) -> dict[str, Any]:
@@ -160,6 +188,12 @@ def finding_line(finding: Finding) -> str:
     """Return a finding on one line."""
     place = "" if finding.offset is None else f" at byte {finding.offset}"
     return f"{finding.severity}: {printable(finding.message)}{place} [{finding.code}]"
+
+
+def failure_object(error: TppkitError) -> dict[str, Any]:
+    """Return a failure, and the file that it is about, as a JSON object."""
+    file = {"file": error.file} if isinstance(error, UnreadableFile) else {}
+    return {**file, "error": error_object(error)}
 
 
 def error_object(error: TppkitError) -> Mapping[str, str]:
