@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help check demo test test-all lint bench soak docs testcerts fuzz mutate crash clean
+.PHONY: help check demo test test-all lint bench soak docs testcerts fuzz mutate limbo crash clean
 
 QUICK := callbacks evidence httpsig inbox protocol qr
 
@@ -65,6 +65,11 @@ fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with
 
 mutate: $(VENV)/.dev ## Remove each check of the verifying code in turn; list those that no fast test misses; takes 30 minutes
 	$(BIN)/python tools/mutate.py
+
+# LIMBO names the file that x509-limbo's own `limbo compile` writes; it is not part of this project.
+LIMBO ?= limbo.json
+limbo: $(VENV)/.dev ## Compare verdicts on chains with x509-limbo's; fails when one became more lenient
+	$(BIN)/python tools/limbo.py $(LIMBO)
 
 crash: $(VENV)/.dev ## Kill the inbox 50 times on each database, the sandbox and its gateway 50 times each, the outbox 30 times; takes long
 	CRASH_KILLS=50 $(BIN)/pytest -n 0 -o faulthandler_timeout=0 tests/inbox/test_inbox_kills.py

@@ -49,7 +49,7 @@ SLOW = frozenset(
         "sandbox/test_webhook_examples.py",
         "sandbox/test_webhook_receiver.py",
         "test_fuzz_targets.py", "test_imports.py", "test_mutate.py", "testing/test_fixtures.py",
-        "testpki/test_fault_catalogue.py", "testpki/test_folder.py", "testpki/test_pki_guide.py",
+        "testpki/test_fault_catalogue.py", "testpki/test_pki_folder.py", "testpki/test_pki_readme.py",
         "testpki/test_pki_openssl.py", "testpki/test_pki_profiles.py", "web/test_broken_bodies.py",
         "web/test_callback_examples.py", "web/test_callback_origins.py", "web/test_callback_targets.py",
         "web/test_examples.py", "web/test_proxy_servers.py", "web/test_receiver_page.py", "web/test_replay_stores.py",

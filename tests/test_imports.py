@@ -49,16 +49,11 @@ def test_an_absent_package_names_the_extra_to_install(package, tmp_path, monkeyp
 
 @pytest.mark.parametrize("command", [[], ["sandbox"], ["sandbox", "up"], ["sandbox", "clock", "advance"], ["demo"]])
 def test_help_needs_no_extra(command):
-    absent = "sys.modules |= dict.fromkeys(['OpenSSL', 'httptools', 'jinja2', 'rich', 'segno', 'sqlalchemy', 'starlette', 'uvicorn'])"
+    absent = "sys.modules |= dict.fromkeys(['OpenSSL', 'httptools', 'jinja2', 'segno', 'sqlalchemy', 'starlette', 'uvicorn'])"
     arguments = ["tppkit", *command, "--help"]
     done = _python(f"import sys; {absent}; sys.argv = {arguments}; from tppkit.cli.main import run; run()")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Usage: " in done.stdout
-
-
-def test_the_demo_tells_its_story_without_rich():
-    code = "import sys; sys.modules['rich'] = None; from tppkit.cli.story import Story; Story().say('plain')"
-    assert _python(code).stdout == "plain\n"
 
 
 @pytest.mark.parametrize(

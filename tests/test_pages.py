@@ -23,6 +23,8 @@ Run = Callable[..., str]
 # The pages whose blocks are Python alone: (page, the heading behind which they begin, what they print where the page has no block of it)
 PRINTED = [
     ("certificates", "", "PSDLT-BL-LB000000 ('PSP_PI', 'PSP_AI')\n"),
+    ("trust", "", "True 3 good good\n()\n"),
+    ("pair-and-renewal", "", "PSP_PI sepa-credit-transfers\n"),
     ("seals", "", "PSDLT-BL-LB000000 digest x-request-id psu-id\n"),
     (
         "signature-formats", "",

@@ -178,10 +178,10 @@ def rules() -> Iterator[str]:
 
 def diagnose() -> Iterator[str]:
     """Every mistake that a diagnosis knows."""
-    yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, and names only where it is proven. Two of them may meet.\n"
+    yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, and names only if it is proven. Two of them may occur together.\n"
     yield "| name | in | what was done | do |\n|---|---|---|---|"
     for row in ALL_MISTAKES:
-        yield f"| `{row.name}` | {row.part.value} | {_cell(row.cause)} | {_cell(row.mend)} |"
+        yield f"| `{row.name}` | {row.part.value} | {_cell(row.cause)} | {_cell(row.fix)} |"
 
 
 def profiles() -> Iterator[str]:

@@ -2,8 +2,8 @@
 
     python tools/make_testcerts.py [--check]
 
-Seed and time are fixed and the signatures deterministic, so the files never change by themselves. TEST KEYS ONLY: whoever
-has this file can make them.
+Seed and time are fixed and the signatures are deterministic, so the files change only with the code. TEST KEYS ONLY: anyone can
+make them with this file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ file. `other-*` belong to another provider, `reader-qwac` to a provider without 
 
 
 def make(folder: Path) -> None:
-    """Write everything into a folder that is not there."""
+    """Write everything into a new folder."""
     pki = make_pki(at=AT, days=DAYS, seed=1)
     reader = make_provider(roles=["PSP_AI"])
     manifest = write_pki(pki, folder, further=(pki.issue_qwac(reader, label="reader-qwac"),))

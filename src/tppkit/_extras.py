@@ -8,5 +8,6 @@ from tppkit.errors import ConfigurationError
 def missing_extra(extra: str, cause: ImportError) -> ConfigurationError:
     """Return the error for code that needs the extra `extra`; raise it from `cause`."""
     return ConfigurationError(
-        "extra.missing", f"this needs {cause.name or 'a package'}: install it with pip install 'tppkit[{extra}]'"
+        "extra.missing",
+        f"this needs {cause.name or 'the extra ' + extra}: install it with pip install 'tppkit[{extra}]'",
     )

@@ -138,14 +138,14 @@ def test_a_proxy_took_the_prefix_off(path, target):
     (_, likely) = explain_callback(sent(path, target), at=AT, receiver=PREFIXED).findings
     assert likely.code == "callback-cause.url-prefix"
     taken = "/app/cb" if target == "/" else "/app"
-    assert f'a proxy took "{taken}" off the path, so set stripped_prefix="{taken}"' in likely.message
+    assert f'a proxy stripped "{taken}" from the path, so set stripped_prefix="{taken}"' in likely.message
 
 
 def test_a_prefix_that_was_not_taken_off_is_told():
     receiver = CallbackReceiver(PREFIXED.book.addresses, keys=[LIVE_KEY], stripped_prefix="/app")
     (_, likely) = explain_callback(sent("/app/cb/", "/app/cb/"), at=AT, receiver=receiver).findings
     assert likely.code == "callback-cause.url-prefix"
-    assert "leave stripped_prefix out" in likely.message
+    assert "remove the setting stripped_prefix" in likely.message
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.seals import Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki, certificate_pem, write_pki
+from tppkit.testpki.trusted_lists import make_trusted_lists
 from tppkit.trust import PathVerifier
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -180,3 +181,19 @@ def test_a_forged_list_beside_a_good_one_is_counted(tmp_path: Path, pki: Pki, fi
     options = [option for path in (*lists, tmp_path / "forged.crl") for option in ("--crl", str(path))]
     result = tppkit(*AUDIT, *options, "--json")
     assert (result.exit_code, result.json["passed"], result.json["by_code"]) == (0, 2, {"crl.signature": 2})
+
+
+def test_records_are_judged_by_trusted_lists(tmp_path: Path, pki: Pki, fill: Fill, tppkit: Tppkit) -> None:
+    fill(2)
+    lists = tmp_path / "lists"
+    (lists / "lotl-signers").mkdir(parents=True)
+    (lists / "lotl-signers" / "signer.pem").write_bytes(certificate_pem(pki.members["lotl-signer"].certificate))
+    for name, content in make_trusted_lists(pki, at=RECEIVED).items():
+        (lists / name).write_bytes(content)
+    for trust, stale_code in (((), "trust.no-anchors"), (("--trust", "trust.pem"), "trusted-list.expired")):
+        verify = ("audit", "verify", "archive", *trust, "--json", "--trusted-lists", "lists")
+        good = tppkit(*verify)
+        assert (good.exit_code, good.json["passed"], good.json["not_checked"]) == (0, 2, ["revocation"])
+        stale = tppkit(*verify, "--at", "2027-02-01")
+        assert (stale.exit_code, stale.json["indeterminate"], stale.json["by_code"]) == (3, 2, {stale_code: 2})
+    assert tppkit(*AUDIT, "--json").json["not_checked"] == ["revocation", "trusted_lists"]

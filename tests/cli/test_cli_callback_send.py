@@ -50,16 +50,8 @@ def test_a_sample_of_each_kind_is_accepted(tppkit, certs, receiver, path, kind, 
 
 def test_a_sample_that_is_refused_is_exit_1_and_the_answer_is_printed(tppkit, certs, receiver):
     with receiving(receiver) as port:
-        sent = tppkit(
-            "callback",
-            "send",
-            "--url",
-            f"http://127.0.0.1:{port}/cb/",
-            "--key",
-            certs / "callback-live.key",
-            "--kind",
-            "access",
-        )
+        url = f"http://127.0.0.1:{port}/cb/"
+        sent = tppkit("callback", "send", "--url", url, "--key", certs / "callback-live.key", "--kind", "access")
     assert (sent.exit_code, sent.stdout) == (1, "answered 400\n")  # it was signed for https://127.0.0.1:PORT/cb/
 
 

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tppkit import __version__
-from tppkit.cli.main import _COMMANDS
+from tppkit.cli.main import _COMMANDS, main
 
 TESTCERTS = Path(__file__).parents[2] / "testcerts"
 
@@ -21,19 +22,6 @@ def test_help_lists_every_command_group(tppkit):
 
 def test_version_is_the_package_version(tppkit):
     assert __version__ in tppkit("--version").stdout
-
-
-@pytest.mark.parametrize("group", sorted(_COMMANDS))
-def test_every_group_has_help(tppkit, group):
-    assert tppkit(group, "--help").exit_code == 0
-
-
-def test_an_unknown_command_is_wrong_usage(tppkit):
-    assert tppkit("nonsense").exit_code == 2
-
-
-def test_an_unknown_option_is_wrong_usage(tppkit):
-    assert tppkit("cert", "show", "--nonsense", "x").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -51,6 +39,27 @@ def test_wrong_usage_with_json_is_an_object_too(tppkit, arguments):
     assert (result.exit_code, result.json["error"]["code"]) == (2, "usage.wrong")
     assert result.json["error"]["message"] in " ".join(result.stderr.split())
     assert tppkit(*arguments).stdout == ""
+
+
+@pytest.mark.parametrize(("variable", "color"), [("", True), ("1", False)])
+def test_a_verdict_is_coloured_unless_no_color_is_set(monkeypatch, variable, color):
+    monkeypatch.setenv("NO_COLOR", variable)
+    certificate = str(TESTCERTS / "qwac.pem")
+    outputs = [
+        CliRunner().invoke(main, ["cert", "check", certificate, "--as", use, "--at", "2026-06-01"], color=True).stdout
+        for use in ("qwac", "qseal")
+    ]
+    assert [text.startswith(start) for text, start in zip(outputs, ("\x1b[32m", "\x1b[31m"), strict=True)] == [
+        color
+    ] * 2
+
+
+def test_options_are_read_from_the_environment(tppkit, monkeypatch):
+    monkeypatch.setenv("TPPKIT_CERT_CHECK_AS", "qwac")
+    monkeypatch.setenv("TPPKIT_CERT_CHECK_AT", "2026-06-01")
+    monkeypatch.setenv("TPPKIT_CERT_CHECK_JSON", "1")
+    result = tppkit("cert", "check", TESTCERTS / "qwac.pem")
+    assert (result.json["as"], result.json["at"]) == ("qwac", "2026-06-01T00:00:00Z")
 
 
 def test_help_imports_no_room_of_the_toolkit():

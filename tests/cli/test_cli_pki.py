@@ -20,9 +20,8 @@ def test_a_pki_is_made_and_its_manifest_printed(tppkit, tmp_path):
     manifest = tppkit("pki", "create", "certs", "--json").json
     assert manifest == json.loads((tmp_path / "certs" / "manifest.json").read_text())
     kinds = [entry["kind"] for entry in manifest["files"]]
-    assert {"root", "issuing-ca", "qwac", "qseal", "server", "ocsp", "tsa", "callback-key", "crl", "trusted-list"} <= {
-        *kinds
-    }
+    known = {"root", "issuing-ca", "qwac", "qseal", "server", "ocsp", "tsa", "callback-key", "crl", "trusted-list"}
+    assert set(kinds) == known | {"list-signer"}
     for entry in manifest["files"]:
         assert entry.keys() == {"path", "kind", "key_path", "sha256", "not_after", "expected", "further_paths"}
         if entry["key_path"]:
@@ -30,35 +29,14 @@ def test_a_pki_is_made_and_its_manifest_printed(tppkit, tmp_path):
 
 
 def test_options_reach_the_certificates(tppkit):
-    options = [
-        "--org-id",
-        "PSDDE-BAFIN-123456",
-        "--name",
-        "Zahlgut TEST Ä",
-        "--roles",
-        "PSP_AI",
-        "--key",
-        "p384",
-        "--days",
-        "30",
-    ]
-    tppkit(
-        "pki",
-        "create",
-        "certs",
-        *options,
-        "--nca-name",
-        "Aufsicht",
-        "--dns",
-        "api.zahlgut.example",
-        "--at",
-        "2026-03-01",
+    options = (
+        "--org-id PSDDE-BAFIN-123456 --roles PSP_AI --key p384 --days 30 --nca-name Aufsicht --dns api.zahlgut.example"
     )
+    tppkit("pki", "create", "certs", *options.split(), "--name", "Zahlgut TEST Ä", "--at", "2026-03-01")
     (entry,) = tppkit("cert", "show", "--json", "certs/qwac.pem").json
     assert entry["organization_identifier"]["text"] == "PSDDE-BAFIN-123456"
     assert entry["psd2"]["roles"] == ["PSP_AI"]
-    assert entry["psd2"]["nca_name"] == "Aufsicht"
-    assert entry["psd2"]["nca_id"] == "DE-BAFIN"
+    assert (entry["psd2"]["nca_name"], entry["psd2"]["nca_id"]) == ("Aufsicht", "DE-BAFIN")
     assert "O=Zahlgut TEST Ä" in entry["subject"]
     assert entry["key"]["curve"] == "P-384"
     assert (entry["not_before"], entry["not_after"]) == ("2026-03-01T00:00:00Z", "2026-03-30T23:59:59Z")
@@ -66,16 +44,11 @@ def test_options_reach_the_certificates(tppkit):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        [],
-        ["--seal-key", "rsa2048"],
-        ["--key", "p384", "--seal-key", "ed25519", "--policy", "ev", "--qscd", "--days", "9"],
-    ],
+    "options", ["", "--seal-key rsa2048", "--key p384 --seal-key ed25519 --policy ev --qscd --days 9"]
 )
 def test_the_same_seed_makes_the_same_bytes(tppkit, tmp_path, options):
     for folder in ("a", "b"):
-        tppkit("pki", "create", folder, "--seed", "3", "--at", "2026-01-01", "--faults", *options)
+        tppkit("pki", "create", folder, "--seed", "3", "--at", "2026-01-01", "--faults", *options.split())
     files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
     assert len(files) > 200
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files)
@@ -93,29 +66,17 @@ def test_an_existing_folder_is_left_as_it_is(tppkit, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "code"),
     [
-        ("--org-id", "12345", "pki.organization-identifier"),
-        ("--roles", "PSP_XX", "pki.role"),
-        ("--roles", "", "pki.role"),
-        ("--org-id", "PSDXX-BL-1", "LEG-5.1.4-03"),
-        ("--org-id", "PSDEL-BOG-1", "GR is meant"),
-        ("--org-id", "LEIXG-AEYE00EKXESVZUUEBP67", "--country"),
-        ("--country", "Germany", "pki.country"),
-        ("--country", "ZZ", "ISO 3166-1"),
-        ("--country", "", "pki.country"),
-        ("--days", "0", "pki.days"),
-        ("--dns", "Bad_Name", "pki.dns-name"),
-        ("--name", "", "pki.name"),
-        ("--nca-name", "x" * 257, "pki.name"),
-        ("--nca-name", "", "pki.name"),
-        ("--services-url", "file:///etc", "pki.services-url"),
-        ("--services-url", "http://localhost:8448/", "pki.services-url"),
-        ("--key", "p521", "'--key'"),
-        ("--key", "ed25519", "'--key'"),
-        ("--seal-key", "rsa1024", "'--seal-key'"),
-        ("--policy", "ov", "'--policy'"),
-        ("--seed", "one", "'--seed'"),
+        ("--org-id", "12345", "pki.organization-identifier"), ("--org-id", "PSDXX-BL-1", "LEG-5.1.4-03"),
+        ("--org-id", "PSDEL-BOG-1", "GR is meant"), ("--org-id", "LEIXG-AEYE00EKXESVZUUEBP67", "--country"),
+        ("--roles", "PSP_XX", "pki.role"), ("--roles", "", "pki.role"), ("--country", "Germany", "pki.country"),
+        ("--country", "ZZ", "ISO 3166-1"), ("--country", "", "pki.country"), ("--days", "0", "pki.days"),
+        ("--dns", "Bad_Name", "pki.dns-name"), ("--name", "", "pki.name"), ("--nca-name", "x" * 257, "pki.name"),
+        ("--nca-name", "", "pki.name"), ("--services-url", "file:///etc", "pki.services-url"), ("--key", "p521", "'--key'"),
+        ("--services-url", "http://localhost:8448/", "pki.services-url"), ("--key", "ed25519", "'--key'"),
+        ("--seal-key", "rsa1024", "'--seal-key'"), ("--policy", "ov", "'--policy'"), ("--seed", "one", "'--seed'"),
+        ("--at", "yesterday", "'--at'"),
     ],
-)
+)  # fmt: skip
 def test_bad_options_name_the_rule_and_leave_nothing_behind(tppkit, tmp_path, option, value, code):
     result = tppkit("pki", "create", "certs", option, value)
     assert result.exit_code == 2
@@ -123,19 +84,15 @@ def test_bad_options_name_the_rule_and_leave_nothing_behind(tppkit, tmp_path, op
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bad_time_is_wrong_usage(tppkit):
-    assert tppkit("pki", "create", "certs", "--at", "yesterday").exit_code == 2
-
-
 def test_faults_are_found_by_the_command_that_the_manifest_says(tppkit):
     entries = tppkit("pki", "create", "certs", "--faults", "--json").json["files"]
     faults = {entry["path"]: entry for entry in entries if entry["kind"] == "fault"}
-    for name, exit_code in (
-        ("role-mismatch", 1),
-        ("revoked-by-ocsp", 1),
-        ("revoked-by-crl", 1),
-        ("unknown-authority", 0),
-    ):
+    for name, exit_code in {
+        "role-mismatch": 1,
+        "revoked-by-ocsp": 1,
+        "revoked-by-crl": 1,
+        "unknown-authority": 0,
+    }.items():
         entry = faults[f"faults/{name}.pem"]
         answers = [word for kind in ("crl", "ocsp") for file in entry[kind] for word in (f"--{kind}", f"certs/{file}")]
         result = tppkit(
@@ -151,8 +108,8 @@ def test_the_catalogue_is_listed(tppkit):
     assert len(listed) >= 80
     assert all(row.keys() == {"name", "summary", "as", "expected", "verdict"} for row in listed)
     assert {row["verdict"] for row in listed} == {"fails", "warns", "notes"}
-    told = tppkit("pki", "faults")
-    assert all(row["name"] in told.stdout and row["summary"] in told.stdout for row in listed)
+    result = tppkit("pki", "faults")
+    assert all(row["name"] in result.stdout and row["summary"] in result.stdout for row in listed)
 
 
 @pytest.fixture(scope="module")
@@ -168,87 +125,54 @@ def certs(kept, tmp_path):
 
 
 def test_certificates_are_issued_and_revoked(tppkit, certs):
-    for kind, options in (
-        ("qwac", ["--dns", "new.example.org"]),
-        ("qseal", []),
-        ("server", ["--dns", "new.example.org"]),
-    ):
+    for kind, options in (("qwac", ["--dns", "a.example.org"]), ("qseal", []), ("server", ["--dns", "a.example.org"])):
         entry = tppkit("pki", "issue", kind, "certs", *options, "--json").json
         assert (entry["path"], entry["kind"]) == (f"{kind}-2.pem", kind)
-    told = tppkit("pki", "revoke", "certs/qwac-2.pem", "--reason", "superseded", "--json").json
-    assert told["reason"] == "superseded"
+    result = tppkit("pki", "revoke", "certs/qwac-2.pem", "--reason", "superseded", "--json").json
+    assert result["reason"] == "superseded"
     again = tppkit("pki", "revoke", "certs/qwac-2.pem")
     assert (again.exit_code, "pki.already-revoked" in again.stderr) == (2, True)
-    checked = (
-        "cert",
-        "check",
-        "certs/qwac-2-chain.pem",
-        "--as",
-        "qwac",
-        "--trust",
-        "certs",
-        "--crl",
-        "certs/issuing-ca-qwac.crl",
-    )
-    assert "revocation.revoked" in tppkit(*checked).stdout
+    checked = "cert check certs/qwac-2-chain.pem --as qwac --trust certs --crl certs/issuing-ca-qwac.crl"
+    assert "revocation.revoked" in tppkit(*checked.split()).stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "said"),
+    ("arguments", "exit_code", "message"),
     [
-        (["issue", "qwac", "nowhere"], 2, "pki.unusable"),
-        (["issue", "qwac", "certs", "--label", "../x"], 2, "pki.label"),
-        (["issue", "qwac", "certs", "--label", "qseal"], 2, "file.exists"),
-        (["issue", "qwac", "certs", "--key", "ed25519"], 2, "pki.key-kind"),
-        (["issue", "csr", "certs"], 2, "--csr"),
-        (["issue", "server", "certs", "--name", "Mine"], 2, "--name"),
-        (["issue", "qwac", "certs", "--qscd"], 2, "--qscd"),
-        (["issue", "qseal", "certs", "--policy", "ev"], 2, "--policy"),
-        (
-            ["issue", "csr", "certs", "--csr", "certs/qwac.csr", "--roles", "PSP_AI", "--key", "p256"],
-            2,
-            "--roles, --key",
-        ),
-        (["issue", "qwac", "certs", "--days", "4000"], 2, "pki.days"),
-        (["issue", "qwac", "certs", "--at", "2020-01-01"], 2, "pki.days"),
-        (["issue", "qwac", "-"], 2, "'DIR'"),
-        (["create", "-"], 2, "'DIR'"),
-        (["create", "absent/../certs"], 2, "file.exists"),
-        (["create", "certs/qwac.pem/new"], 2, "a file has the place of a folder"),
-        (["create", "new", "--policy", "ev", "--org-id", "PSDLT-BL-Ž1"], 2, "PrintableString"),
-        (["serve", "-"], 2, "'DIR'"),
-        (["issue", "qwac", "certs", "--csr", "certs/qwac.csr"], 2, "--csr"),
-        (["issue", "csr", "certs", "--csr", "certs/qwac.pem"], 3, "certificate.not-found"),
-        (["issue", "csr", "certs", "--csr", "nowhere"], 3, "file.unreadable"),
-        (["issue", "qseal", "certs", "--as", "qseal"], 2, "--as"),
-        (["issue", "csr", "certs", "--csr", "certs/qwac.csr", "--as", "qseal"], 2, "QcType"),
-        (["revoke", "nowhere.pem", "--dir", "certs"], 3, "file.unreadable"),
-        (["revoke", "certs/qwac.key"], 3, "certificate."),
-        (["revoke", "certs/qwac.pem", "--reason", "whim"], 2, "RFC 5280 section 5.3.1"),
-        (["revoke", "certs/qwac.pem", "--reason", "removeFromCRL"], 2, "RFC 5280 section 5.3.1"),
-        (["revoke", "certs/qwac.pem", "--at", "2100-01-01"], 2, "pki.revocation-time"),
-        (["revoke", "certs/qwac.pem", "--lift"], 2, "pki.not-on-hold"),
-        (["revoke", "certs/qwac.pem", "--lift", "--reason", "superseded"], 2, "--reason"),
-        (["revoke", "-"], 2, "--dir"),
-        (["revoke", "certs/qwac.pem", "--dir", "-"], 2, "'--dir'"),
-        (["serve", "nowhere", "--port", "0"], 2, "pki.unusable"),
-        (["serve", "certs", "--port", "99999"], 2, "--port"),
-        (["csr", "certs/qwac.csr"], 2, "file.exists"),
-        (["csr", "new.csr", "--key", "certs/qwac.pem"], 3, "key.unreadable"),
-        (["csr", "new.csr", "--key", "certs/qwac.p12"], 3, "pkcs12.unreadable"),
-        (["csr", "new.csr", "--key-kind", "ed25519"], 2, "pki.key-kind"),
-        (["csr", "new.csr", "--roles", "PSP_XX"], 2, "pki.role"),
-        (["csr", "new.csr", "--key", "p384"], 2, "--key-kind p384"),
-        (["csr", "new.csr", "--key", "certs/qwac.key", "--key-kind", "p384"], 2, "--key-kind"),
-        (["csr", "new.csr", "--kind", "qseal", "--dns", "a.example"], 2, "--dns"),
-        (["csr", "new.csr", "--qscd"], 2, "--qscd"),
-        (["csr", "-"], 2, "--key"),
+        ("issue qwac nowhere", 2, "pki.unusable"), ("issue qwac certs --label ../x", 2, "pki.label"),
+        ("issue qwac certs --label qseal", 2, "file.exists"), ("issue qwac certs --key ed25519", 2, "pki.key-kind"),
+        ("issue csr certs", 2, "--csr"), ("issue server certs --name Mine", 2, "--name"),
+        ("issue qwac certs --qscd", 2, "--qscd"), ("issue qseal certs --policy ev", 2, "--policy"),
+        ("issue csr certs --csr certs/qwac.csr --roles PSP_AI --key p256", 2, "--roles, --key"),
+        ("issue qwac certs --days 4000", 2, "pki.days"), ("issue qwac certs --at 2020-01-01", 2, "pki.days"),
+        ("issue qwac -", 2, "'DIR'"), ("create -", 2, "'DIR'"), ("create absent/../certs", 2, "file.exists"),
+        ("create certs/qwac.pem/new", 2, "a file has the place of a folder"),
+        ("create new --policy ev --org-id PSDLT-BL-Ž1", 2, "PrintableString"), ("serve -", 2, "'DIR'"),
+        ("issue qwac certs --csr certs/qwac.csr", 2, "--csr"),
+        ("issue csr certs --csr certs/qwac.pem", 3, "certificate.not-found"),
+        ("issue csr certs --csr nowhere", 3, "file.unreadable"), ("issue qseal certs --as qseal", 2, "--as"),
+        ("issue csr certs --csr certs/qwac.csr --as qseal", 2, "QcType"),
+        ("revoke nowhere.pem --dir certs", 3, "file.unreadable"), ("revoke certs/qwac.key", 3, "certificate."),
+        ("revoke certs/qwac.pem --reason whim", 2, "RFC 5280 section 5.3.1"),
+        ("revoke certs/qwac.pem --reason removeFromCRL", 2, "--lift"),
+        ("revoke certs/qwac.pem --at 2100-01-01", 2, "pki.revocation-time"),
+        ("revoke certs/qwac.pem --lift", 2, "pki.not-on-hold"),
+        ("revoke certs/qwac.pem --lift --reason superseded", 2, "--reason"), ("revoke -", 2, "--dir"),
+        ("revoke certs/qwac.pem --dir -", 2, "'--dir'"), ("serve nowhere --port 0", 2, "pki.unusable"),
+        ("serve certs --port 99999", 2, "--port"), ("csr certs/qwac.csr", 2, "file.exists"),
+        ("csr new.csr --key certs/qwac.pem", 3, "key.unreadable"),
+        ("csr new.csr --key certs/qwac.p12", 3, "pkcs12.unreadable"),
+        ("csr new.csr --key-kind ed25519", 2, "pki.key-kind"), ("csr new.csr --roles PSP_XX", 2, "pki.role"),
+        ("csr new.csr --key p384", 2, "--key-kind p384"),
+        ("csr new.csr --key certs/qwac.key --key-kind p384", 2, "--key-kind"),
+        ("csr new.csr --kind qseal --dns a.example", 2, "--dns"), ("csr new.csr --qscd", 2, "--qscd"),
+        ("csr m.key", 2, "name of the new key"), ("csr -", 2, "--key"), ("csr - --key certs/qwac.key --json", 2, "JSON"),
     ],
-)
-def test_wrong_use_is_told_and_changes_nothing(tppkit, certs, arguments, exit_code, said):
+)  # fmt: skip
+def test_wrong_use_is_reported_and_changes_nothing(tppkit, certs, arguments, exit_code, message):
     before = {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")}
-    result = tppkit("pki", *arguments)
-    assert (result.exit_code, said in result.stderr) == (exit_code, True), result.stderr
+    result = tppkit("pki", *arguments.split())
+    assert (result.exit_code, message in result.stderr) == (exit_code, True), result.stderr
     assert {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")} == before
 
 
@@ -290,7 +214,19 @@ def test_a_stream_is_read_and_written(tppkit, certs):
 
 def test_a_further_certificate_begins_today_in_an_old_folder_and_is_for_its_provider(tppkit):
     tppkit(
-        "pki", "create", "old", "--at", "2024-02-01", "--days", "30", "--org-id", "PSDDE-BAFIN-77", "--name", "Zahlgut"
+        *[
+            "pki",
+            "create",
+            "old",
+            "--at",
+            "2024-02-01",
+            "--days",
+            "30",
+            "--org-id",
+            "PSDDE-BAFIN-77",
+            "--name",
+            "Zahlgut",
+        ]
     )
     issued = tppkit("pki", "issue", "qwac", "old", "--json").json
     verdict = tppkit("cert", "check", f"old/{issued['path']}", "--as", "qwac", "--trust", "old", "--json")
@@ -300,13 +236,10 @@ def test_a_further_certificate_begins_today_in_an_old_folder_and_is_for_its_prov
     assert shown["subject"] == "CN=tpp.test.example.com,organizationIdentifier=PSDDE-BAFIN-77,O=Zahlgut,C=DE"
 
 
-def test_a_hold_is_told_lifted_and_made_final(tppkit, certs):
+def test_a_hold_is_shown_lifted_and_made_final(tppkit, certs):
     held = tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "certificateHold", "--json").json
-    assert tppkit("pki", "revoke", "certs/qwac.pem", "--lift", "--json").json == held | {
-        "lifted": True,
-        "reason": None,
-        "at": None,
-    }
+    lifted = held | {"lifted": True, "reason": None, "at": None}
+    assert tppkit("pki", "revoke", "certs/qwac.pem", "--lift", "--json").json == lifted
     assert "no longer on hold" not in tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "certificateHold").stdout
     final = tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "keyCompromise")
     assert (final.exit_code, "keyCompromise" in final.stdout) == (0, True)
@@ -326,29 +259,28 @@ def test_a_fault_is_found_right_after_creation_and_can_be_revoked(tppkit):
         assert (found.exit_code, codes) == (1, set(entry["expected"]))
 
 
-def test_what_a_request_asks_for_and_its_certificate_lacks_is_told(tppkit, certs, tmp_path, pki):
+def test_what_a_request_asks_for_and_its_certificate_lacks_is_reported(tppkit, certs, tmp_path, pki):
     usage = extension_of(*key_usage("digital_signature", "key_agreement"))
     draft = Draft.of(pki.qwac.certificate).with_extension(usage)
     (tmp_path / "odd.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("odd")))
-    told = tppkit("pki", "issue", "csr", "certs", "--csr", "odd.csr", "--json")
-    assert (told.exit_code, told.stderr) == (0, "dropped: key_usage keyAgreement\n")
-    assert told.json["dropped"] == [{"field": "key_usage", "value": "keyAgreement"}]
+    result = tppkit("pki", "issue", "csr", "certs", "--csr", "odd.csr", "--json")
+    assert (result.exit_code, result.stderr) == (0, "dropped: key_usage keyAgreement\n")
+    assert result.json["dropped"] == [{"field": "key_usage", "value": "keyAgreement"}]
     tppkit("pki", "csr", "sound.csr")
-    told = tppkit("pki", "issue", "csr", "certs", "--csr", "sound.csr", "--json")
-    assert (told.stderr, told.json["dropped"]) == ("", [])
+    result = tppkit("pki", "issue", "csr", "certs", "--csr", "sound.csr", "--json")
+    assert (result.stderr, result.json["dropped"]) == ("", [])
 
 
-def test_what_a_request_is_for_can_be_said(tppkit, certs, tmp_path, pki):
+def test_the_kind_of_a_request_can_be_stated(tppkit, certs, tmp_path, pki):
     draft = no_statement(oids.QC_TYPE)(Draft.of(pki.qseal.certificate)).without_extension("2.5.29.15")
     (tmp_path / "bare.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("bare")))
     refused = tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr")
     assert (refused.exit_code, "--as" in refused.stderr) == (2, True)
-    assert (
-        tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr", "--as", "qseal", "--json").json["kind"] == "qseal"
-    )
+    stated = tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr", "--as", "qseal", "--json")
+    assert stated.json["kind"] == "qseal"
 
 
-def test_the_lists_are_signed_anew(tppkit, certs):
+def test_the_lists_are_renewed(tppkit, certs):
     before = {path: path.read_bytes() for path in (*certs.glob("*.crl"), *certs.glob("trusted-lists/*.xml"))}
     assert len(tppkit("pki", "renew", "certs", "--json").json["files"]) == len(before) == 5
     assert all(path.read_bytes() != content for path, content in before.items())
@@ -373,12 +305,6 @@ def test_a_role_that_is_named_as_another_is_shown(tppkit, certs, tmp_path, pki):
     assert (refused.exit_code, "pki.request" in refused.stderr) == (2, True)
 
 
-def test_a_request_is_not_named_as_its_new_key(tppkit, tmp_path):
-    result = tppkit("pki", "csr", "m.key")
-    assert (result.exit_code, "name of the new key" in result.stderr) == (2, True)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_pki_that_begins_in_days_to_come_can_revoke(tppkit):
     tppkit("pki", "create", "certs", "--at", "2090-01-01")
     revoked = tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "certificateHold", "--json")
@@ -391,7 +317,7 @@ def test_a_pki_that_begins_in_days_to_come_can_revoke(tppkit):
     assert tppkit("pki", "revoke", "certs/qwac.pem", "--lift").exit_code == 0
 
 
-def test_what_takes_long_is_said_beforehand(tppkit):
-    told = tppkit("pki", "create", "certs", "--seed", "1", "--seal-key", "rsa2048")
-    assert "RSA keys of a seed" in told.stderr
-    assert "RSA keys of a seed" not in tppkit("pki", "create", "others", "--seed", "1").stderr
+def test_a_long_wait_is_announced(tppkit):
+    result = tppkit("pki", "create", "certs", "--seed", "1", "--seal-key", "rsa2048")
+    assert "RSA keys from a seed" in result.stderr
+    assert "RSA keys from a seed" not in tppkit("pki", "create", "others", "--seed", "1").stderr

@@ -1,4 +1,4 @@
-"""`tppkit pki` told to end while it writes: nothing half-written stays, no private key least of all."""
+"""`tppkit pki` interrupted while it writes: no partial file stays, and no private key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ run()
 
 
 def end_at(number: int, name: str, *arguments: object) -> int:
-    program = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n{PROGRAM}"  # whoever runs the tests may ignore it
+    program = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n{PROGRAM}"  # the process that runs the tests may ignore it
     command = [sys.executable, "-c", program, str(int(number)), name, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "Traceback" not in done.stderr
@@ -63,16 +63,8 @@ def test_csr_leaves_no_request_without_its_key(tmp_path):
 
 def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path):
     program = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{PROGRAM}"
-    command = [
-        sys.executable,
-        "-c",
-        program,
-        str(int(signal.SIGHUP)),
-        "new.key",
-        "pki",
-        "csr",
-        str(tmp_path / "new.csr"),
-    ]
+    arguments = [str(int(signal.SIGHUP)), "new.key", "pki", "csr", str(tmp_path / "new.csr")]
+    command = [sys.executable, "-c", program, *arguments]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
     assert sorted(os.listdir(tmp_path)) == ["new.csr", "new.key"]
 

@@ -311,10 +311,28 @@ def test_a_dialect_that_covers_the_origin_is_sealed_and_verified_with_it(tppkit,
     assert tppkit(*verify, "b.example").exit_code == 2
 
 
-def test_what_nobody_signed_is_told_as_that(tppkit, tmp_path):
+def test_an_unsigned_target_is_printed_as_not_signed(tppkit, tmp_path):
     tppkit("pki", "create", "certs")
     signed = tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "berlin-group")
     (tmp_path / "request.http").write_bytes(f"GET /a HTTP/1.1\n{signed.stdout}\n".encode())
     verified = tppkit("seal", "verify", "request.http", "--trust", "certs", "--profile", "berlin-group")
-    assert verified.stdout.count("not signed by anybody") == 2
+    assert verified.stdout.count("not signed") == 2
     assert "None" not in verified.stdout
+
+
+def test_a_seal_is_verified_by_trusted_lists_alone_or_beside_authorities(tppkit, request_file):
+    verify = ("seal", "verify", request_file, "--json", "--trusted-lists", "certs/trusted-lists")
+    for trust in ((), ("--trust", "certs")):
+        result = tppkit(*verify, *trust)
+        assert (result.exit_code, result.json["trusted_list"]["qualified_for"]) == (0, ["eseal"])
+    late = "--at", "2000-01-01"
+    assert tppkit(*verify, *late).exit_code == 1
+    without = tppkit("seal", "verify", request_file)
+    assert (without.exit_code, "--trusted-lists" in without.stderr) == (2, True)
+
+
+def test_a_seal_that_no_list_makes_qualified_fails(tppkit, request_file, tmp_path):
+    assert tppkit("pki", "create", "other").exit_code == 0
+    verify = ("seal", "verify", request_file, "--json", "--trust", "certs", "--trusted-lists")
+    result = tppkit(*verify, "other/trusted-lists")
+    assert (result.exit_code, result.json["code"]) == (1, "trusted-list.no-service")

@@ -3,11 +3,8 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from base64 import b64encode
 
 import pytest
-
-from tppkit.seals import KeySigner, load_private_key
 
 BODY = b'{"amount":"12.50","name":"Caf\xc3\xa9"}\r\n'
 PATH = "/psd2/v1/payments/sepa-credit-transfers?x=%2F"
@@ -93,17 +90,6 @@ def test_another_dialect_is_judged_by_its_name(tppkit, headers):
     assert [cause["name"] for cause in result.json["causes"]] == ["other-dialect"]
 
 
-def test_the_key_of_the_qwac_is_found(tppkit, headers, tmp_path):
-    signer = KeySigner(load_private_key((tmp_path / "certs" / "qwac.key").read_bytes()))
-    lines = (f"{name.lower()}: {dict(headers)[name]}" for name in ("Digest", "X-Request-ID"))
-    signature = signer.sign("\n".join([*lines, f"(request-target): post {PATH}"]).encode())
-    wrong = f'"{b64encode(signature).decode()}"'
-    own = dict(headers)["Signature"].rpartition("signature=")[0]
-    mixed = [(name, own + "signature=" + wrong if name == "Signature" else value) for name, value in headers]
-    result = tppkit("seal", "diagnose", "-", "--qwac", "certs/qwac.pem", "--json", stdin=raw(mixed))
-    assert [cause["name"] for cause in result.json["causes"]] == ["key-of-qwac"]
-
-
 def test_a_file_that_curl_names_is_read_only_when_allowed(tppkit, headers):
     command = curl(headers).split(b" --data-raw")[0] + b" --data-binary @body.json"
     refused = tppkit("seal", "diagnose", "-", stdin=command)
@@ -134,25 +120,6 @@ def test_the_qwac_of_another_organisation_is_told(tppkit, headers):
     result = tppkit("seal", "diagnose", "-", "--qwac", "certs/other-qwac.pem", "--json", stdin=raw(headers))
     assert [cause["name"] for cause in result.json["causes"]] == ["seal.other-organisation"]
     assert tppkit("seal", "diagnose", "-", "--qwac", "certs/qwac.pem", stdin=raw(headers)).stdout.startswith("verifies")
-
-
-@pytest.mark.parametrize("origin", ["https://bank.example", None])
-def test_an_origin_is_read(tppkit, headers, origin):
-    result = tppkit("seal", "diagnose", "-", "--origin", origin or "bank", stdin=raw(headers))
-    assert result.exit_code == (0 if origin else 2)
-
-
-def test_a_jws_with_its_certificate_needs_nothing_more(tppkit, headers, tmp_path):
-    profile = ("--profile", "open-finance")
-    signed = tppkit(
-        "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "post", "--url", PATH,
-        "--body", "body.json", *profile, "--json",
-    )  # fmt: skip
-    sealed = [tuple(header) for header in signed.json["headers"]]
-    right = tppkit("seal", "diagnose", "-", *profile, stdin=raw(sealed))
-    assert right.stdout.startswith("verifies as open-finance")
-    wrong = tppkit("seal", "diagnose", "-", *profile, "--json", stdin=raw(sealed, path=f"/base{PATH}"))
-    assert [cause["name"] for cause in wrong.json["causes"]] == ["target-base-path-stripped"]
 
 
 def test_a_method_in_lower_case_is_told(tppkit, headers):

@@ -386,7 +386,7 @@ def test_a_close_that_turns_out_to_be_awaited_is_logged(bank_pki: Pki, caplog: p
 
     close_signer(Awaited(bank_pki.qseal.key))
     assert len(caplog.messages) == 1
-    assert "the close of Awaited would have to be awaited" in caplog.messages[0]
+    assert "the close of Awaited returned an awaitable" in caplog.messages[0]
 
 
 @pytest.mark.parametrize(
@@ -409,7 +409,7 @@ def test_what_closing_a_signer_raises_is_logged_without_foreign_text(
     keys[0] = new.key
     replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=new)
     assert identity.reload(at=utc_now()) is True
-    assert caplog.messages == [f"a signer that is not used any more was not closed: {told}"]
+    assert caplog.messages == [f"an unused signer was not closed: {told}"]
 
 
 UNFIT: dict[str, tuple[Callable[[Pki], Issued], int, str]] = {

@@ -251,7 +251,7 @@ def test_bare_ecdsa_takes_two_numbers_of_its_size_only(key: ec.EllipticCurvePriv
 
 
 def test_a_number_longer_than_the_curve_has_no_bare_form() -> None:
-    with pytest.raises(ValueError, match="no number of 32 bytes"):
+    with pytest.raises(ValueError, match="does not fit in 32 bytes"):
         raw_from_der(encode_dss_signature(1 << 256, 1), size=32)
 
 

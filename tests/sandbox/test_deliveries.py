@@ -223,6 +223,21 @@ def test_the_first_attempt_is_made_at_once(run: Any) -> None:
     run(main)
 
 
+@pytest.mark.parametrize("turns", range(4))
+def test_a_watch_that_is_cancelled_just_as_it_wakes_ends(run: Any, turns: int) -> None:
+    async def main(outbox: Outbox) -> None:
+        task = asyncio.create_task(outbox.deliveries.watch())
+        await asyncio.sleep(0.01)
+        outbox.deliveries.wake()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task], timeout=2)
+        assert task.cancelled()
+
+    run(main)
+
+
 def test_a_sender_that_raises_is_a_failed_attempt(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.answers[SHOP] = [RuntimeError("of the test")]

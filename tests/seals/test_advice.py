@@ -25,7 +25,7 @@ def refusal(message: Message, policy: SealPolicy) -> FormatError | VerificationE
 
 def advised(message: str) -> tuple[str, ...]:
     """The fields that a refusal says must be covered."""
-    found = re.search(r'the profile \S+ demands "(.+?)"', message)
+    found = re.search(r'the profile \S+ requires "(.+?)"', message)
     assert found, message
     return tuple(found[1].split(" "))
 
@@ -108,7 +108,7 @@ def test_what_is_hashed_without_a_body_is_said_only_where_it_matters(name: str, 
          'headers="digest x-request-id (request-target)"'),
         ("cavage-12", 'keyId="{key_id}",algorithm="rsa-sha256",created=1780315200,headers="(created) digest",signature="{signature}"',
          'algorithm="hs2019",created=…,expires=…,headers="(request-target) (created) (expires) digest x-request-id"'),
-        ("wso2", "nonsense", 'headers="digest x-request-id date",signature=…; it also covers psu-* tpp-redirect-uri where'),
+        ("wso2", "nonsense", 'headers="digest x-request-id date",signature=…; it also covers psu-* tpp-redirect-uri if'),
         ("berlin-group", 'keyId="{key_id}",headers="digest",signature="{signature}"', '="rsa-sha256 or rsa-sha512 or ecdsa-sha256"'),
         ("ing-token", 'keyId="{key_id}"', 'Authorization: Signature keyId="…"'),
     ],

@@ -17,11 +17,7 @@ from tppkit.testpki.keys import load_key
 SIZES = {"p256": 256, "p384": 384, "rsa2048": 2048, "rsa3072": 3072, "rsa4096": 4096}
 
 
-def test_the_kinds_are_those_of_the_command_line():
-    assert set(KEY_KINDS) == set(SIZES)
-
-
-@pytest.mark.parametrize("kind", ["p256", "p384", "rsa2048", "rsa3072"])  # rsa4096 takes seconds
+@pytest.mark.parametrize("kind", [kind for kind in KEY_KINDS if kind != "rsa4096"])  # which takes seconds
 def test_a_key_has_the_size_of_its_kind(kind):
     assert KeySource(kind).make_key("a").key_size == SIZES[kind]
 
@@ -70,18 +66,12 @@ def test_an_rsa_key_from_a_seed_is_the_same_again_and_sound():
     key.public_key().verify(key.sign(b"data", PKCS1v15(), SHA256()), b"data", PKCS1v15(), SHA256())
 
 
-@pytest.mark.parametrize("data", [b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", b"\x00\xff"])
-def test_what_is_no_key_is_refused(data):
-    with pytest.raises(FormatError) as refused:
-        load_key(data)
-    assert refused.value.code == "pem.malformed"
-
-
-def test_a_key_that_is_encrypted_or_of_no_use_is_refused():
-    ours = ec.generate_private_key(ec.SECP256R1())
+def test_what_is_no_unencrypted_key_of_a_known_type_is_rejected():
+    ours, theirs = ec.generate_private_key(ec.SECP256R1()), x25519.X25519PrivateKey.generate()
     encrypted = ours.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
-    agreement = x25519.X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    for data in (encrypted, agreement):
+    agreement = theirs.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    malformed = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
+    for data in (b"", malformed, b"\x00\xff", encrypted, agreement):
         with pytest.raises(FormatError) as refused:
             load_key(data)
         assert refused.value.code == "pem.malformed"

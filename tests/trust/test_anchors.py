@@ -27,7 +27,7 @@ def test_self_signed_authorities_are_roots_and_others_intermediates(pki):
 
 
 def test_authorities_that_the_caller_believes_are_roots_self_signed_or_not(pki):
-    anchors = make_anchors(pki.authorities, all_believed=True)
+    anchors = make_anchors(pki.authorities, all_trusted=True)
     assert (anchors.roots, anchors.intermediates) == (pki.authorities, ())
 
 

@@ -158,21 +158,10 @@ def test_a_weak_signature_is_refused():
     assert judge(*keys, hashes.SHA224()) == "path.weak-signature"
 
 
-def test_a_pre_certificate_is_refused():
-    key = ec.generate_private_key(ec.SECP256R1())
-    assert judge(key, key, hashes.SHA256(), [(x509.PrecertPoison(), True)]) == "path.pre-certificate"
-
-
 def test_a_critical_extended_key_usage_of_a_seal_is_no_obstacle():
     key = ec.generate_private_key(ec.SECP256R1())
     signing = x509.ExtendedKeyUsage([x509.ObjectIdentifier("1.3.6.1.4.1.311.10.3.12")])
     assert judge(key, key, hashes.SHA256(), [(signing, True)]) is None
-
-
-def test_names_that_cannot_be_read_are_refused():
-    key = ec.generate_private_key(ec.SECP256R1())
-    rubbish = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.17"), b"\x30\x03\x82\x05a")
-    assert judge(key, key, hashes.SHA256(), [(rubbish, False)]) == "path.extension-malformed"
 
 
 def test_a_self_issued_authority_does_not_count_for_the_path_length(certify):

@@ -406,7 +406,7 @@ def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details
 def test_a_sandbox_sends_the_whole_reason(door: Door, good: Message, pki: Pki) -> None:
     short = good.with_headers(("Content-Length", "12"))
     told = call(door(brief=False), scope_of(short, pki.qwac), [good.body])
-    assert told.text == "the body has 40 bytes, and its Content-Length is 12 (message.malformed)"
+    assert told.text == "the body has 40 bytes, but its Content-Length is 12 (message.malformed)"
 
 
 def test_a_spoofed_certificate_header_is_ignored_and_logged(

@@ -1,6 +1,6 @@
-"""The receiver's own addresses, and which of them a received target is.
+"""The receiver's own addresses, and the lookup of a received target among them.
 
-The base of a signed URL is configuration, never the Host header: whoever sends a request chooses its Host.
+The base of a signed URL comes from configuration, never from the Host header, because the sender chooses that header.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tppkit._named_tuple import new_tuple
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.rules import is_token
 
-TOKEN = "{token}"  # noqa: S105  # the mark of a place, not a secret
+TOKEN = "{token}"  # noqa: S105  # a placeholder, not a secret
 MAX_TARGET = 4096  # the longest address with a token, and room for needless percent-encoding
 
 _PREFIX = re.compile(r"(?:/[0-9A-Za-z._~-]+)*")
 
 
 class CallbackKind(StrEnum):
-    """What is sent to an address. Source: PSD2 document, part B section 6."""
+    """The kind of callback that the service sends to an address. Source: PSD2 document, part B section 6."""
 
     ACCESS = "access"
     PAYMENT = "payment"
     LOGIN = "login"
     OTHER = "other"
 
-    __hash__ = str.__hash__  # every callback looks two things up by it, and Enum's own is a function in Python
+    __hash__ = str.__hash__  # faster: Enum's own is a Python function, and each callback needs two lookups
 
     @property
     def methods(self) -> frozenset[str]:
-        """The methods that such an address takes, GET and POST at most: neither ends with the other."""
+        """The methods that such an address accepts: GET and POST at most, because neither is a suffix of the other."""
         return _METHODS[self]
 
 
@@ -54,10 +54,11 @@ class CallbackAddress:
     """One address of the receiver, as the service knows it.
 
     Attributes:
-        url: `https://…` as it was registered or stands in the LOGIN code; percent-encoded or plain UTF-8, as long as what
-            fits into a LOGIN code (2,332 characters percent-encoded). Where a token follows (20 to 40 letters and digits) it ends
-            with `{token}`, behind a `/` or `=`.
-        kind: what is sent there; a body of another kind is refused. `other` takes any JSON object and reads no event.
+        url: `https://…` as registered or as in the LOGIN code; percent-encoded or plain UTF-8, at most 2,332 characters
+            when percent-encoded. If a token (20 to 40 letters and digits) follows, the URL ends with `{token}` after a `/`
+            or `=`.
+        kind: the expected kind of callback; a body of another kind is rejected. `other` accepts any JSON object and reads
+            no event.
 
     Raises:
         ConfigurationError: `callback.address-unusable`.
@@ -77,8 +78,8 @@ class CallbackAddress:
             raise _unusable(self.url, e.message) from e
         has_token = self.url != fixed
         if has_token and fixed[-1] not in "/=":
-            raise _unusable(self.url, f"{TOKEN} does not stand behind / or =")
-        # Only what is beyond ASCII is encoded: everything else stands as it was registered.
+            raise _unusable(self.url, f"{TOKEN} does not follow / or =")
+        # Only characters beyond ASCII are encoded: the service signs the rest as it was registered.
         path = quote(address.path, safe=_ASCII_PATH)
         length = len(address.origin) + len(path)
         if length > MAX_ADDRESS:
@@ -95,11 +96,11 @@ def _unusable(url: str, reason: str) -> ConfigurationError:
 
 
 class AddressMatch(NamedTuple):
-    """Which address a target is, and what the service may have signed as its URL.
+    """The address of a target, and the URLs that the service may have signed for it.
 
     Attributes:
         address: the configured address.
-        token: the token behind it, empty where none belongs.
+        token: the token that follows it, empty if the address has none.
         urls: the whole URL in UTF-8 as received and, where they differ, as configured and percent-decoded.
     """
 
@@ -109,14 +110,14 @@ class AddressMatch(NamedTuple):
 
 
 class AddressBook:
-    """Finds the address of a target. Nobody else's URL is ever built from what a request says.
+    """Finds the configured address of a target.
 
-    A target is an address's when both, percent-decoded, are the same bytes. Decoded paths are different for all addresses and
-    hold no `%`, so no URL that the service signs belongs to two of them.
+    A target matches an address if both are the same bytes after percent-decoding. The decoded paths of all addresses differ
+    and contain no `%`, so a signed URL matches at most one address.
 
     Args:
         addresses: at least one; no two with the same path.
-        stripped_prefix: what a proxy takes off the front of a path before this server sees it, for example `/app`.
+        stripped_prefix: the prefix that a proxy removes from each path before this server receives it, for example `/app`.
 
     Raises:
         ConfigurationError: `callback.address-unusable`, `callback.addresses-ambiguous`.
@@ -126,7 +127,7 @@ class AddressBook:
         self.addresses = tuple(addresses)
         self._prefix = stripped_prefix
         self._decoded: dict[tuple[bytes, bool], CallbackAddress] = {}
-        # What usually arrives, ready: whole targets, and targets up to their token.
+        # Precomputed for the usual spellings: whole targets, and targets up to their token.
         self._usual: dict[str, AddressMatch] = {}
         self._usual_before_token: dict[str, AddressMatch] = {}
         for address in self.addresses:
@@ -151,7 +152,7 @@ class AddressBook:
         if not _PREFIX.fullmatch(self._prefix):
             raise ConfigurationError(
                 "callback.address-unusable",
-                f"{shown(self._prefix)} is no prefix of paths such as /app (no / at its end)",
+                f"{shown(self._prefix)} is not a path prefix such as /app (without a final /)",
             )
         for address in self.addresses:
             if not address.path.startswith(self._prefix + "/"):
@@ -187,7 +188,7 @@ class AddressBook:
             return None
         origin, path = _split_absolute(target)
         try:
-            # A whole URL is the public one, of which no proxy has taken anything off.
+            # A whole URL is the public one, with the prefix that a proxy strips from paths.
             received = (path if origin else self._prefix + path).encode("latin-1")
         except UnicodeError:
             return None
@@ -230,5 +231,5 @@ def _urls(address: CallbackAddress, received: bytes) -> tuple[bytes, ...]:
 
 def _ambiguous(one: CallbackAddress, other: CallbackAddress) -> ConfigurationError:
     return ConfigurationError(
-        "callback.addresses-ambiguous", f"one request could be meant for {shown(one.url)} and for {shown(other.url)}"
+        "callback.addresses-ambiguous", f"one request could match both {shown(one.url)} and {shown(other.url)}"
     )

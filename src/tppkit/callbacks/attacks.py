@@ -1,6 +1,6 @@
-"""Nasty callbacks for one's own receiver: what each one tests, how it is made, what a receiver should answer.
+"""Hostile callbacks to test a receiver with: what each tests, how it is built, and the expected answer.
 
-Pure data: whoever sends them is elsewhere, byte for byte, because no client library would send some of them.
+This module only builds requests. The sender writes them byte for byte, because client libraries would refuse to send some.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ _STRANGER = _STRANGERS + "/x?"
 
 
 class Answer(StrEnum):
-    """What class of status a receiver should answer with."""
+    """The class of status that a receiver should answer with."""
 
     ACCEPTED = "2xx"
     REFUSED = "4xx"
     HANDLED = "2xx or 4xx"
 
     def fits(self, status: int) -> bool:
-        """Whether a status is of the class; 501, a method that the server itself does not know, is a refusal."""
+        """Whether a status is in the class; 501 (the server does not know the method) counts as a refusal."""
         refused = 400 <= status < 500 or status == 501
         accepted = 200 <= status < 300
         return accepted if self is Answer.ACCEPTED else refused if self is Answer.REFUSED else accepted or refused
 
 
 class Target:
-    """A receiver to test, and the key that it believes.
+    """A receiver to test, and the key that it trusts.
 
     Args:
         key: the private key whose public key the receiver has.
         stranger: a key that the receiver does not have.
-        address: the receiver's address as it is signed, a token in the place of `{token}`.
-        body: a JSON object that the address takes.
-        name: makes the requestids of one run; letters and digits.
-        path: what the receiver gets as the target, where a proxy would change it; the address's by default.
+        address: the receiver's address as it is signed, with a token in place of `{token}`.
+        body: a JSON object that the address accepts.
+        name: letters and digits that begin each requestid of a run.
+        path: the target that the receiver gets, if a proxy changes it; by default the address's path.
 
     Raises:
-        ConfigurationError: `callback.address-unusable`, the address has `{token}`.
+        ConfigurationError: `callback.address-unusable`, the address contains `{token}`.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class Target:
     ) -> None:  # fmt: skip
         if address.has_token:
             raise ConfigurationError(
-                "callback.address-unusable", f"{shown(address.url)} is signed with a token in the place of {TOKEN}"
+                "callback.address-unusable", f"{shown(address.url)} needs a token in place of {TOKEN}"
             )
         self.key, self.stranger, self.body, self.name = key, stranger, body, name
         self.url, self.origin, self.signed_path = address.url, address.origin, address.path
         self.path = path or address.path
 
     def request_id(self, attack: str) -> str:
-        """The id of an attack's request."""
+        """Return the requestid of an attack."""
         return f"{self.name}-{attack}"[:64]
 
     def call(
@@ -74,18 +74,18 @@ class Target:
         request_id: str | None = None, key: ec.EllipticCurvePrivateKey | None = None, method: str = "POST",
         url: str | None = None, path: str | None = None,
     ) -> ReceivedCallback:  # fmt: skip
-        """A callback that is good except for what is given.
+        """Build a callback that is valid except for the given parts.
 
         Args:
             attack: name of the attack, for the requestid.
-            body: what is sent.
-            signed: what is signed, when not the bytes of this request.
-            signature: the header's value.
-            request_id: the header's value.
-            key: who signs.
-            method: as sent and signed.
-            url: what is signed as the URL.
-            path: what is sent as the target.
+            body: the body to send.
+            signed: the bytes to sign, if they differ from those of this request.
+            signature: value of the signature header.
+            request_id: value of the requestid header.
+            key: the signing key.
+            method: the method to send and sign.
+            url: the URL to sign.
+            path: the target to send.
         """
         body = self.body if body is None else body
         request_id = self.request_id(attack) if request_id is None else request_id
@@ -95,24 +95,24 @@ class Target:
         return ReceivedCallback(method, self.path if path is None else path, headers, body)
 
     def url_of(self, path: str) -> str:
-        """The URL that a receiver would make of another path: with what a proxy takes off the front."""
+        """Return the URL that a receiver builds for another path, including the prefix that a proxy strips."""
         before = self.signed_path.removesuffix(self.path) if self.signed_path.endswith(self.path) else ""
         return self.origin + before + path
 
     def good_signature(self, attack: str) -> str:
-        """The signature of the good callback with an attack's requestid."""
+        """Return the signature of a valid callback with the requestid of an attack."""
         return make_signature(self.key, signed_bytes(self.request_id(attack), "POST", self.url, self.body))
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One row.
+    """One attack.
 
     Attributes:
         name: short name.
-        tests: what a receiver shows by the right answer.
-        make: the requests, sent in order; the last one's answer is judged.
-        answer: the class of status that is right.
+        tests: the property that a receiver shows by the expected answer.
+        make: builds the requests, which are sent in order; only the last answer is judged.
+        answer: the expected class of status.
     """
 
     name: str
@@ -122,14 +122,14 @@ class Attack:
 
 
 def _forged(target: Target) -> tuple[ReceivedCallback, ...]:
-    # The service signed a GET to an address that a stranger chose; its end is ours.
+    # The service signed a GET to an address that an attacker chose; the URL ends with the receiver's address.
     request_id = "r1GET" + _STRANGER
     signed = signed_bytes("r1", "GET", f"{_STRANGER}POST{target.url}", target.body)
     return (target.call("forged", request_id=request_id, signed=signed),)
 
 
 def _moved(target: Target) -> tuple[ReceivedCallback, ...]:
-    # The same bytes once more, cut elsewhere: a memory of requestids does not know this one.
+    # The same signed bytes, split elsewhere: the store has not seen this requestid.
     first = target.call("moved")
     (_, request_id), (_, signature), _ = first.headers
     method = request_id[-1] + "POST"
@@ -137,7 +137,7 @@ def _moved(target: Target) -> tuple[ReceivedCallback, ...]:
 
 
 def _split_url(target: Target) -> tuple[ReceivedCallback, ...]:
-    # The end of a signed URL is handed over as the beginning of the body.
+    # The end of a signed URL is sent as the beginning of the body.
     return (target.call("split", body=b"more" + target.body),)
 
 
@@ -186,7 +186,7 @@ def _without(name: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
 
 
 def _elsewhere(header: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
-    # A header names the host of the address that was signed, which is not the receiver's.
+    # The signed address has another host than the receiver, and a header names that host.
     def make(target: Target) -> tuple[ReceivedCallback, ...]:
         call = target.call(header, url=_STRANGERS + target.signed_path)
         return (call._replace(headers=(*call.headers, (header, _STRANGERS.removeprefix("https://")))),)
@@ -210,7 +210,7 @@ def _further_query(target: Target) -> tuple[ReceivedCallback, ...]:
 
 
 def _sibling(target: Target) -> tuple[ReceivedCallback, ...]:
-    # Hyphens stand in no token, and the run's name in no path of anybody's.
+    # A hyphen makes this path's end no token, and the name of the run makes the path unused.
     path = target.path.partition("?")[0].rpartition("/")[0] + f"/not-ours-{target.name}"
     return (target.call("sibling", url=target.url_of(path), path=path),)
 
@@ -224,7 +224,7 @@ def _reused(target: Target) -> tuple[ReceivedCallback, ...]:
 
 
 def _late(target: Target) -> tuple[ReceivedCallback, ...]:
-    # A record without a version comes twice under two requestids.
+    # A record without a version is sent twice, under two requestids.
     return target.call("newer", body=_next_version(target.body)), target.call("older")
 
 
@@ -251,52 +251,53 @@ def _deep(target: Target) -> tuple[ReceivedCallback, ...]:
 
 # fmt: off
 ATTACKS: tuple[Attack, ...] = (
-    Attack("good", "a good callback is taken", lambda t: (t.call("good"),), Answer.ACCEPTED),
+    Attack("good", "a valid callback is accepted", lambda t: (t.call("good"),), Answer.ACCEPTED),
     Attack("forged", "a signed GET to a stranger's address is not read as a POST to ours", _forged, Answer.REFUSED),
-    Attack("moved-boundary", "the end of a requestid is no method (a server may say so: 405, 501)", _moved, Answer.REFUSED),
-    Attack("split-url", "what is no JSON object is not a body", _split_url, Answer.REFUSED),
-    Attack("method-changed", "a signed GET is not taken as a POST", _login_as_post, Answer.REFUSED),
-    Attack("other-host", "the signed host is configuration, not the header Host", _elsewhere("Host"), Answer.REFUSED),
-    Attack("forwarded-host", "nor the header X-Forwarded-Host", _elsewhere("X-Forwarded-Host"), Answer.REFUSED),
-    Attack("absolute-form", "nor the host of a whole URL in the first line", _absolute, Answer.REFUSED),
+    Attack("moved-boundary", "the end of a requestid is not part of a method (405 and 501 are fine too)", _moved, Answer.REFUSED),
+    Attack("split-url", "a body is a JSON object", _split_url, Answer.REFUSED),
+    Attack("method-changed", "a signed GET is not accepted as a POST", _login_as_post, Answer.REFUSED),
+    Attack("other-host", "the signed host comes from configuration, not from the Host header", _elsewhere("Host"), Answer.REFUSED),
+    Attack("forwarded-host", "the X-Forwarded-Host header does not set the signed host", _elsewhere("X-Forwarded-Host"), Answer.REFUSED),
+    Attack("absolute-form", "a whole URL in the request line does not set the signed host", _absolute, Answer.REFUSED),
     Attack("slash-encoded", "an encoded slash is the same address or none, never an error", _slash_encoded, Answer.HANDLED),
-    Attack("other-query", "the address with a query of somebody's is not the address", _further_query, Answer.REFUSED),
-    Attack("other-path", "a path beside the address is not the address", _sibling, Answer.REFUSED),
+    Attack("other-query", "the address with an added query is not the address", _further_query, Answer.REFUSED),
+    Attack("other-path", "a path next to the address is not the address", _sibling, Answer.REFUSED),
     Attack("get-with-body", "a signed GET with a body is refused", _get_with_body, Answer.REFUSED),
-    Attack("requestid-reused", "a requestid comes with other signed bytes only by mistake", _reused, Answer.REFUSED),
-    Attack("stale", "a record that comes late or again is acknowledged or refused, never an error", _late, Answer.HANDLED),
+    Attack("requestid-reused", "a requestid that returns with other signed bytes is refused", _reused, Answer.REFUSED),
+    Attack("stale", "a late or repeated record is acknowledged or refused, never an error", _late, Answer.HANDLED),
     Attack("replayed", "the same callback again is acknowledged or refused, never an error", _replayed, Answer.HANDLED),
     Attack("malleated", "the other signature of the same bytes is a replay, never an error", _malleated, Answer.HANDLED),
-    Attack("wrong-key", "a stranger's key signs nothing", lambda t: (t.call("wrong-key", key=t.stranger),), Answer.REFUSED),
+    Attack("wrong-key", "an unknown key is not trusted", lambda t: (t.call("wrong-key", key=t.stranger),), Answer.REFUSED),
     Attack("unsigned", "a callback needs a signature", _without("signature"), Answer.REFUSED),
     Attack("no-requestid", "a callback needs a requestid", _without("requestid"), Answer.REFUSED),
-    Attack("two-signatures", "two signatures are none", _doubled("signature"), Answer.REFUSED),
-    Attack("two-requestids", "two requestids are none", _doubled("requestid"), Answer.REFUSED),
+    Attack("two-signatures", "a callback has one signature", _doubled("signature"), Answer.REFUSED),
+    Attack("two-requestids", "a callback has one requestid", _doubled("requestid"), Answer.REFUSED),
     Attack("body-changed", "every byte of the body is signed", lambda t: (t.call(
         "body", body=t.body + b" ", signature=t.good_signature("body")),), Answer.REFUSED),
     Attack("requestid-long", "a requestid is short", lambda t: (t.call("x", request_id="r" * 4000),), Answer.REFUSED),
     Attack("requestid-colon", "a requestid has no colon", lambda t: (t.call("x", request_id=t.name + ":1"),), Answer.REFUSED),
-    Attack("signature-empty", "an empty signature is none", _signature("empty", lambda s: ""), Answer.REFUSED),
-    Attack("signature-upper-case", "a signature has one text", _signature("upper", str.upper), Answer.REFUSED),
+    Attack("signature-empty", "a signature is not empty", _signature("empty", lambda s: ""), Answer.REFUSED),
+    Attack("signature-upper-case", "a signature is in lower case", _signature("upper", str.upper), Answer.REFUSED),
     Attack("signature-spaced", "a signature has no spaces", _signature("spaced", lambda s: s[:8] + " " + s[8:]), Answer.REFUSED),
-    Attack("signature-odd", "an odd number of digits is no error", _signature("odd", lambda s: s[:-1]), Answer.REFUSED),
-    Attack("signature-trailing", "nothing stands behind a signature", _signature("trailing", lambda s: s + "00"), Answer.REFUSED),
-    Attack("signature-letters", "other letters are no error", _signature("letters", lambda s: "zz" + s[2:]), Answer.REFUSED),
-    Attack("signature-latin-1", "letters beyond ASCII are no error", _signature("latin", lambda s: "\xe9" * 8), Answer.REFUSED),
-    Attack("signature-raw", "r and s side by side are no DER", _raw, Answer.REFUSED),
-    Attack("signature-long-form", "DER has one form of a length", _long_form, Answer.REFUSED),
+    Attack("signature-odd", "an odd number of digits is refused", _signature("odd", lambda s: s[:-1]), Answer.REFUSED),
+    Attack("signature-trailing", "nothing follows a signature", _signature("trailing", lambda s: s + "00"), Answer.REFUSED),
+    Attack("signature-letters", "a signature has hexadecimal digits only", _signature("letters", lambda s: "zz" + s[2:]), Answer.REFUSED),
+    Attack("signature-latin-1", "letters beyond ASCII are refused", _signature("latin", lambda s: "\xe9" * 8), Answer.REFUSED),
+    Attack("signature-raw", "r and s side by side are not DER", _raw, Answer.REFUSED),
+    Attack("signature-long-form", "DER encodes a length in one form", _long_form, Answer.REFUSED),
     Attack("signature-zero", "r and s are not zero", _signature("zero", lambda s: "3006020100020100"), Answer.REFUSED),
     Attack("signature-huge", "a signature is short", _signature("huge", lambda s: "30" * 5000), Answer.REFUSED),
     Attack("body-empty", "a POST has a body", _body("no-body", b""), Answer.REFUSED),
     Attack("body-array", "a body is an object", _body("array", b"[1]"), Answer.REFUSED),
     Attack("body-not-utf-8", "a genuine body that is not UTF-8 is acknowledged or refused, never an error", _body(
         "bytes", b'{"token":"\xff\xfe"}'), Answer.HANDLED),
-    Attack("body-cut", "nor is half a body an error", _body("cut", b'{"token":'), Answer.HANDLED),
-    Attack("body-twice", "nor is a name that appears twice", _body("twice", b'{"token":"a","token":"b"}'), Answer.HANDLED),
-    Attack("body-other-kind", "nor is a body of another kind than the address takes", _body(
+    Attack("body-cut", "an incomplete body is acknowledged or refused, never an error", _body("cut", b'{"token":'), Answer.HANDLED),
+    Attack("body-twice", "a duplicate name in a body is acknowledged or refused, never an error", _body(
+        "twice", b'{"token":"a","token":"b"}'), Answer.HANDLED),
+    Attack("body-other-kind", "a body of another kind is acknowledged or refused, never an error", _body(
         "kind", b'{"nobody":"knows this"}'), Answer.HANDLED),
-    Attack("body-nan", "nor is NaN, which is not JSON", _body("nan", b'{"ver":NaN}'), Answer.HANDLED),
-    Attack("body-deep", "nor is deep nesting", _deep, Answer.HANDLED),
-    Attack("body-large", "a body is bounded", _body("large", b'{"a":"' + b"x" * 1_000_000 + b'"}'), Answer.REFUSED),
+    Attack("body-nan", "NaN, which is not JSON, is acknowledged or refused, never an error", _body("nan", b'{"ver":NaN}'), Answer.HANDLED),
+    Attack("body-deep", "deep nesting is acknowledged or refused, never an error", _deep, Answer.HANDLED),
+    Attack("body-large", "a body has a size limit", _body("large", b'{"a":"' + b"x" * 1_000_000 + b'"}'), Answer.REFUSED),
 )
 # fmt: on

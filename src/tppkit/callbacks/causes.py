@@ -1,7 +1,6 @@
-"""The usual mistakes around a signed callback: what each makes of its body, head or signature; of its URL: `url_causes`.
+"""Common mistakes in a callback's body, requestid, method or signature; `url_causes` has those in its URL.
 
-Every function here gives variants: a value that the service may have signed, and the cause that would explain it, None where
-nothing was changed.
+The functions return variants: bytes that the service may have signed, each with the cause that would explain it.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from tppkit.protocol.wire import MAX_BODY_BYTES
 
 
 class Cause(NamedTuple):
-    """Why a signature does not fit as a request came.
+    """Why a signature does not fit the request as received.
 
     Attributes:
         code: a row of `tppkit.codes.CODES`.
-        message: one sentence; never holds a body.
+        message: one sentence, without the body.
     """
 
     code: str
@@ -36,7 +35,7 @@ class Variant(NamedTuple):
 
     Attributes:
         data: the bytes.
-        cause: what would explain them, None for the request as it came.
+        cause: the mistake that would explain them, None for the request as received.
     """
 
     data: bytes
@@ -44,7 +43,7 @@ class Variant(NamedTuple):
 
 
 def read_any_signature(text: str) -> tuple[bytes, Cause | None] | None:
-    """The DER of a signature in whatever encoding it was sent, None when it is in none."""
+    """Decode a signature in any known encoding to DER, with the cause if the encoding is wrong; None if none fits."""
     for encoding, decode in _ENCODINGS.items():
         try:
             raw = decode(text)
@@ -85,7 +84,7 @@ def _as_der(raw: bytes) -> bytes | None:
 
 
 def bodies(body: bytes) -> list[Variant]:
-    """Bodies, the likeliest first."""
+    """Return the bodies that may have been signed, the likeliest first."""
     found: dict[bytes, Cause | None] = {body: None}
 
     def changed(data: bytes, why: str) -> None:
@@ -101,7 +100,7 @@ def bodies(body: bytes) -> list[Variant]:
     for data in _reserialised(body):
         cause = Cause(
             "callback-cause.body-reserialised",
-            "the same JSON was signed in another spelling: it was read and written again",
+            "the same JSON was signed in another spelling: it was parsed and serialised again",
         )
         found.setdefault(data, cause)
     return [Variant(data, cause) for data, cause in found.items()]
@@ -123,7 +122,7 @@ def _reserialised(body: bytes) -> Iterator[bytes]:
 
 
 def heads(request_id: str, method: str) -> list[Variant]:
-    """What stands before the URL: requestid and method."""
+    """Return the bytes before the URL that may have been signed: requestid and method."""
     found: dict[str, Cause | None] = {request_id + method: None}
     for name in (method.upper(), method.lower(), method.capitalize()):
         found.setdefault(request_id + name, Cause("callback-cause.method", f"the method was signed as {name[:20]}"))

@@ -1,8 +1,8 @@
 """Callbacks as entries of an inbox.
 
-The **key** identifies address and requestid: the service uses a requestid once for an address. The **digest** identifies the signed
-bytes: a key that comes again with another digest is a conflict, not a repetition. The **version** identifies the record of the event,
-its version and its content, so that a repetition under another requestid, or an older version that comes late, has no effect.
+The **key** identifies address and requestid: the service uses a requestid once for an address. The **digest** identifies the
+signed bytes: a known key with another digest is a conflict, not a repetition. The **version** identifies the event's record, its
+version and its content. It keeps a repetition under another requestid, or a late older version, without effect.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class CallbackEntries:
 
     Args:
         receiver: the addresses and keys.
-        environment: `live`, `test` or another name: what the ids of this receiver belong to.
-        window: how far the time of a callback may be from the present; None: not checked.
+        environment: `live`, `test` or another name, to keep requestids and transaction ids of environments apart.
+        window: how far the time of a callback may be from its receipt; None: not checked.
 
     Attributes:
-        source: of the entries.
+        source: the source name of the entries.
     """
 
     def __init__(self, receiver: CallbackReceiver, *, environment: str, window: TimeWindow | None) -> None:
@@ -56,7 +56,7 @@ class CallbackEntries:
         self.source = f"callback:{environment}"
 
     def admit(self, received: ReceivedCallback, *, at: datetime) -> Admitted:
-        """Verify a request. The time window does not apply to an unreadable callback: its event is unknown, and it has no effect.
+        """Verify a request. The time window does not apply to an unreadable callback, whose event is unknown.
 
         Raises:
             CallbackRejected: see `verify_signature` and `TimeWindow.require`.
@@ -78,7 +78,7 @@ class CallbackEntries:
 
         Raises:
             InboxError: `inbox.address`, the receiver no longer has the address.
-            CallbackRejected: `callback.unreadable`, the body does not fit the address.
+            CallbackRejected: `callback.unreadable`, the body is not of the address's kind.
         """
         kept = loads(entry.content)
         match = self._receiver.book.find(kept["url"].encode().decode("latin-1"))
@@ -122,29 +122,29 @@ def _version(callback: VerifiedCallback) -> Version | None:
     if isinstance(event, Transaction):  # assumption same-version
         return Version(_digest("transaction", event.id), event.ver, _content(event))
     if isinstance(event, AccessGranted):
-        # Repeated under another requestid it is the same grant. A login is not: a customer can log in twice.
+        # Under another requestid it is the same grant. A login has no version: a customer can log in twice.
         return Version(_digest("access", event.token, format_time(event.expires_at())), 0)
     return None
 
 
 def _digest(*parts: str) -> str:
-    # No part can contain a zero byte: ids and tokens are printable, and so are URLs. Hashed, because URLs and tokens are not kept.
+    # No part contains a zero byte: ids, tokens and URLs are printable. Hashed, because URLs and tokens are not kept.
     return sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _unreadable(error: CallbackRejected) -> CallbackRejected:
-    message = f"the signed body is not what belongs to the address: {error.message} [{error.code}]"
+    message = f"the signed body is not of the address's kind: {error.message} [{error.code}]"
     return CallbackRejected("callback.unreadable", message, clause=error.clause)
 
 
 def _content(record: Transaction) -> bytes:
-    # Of what was read, not of the body: spaces, the order of names and zeros behind an amount make no other record.
-    # An amount has at most 21 digits, so nothing is rounded; zero added has no sign.
+    # Hash the parsed values, not the body: spaces, the order of names and trailing zeros do not make another record.
+    # An amount has at most 21 digits, so nothing is rounded; adding 0 removes the sign of a negative zero.
     amounts, fees = (
         [(one.currency, str((one.value + 0).normalize())) for one in some] for some in (record.amounts, record.fees)
     )
-    said = (
+    fields = (
         record.time_stamp, record.tlc, record.acc, amounts, fees, record.name, record.street, record.city, record.country,
         record.msg, record.time, record.tcc, _canonical(dict(record.unknown)) if record.unknown else "",
     )  # fmt: skip
-    return sha256(repr(said).encode()).digest()
+    return sha256(repr(fields).encode()).digest()

@@ -1,4 +1,4 @@
-"""Which event a callback carries: the address decides what its body must be, the body never decides."""
+"""The event of a callback: the kind of its address, not the body, decides how the body is read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tppkit.protocol.wire import WireModel
 
 CallbackEvent = AccessGranted | Transaction | LoginConfirmed
 
-# A stranger can have the service POST a customer's data to any address, with a LOGIN code that names it: so a body is read as
-# what belongs to the address. PSD2 document, part B section 6.
+# An attacker can make the service POST a customer's data to any address, with a LOGIN code that names the address. So the
+# address decides the type of the body. PSD2 document, part B section 6.
 _READERS: Mapping[CallbackKind, Callable[[bytes], CallbackEvent]] = MappingProxyType(
     {
         CallbackKind.ACCESS: AccessGranted.from_wire,
@@ -27,10 +27,10 @@ def parse_event(body: bytes, *, kind: CallbackKind) -> CallbackEvent | None:
 
     Args:
         body: the raw bytes.
-        kind: the address's.
+        kind: the kind of the address.
 
     Returns:
-        The event; None for kind `other`, whose body is only known to be a JSON object.
+        The event; None for kind `other`, whose body is only checked to be a JSON object.
 
     Raises:
         FormatError: `json.*`, `model.invalid`.

@@ -1,6 +1,6 @@
-"""Why a callback is refused: the bytes that were tried, the rule that failed, and the mistake that would explain it.
+"""Explain a rejected callback: the signed bytes that were tried, the rule that failed, and the likely mistake.
 
-The likely cause is found by trial: a signature that fits the same request after a usual mistake tells which one it was.
+The likely cause is found by trial: if the signature fits the request after a common mistake is undone, that was the mistake.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.errors import CallbackRejected, Finding, Severity
 
-# Each about a second on a slow machine: comparisons of a signature with a key, and bytes to hash for them.
+# Each limit takes about a second on a slow machine: signature verifications, and bytes to hash for them.
 MAX_TRIALS = 20_000
 MAX_HASHED = 64 * 1024 * 1024
 _MAX_CHANGES = 2
@@ -37,7 +37,7 @@ class SignedCandidate:
     Attributes:
         url: the URL in them.
         form: `as received`, `as configured` or `percent-decoded`.
-        data: requestid, method, URL and body; holds what the request holds, so it is for its receiver's eyes only.
+        data: requestid, method, URL and body; as confidential as the request.
     """
 
     url: str
@@ -47,14 +47,14 @@ class SignedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class CallbackExplanation:
-    """What `explain_callback` found.
+    """The result of `explain_callback`.
 
     Attributes:
-        verified: what was proven, None when the callback is refused.
-        rejection: the refusal, None when the callback holds.
-        findings: the refusal as an error, then each part of the likely cause as a warning; empty when the callback holds.
-        candidates: the signed bytes that `verify_callback` compares with; empty when no address or no header was found.
-        keys: the name of each key of the receiver, and whether it counts at the time.
+        verified: the verified callback, None if it is rejected.
+        rejection: the error of `verify_callback`, None if the callback is valid.
+        findings: the rejection as an error, then each part of the likely cause as a warning; empty if the callback is valid.
+        candidates: the signed bytes that `verify_callback` tries; empty if there is no requestid or the address is unknown.
+        keys: the name of each key of the receiver, and whether it is valid at the time.
     """
 
     verified: VerifiedCallback | None
@@ -67,16 +67,16 @@ class CallbackExplanation:
 def explain_callback(
     received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver, other_keys: Sequence[CallbackKey] = ()
 ) -> CallbackExplanation:
-    """Say why a callback is refused. Never raises on what a request holds.
+    """Explain why a callback is rejected. Never raises because of the content of a request.
 
-    Takes up to a second or two of a processor: for a desk, not for a server's every request. Where many keys or a long body leave no
-    time for every pair of mistakes, each alone is still tried.
+    Uses up to two seconds of processor time, so call it for analysis and not for each request of a server. If many keys or a long
+    body make the number of trials too large, pairs of mistakes are left out first.
 
     Args:
         received: the request, exactly as it came.
         at: the time to judge at, aware.
-        receiver: the addresses and keys that refused it.
-        other_keys: keys that the receiver does not believe but that may explain the signature: test, old, other bank's.
+        receiver: the addresses and keys that rejected it.
+        other_keys: keys that the receiver does not trust but that may explain the signature: test keys, old keys, other banks' keys.
 
     Raises:
         ConfigurationError: `time.naive`.
@@ -122,7 +122,11 @@ def _likely_causes(
         return ()
     reading = causes.read_any_signature(signature)
     if reading is None:
-        return (Cause("callback-cause.signature-unreadable", "the signature is in no encoding of ECDSA signatures"),)
+        return (
+            Cause(
+                "callback-cause.signature-unreadable", "the signature is not in a known encoding of ECDSA signatures"
+            ),
+        )
     der, encoding = reading
     keys = (*receiver.keys, *other_keys)[:_MAX_KEYS]
     for data, changes in affordable(_trials(received, request_id, receiver), keys=len(keys)):
@@ -134,11 +138,11 @@ def _likely_causes(
     if lost is not None:
         return (lost,)
     names = " or ".join(shown(key.name) for key in keys)
-    return (Cause("callback-cause.none-found", f"the signature fits no usual mistake under {names}"),)
+    return (Cause("callback-cause.none-found", f"no common mistake explains the signature under {names}"),)
 
 
 def affordable(trials: Iterable[Trial], *, keys: int) -> Iterator[Trial]:
-    """The first trials: as many as can be compared with so many keys, and hashed, in about the time that is promised."""
+    """Yield trials until `MAX_TRIALS` verifications over all keys, or `MAX_HASHED` bytes, are reached."""
     hashed = 0
     for trial in islice(trials, MAX_TRIALS // keys):
         hashed += len(trial[0])
@@ -148,7 +152,7 @@ def affordable(trials: Iterable[Trial], *, keys: int) -> Iterator[Trial]:
 
 
 def _trials(received: ReceivedCallback, request_id: str, receiver: CallbackReceiver) -> Iterator[Trial]:
-    """What may have been signed, with fewer changes first."""
+    """Yield the bytes that may have been signed, those with fewer changes first."""
     parts = (
         causes.heads(request_id, received.method), url_causes.urls(received, receiver.book), causes.bodies(received.body),
     )  # fmt: skip
@@ -168,21 +172,21 @@ def _fitting_key(keys: Sequence[CallbackKey], der: bytes, data: bytes) -> Callba
 def _key_causes(key: CallbackKey, receiver: CallbackReceiver, at: datetime) -> Iterator[Cause]:
     if key not in receiver.keys:
         yield Cause(
-            "callback-cause.key-other", f"the key {shown(key.name)} signed it, which the receiver does not believe"
+            "callback-cause.key-other", f"the key {shown(key.name)} signed it, which the receiver does not trust"
         )
     elif not key.counts_at(at):
         yield Cause(
-            "callback-cause.key-validity", f"the key {shown(key.name)} signed it, which does not count at the time"
+            "callback-cause.key-validity", f"the key {shown(key.name)} signed it, which is not valid at the time"
         )
 
 
 def _explained_by_rule(rejection: CallbackRejected) -> tuple[Cause, ...]:
-    """The signature fits the request as it came: a rule alone refused it."""
+    """Return the cause for a request whose signature fits as received, so that only a rule rejected it."""
     if rejection.code in ("callback.request-id", "callback.body", "callback.method"):
         return (
             Cause(
                 "callback-cause.other-reading",
-                "the signature fits these bytes, but they can be read as another request: so a forged callback looks",
+                "the signature fits these bytes, but they can be read as another request, as in a forged callback",
             ),
         )
-    return (Cause("callback-cause.rule-only", "the signature fits; only the rule that the error names refuses it"),)
+    return (Cause("callback-cause.rule-only", "the signature fits; only the rule that the error names rejects it"),)

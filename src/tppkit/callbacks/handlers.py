@@ -1,4 +1,4 @@
-"""Functions of the application: one handler for each kind of callback, and results that would never run."""
+"""Handlers of the application: dispatch by kind of callback, and checks of what a handler returns."""
 
 from __future__ import annotations
 
@@ -66,14 +66,16 @@ def _no_handler(address: CallbackAddress) -> ConfigurationError:
 
 @contextmanager
 def own_cancellation(name: str, task: asyncio.Task[Any] | None) -> Iterator[None]:
-    """Treat a CancelledError that a function raises by itself as its failure: it is no Exception, so it would end the caller too.
+    """Convert a CancelledError into an error of the function, unless the task itself is being cancelled.
+
+    CancelledError is not an Exception, so it would otherwise end the caller too.
 
     Args:
-        name: of the function.
-        task: runs the function; None: no task.
+        name: name of the function, for the message.
+        task: the task that runs the function, or None.
 
     Raises:
-        ConfigurationError: `callback.function`, the function ended as cancelled although the task is not being cancelled.
+        ConfigurationError: `callback.function`, the function was cancelled although the task is not being cancelled.
     """
     try:
         yield
@@ -86,7 +88,7 @@ def own_cancellation(name: str, task: asyncio.Task[Any] | None) -> Iterator[None
 
 
 def require_over(result: object) -> None:
-    """Reject the result of a function if it would have to be awaited or iterated, which nothing does.
+    """Reject a result of a handler that must be awaited or iterated, because the caller does neither.
 
     Raises:
         ConfigurationError: `callback.function`.

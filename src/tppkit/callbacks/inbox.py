@@ -1,14 +1,15 @@
-"""Receive each callback once: verify, remember, take effect, acknowledge.
+"""Receive each callback once: verify, store, handle, acknowledge.
 
-Steps, in this order, for every request:
+Each request passes these steps in order:
 
-1. sizes, headers, rules and signature; then the event. An unreadable body is kept as failed, because the callback is genuine;
-2. the time window, if one is set. A login GET ends here: no handler gets it, and it is not stored;
-3. the store: did this requestid come to this address before, and with the same signed bytes?
-4. the version of the transaction: a stale one is acknowledged without effect, as is other content of the same version;
-5. the effect.
+1. Check sizes, headers, rules and signature, then read the event. If the body cannot be read, the callback is genuine and is
+   stored as failed.
+2. Check the time window, if one is set. A login GET ends here: it is not stored and not handled.
+3. Look up requestid and address in the store, and compare the signed bytes with those of an earlier delivery.
+4. Compare the version of the transaction. A stale version, or other content of the same version, is acknowledged without effect.
+5. Call the handler.
 
-Nothing is remembered of a request that fails before step 3: else strangers could use up requestids.
+A request that fails before step 3 leaves no row in the store, so attackers cannot use up requestids.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tppkit.inbox import Entry, Failure, Outcome, Worked
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
 
-# The second argument is SQLAlchemy's connection, or what the caller's transaction has.
+# The second argument is SQLAlchemy's connection, or the connection of the caller's transaction.
 Handler = Callable[[VerifiedCallback, Any], object]
 Count = Callable[[str, str], object]
 Transaction = Callable[[], AbstractContextManager[Any]]
@@ -38,11 +39,11 @@ _UNREADABLE = "CallbackRejected [callback.unreadable]"
 
 
 class Unhandled(StrEnum):
-    """Why no handler gets a callback.
+    """Why a callback is not passed to a handler.
 
     Attributes:
-        LOGIN: a login GET: it is not stored. Answer it with a `LoginRequest`.
-        UNREADABLE: its signature is valid, but its content cannot be read. Kept as failed until it is released or discarded.
+        LOGIN: a login GET, which is not stored. Answer it with a `LoginRequest`.
+        UNREADABLE: the signature is valid, but the body cannot be read. The callback stays failed until it is released or discarded.
     """
 
     LOGIN = "login"
@@ -54,7 +55,7 @@ class Receipt(NamedTuple):
 
     Attributes:
         outcome: STORED, APPLIED, REPEATED, STALE, VERSION_CONFLICT or BUSY; LOGIN or UNREADABLE of `Unhandled`.
-        callback: what was proven.
+        callback: the verified callback.
         fault: why it is UNREADABLE, else None.
     """
 
@@ -64,14 +65,14 @@ class Receipt(NamedTuple):
 
     @property
     def acknowledged(self) -> bool:
-        """Whether to answer 200; else answer 503, so that the service repeats it: it did not take effect yet."""
+        """Whether to answer 200. If False, answer 503 so that the service repeats the callback, which has had no effect yet."""
         return self.outcome is not Outcome.BUSY
 
 
 class Inbox:
     """Receives callbacks into a store.
 
-    Every method raises InboxError (`inbox.unavailable`) if the store fails: then answer 503 and acknowledge nothing.
+    Every method raises InboxError (`inbox.unavailable`) if the store fails. Then answer 503, so that the service repeats the callback.
 
     Args:
         receiver: the addresses and keys.
@@ -103,7 +104,7 @@ class Inbox:
         Raises:
             CallbackRejected: see `verify_callback`, except for a body that cannot be read; `callback.time-past`,
                 `callback.time-future`, `callback.time-unknown`, `callback.request-id-reused`.
-            InboxError: `inbox.unavailable`; `inbox.time`, the function of the window failed.
+            InboxError: `inbox.unavailable`; `inbox.time`, the `time_of` of the window failed.
             ConfigurationError: `time.naive`.
         """
         admitted = self._entries.admit(received, at=at)
@@ -112,8 +113,8 @@ class Inbox:
     def handle(self, received: ReceivedCallback, handler: Handler, *, at: datetime) -> Receipt:
         """Verify a callback and handle it now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY, LOGIN or UNREADABLE.
 
-        The handler is called for APPLIED only. What it writes by its second argument is committed together with the mark that the
-        callback is done. What it raises is kept as the failure of the callback (class and code), and raised.
+        The handler is called for APPLIED only. What it writes with the connection is committed together with the callback's done
+        flag. If the handler raises, the exception's class and code are stored as the callback's failure, and it is raised again.
 
         Args:
             received: the request, exactly as it came.
@@ -138,11 +139,11 @@ class Inbox:
         return _receipt(outcome, admitted)
 
     def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
-        """Verify a callback and mark it as done in the transaction of the caller.
+        """Verify a callback and set its done flag in the transaction of the caller.
 
-        Only after APPLIED the caller writes the effect, in the same transaction, and commits. What is rolled back was not received.
-        Until the commit, a second delivery waits. After an error of its own the caller must roll back: PostgreSQL answers COMMIT with a
-        silent rollback then. An unreadable callback is raised; to keep it, end the transaction and pass the request to `accept`.
+        If the outcome is APPLIED, write the effect in the same transaction and commit; a second delivery waits until then. If the
+        transaction is rolled back, the callback counts as not received. After an SQL error, roll back: PostgreSQL answers a COMMIT
+        with a silent rollback. To keep an unreadable callback, end the transaction and pass the request to `accept`.
 
         Args:
             received: the request, exactly as it came.
@@ -169,16 +170,16 @@ class Inbox:
 
         Args:
             received: the request, exactly as it came.
-            handler: called with the callback and what `within` gives, for APPLIED only.
+            handler: called with the callback and the connection of `within`, for APPLIED only.
             at: the time of receipt, aware.
-            within: opens the transaction, gives its connection or session (see `once`), and commits at the end, or rolls back whatever
-                is raised. It is not called for a request that is rejected.
+            within: returns a context manager that opens a transaction and yields its connection or session (see `once`). It commits
+                at the end, and rolls back after any exception. Not called for a rejected request.
 
         Raises:
             CallbackRejected: see `accept`.
             InboxError: `inbox.unavailable`.
             ConfigurationError: `time.naive`; `inbox.no-transaction`, `callback.function`, `inbox.handler-committed`,
-                `inbox.handler-aborted`: nothing may be committed.
+                `inbox.handler-aborted`. Then the transaction must not be committed.
         """
         admitted = self._entries.admit(received, at=at)
         if (receipt := self._set_aside(admitted)) is not None:
@@ -191,10 +192,10 @@ class Inbox:
             return _receipt(outcome, admitted)
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
-        """Handle stored callbacks that are due, oldest first, each in a transaction of its own.
+        """Handle stored callbacks that are due, oldest first, each in its own transaction.
 
-        A handler that raises leaves no writes, and its callback is tried again later (`Retries`). If a worker dies, the callback that
-        it had is due again when the lease ends; one that ends its process each time is failed as `lease-ended`.
+        If a handler raises, its writes are rolled back and the callback is retried later (`Retries`). If a worker dies, its callback
+        is due again when the lease ends. A callback that ends its worker each time fails as `lease-ended`.
 
         Args:
             handler: called with the callback and SQLAlchemy's connection.
@@ -202,7 +203,7 @@ class Inbox:
             limit: how many at most, up to 1,000.
 
         Raises:
-            InboxError: `inbox.unavailable`, before anything was done.
+            InboxError: `inbox.unavailable`, before any callback was handled.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
         return self._store.work(
@@ -211,11 +212,11 @@ class Inbox:
         )  # fmt: skip
 
     def worker(self, handler: Handler, *, count: Count | None = None) -> EntryHandler:
-        """Return a handler of entries, for `tppkit inbox work --handler`, from a handler of callbacks.
+        """Wrap a handler of callbacks as a handler of entries, for `tppkit inbox work --handler`.
 
         Args:
             handler: called with the callback and SQLAlchemy's connection.
-            count: called with outcome and code of each entry that was worked, for metrics.
+            count: called with outcome and code of each handled entry, for metrics.
         """
         return EntryHandler(self._entries, handler, settings=self._settings, count=count)
 
@@ -233,7 +234,7 @@ class Inbox:
 
         Args:
             limit: how many at most, up to 1,000.
-            after: the last one of the page before; it may have been released or discarded meanwhile.
+            after: the last failure of the previous page; it may have been released or discarded in the meantime.
 
         Raises:
             InboxError: `inbox.unavailable`.
@@ -246,18 +247,19 @@ class Inbox:
         return self._store.release(failure, at=at)
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:
-        """Mark a failed callback as done without effect; False if it is no longer failed, or was tried again since.
+        """Set the done flag of a failed callback without effect; False if it is no longer failed or was retried since.
 
-        URL, body and signature are deleted at once, and its repetition is acknowledged. The version of its record is not used up.
+        URL, body and signature are deleted at once, and a repetition is acknowledged. A callback with the same version of the record
+        can still take effect.
         """
         return self._store.discard(failure, at=at)
 
     def purge(self, *, at: datetime) -> int:
-        """Forget what the retention no longer asks for; returns how many rows. Call it now and then."""
+        """Delete rows whose retention has ended and return their number. Call it regularly."""
         return self._store.purge(self._entries.source, at=at, retention=self._settings.retention)
 
     def _set_aside(self, admitted: Admitted) -> Receipt | None:
-        """Return the receipt for what no handler may get; an unreadable callback is kept as failed."""
+        """Return the receipt of a callback that no handler gets, else None; store an unreadable callback as failed."""
         callback, entry, fault = admitted
         if callback.method == "GET":
             return Receipt(Unhandled.LOGIN, callback)
@@ -270,13 +272,13 @@ class Inbox:
 
 
 class EntryHandler:
-    """Handles entries by a handler of callbacks.
+    """Handles entries with a handler of callbacks.
 
     Args:
         entries: turns entries into callbacks.
-        handler: the handler.
-        settings: of the inbox.
-        count: counts what was worked.
+        handler: called with the callback and the connection.
+        settings: the settings of the inbox.
+        count: called with outcome and code of each handled entry.
     """
 
     def __init__(
@@ -292,7 +294,7 @@ class EntryHandler:
 
 
 def _receipt(outcome: Outcome, admitted: Admitted) -> Receipt:
-    """Return the receipt.
+    """Return the receipt for an outcome of the store.
 
     Raises:
         CallbackRejected: `callback.request-id-reused`.
@@ -300,6 +302,6 @@ def _receipt(outcome: Outcome, admitted: Admitted) -> Receipt:
     if outcome is Outcome.CONFLICT:
         raise CallbackRejected(
             "callback.request-id-reused",
-            f"the requestid {admitted.entry.name} came before to the same address with other signed bytes",
+            f"the requestid {admitted.entry.name} was received before at the same address with other signed bytes",
         )
     return Receipt(outcome, admitted.callback, admitted.fault)

@@ -1,4 +1,4 @@
-"""The inbox for asyncio: the same inbox, run by SQLAlchemy's `greenlet_spawn`, as `run_sync` does, so that its statements are awaited."""
+"""The inbox for asyncio: runs `Inbox` in SQLAlchemy's `greenlet_spawn`, as `run_sync` does, so that its statements are awaited."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tppkit.inbox import Worked
 if TYPE_CHECKING:
     from tppkit.inbox.store import InboxStore
 
-# The second argument is SQLAlchemy's AsyncConnection, or what the caller's transaction has.
+# The second argument is SQLAlchemy's AsyncConnection, or the connection of the caller's transaction.
 AsyncHandler = Callable[[VerifiedCallback, Any], Awaitable[object]]
 AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
 T = TypeVar("T")
 
 
 class Tasks:
-    """Runs what uses a store in tasks, so that its statements, and functions of the application, are awaited.
+    """Runs methods that use a store so that their statements, and functions of the application, are awaited.
 
     Args:
         store: on an engine for asyncio, or on SQLite.
@@ -54,15 +54,15 @@ class Tasks:
             self._wrap = lambda connection: AsyncConnection(engine, sync_connection=connection)
 
     async def run(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run a method of the inbox for threads, awaiting its statements."""
+        """Run a synchronous method that uses the store, awaiting its statements."""
         result: T = await self._spawn(method, *args, **kwargs)
         return result
 
     def awaiting(self, name: str, function: Callable[..., Awaitable[T]]) -> Callable[..., T]:
-        """Return a plain function that awaits a coroutine function, for what `run` runs.
+        """Return a plain function that awaits a coroutine function, to be called inside `run`.
 
         Args:
-            name: of the function, for errors: `callback.function`.
+            name: name of the function, for the message of `callback.function`.
             function: the coroutine function.
         """
 
@@ -72,7 +72,7 @@ class Tasks:
                 if not isinstance(result, Awaitable):
                     raise ConfigurationError(
                         "callback.function",
-                        f"{name} returned nothing to be awaited: an inbox for asyncio takes coroutine functions",
+                        f"{name} did not return an awaitable: an inbox for asyncio needs coroutine functions",
                     )
                 return await result
 
@@ -83,7 +83,7 @@ class Tasks:
         return run
 
     def effect(self, handler: Callable[[Any, Any], Awaitable[object]]) -> Callable[[Any, Any], object]:
-        """Return a plain handler that awaits a coroutine function, with a connection to await."""
+        """Return a plain handler that awaits a coroutine function and passes it an awaitable connection."""
         handle = self.awaiting("a handler", handler)
         return lambda event, connection: require_over(handle(event, self._wrap(connection)))
 
@@ -97,7 +97,7 @@ class AsyncInbox(Tasks):
         settings: retention, retries and others.
 
     Attributes:
-        inbox: the inbox for threads; give its other methods to `run`.
+        inbox: the synchronous inbox; pass its other methods to `run`.
 
     Raises:
         ConfigurationError: `extra.missing`.

@@ -14,11 +14,11 @@ from tppkit.errors import CallbackRejected, ConfigurationError, InboxError, Tppk
 from tppkit.inbox.settings import LEASE, RETENTION, RETRIES, Retention, Retries, require_span
 from tppkit.protocol.legacy import Transaction
 
-LONGEST_SPAN = timedelta(days=36525)  # of a window; far from where the calendar ends
+LONGEST_SPAN = timedelta(days=36525)  # of a window; keeps sums within the range of datetime
 
 
 class NoTime(Enum):
-    """What stands in the place of a time for a callback that belongs to none."""
+    """The result of `time_of` for a callback to which no time applies."""
 
     NO_TIME = "no-time"
 
@@ -27,23 +27,23 @@ NO_TIME: Final = NoTime.NO_TIME
 
 
 def operated_at(callback: VerifiedCallback) -> datetime | NoTime:
-    """The signed time of a transaction, `NO_TIME` for every other callback.
+    """Return the signed time of a transaction, `NO_TIME` for every other callback.
 
-    Its epoch is an assumption (assumption tran-time-stamp): compare it with real callbacks before a window rests on it.
+    Its epoch is an assumption (assumption tran-time-stamp): compare it with real callbacks before you use it in a window.
     """
     return callback.event.operated_at if isinstance(callback.event, Transaction) else NO_TIME
 
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """How far the time that a callback belongs to may be from the time it is received at.
+    """How far the time of a callback may be from its receipt.
 
     Attributes:
-        time_of: tells that time, aware: `operated_at`, or for login GETs a function that knows when the code with this `token` was
-            shown. It gives `NO_TIME` for a callback to which no time applies, which then is within the window; and None, or raises
-            LookupError, where a time applies that it does not know (a code never shown, or forgotten), which is refused.
-        past: how far it may lie back.
-        future: how far it may lie ahead, for clocks that differ.
+        time_of: returns the time of a callback, aware: `operated_at`, or for login GETs a function that returns when the code with
+            this `token` was shown. If it returns `NO_TIME`, no time applies and the callback is accepted. If it returns None or
+            raises LookupError, the time is unknown and the callback is rejected.
+        past: how long before its receipt the time may be.
+        future: how long after its receipt the time may be, for clocks that differ.
 
     Raises:
         ConfigurationError: `inbox.setting`, a span is below zero or above 100 years.
@@ -57,51 +57,49 @@ class TimeWindow:
         for name, span in (("past", self.past), ("future", self.future)):
             if not timedelta(0) <= span <= LONGEST_SPAN:
                 raise ConfigurationError(
-                    "inbox.setting", f"a window whose {name} is {span} is below zero, or above 100 years"
+                    "inbox.setting", f"the window's {name} of {span} is not between zero and 100 years"
                 )
 
     def require(self, callback: VerifiedCallback) -> None:
-        """Refuse what is out of the window; both ends are within.
+        """Reject a callback outside the window; both ends are inside.
 
         Raises:
             CallbackRejected: `callback.time-past`, `callback.time-future`, `callback.time-unknown`.
-            ConfigurationError: `time.naive`, the function's time has no time zone; `inbox.setting`, it gave no time at all.
-            InboxError: `inbox.time`, the function failed.
+            ConfigurationError: `time.naive`, the result of `time_of` has no time zone; `inbox.setting`, it is not a time.
+            InboxError: `inbox.time`, `time_of` failed.
         """
-        told = self._ask(callback)
-        if told is NO_TIME:
+        time = self._time_of(callback)
+        if time is NO_TIME:
             return
-        time, at = as_utc(told), callback.received_at
+        time, at = as_utc(time), callback.received_at
         if time < shift(at, -self.past):
             raise CallbackRejected(
                 "callback.time-past",
-                f"it belongs to {format_time(time)}, more than {self.past} before {format_time(at)}",
+                f"its time is {format_time(time)}, more than {self.past} before {format_time(at)}",
             )
         if time > shift(at, self.future):
             raise CallbackRejected(
                 "callback.time-future",
-                f"it belongs to {format_time(time)}, more than {self.future} after {format_time(at)}",
+                f"its time is {format_time(time)}, more than {self.future} after {format_time(at)}",
             )
 
-    def _ask(self, callback: VerifiedCallback) -> datetime | NoTime:
+    def _time_of(self, callback: VerifiedCallback) -> datetime | NoTime:
         cause = None
         try:
-            told: object = self.time_of(callback)
+            time: object = self.time_of(callback)
         except LookupError as e:
-            told, cause = None, e
+            time, cause = None, e
         except TppkitError:
             raise
         except Exception as e:  # the application's function raises any class
             raise InboxError("inbox.time", f"the window's time_of raised {type(e).__name__}") from e
-        if told is None:
-            raise CallbackRejected(
-                "callback.time-unknown", "the window's time_of does not know the time that it belongs to"
-            ) from cause
-        if not isinstance(told, datetime | NoTime):
+        if time is None:
+            raise CallbackRejected("callback.time-unknown", "the window's time_of does not know its time") from cause
+        if not isinstance(time, datetime | NoTime):
             raise ConfigurationError(
-                "inbox.setting", f"the window's time_of gave a {type(told).__name__}, not a time, None or NO_TIME"
+                "inbox.setting", f"the window's time_of returned a {type(time).__name__}, not a time, None or NO_TIME"
             )
-        return told
+        return time
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +107,11 @@ class InboxSettings:
     """The settings of an inbox.
 
     Attributes:
-        environment: `live`, `test` or another name: what the receiver's requestids and transaction ids belong to.
-        window: how far the time of a callback may be from the present; None: not checked.
-        lease: how long a worker may take for a callback before another one may claim it.
-        retention: how long the inbox remembers.
-        retries: when failed callbacks are tried again.
+        environment: `live`, `test` or another name, to keep requestids and transaction ids of environments apart.
+        window: how far the time of a callback may be from its receipt; None: not checked.
+        lease: how long a worker may handle a callback before another worker may claim it.
+        retention: how long the inbox keeps its rows.
+        retries: when failed callbacks are retried.
 
     Raises:
         ConfigurationError: `inbox.setting`.

@@ -1,4 +1,4 @@
-"""The service's public keys: test and live, old and new, each with a name that results carry."""
+"""The service's public keys, each with a name that appears in results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tppkit._files import FilePath, read_bounded
 from tppkit.errors import ConfigurationError
 
 MAX_KEY_BYTES = 16 * 1024
-# Hashed here and not in `cryptography`, because hashlib's objects are made quicker than its own.
+# Hash with hashlib: its objects are created faster than those of `cryptography`.
 _ECDSA = ec.ECDSA(Prehashed(hashes.SHA256()))
 
 
@@ -30,13 +30,13 @@ class CallbackKey:
     """One public key of the service.
 
     Attributes:
-        name: what results call it, for example `live-2026`.
-        public_key: on secp256r1 (P-256); `load_callback_key` reads one.
-        not_before: it counts from this time on, aware; None: always.
-        not_after: it counts up to this time, aware; None: for ever.
+        name: its name in results, for example `live-2026`.
+        public_key: on secp256r1 (P-256); see `load_callback_key`.
+        not_before: start of its validity, aware; None: no start.
+        not_after: end of its validity, aware; None: no end.
 
     Raises:
-        ConfigurationError: `callback-key.unreadable` (no public key), `callback-key.curve`, `callback-key.setting`, `time.naive`.
+        ConfigurationError: `callback-key.unreadable` (not a public key), `callback-key.curve`, `callback-key.setting`, `time.naive`.
     """
 
     name: str
@@ -46,7 +46,9 @@ class CallbackKey:
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable():
-            raise ConfigurationError("callback-key.setting", f"{shown(self.name)} is no name for a key")
+            raise ConfigurationError(
+                "callback-key.setting", f"{shown(self.name)} is not a name of printable characters"
+            )
         _require_public_p256(self.public_key, self.name)
         for bound in ("not_before", "not_after"):
             at = getattr(self, bound)
@@ -56,15 +58,15 @@ class CallbackKey:
             raise ConfigurationError("callback-key.setting", f"the key {shown(self.name)} ends before it begins")
 
     def counts_at(self, at: datetime) -> bool:
-        """Whether the key counts at a time (aware UTC), both ends included."""
+        """Whether the key is valid at a time (aware UTC), both ends included."""
         return (self.not_before is None or self.not_before <= at) and (self.not_after is None or at <= self.not_after)
 
     def has_signed(self, signed: bytes, signature: bytes) -> bool:
-        """Whether a signature (ECDSA in DER) over these bytes, by SHA-256, is this key's."""
+        """Whether this key made a signature (ECDSA with SHA-256, in DER) over these bytes."""
         return self.has_signed_digest(hashlib.sha256(signed).digest(), signature)
 
     def has_signed_digest(self, digest: bytes, signature: bytes) -> bool:
-        """The same, of bytes whose SHA-256 is known."""
+        """Whether this key made a signature (ECDSA in DER) over bytes with this SHA-256 digest."""
         try:
             self.public_key.verify(signature, digest, _ECDSA)
         except InvalidSignature:
@@ -78,10 +80,10 @@ def load_callback_key(
     """Read a public key of the service.
 
     Args:
-        source: a SubjectPublicKeyInfo as PEM, DER or base64 of DER, or the file that holds it.
-        name: what results call it.
-        not_before: it counts from this time on, aware.
-        not_after: it counts up to this time, aware.
+        source: a SubjectPublicKeyInfo as PEM, DER or base64 of DER, or the path of a file that contains it.
+        name: its name in results.
+        not_before: start of its validity, aware.
+        not_after: end of its validity, aware.
 
     Raises:
         ConfigurationError: `callback-key.unreadable`, `callback-key.curve`, `callback-key.setting`, `time.naive`, `file.path`.
@@ -101,21 +103,22 @@ def _require_public_p256(key: object, name: str) -> None:
     kind = type(key).__name__
     if hasattr(key, "public_bytes"):
         raise ConfigurationError("callback-key.curve", f"the key {shown(name)} is a {kind}, not on secp256r1")
-    raise ConfigurationError("callback-key.unreadable", f"{shown(name)} is a {kind}, which is no public key")
+    raise ConfigurationError("callback-key.unreadable", f"{shown(name)} is a {kind}, not a public key")
 
 
 def _read_public_key(data: bytes, name: str) -> Any:
     if b"PRIVATE KEY-----" in data:
         raise ConfigurationError(
-            "callback-key.unreadable", f"{shown(name)} is a private key; a receiver has public ones only"
+            "callback-key.unreadable", f"{shown(name)} is a private key; a receiver needs the public key only"
         )
     try:
         if b"-----BEGIN " in data:
             return load_pem_public_key(data)
         return load_der_public_key(data if data[:1] == b"\x30" else binascii.a2b_base64(b"".join(data.split())))
     except UnsupportedAlgorithm as e:
-        raise ConfigurationError("callback-key.curve", f"the key {shown(name)} is of a kind that is not read") from e
+        raise ConfigurationError("callback-key.curve", f"the key {shown(name)} is of an unsupported type") from e
     except ValueError as e:
         raise ConfigurationError(
-            "callback-key.unreadable", f"{shown(name)} is no public key (PEM, DER or base64 of a SubjectPublicKeyInfo)"
+            "callback-key.unreadable",
+            f"{shown(name)} is not a public key (PEM, DER or base64 of a SubjectPublicKeyInfo)",
         ) from e

@@ -1,8 +1,8 @@
-"""Login codes: each is made for one browser session, and a confirmed login belongs to the session of its code, once.
+"""Login codes: each is made for one browser session, and the first confirmed login with the code belongs to that session.
 
-1. `make` keeps a token, a digest of the session id and the time until which the code is valid.
-2. `answer` builds the answer to the signed GET of a scan, and keeps that there was one.
-3. `match` returns the session of a confirmed login: its code was scanned, had not expired when the login came, and had no login before.
+1. `make` stores a token, a digest of the session id and the expiry of the code.
+2. `answer` builds the answer to the signed GET of a scan, and records the scan.
+3. `match` returns the session of a confirmed login, if its code was scanned, not yet expired and not used before.
 
     codes = LoginCodes(inbox, name="Bookshop", perm=(LoginPermission.NAME,))
     gate = CallbackGate(inbox, handler=handle, login=codes.answer)
@@ -49,7 +49,7 @@ except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
 LIFETIME = timedelta(minutes=5)
-KEPT = timedelta(days=7)  # after its expiry: a login that came in time may still wait for a worker
+KEPT = timedelta(days=7)  # after its expiry: a login that arrived in time may still wait for a worker
 MIN_SESSION_ID = 16
 
 _DIGITS = 4
@@ -58,11 +58,11 @@ _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks to the codes
 
 @dataclass(frozen=True, slots=True)
 class LoginCode:
-    """A code to show in the browser whose session it is for.
+    """A code to show in the browser of its session.
 
     Attributes:
         text: `LOGIN:…`, for a QR code (`qr.make_picture`) or a link.
-        code: digits to show beside it; the customer compares them with those in the service's app. None for none.
+        code: digits to show next to it; the customer compares them with those in the service's app. None: no digits.
         expires_at: when it expires, aware UTC.
     """
 
@@ -72,7 +72,7 @@ class LoginCode:
 
 
 def digest_session_id(session_id: str) -> str:
-    """What is stored in place of a session id, and what `match` returns: 64 hexadecimal digits.
+    """Return the digest that is stored in place of a session id and that `match` returns: 64 hexadecimal digits.
 
     Raises:
         ConfigurationError: `login.session`, the id has fewer than 16 characters, so its digest would not hide it.
@@ -85,18 +85,18 @@ def digest_session_id(session_id: str) -> str:
 class LoginCodes:
     """Login codes in the inbox's database, for threads; with `AsyncInbox.run` for asyncio.
 
-    Take the session id from the cookie of the browser that is shown the code, never from a parameter. Otherwise a
-    stranger could have a customer scan a code of the stranger's session. The stranger would then be logged in as the customer.
-    Replace the session id when the login is done.
+    Take the session id from the cookie of the browser that shows the code, never from a parameter. Otherwise an attacker
+    could make a customer scan a code of the attacker's session, and would then be logged in as the customer.
+    Replace the session id after the login.
 
     Args:
-        inbox: receives the logins; of an `AsyncInbox` its `inbox`.
-        name: who asks, as the customer is to read it.
-        perm: what is asked for.
+        inbox: receives the logins; for an `AsyncInbox`, pass its `inbox`.
+        name: name of the requesting party, shown to the customer.
+        perm: the requested permissions.
         lifetime: for how long a code is valid.
         shows_code: whether each code has digits for the customer to compare.
-        address: an address of kind `login` that ends with `{token}`; absent: the receiver's only one.
-        prefix: of the table's name.
+        address: an address of kind `login` that ends with `{token}`; by default the receiver's only one.
+        prefix: prefix of the table name.
 
     Raises:
         ConfigurationError: `login.setting`, `login.address`, `extra.missing`.
@@ -118,7 +118,7 @@ class LoginCodes:
         self._address = _address_of(inbox, address)
         self._request = LoginRequest(name=name, perm=tuple(perm))
         if lifetime <= timedelta(0):
-            raise ConfigurationError("login.setting", "a login code has a lifetime above zero")
+            raise ConfigurationError("login.setting", "the lifetime of a login code must be above zero")
         self._lifetime, self._shows_code, self._database = lifetime, shows_code, inbox.store.database
         self._metadata = MetaData()
         table = Table(
@@ -135,7 +135,7 @@ class LoginCodes:
         self._scan = Statement(
             update(table).where(*is_valid).values(scanned_at=func.coalesce(row.scanned_at, at)).returning(row.code)
         )
-        # One statement decides, so of two logins that come at once the database lets one have the session.
+        # A single statement decides, so only one of two concurrent logins gets the session.
         self._match = Statement(
             update(table).where(*is_valid, row.scanned_at.is_not(None)).values(matched_at=at).returning(row.session)
         )
@@ -152,10 +152,10 @@ class LoginCodes:
         self._database.create_tables(self._metadata)
 
     def make(self, session_id: str, *, at: datetime) -> LoginCode:
-        """Make a code for a browser session, and forget some codes that expired seven days ago or earlier.
+        """Make a code for a browser session, and delete some codes that expired at least seven days ago.
 
         Args:
-            session_id: of the browser that is shown the code; only its digest is stored.
+            session_id: session id of the browser that shows the code; only its digest is stored.
             at: now, aware.
 
         Raises:
@@ -175,10 +175,10 @@ class LoginCodes:
         return LoginCode(text, code, from_microseconds(expires_at))
 
     def answer(self, callback: VerifiedCallback) -> LoginRequest:
-        """The answer to a login GET, for `login=` of a gate; the same for a repetition.
+        """Return the answer to a login GET, for `login=` of a gate; a repeated GET gets the same answer.
 
         Raises:
-            CallbackRejected: `callback.login-code`, the code is unknown, has expired, or had its login.
+            CallbackRejected: `callback.login-code`, the code is unknown, has expired, or was used.
             InboxError: `inbox.unavailable`.
         """
         found = None
@@ -186,22 +186,22 @@ class LoginCodes:
             with self._database.transaction() as db:
                 found = self._scan.first(db, _values(callback))
         if found is None:
-            raise CallbackRejected("callback.login-code", "the login code is unknown, has expired, or had its login")
+            raise CallbackRejected("callback.login-code", "the login code is unknown, has expired, or was used")
         return self._request.model_copy(update={"code": found[0]})
 
     def match(self, callback: VerifiedCallback, connection: Any) -> str | None:
-        """The session that a confirmed login belongs to, in the transaction of a handler.
+        """Return the session of a confirmed login, in the transaction of a handler.
 
-        Its effect is committed with the handler's: if that is rolled back, the login can be matched again.
+        The match is committed with the handler's writes. If they are rolled back, the login can be matched again.
 
         Args:
             callback: the POST.
-            connection: what the handler got: a connection or session of SQLAlchemy, or a connection of `sqlite3` or `psycopg`. A handler
-                that is a coroutine function uses `match_async`.
+            connection: the handler's connection: a connection or session of SQLAlchemy, or a connection of `sqlite3` or `psycopg`.
+                Coroutine functions use `match_async`.
 
         Returns:
-            `digest_session_id` of the session. None if the code was never scanned, had expired when the login came, had a login before,
-            or is unknown: then nobody may be logged in.
+            `digest_session_id` of the session. None if the code is unknown, was never scanned, had expired when the login was
+            received, or was used before. Then do not log anyone in.
 
         Raises:
             ConfigurationError: `inbox.no-transaction`.
@@ -214,7 +214,7 @@ class LoginCodes:
         return None if found is None else str(found[0])
 
     async def match_async(self, callback: VerifiedCallback, connection: Any) -> str | None:
-        """See `match`; for a handler of an `AsyncInbox`, with the connection that it got."""
+        """See `match`; for a handler of an `AsyncInbox`, with its connection."""
         run_sync = getattr(connection, "run_sync", None)
         if run_sync is None:  # SQLite without an engine for asyncio
             return self.match(callback, connection)
@@ -226,7 +226,7 @@ class LoginCodes:
 
 
 def _values(callback: VerifiedCallback) -> dict[str, Any]:
-    # The time of receipt: a login that came in time may have waited for a worker.
+    # The time of receipt: a login that arrived in time may have waited for a worker.
     return {"of_token": callback.token, "at": to_microseconds(callback.received_at)}
 
 
@@ -235,6 +235,7 @@ def _address_of(inbox: Inbox, address: CallbackAddress | None) -> CallbackAddres
     found = [one for one in known if address in (None, one)]
     if len(found) != 1:
         raise ConfigurationError(
-            "login.address", f"the receiver has {len(found)} addresses of kind login that end with {TOKEN}, not one"
+            "login.address",
+            f"the receiver has {len(found)} addresses of kind login that end with {TOKEN}, expected one",
         )
     return found[0]

@@ -1,15 +1,15 @@
-"""The exact bytes that a callback's signature covers, and the rules that leave them one reading only.
+"""The exact bytes that a callback's signature covers, and the rules that make them unambiguous.
 
-The service signs requestid + method + URL + body with nothing between them, and it signs GETs to addresses that strangers
-choose with LOGIN codes. Without rules one signature fits several requests: the end of a URL can be read as a body, the
-beginning of a method as the end of a requestid. Four rules leave one reading:
+The service signs requestid + method + URL + body with nothing between them. It also signs GETs to addresses that attackers
+choose with LOGIN codes. Without rules, one signature fits several requests: the end of a URL can be read as a body, the
+beginning of a method as the end of a requestid. Four rules leave only one reading:
 
-1. a requestid has only characters of its alphabet, never `:` or `/`; so the first `:` of the bytes is that of `https://`;
-2. the method is GET or POST, exactly; neither ends with the other, so what stands before is the requestid;
-3. the URL is one of the receiver's own addresses, none of which holds `{`, with a token of letters and digits where one belongs;
-4. a POST's body begins with `{` and a GET's is empty; so the URL ends at the first `{` or at the end.
+1. A requestid has only characters of its alphabet, never `:` or `/`. So the first `:` belongs to `https://`.
+2. The method is exactly GET or POST. Neither is a suffix of the other, so the bytes before it are the requestid.
+3. The URL is one of the receiver's own addresses, with its token if it has one. No address contains `{`.
+4. The body of a POST begins with `{`, that of a GET is empty. So the URL ends at the first `{` or at the end.
 
-Settings can narrow or shift these rules within what keeps the reading single, and nothing beyond.
+No setting can make the bytes ambiguous.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ Header = tuple[str, str]
 
 CLAUSE = "PSD2 document B.5"
 
-# Assumption callback-request-id. A comma is how servers join two headers of one name.
+# Assumption callback-request-id. No comma, because servers join two headers of one name with it.
 _ID_LETTERS = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_")
 _NEVER_IN_ID = frozenset(":/,")
 _LONGEST_ID = 255
 
 
 class ReceivedCallback(NamedTuple):
-    """One request as a receiver's server has it. Nothing in it is proven.
+    """A request as the server received it, unverified.
 
     Attributes:
         method: as on the wire, for example `POST`.
         target: path and query exactly as on the wire, percent-encoding untouched; bytes beyond ASCII as Latin-1.
-        headers: (name, value) in wire order, duplicates kept; values hold bytes as Latin-1.
-        body: the raw bytes; empty when there is none.
+        headers: (name, value) in wire order, duplicates kept; values are bytes decoded as Latin-1.
+        body: the raw bytes; empty if there is none.
     """
 
     method: str
@@ -48,18 +48,18 @@ class ReceivedCallback(NamedTuple):
 
     @classmethod
     def from_wire(cls, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Self:
-        """Take over a received request without changing a byte of it."""
+        """Build a callback from the raw parts of a request without changing a byte."""
         decoded = tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
         return cls(method, target.decode("latin-1"), decoded, body)
 
     def to_wire(self) -> bytes:
-        """The request as HTTP/1.1 has it: first line, headers, empty line and body, and nothing of its own."""
+        """Return the request as HTTP/1.1 bytes, without adding headers."""
         lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers)]
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
 
 
 def signed_bytes(request_id: str, method: str, url: str, body: bytes = b"") -> bytes:
-    """What a signature covers: requestid, method, URL and body, with nothing between them.
+    """Return the bytes that a signature covers: requestid, method, URL and body, concatenated.
 
     Args:
         request_id: the header `requestid`.
@@ -74,11 +74,11 @@ def signed_bytes(request_id: str, method: str, url: str, body: bytes = b"") -> b
 
 @dataclass(frozen=True, slots=True)
 class RequestIds:
-    """Which requestids are taken.
+    """The accepted requestids.
 
     Attributes:
-        further: visible ASCII characters that are taken beside letters, digits, `-` and `_`; never `:`, `/` or `,`.
-        max_length: the longest, from 1 to 255.
+        further: visible ASCII characters to accept in addition to letters, digits, `-` and `_`; never `:`, `/` or `,`.
+        max_length: the maximum length, 1 to 255.
 
     Raises:
         ConfigurationError: `callback.request-id-setting`.
@@ -93,20 +93,20 @@ class RequestIds:
         if any(not "!" <= c <= "~" for c in further) or further & _NEVER_IN_ID:
             raise ConfigurationError(
                 "callback.request-id-setting",
-                f"requestids cannot have all of {shown(self.further)}: only visible ASCII, and never : / or ,",
+                f"requestids cannot contain all of {shown(self.further)}: only visible ASCII except : / and , is allowed",
             )
         if not 1 <= self.max_length <= _LONGEST_ID:
             raise ConfigurationError(
-                "callback.request-id-setting", f"a longest requestid of {self.max_length} is not 1 to {_LONGEST_ID}"
+                "callback.request-id-setting", f"a maximum length of {self.max_length} is not 1 to {_LONGEST_ID}"
             )
         object.__setattr__(self, "_alphabet", _ID_LETTERS | further)
 
     def allow(self, request_id: str) -> bool:
-        """Whether a requestid is one."""
+        """Whether a requestid is accepted."""
         return 0 < len(request_id) <= self.max_length and self._alphabet.issuperset(request_id)
 
     def require(self, request_id: str) -> None:
-        """Refuse what is none.
+        """Reject a requestid that is not accepted.
 
         Raises:
             CallbackRejected: `callback.request-id`.
@@ -121,7 +121,7 @@ class RequestIds:
 
 
 def require_body(method: str, body: bytes) -> None:
-    """Refuse a body that could also be the end of a URL, or a URL's end that could be a body.
+    """Reject a body that could also be read as the end of the URL: a GET's must be empty, a POST's must begin with `{`.
 
     Args:
         method: GET or POST.
@@ -136,6 +136,6 @@ def require_body(method: str, body: bytes) -> None:
     elif body[:1] != b"{":
         raise CallbackRejected(
             "callback.body",
-            f"the body of {len(body)} bytes does not begin with {{, as a JSON object does",
+            f"the body of {len(body)} bytes does not begin with {{ as a JSON object does",
             clause=CLAUSE,
         )

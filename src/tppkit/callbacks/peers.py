@@ -1,6 +1,6 @@
-"""Callbacks come from static public addresses of the service: take them from nowhere else.
+"""Accept callbacks only from the static public addresses of the service.
 
-An allow list is a filter in front of the signature, never instead of it.
+An allow list is a filter before the signature check, not a replacement for it.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ def is_in_networks(peer: str, networks: Sequence[IpNetwork]) -> bool:
 
 
 def real_peer(peer: str, *, trusted_proxies: Sequence[IpNetwork] = (), forwarded_for: Sequence[str] = ()) -> IpAddress:
-    """Who really sent a request.
+    """Return the address of the client behind trusted proxies.
 
     Args:
         peer: the other end of the connection.
-        trusted_proxies: proxies of one's own. What `X-Forwarded-For` says counts only where such a proxy said it.
+        trusted_proxies: your own proxies. An entry of `X-Forwarded-For` is used only if such a proxy added it.
         forwarded_for: the values of every `X-Forwarded-For` header, in wire order; an address in them may have a port.
 
     Returns:
-        The first address, from this server outwards, that is no trusted proxy.
+        The first address, from this server outwards, that is not a trusted proxy.
 
     Raises:
-        CallbackRejected: `callback.peer`, an address on the way cannot be read or there are more than 16.
+        CallbackRejected: `callback.peer`, an address on the way cannot be read, or there are more than 16 trusted proxies.
     """
     address = _read_address(peer)
     hops = [hop.strip(" \t") for value in forwarded_for for hop in value.split(",")] if forwarded_for else []
@@ -64,7 +64,7 @@ def real_peer(peer: str, *, trusted_proxies: Sequence[IpNetwork] = (), forwarded
             return address
         address = _read_address(without_port(hop))
     if len(hops) > _MAX_HOPS and _is_in(address, trusted_proxies):
-        raise CallbackRejected("callback.peer", f"the request came over more than {_MAX_HOPS} proxies")
+        raise CallbackRejected("callback.peer", f"the request came through more than {_MAX_HOPS} proxies")
     return address
 
 
@@ -75,16 +75,16 @@ def verify_peer(
     trusted_proxies: Sequence[IpNetwork] = (),
     forwarded_for: Sequence[str] = (),
 ) -> IpAddress:
-    """Refuse a request that comes from elsewhere than the service's addresses.
+    """Reject a request that does not come from the service's addresses.
 
     Args:
         peer: the other end of the connection.
-        allowed: the service's networks; an empty list allows nobody.
-        trusted_proxies: proxies of one's own.
+        allowed: the service's networks; an empty list allows no address.
+        trusted_proxies: your own proxies.
         forwarded_for: the values of every `X-Forwarded-For` header, in wire order.
 
     Returns:
-        The address that is allowed.
+        The allowed address of the client.
 
     Raises:
         CallbackRejected: `callback.peer`.
@@ -94,13 +94,13 @@ def verify_peer(
     address = real_peer(peer, trusted_proxies=trusted_proxies, forwarded_for=forwarded_for)
     if not _is_in(address, allowed):
         raise CallbackRejected(
-            "callback.peer", f"{address} is none of the service's addresses", clause="PSD2 document B.5"
+            "callback.peer", f"{address} is not one of the service's addresses", clause="PSD2 document B.5"
         )
     return address
 
 
 def without_port(hop: str) -> str:
-    """An address as proxies write it, without its port and brackets."""
+    """Remove port and brackets from an address as proxies write it."""
     found = _PORT.fullmatch(hop)
     return hop if found is None else found[1] or found[2]
 
@@ -110,7 +110,7 @@ def _read_address(text: str) -> IpAddress:
         address = ip_address(text)
     except ValueError:
         raise CallbackRejected("callback.peer", f"{shown(text)} is not an IP address") from None
-    # A socket for both versions shows an IPv4 peer as ::ffff:a.b.c.d.
+    # A dual-stack socket shows an IPv4 peer as ::ffff:a.b.c.d.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 

@@ -12,11 +12,11 @@ _DETERMINISTIC = ec.ECDSA(hashes.SHA256(), deterministic_signing=True)
 
 
 def make_signature(key: ec.EllipticCurvePrivateKey, data: bytes, *, deterministic: bool = False) -> str:
-    """The signature over some bytes: ECDSA with SHA-256, DER, lower-case hexadecimal.
+    """Sign bytes with ECDSA and SHA-256; returns DER in lower-case hexadecimal.
 
     Args:
         key: on secp256r1.
-        data: what is signed.
+        data: the bytes to sign.
         deterministic: the same key and bytes give the same signature (RFC 6979).
     """
     return key.sign(data, _DETERMINISTIC if deterministic else _RANDOM).hex()
@@ -31,9 +31,9 @@ def sign_callback(
     body: bytes = b"",
     deterministic: bool = False,
 ) -> tuple[Header, ...]:
-    """The headers `requestid` and `signature` of a callback.
+    """Return the headers `requestid` and `signature` of a callback.
 
-    Nothing is judged: tests of receivers need callbacks that break the rules.
+    The values are not checked: tests of receivers need callbacks that break the rules.
 
     Args:
         key: on secp256r1.

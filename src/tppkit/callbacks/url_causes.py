@@ -1,4 +1,4 @@
-"""What the usual mistakes make of a callback's URL: variants, each with the cause that would explain it."""
+"""Common mistakes in a callback's URL: the URLs that may have been signed, each with the cause that would explain it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tppkit.protocol.legacy.rules import is_token
 
 _HTTPS = "https://"
 _MAX_URLS = 400
-# Of HTTPS, and those that servers behind a proxy usually listen on.
+# The port of HTTPS, and common ports of servers behind a proxy.
 _PORTS = ("443", "8443", "80", "8080", "8000", "9443")
 _PORT = re.compile(r":([0-9]{1,5})$")
 
 
 def urls(received: ReceivedCallback, book: AddressBook) -> list[Variant]:
-    """Whole URLs, the likeliest first, at most 400."""
+    """Return the whole URLs that may have been signed, the likeliest first, at most 400."""
     found: dict[str, Cause | None] = {}
     for url, cause in _all_urls(received, book):
         found.setdefault(url, cause)
@@ -51,7 +51,7 @@ def _all_urls(received: ReceivedCallback, book: AddressBook) -> Iterator[tuple[s
 
 
 def lost_query(received: ReceivedCallback, book: AddressBook) -> Cause | None:
-    """What would explain a signature that cannot be tried, because the token stood in a query that did not arrive."""
+    """Return the cause if the token was in a query that did not arrive, so that the signature cannot be tried."""
     path = _path(received.target)
     for address in book.addresses:
         before, mark, _ = address.path.partition("?")
@@ -64,7 +64,7 @@ def lost_query(received: ReceivedCallback, book: AddressBook) -> Cause | None:
 
 
 def _meant(address: CallbackAddress, path: str, target: str) -> Iterator[tuple[str, Cause]]:
-    """The URLs of a configured address that a target is not, with the tokens that it may hold, wherever they stand."""
+    """Yield the URLs of an address that the target does not match, with each possible token in the target's path."""
     tokens = [part for part in re.split(r"[/?&=]", path) if is_token(part)][-2:] if address.has_token else [""]
     forms = dict.fromkeys((address.path, address.url.removesuffix(TOKEN)[len(address.origin) :], unquote(address.path)))
     for token in tokens:
@@ -74,23 +74,26 @@ def _meant(address: CallbackAddress, path: str, target: str) -> Iterator[tuple[s
 
 
 def _why_elsewhere(signed: str, came: str, *, whole: bool) -> tuple[str, str]:
-    """Why a request for one path came to another; `whole` where its target was a whole URL."""
+    """Return code and reason for a request that was signed for one path and received at another.
+
+    `whole` is True if the target was a whole URL.
+    """
     if signed == came:
         if whole:
             return "callback-cause.url-host", "the target names another host"
-        return "callback-cause.url-prefix", "nothing was taken off the path, so leave stripped_prefix out"
+        return "callback-cause.url-prefix", "no proxy stripped the path, so remove the setting stripped_prefix"
     if came.startswith("/") and signed.endswith(came):
         taken = shown(signed.removesuffix(came))
-        return "callback-cause.url-prefix", f"a proxy took {taken} off the path, so set stripped_prefix={taken}"
+        return "callback-cause.url-prefix", f"a proxy stripped {taken} from the path, so set stripped_prefix={taken}"
     if came.endswith(signed):
-        return "callback-cause.url-prefix", f"a proxy put {shown(came.removesuffix(signed))} before the path"
+        return "callback-cause.url-prefix", f"a proxy added {shown(came.removesuffix(signed))} before the path"
     if came.partition("?")[0] == signed:
         return "callback-cause.url-query", "without the query"
     if signed.partition("?")[0] == came:
         return "callback-cause.url-query", "with a query, which did not arrive"
     if signed.rstrip("/") == came.rstrip("/"):
         return "callback-cause.url-slash", "with another slash at the end"
-    return "callback-cause.url-prefix", "something changed the path on its way"
+    return "callback-cause.url-prefix", "the path was changed on its way"
 
 
 def _unconfigured(url: str) -> tuple[str, Cause]:
@@ -98,12 +101,12 @@ def _unconfigured(url: str) -> tuple[str, Cause]:
 
 
 def _in_configured_case(path: str, book: AddressBook) -> Iterator[tuple[str, Cause]]:
-    """The URLs of addresses that a path is but for capital letters; a token stays as it came."""
+    """Yield the URLs of addresses that equal a path except for upper and lower case; a token stays as received."""
     for address in book.addresses:
         own, behind = path[: len(address.path)], path[len(address.path) :]
         if own != address.path and own.lower() == address.path.lower() and (not behind or address.has_token):
             yield _signed(
-                "callback-cause.url-case", address.origin + address.path + behind, "in other letters, large for small"
+                "callback-cause.url-case", address.origin + address.path + behind, "with other upper and lower case"
             )
 
 
@@ -169,7 +172,7 @@ def _changed_paths(origin: str, path: str, behind: str, headers: Mapping[str, st
                 "callback-cause.url-prefix", origin + headers[name], f"with the path of {name}, which a proxy changed"
             )
     for cased in (path.lower(), path.upper()):
-        yield _signed("callback-cause.url-case", origin + cased + behind, "in other letters, large for small")
+        yield _signed("callback-cause.url-case", origin + cased + behind, "with other upper and lower case")
     shorter = path
     while shorter.count("/") > 1:
         shorter = "/" + shorter[1:].partition("/")[2]

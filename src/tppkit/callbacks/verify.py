@@ -1,7 +1,7 @@
-"""Verify a callback: that the service signed exactly this request for exactly this address of ours.
+"""Verify that the service signed exactly this request for exactly this address of the receiver.
 
-Nothing here remembers anything. That a callback counts once is the inbox's work; its key is `VerifiedCallback.replay_key`, never
-the signature: for every ECDSA signature (r, s) anybody can write (r, n - s), which verifies as well.
+This module has no memory; the inbox rejects replays. Recognise a replay by `VerifiedCallback.replay_key`, never by the signature:
+for an ECDSA signature (r, s), anyone can compute (r, n - s), which verifies as well.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _MAX_SIGNATURE = 2 * 72  # two INTEGERs of at most 33 bytes
 
 
 class CallbackReceiver:
-    """What one receiver takes: its addresses, and the keys it believes.
+    """The addresses of a receiver, and the keys that it trusts.
 
     Args:
         addresses: the receiver's own, as the service knows them.
-        keys: at most eight, with different names; a live receiver has no test key. Each is tried, so several make a forged
-            callback cost more.
-        stripped_prefix: what a proxy takes off the front of a path before this server sees it, for example `/app`.
-        request_ids: which requestids are taken.
-        max_body: longest body in bytes, at most 65,536.
+        keys: one to eight, with different names; a live receiver must not have a test key. Each key is tried, so each one adds
+            to the cost of a forged callback.
+        stripped_prefix: the prefix that a proxy removes from each path before this server receives it, for example `/app`.
+        request_ids: the accepted requestids.
+        max_body: maximum length of a body in bytes, at most 65,536.
 
     Raises:
         ConfigurationError: `callback.address-unusable`, `callback.addresses-ambiguous`, `callback-key.setting`,
@@ -65,19 +65,19 @@ class CallbackReceiver:
 
 
 class VerifiedCallback(NamedTuple):
-    """What was proven about a callback. A handler works on this and on nothing else of the request.
+    """A callback whose signature is verified. Handlers should use only this, not the received request.
 
     Attributes:
         request_id: the signed requestid.
         method: the signed method, GET or POST.
         url: the signed URL.
-        body: the signed bytes.
-        key_name: the key whose signature it is.
-        event: what the body says; None for a GET, and for an address of kind `other`.
-        received_at: the time of judgement, aware UTC. No time is signed (assumption callback-time).
-        address: the configured address that it came to.
-        token: what stands in the place of the address's `{token}` (the uuid of a payment request), or empty.
-        signature: as received, for evidence. Never a key of anything: see the module.
+        body: the signed body.
+        key_name: the name of the key that signed it.
+        event: the event in the body; None for a GET, and for an address of kind `other`.
+        received_at: the time of verification, aware UTC. No time is signed (assumption callback-time).
+        address: the configured address at which it was received.
+        token: the value in place of the address's `{token}` (the uuid of a payment request), or empty.
+        signature: as received, for evidence. Do not use it to recognise a replay.
     """
 
     request_id: str
@@ -100,7 +100,7 @@ class VerifiedCallback(NamedTuple):
 
     @property
     def replay_key(self) -> tuple[str, str]:
-        """What is the same for every copy of this callback and different for every other: address with token, requestid.
+        """Address with token, and requestid: the same for each copy of this callback, different for any other callback.
 
         The service uses a requestid once for an address (assumption callback-repeats).
         """
@@ -111,30 +111,24 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
     """Verify a callback or login GET.
 
     Args:
-        received: the request, exactly as it came.
+        received: the request, exactly as received.
         at: the time to judge at, aware. Pass the receipt time when checking a kept request.
         receiver: the addresses and keys.
 
-    Returns:
-        What was proven.
-
     Raises:
-        CallbackRejected: as by `verify_signature`; and for a signed body that is not what belongs to the address: `json.*`,
-            `model.invalid`.
+        CallbackRejected: see `verify_signature`; `json.*`, `model.invalid`: the body is not of the address's kind.
         ConfigurationError: `time.naive`, `at` has no time zone.
 
     Source: PSD2 document, part B section 5.
     """
-    # Steps 1 to 5: see `verify_signature`.
-    # 6. The body is the event that belongs to the address.
-    return read_event(verify_signature(received, at=at, receiver=receiver))  # 6
+    return read_event(verify_signature(received, at=at, receiver=receiver))
 
 
 def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver) -> VerifiedCallback:
     """Verify a callback without reading its body: `event` is None.
 
     Args:
-        received: the request, exactly as it came.
+        received: the request, exactly as received.
         at: the time to judge at, aware.
         receiver: the addresses and keys.
 
@@ -147,11 +141,11 @@ def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: Call
     Source: PSD2 document, part B section 5.
     """
     # 1. Sizes are within their limits.
-    # 2. The headers requestid and signature are there, once each.
-    # 3. The four rules that leave one reading: requestid, method, address, body.
+    # 2. The headers requestid and signature appear once each.
+    # 3. Requestid, method, address and body follow the four rules of `message`.
     # 4. The signature is lower-case hexadecimal.
-    # 5. It fits the signed bytes, for the URL as received, configured or decoded, under one of the keys that count at the time. The
-    #    library under it takes DER in its one form, and r and s in range; which of these failed is asked only after a failure.
+    # 5. It fits the signed bytes, for the URL as received, configured or decoded, under one of the keys valid at the time.
+    #    `cryptography` rejects other encodings than DER and values out of range; the reason is looked up only after a failure.
     at = as_utc(at)
     method, target, headers, body = received
     if len(body) > receiver.max_body or len(target) > MAX_TARGET or len(headers) > MAX_HEADERS:  # 1
@@ -182,7 +176,7 @@ def read_event(callback: VerifiedCallback) -> VerifiedCallback:
 
 
 def read_headers(received: ReceivedCallback) -> tuple[str, str]:
-    """The headers requestid and signature, once each.
+    """Return the values of the headers requestid and signature.
 
     Raises:
         CallbackRejected: `callback.header-missing`, `callback.header-duplicate`.
@@ -205,7 +199,7 @@ def read_headers(received: ReceivedCallback) -> tuple[str, str]:
 
 
 def require_address(received: ReceivedCallback, receiver: CallbackReceiver) -> AddressMatch:
-    """The address that a request came to, when it takes the request's method.
+    """Return the address of a request.
 
     Raises:
         CallbackRejected: `callback.method`, `callback.address`.
@@ -214,21 +208,21 @@ def require_address(received: ReceivedCallback, receiver: CallbackReceiver) -> A
     if match is None:
         raise CallbackRejected(
             "callback.address",
-            f"the target {shown(received.target)} is none of the receiver's addresses",
+            f"the target {shown(received.target)} is not one of the receiver's addresses",
             clause=CLAUSE,
         )
     if received.method not in match.address.kind.methods:
-        taken = " and ".join(sorted(match.address.kind.methods))
+        accepted = " and ".join(sorted(match.address.kind.methods))
         raise CallbackRejected(
             "callback.method",
-            f"{shown(match.address.url)} takes {taken} only, not {shown(received.method)}",
+            f"{shown(match.address.url)} accepts {accepted} only, not {shown(received.method)}",
             clause="PSD2 document B.6",
         )
     return match
 
 
 def read_signature(text: str) -> bytes:
-    """The bytes of a signature in its one form, lower-case hexadecimal.
+    """Decode a signature from lower-case hexadecimal, the only form that is accepted.
 
     Raises:
         CallbackRejected: `callback.signature-form`.
@@ -237,13 +231,13 @@ def read_signature(text: str) -> bytes:
         signature = bytes.fromhex(text) if len(text) <= _MAX_SIGNATURE else b""
     except ValueError:
         signature = b""
-    if signature.hex() != text:  # spaces and upper case are other texts for the same bytes
+    if signature.hex() != text:  # fromhex also reads spaces and upper case
         raise _malformed(len(text))
     return signature
 
 
 def require_der(signature: bytes) -> None:
-    """Refuse a signature that no key can have made.
+    """Reject bytes that cannot be an ECDSA signature: not DER, or a value out of range.
 
     Raises:
         CallbackRejected: `callback.signature-form`, `callback.signature-range`.
@@ -280,7 +274,7 @@ def _find_signed(
     require_der(der)
     raise CallbackRejected(
         "callback.signature",
-        "the signature fits no form of the URL under any key that counts at the time",
+        "the signature fits no form of the URL under any key valid at the time",
         clause=CLAUSE,
     )
 
@@ -293,5 +287,5 @@ def _too_large(received: ReceivedCallback, receiver: CallbackReceiver) -> Callba
     return CallbackRejected(
         "callback.too-large",
         f"a body of {len(received.body)} bytes, a target of {len(received.target)} characters or {len(received.headers)} headers"
-        f" is too much (at most {receiver.max_body}, {MAX_TARGET} and {MAX_HEADERS})",
+        f" exceeds the limit ({receiver.max_body}, {MAX_TARGET} and {MAX_HEADERS})",
     )

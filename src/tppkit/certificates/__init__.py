@@ -1,4 +1,4 @@
-"""What a certificate says, and whether it fits its profile. No network, no private keys.
+"""Read eIDAS certificates and check them against their profile. No network, no private keys.
 
 certificate = EidasCertificate.from_pem(pem)
 certificate.organization_identifier.text, certificate.roles

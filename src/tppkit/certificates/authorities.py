@@ -1,7 +1,7 @@
-"""Competent authorities by NCAId: for display and defaults. Informative only: an authority that is not here is no error.
+"""Competent authorities by NCAId, for display and defaults. The list is informative: a missing authority is not an error.
 
-Source: ETSI TS 119 495 V1.2.1 annex D, as carried by two public implementations (creditkudos/eidas, zlint). HR-HNB is what
-production certificates of Croatia have instead of HR-CNB.
+Source: ETSI TS 119 495 V1.2.1 annex D, as copied by two public implementations (creditkudos/eidas, zlint). Production
+certificates from Croatia contain HR-HNB instead of HR-CNB.
 """
 
 from __future__ import annotations

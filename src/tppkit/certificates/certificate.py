@@ -1,7 +1,7 @@
-"""What an eIDAS certificate or certificate request says.
+"""The contents of an eIDAS certificate or certificate request.
 
-Names, extensions and QcStatements are read by this project, because they are where real certificates differ and what cannot
-be read must become a finding, not a refusal; the frame, the dates and the key by `cryptography`.
+This package parses names, extensions and QcStatements itself, because malformed ones are common and must become findings,
+not errors. `cryptography` parses the structure, the dates and the key.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _REMEMBERED, _REMEMBERED_BYTES = 256, 4096
 
 @dataclass(frozen=True, repr=False)
 class Subject:
-    """What certificates and requests have alike.
+    """The common part of certificates and requests.
 
     Attributes:
         der: the bytes.
-        subject: who holds or asks.
+        subject: the name of the holder or applicant.
         organization_identifier: the subject's organizationIdentifier, or None.
         key: type and size of the public key.
-        extensions: what the extensions say.
-        x509: the same as `cryptography` has it.
+        extensions: the contents of the extensions.
+        x509: the object of `cryptography`.
     """
 
     der: bytes
@@ -59,7 +59,7 @@ class Subject:
 
     @property
     def signature_algorithm(self) -> str:
-        """How it is signed, for example `ecdsa-with-SHA256`; an unknown algorithm as its dotted identifier."""
+        """The signature algorithm, for example `ecdsa-with-SHA256`; an unknown algorithm as its dotted identifier."""
         oid = self.x509.signature_algorithm_oid.dotted_string
         return oids.SIGNATURE_ALGORITHMS.get(oid, oid)
 
@@ -70,20 +70,20 @@ class Subject:
 
     @cached_property
     def organization(self) -> OrganizationIdentifier | None:
-        """The organizationIdentifier, when the subject has exactly one and it can name an organisation; else None."""
+        """The organizationIdentifier, or None unless the subject has exactly one and it can name an organisation."""
         identifier = self.organization_identifier
         is_one = len(self.subject.values(oids.ORGANIZATION_IDENTIFIER)) == 1
         return identifier if is_one and identifier is not None and identifier.is_usable else None
 
     @cached_property
     def organization_name(self) -> str | None:
-        """The first organizationName of the subject, with what cannot be shown escaped; None without one."""
+        """The first organizationName of the subject, with unprintable characters escaped; None if there is none."""
         names = self.subject.values(oids.ORGANIZATION)
         return printable(names[0]) if names else None
 
     @property
     def qc(self) -> QcStatements:
-        """The QcStatements; without the extension, one that states nothing."""
+        """The QcStatements; empty without the extension."""
         return self.extensions.qc
 
     @cached_property
@@ -104,7 +104,7 @@ class Subject:
             raise FormatError("certificate.key-unreadable", f"the public key of {self.subject} cannot be read") from e
 
     def require_well_formed(self) -> None:
-        """Refuse what reading forgave: the strict reading.
+        """Reject malformed parts that the lenient parser accepted.
 
         Raises:
             FormatError: the code of the first error among `findings`.
@@ -115,7 +115,7 @@ class Subject:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that was malformed and read all the same."""
+        """The malformed parts that the parser accepted."""
         return tuple(self._find())
 
     def _find(self) -> list[Finding]:
@@ -125,30 +125,32 @@ class Subject:
             found.append(
                 Finding(
                     "organization-identifier.malformed", Severity.WARNING,
-                    "the organizationIdentifier has none of the known forms",
+                    "the organizationIdentifier is in no known form",
                     "TS 119 495 GEN-5.2.1-3", MappingProxyType({"organization_identifier": identifier.text}),
                 )
             )  # fmt: skip
         if self.key.type == "unknown":
-            found.append(Finding("certificate.key-unreadable", Severity.WARNING, "the public key is of no known type"))
+            found.append(
+                Finding("certificate.key-unreadable", Severity.WARNING, "the public key is of an unknown type")
+            )
         return found
 
 
 @dataclass(frozen=True, repr=False)
 class EidasCertificate(Subject):
-    """A certificate, read.
+    """A parsed certificate.
 
     Attributes:
         der: the certificate's bytes.
         subject: the holder's name; `str()` gives RFC 4514 text.
         organization_identifier: the subject's organizationIdentifier, or None.
         key: type and size of the public key.
-        extensions: what the extensions say.
+        extensions: the contents of the extensions.
         issuer: the issuer's name.
         serial: the serial number.
         not_before: first moment of validity, aware UTC.
         not_after: last moment of validity, aware UTC.
-        x509: the same certificate as `cryptography` has it.
+        x509: the same certificate as an object of `cryptography`.
     """
 
     issuer: DistinguishedName
@@ -159,14 +161,14 @@ class EidasCertificate(Subject):
 
     @classmethod
     def from_der(cls, data: bytes) -> Self:
-        """Read one certificate from DER. The last ones that could be read are remembered by their bytes.
+        """Parse one certificate from DER; recently parsed certificates are cached by their bytes.
 
         Raises:
-            FormatError: `certificate.malformed`, `certificate.too-large`; `der.malformed`, `der.unexpected-tag` when a name is
-                malformed.
+            FormatError: `certificate.malformed`, `certificate.too-large`; `der.malformed`, `der.unexpected-tag` for a malformed
+                name.
         """
         if len(data) > MAX_CERTIFICATE_BYTES:
-            raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a certificate has")
+            raise FormatError("certificate.too-large", f"{len(data)} bytes are too many for a certificate")
         return (cls._remembered if len(data) <= _REMEMBERED_BYTES else cls._read)(bytes(data))
 
     @classmethod
@@ -201,7 +203,7 @@ class EidasCertificate(Subject):
 
     @classmethod
     def from_pem(cls, data: str | bytes) -> Self:
-        """Read the first certificate of a PEM text; what else stands there (a chain, a key) is passed over.
+        """Parse the first certificate of a PEM text; other blocks (a chain, a key) are ignored.
 
         Raises:
             FormatError: `certificate.not-found`, `pem.malformed`, `pem.trust-settings` and those of `from_der`.
@@ -212,13 +214,13 @@ class EidasCertificate(Subject):
         for source in read_pem_sources(text):
             if source.kind == "certificate":
                 return cls.from_der(source.der)
-        raise FormatError("certificate.not-found", "no certificate stands in this PEM text")
+        raise FormatError("certificate.not-found", "this PEM text contains no certificate")
 
     @classmethod
     def from_header(cls, value: str) -> Self:
-        """Read a certificate from an HTTP header's value.
+        """Parse a certificate from the value of an HTTP header.
 
-        Takes base64 of DER or of PEM (TPP-Signature-Certificate), URL-escaped PEM (as proxies forward it) and
+        Accepts base64 of DER or of PEM (TPP-Signature-Certificate), URL-escaped PEM (as proxies forward it) and
         RFC 9440's `:base64:`.
 
         Raises:
@@ -229,7 +231,7 @@ class EidasCertificate(Subject):
         for source in read_sources(value.encode("utf-8", "replace"), with_pkcs12=False):
             if source.kind == "certificate":
                 return cls.from_der(source.der)
-        raise FormatError("certificate.not-found", "no certificate stands in this header")
+        raise FormatError("certificate.not-found", "this header contains no certificate")
 
     @property
     def serial_hex(self) -> str:
@@ -238,18 +240,34 @@ class EidasCertificate(Subject):
 
     @property
     def extension_values(self) -> Mapping[str, bytes]:
-        """DER of the value of each extension, by its dotted identifier; of two with one identifier the first."""
+        """DER of the value of each extension, by its dotted identifier; the first one of a duplicate."""
         return read_extension_values(self.der, certificate_extensions(_parts(self.der, count=6)[-1]))
 
     @cached_property
     def issuer_der(self) -> bytes:
-        """DER of the issuer's name, as it stands in the certificate."""
+        """DER of the issuer's name, as in the certificate."""
         return self._part(2)
 
     @cached_property
     def subject_der(self) -> bytes:
-        """DER of the holder's name, as it stands in the certificate."""
+        """DER of the holder's name, as in the certificate."""
         return self._part(4)
+
+    @property
+    def validity_der(self) -> bytes:
+        """DER of the validity."""
+        return self._part(3)
+
+    @property
+    def signature_algorithm_der(self) -> bytes:
+        """DER of the signature's AlgorithmIdentifier inside the signed part."""
+        return self._part(1)
+
+    @property
+    def has_one_signature_algorithm(self) -> bool:
+        """Whether the AlgorithmIdentifier beside the signature is the one inside the signed part (RFC 5280 section 4.1.1.2)."""
+        beside = der.read_children(self.der, der.read_whole(self.der, tag=der.SEQUENCE))[1]
+        return self.der[beside.offset : beside.end] == self.signature_algorithm_der
 
     def _part(self, place: int) -> bytes:
         parts = _parts(self.der, count=6)
@@ -257,7 +275,7 @@ class EidasCertificate(Subject):
         return self.der[part.offset : part.end]
 
     def is_valid_at(self, at: datetime) -> bool:
-        """Whether `at` (aware) lies within the certificate's validity, both ends included.
+        """Whether `at` (aware) is within the certificate's validity, both ends included.
 
         Raises:
             ConfigurationError: `time.naive`.
@@ -267,29 +285,29 @@ class EidasCertificate(Subject):
 
 @dataclass(frozen=True, repr=False)
 class EidasRequest(Subject):
-    """A certificate signing request (PKCS#10), read.
+    """A parsed certificate signing request (PKCS#10).
 
     Attributes:
         der: the request's bytes.
-        subject: the name asked for.
+        subject: the requested name.
         organization_identifier: the subject's organizationIdentifier, or None.
         key: type and size of the public key.
-        extensions: the extensions asked for.
-        x509: the same request as `cryptography` has it.
+        extensions: the contents of the requested extensions.
+        x509: the same request as an object of `cryptography`.
     """
 
     x509: x509.CertificateSigningRequest
 
     @classmethod
     def from_der(cls, data: bytes) -> Self:
-        """Read one request from DER.
+        """Parse one request from DER.
 
         Raises:
-            FormatError: `certificate.malformed`, `certificate.too-large`; `der.malformed`, `der.unexpected-tag` when a name is
-                malformed.
+            FormatError: `certificate.malformed`, `certificate.too-large`; `der.malformed`, `der.unexpected-tag` for a malformed
+                name.
         """
         if len(data) > MAX_CERTIFICATE_BYTES:
-            raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a request has")
+            raise FormatError("certificate.too-large", f"{len(data)} bytes are too many for a request")
         parts = _parts(data, count=3)
         try:
             request = x509.load_der_x509_csr(data)
@@ -307,18 +325,18 @@ class EidasRequest(Subject):
 
     @property
     def subject_der(self) -> bytes:
-        """DER of the name asked for, as it stands in the request."""
+        """DER of the requested name, as in the request."""
         part = _parts(self.der, count=3)[1]
         return self.der[part.offset : part.end]
 
     @property
     def extension_values(self) -> Mapping[str, bytes]:
-        """DER of the value of each extension asked for, by its dotted identifier; of two with one identifier the first."""
+        """DER of the value of each requested extension, by its dotted identifier; the first one of a duplicate."""
         return read_extension_values(self.der, requested_extensions(self.der, _parts(self.der, count=3)[-1]))
 
     @property
     def attributes(self) -> tuple[tuple[str, bytes], ...]:
-        """Identifier and DER of each attribute's values, in their order; the extensions asked for are one of them.
+        """Identifier and DER of the values of each attribute, in order; one of them contains the requested extensions.
 
         Raises:
             FormatError: `der.malformed`, `der.unexpected-tag`.
@@ -331,7 +349,7 @@ class EidasRequest(Subject):
     def _find(self) -> list[Finding]:
         found = super()._find()
         if not self._is_signed():
-            message = "the request is not signed with the key that it asks a certificate for"
+            message = "the request is not signed with its own key"
             found.append(Finding("request.signature", Severity.ERROR, message, "RFC 2986 section 3"))
         return found
 
@@ -347,7 +365,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _parts(data: bytes, *, count: int) -> list[der.Element]:
-    """The parts of the to-be-signed sequence (RFC 5280 section 4.1, RFC 2986 section 4.1): at least `count`.
+    """Return the parts of the to-be-signed sequence (RFC 5280 section 4.1, RFC 2986 section 4.1): at least `count`.
 
     Raises:
         FormatError: `certificate.malformed`.
@@ -363,7 +381,7 @@ def _parts(data: bytes, *, count: int) -> list[der.Element]:
 
 
 def _require_positive_serial(data: bytes, serial: der.Element) -> None:
-    # RFC 5280 section 4.1.2.2 forbids zero and less; `cryptography` warns now and will refuse it.
+    # RFC 5280 section 4.1.2.2 requires a positive serial; `cryptography` only warns.
     if data[serial.start] >= 0x80 or (serial.end - serial.start == 1 and data[serial.start] == 0):
         raise FormatError("certificate.malformed", "this is not a certificate: its serial number is not positive")
 

@@ -1,6 +1,6 @@
-"""Distinguished Encoding Rules, as much as certificates' names and QcStatements need: read strictly, write.
+"""A strict reader and a writer of the Distinguished Encoding Rules, as far as names and QcStatements need them.
 
-A reader never recurses and never copies more than it returns, so hostile lengths and depths cost nothing.
+The readers never recurse and copy only what they return, so hostile lengths and depths cost nothing.
 Source: ITU-T X.690 clauses 8 to 11.
 """
 
@@ -19,7 +19,7 @@ STRING_CODECS = {
     0x0C: "utf-8",
     0x12: "ascii",  # NumericString
     0x13: "ascii",
-    0x14: "latin-1",  # TeletexString, as it is used in practice
+    0x14: "latin-1",  # TeletexString, as used in practice
     0x16: "ascii",
     0x1A: "ascii",  # VisibleString
     0x1C: "utf-32-be",  # UniversalString
@@ -37,7 +37,7 @@ class Element(NamedTuple):
 
 
 def read_element(data: bytes, offset: int, end: int) -> Element:
-    """The element at `offset`, which must end at or before `end`.
+    """Read the element at `offset`, which must end at or before `end`.
 
     Raises:
         FormatError: `der.malformed` with the byte offset: truncated, indefinite or non-minimal length, long tag.
@@ -50,7 +50,7 @@ def read_element(data: bytes, offset: int, end: int) -> Element:
     if length >= 0x80:
         length, start = _long_length(data, start, length & 0x7F, end)
     if start + length > end:
-        raise FormatError("der.malformed", f"the element at byte {offset} is longer than what holds it", offset=offset)
+        raise FormatError("der.malformed", f"the element at byte {offset} is longer than its container", offset=offset)
     return new_tuple(Element, (tag, offset, start, start + length))
 
 
@@ -64,14 +64,14 @@ def _long_length(data: bytes, start: int, count: int, end: int) -> tuple[int, in
 
 
 def read_children(data: bytes, parent: Element) -> list[Element]:
-    """The elements inside `parent`, which they must fill.
+    """Read the elements inside `parent`, which they must fill.
 
     Raises:
         FormatError: `der.malformed`.
     """
     children, offset, end = [], parent.start, parent.end
     while offset < end:
-        # Lengths below 65,536 are read here and not in `read_element`, which does the same: that halves the time.
+        # Repeats `read_element` for lengths below 65,536, which halves the time.
         start = offset + 2
         if start <= end:
             tag, length = data[offset], data[offset + 1]
@@ -81,7 +81,7 @@ def read_children(data: bytes, parent: Element) -> list[Element]:
                 elif length == 0x82 and start + 2 <= end and data[start]:
                     length, start = data[start] << 8 | data[start + 1], start + 2
                 else:
-                    length = end  # which is too much: the general reader decides, and names the fault
+                    length = end  # too long: `read_element` reports the error
             stop = start + length
             if stop <= end and tag & 0x1F != 0x1F:
                 children.append(new_tuple(Element, (tag, offset, start, stop)))
@@ -94,7 +94,7 @@ def read_children(data: bytes, parent: Element) -> list[Element]:
 
 
 def read_whole(data: bytes, *, tag: int) -> Element:
-    """The one element that `data` consists of.
+    """Read the only element of `data`.
 
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`, or bytes after the end.
@@ -106,7 +106,7 @@ def read_whole(data: bytes, *, tag: int) -> Element:
 
 
 def expect(element: Element, tag: int) -> Element:
-    """`element`, when it has this tag.
+    """Return `element` if it has this tag.
 
     Raises:
         FormatError: `der.unexpected-tag`.
@@ -159,7 +159,7 @@ def read_text(data: bytes, element: Element) -> str:
     """The text of any of the ASN.1 string types.
 
     Raises:
-        FormatError: `der.unexpected-tag` when it is no string type, `der.malformed` when its bytes do not fit it.
+        FormatError: `der.unexpected-tag`, not a string type; `der.malformed`, the bytes do not fit the type.
     """
     codec = STRING_CODECS.get(element.tag)
     if codec is None:

@@ -1,11 +1,11 @@
-"""Editions of the standards that certificates are judged by, and the day from which each counts.
+"""Editions of the standards that certificates are checked against, and the day from which each applies.
 
-A rule holds for certificates issued on or after the day its edition was published. ETSI documents carry a month; its first
-day counts, as the public linters count it. An edition stands here when a rule or a caller can name it.
+A rule applies to certificates issued on or after the day its edition was published. ETSI documents state a month; its first
+day is used, as in the public linters. The list has the editions that a rule or a caller can name.
 
-Sources: the title pages of the ETSI documents as zlint, pkilint and the EU wallet's list of standards quote them; zlint's
-table of CA/Browser Forum ballots, and for ballots 193 and SC81 what authorities and the Forum published about them. TS
-119 495 V1.7.1 is cited, but no month of it was found, so it cannot be named.
+Sources: the title pages of the ETSI documents as quoted by zlint, pkilint and the EU wallet's list of standards; zlint's
+table of CA/Browser Forum ballots; for ballots 193 and SC81, publications of authorities and the Forum. TS 119 495 V1.7.1
+is missing because its month is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Edition:
     Attributes:
         document: for example `TS 119 495`.
         version: for example `V1.5.1`.
-        begins: the first day of issue that it counts for.
+        begins: the first day of issue to which it applies.
     """
 
     document: str
@@ -60,7 +60,7 @@ EDITIONS = (
 
 
 def find_edition(version: str) -> Edition:
-    """The edition of TS 119 495 with this version, for example `V1.4.1`.
+    """Return the edition of TS 119 495 with this version, for example `V1.4.1`.
 
     Raises:
         ConfigurationError: `rules.edition`.
@@ -68,7 +68,5 @@ def find_edition(version: str) -> Edition:
     found = next((edition for edition in EDITIONS if edition.version == version), None)
     if found is None:
         known = ", ".join(edition.version for edition in EDITIONS)
-        raise ConfigurationError(
-            "rules.edition", f"{version[:40]!r} is no edition of TS 119 495 that is known: {known}"
-        )
+        raise ConfigurationError("rules.edition", f"{version[:40]!r} is not a known edition of TS 119 495: {known}")
     return found

@@ -1,6 +1,6 @@
-"""Where the extensions of a certificate or request stand, and their values as they are encoded.
+"""The position and the encoded values of the extensions of a certificate or request.
 
-For who needs more of an extension than `ExtensionFacts` says.
+Use it for extension contents that `ExtensionFacts` does not have.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ EXTENSION_REQUESTS = frozenset({"1.2.840.113549.1.9.14", "1.3.6.1.4.1.311.2.1.14
 
 
 def certificate_extensions(last: der.Element) -> der.Element | None:
-    """What holds the extensions of a certificate: explicit context tag 3, the last part when it is there."""
+    """Return the element that contains the extensions of a certificate (explicit context tag 3, the last part), or None."""
     return last if last.tag == 0xA3 else None
 
 
 def requested_extensions(data: bytes, last: der.Element) -> der.Element | None:
-    """What holds the extensions that a request's attributes (context tag 0) ask for.
+    """Return the element that contains the extensions requested in a request's attributes (context tag 0), or None.
 
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`.
@@ -35,15 +35,15 @@ def requested_extensions(data: bytes, last: der.Element) -> der.Element | None:
 
 
 def read_extension_values(data: bytes, holder: der.Element | None) -> Mapping[str, bytes]:
-    """DER of the value of each extension, by its dotted identifier; what cannot be read is left out, of two the first counts.
+    """Return DER of the value of each extension by its dotted identifier, without malformed ones and later duplicates.
 
     Args:
         data: the certificate or request.
-        holder: the element of `data` whose content is the sequence of extensions; None when there is none.
+        holder: the element of `data` whose content is the sequence of extensions; None if there is none.
     """
     found: dict[str, bytes] = {}
     for extension in _extensions(data, holder):
-        with suppress(FormatError, ValueError):  # which `read_extensions` tells
+        with suppress(FormatError, ValueError):  # reported by `read_extensions`
             identifier, *_, value = der.read_children(data, extension)
             found.setdefault(der.read_oid(data, identifier), data[value.start : value.end])
     return MappingProxyType(found)

@@ -1,6 +1,6 @@
-"""What a certificate's extensions say, read as RFC 5280 has them.
+"""Reader of the extensions of RFC 5280.
 
-An extension that cannot be read becomes a finding and does not hide the others.
+A malformed extension becomes a finding and does not hide the others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from tppkit._named_tuple import new_tuple
 from tppkit.certificates import der, oids
+from tppkit.certificates.general_names import read_general_name
 from tppkit.certificates.qcstatements import QcStatements, read_qc_statements_at
 from tppkit.errors import Finding, FormatError, Severity
 
@@ -26,7 +27,7 @@ _KEY_USAGE_BITS = tuple((name, 0x8000 >> place) for place, name in enumerate(KEY
 _DNS_NAME, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
 _TRUE = b"\xff"
 _LEAST_BYTES = 7  # of an extension's content: an identifier of one byte, and a value with an empty element
-# How an element writes its length, by the number of its bytes in all; of up to 255 bytes of content.
+# The encoded length of an element by its total size, for up to 255 bytes of content.
 _LENGTHS = {2 + n: bytes([n]) for n in range(0x80)} | {3 + n: bytes([0x81, n]) for n in range(0x80, 0x100)}
 _CRITICAL = der.write_element(der.BOOLEAN, _TRUE)
 _NO_QC_STATEMENTS = QcStatements()
@@ -35,7 +36,7 @@ Facts = Mapping[str, Any]  # fields of ExtensionFacts
 
 @dataclass(frozen=True, slots=True)
 class ExtensionFacts:
-    """What the extensions say; an absent extension gives the empty value.
+    """The contents of the extensions; an absent extension gives the empty value.
 
     Attributes:
         key_usage: names of RFC 5280 in bit order, for example `("nonRepudiation",)`.
@@ -43,17 +44,17 @@ class ExtensionFacts:
         policies: dotted identifiers.
         dns_names: dNSName entries of the subject alternative name.
         ip_addresses: iPAddress entries of the subject alternative name, as text.
-        is_ca: basicConstraints with cA true.
+        is_ca: whether basicConstraints has cA true.
         path_length: basicConstraints' pathLenConstraint, or None.
         subject_key_identifier: the key identifier, or None.
         authority_key_identifier: keyIdentifier of the authority key identifier, or None.
-        ocsp_urls: where OCSP answers are, from the authority information access.
-        ca_issuers_urls: where the issuer's certificate is, from the same.
-        crl_urls: where the CRL is.
-        qc: the QcStatements; without the extension, one that states nothing.
+        ocsp_urls: addresses of OCSP responders, from the authority information access.
+        ca_issuers_urls: addresses of the issuer's certificate, from the authority information access.
+        crl_urls: addresses of the CRL.
+        qc: the QcStatements; empty without the extension.
         present: dotted identifiers of all extensions, in order.
         critical: dotted identifiers of the critical extensions.
-        findings: extensions that are malformed, each with its byte offset in the certificate.
+        findings: malformed extensions, each with its byte offset in the certificate.
     """
 
     key_usage: tuple[str, ...] = ()
@@ -75,21 +76,21 @@ class ExtensionFacts:
 
     @property
     def is_public_tls(self) -> bool:
-        """A policy of the CA/Browser Forum stands there: it comes from the authorities that browsers believe."""
+        """Whether a policy of the CA/Browser Forum is present, so that an authority trusted by browsers issued it."""
         return not oids.PUBLIC_TLS_POLICIES.isdisjoint(self.policies)
 
     @property
     def is_precertificate(self) -> bool:
-        """Certificate transparency's poison is there: this was never meant to be believed (RFC 6962 section 3.1)."""
+        """Whether the poison of certificate transparency is present, so that it must not be trusted (RFC 6962 section 3.1)."""
         return oids.PRECERTIFICATE_POISON in self.present
 
 
 def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
-    """Read a SEQUENCE OF Extension; never raises, what cannot be read becomes a finding.
+    """Read a SEQUENCE OF Extension. Never raises: malformed parts become findings.
 
     Args:
         data: the certificate or request.
-        holder: the element of `data` whose content is the sequence; None when there is none.
+        holder: the element of `data` whose content is the sequence; None if there is none.
     """
     if holder is None:
         return ExtensionFacts()
@@ -101,13 +102,13 @@ def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
             findings=(_malformed(f"the extensions cannot be read: {e.message}", e.offset or holder.offset),)
         )
     facts: dict[str, Any] = {}
-    present: dict[str, None] = {}  # in order, and quick to ask
+    present: dict[str, None] = {}  # an ordered set
     critical: list[str] = []
     findings: list[Finding] = []
     for element in found:
         oid, is_critical, said = _read_extension(data, element, findings)
         if oid in present:
-            findings.append(_malformed(f"the extension {oid} stands twice; the first one is read", element.offset))
+            findings.append(_malformed(f"the extension {oid} appears twice; the first one is read", element.offset))
         elif oid:
             present[oid] = None
             if is_critical:
@@ -121,7 +122,7 @@ def _malformed(message: str, offset: int) -> Finding:
 
 
 def _read_extension(data: bytes, element: der.Element, findings: list[Finding]) -> tuple[str, bool, Facts]:
-    """Identifier (empty when it cannot be read), criticality and facts of an extension."""
+    """Read an extension: its identifier (empty if it cannot be read), criticality and facts."""
     noted: list[Finding] = []
     oid, critical, content = _plain_frame(data, element) or ("", False, None)
     facts: Facts = {}
@@ -138,7 +139,7 @@ def _read_extension(data: bytes, element: der.Element, findings: list[Finding]) 
             value = der.expect(parts[-1], der.OCTET_STRING)
             content = der.read_element(data, value.start, value.end)
             if content.end != value.end:
-                raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
+                raise FormatError("der.malformed", "bytes follow after its end", offset=content.end)
         reader = _READERS.get(oid)
         if reader:
             facts = reader(data, content, noted)
@@ -151,10 +152,10 @@ def _read_extension(data: bytes, element: der.Element, findings: list[Finding]) 
 
 
 def _plain_frame(data: bytes, element: der.Element) -> tuple[str, bool, der.Element] | None:
-    """Identifier, criticality and content of an extension of the plain form that most have.
+    """Return identifier, criticality and content of an extension in the usual form, else None.
 
-    Plain is: an extension that is read here, critical or with nothing said of it, its value of less than 256 bytes. Anything
-    else gives None, and the general reader decides.
+    The usual form: a known identifier, criticality absent or TRUE, and a value of less than 256 bytes. The general reader
+    reads the rest.
     """
     tag, _, start, end = element
     if tag != der.SEQUENCE or end - start < _LEAST_BYTES:
@@ -178,9 +179,9 @@ def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> 
     der.expect(bits, der.BIT_STRING)
     content = data[bits.start : bits.end]
     if not 1 <= len(content) <= 3 or content[0] > 7 or (len(content) == 1 and content[0]):
-        raise FormatError("der.malformed", "its bit string is impossible", offset=bits.offset)
+        raise FormatError("der.malformed", "its bit string is invalid", offset=bits.offset)
     if len(content) > 1 and content[-1] & ((1 << content[0]) - 1):
-        findings.append(_malformed("keyUsage sets bits that it says are unused", bits.offset))
+        findings.append(_malformed("keyUsage sets bits that it declares unused", bits.offset))
     number = int.from_bytes(content[1:], "big") << 8 * (3 - len(content))
     return {"key_usage": tuple([name for name, bit in _KEY_USAGE_BITS if number & bit])}
 
@@ -227,7 +228,7 @@ def _read_uri(data: bytes, name: der.Element) -> str:
 
 
 def _visible(content: bytes) -> str:
-    """The text, or none with white space or control characters: where one program ends a name at a NUL, another reads on."""
+    """Return the text, empty if it has white space or control characters: some programs end a name at a NUL byte."""
     text = content.decode("ascii", "replace")
     return text if text.isprintable() and " " not in text and content.isascii() else ""
 
@@ -239,15 +240,15 @@ def _read_basic_constraints(data: bytes, constraints: der.Element, findings: lis
         stated = data[parts[0].start : parts[0].end]
         if stated != _TRUE:
             findings.append(
-                _malformed("basicConstraints writes its default, cA false, which DER leaves out", parts[0].offset)
+                _malformed("basicConstraints encodes the default, cA false, which DER omits", parts[0].offset)
             )
-        is_ca = stated not in (b"\x00", b"")  # any other byte is TRUE in BER; whoever says so is no end entity
+        is_ca = stated not in (b"\x00", b"")  # any other byte is TRUE in BER
         del parts[0]
     path_length = der.read_integer(data, parts[0]) if parts else None
-    if path_length is not None and path_length < 0:
-        findings.append(_malformed(f"basicConstraints has the negative path length {path_length}", parts[0].offset))
+    if path_length is not None and not 0 <= path_length < 1 << 63:
+        findings.append(_malformed(f"basicConstraints has the impossible path length {path_length}", parts[0].offset))
     if len(parts) > 1:
-        findings.append(_malformed("basicConstraints holds more than cA and a path length", parts[1].offset))
+        findings.append(_malformed("basicConstraints contains more than cA and a path length", parts[1].offset))
     return {"is_ca": is_ca, "path_length": path_length}
 
 
@@ -257,10 +258,12 @@ def _read_subject_key(data: bytes, key: der.Element, findings: list[Finding]) ->
 
 
 def _read_authority_key(data: bytes, identifier: der.Element, findings: list[Finding]) -> Facts:
-    for part in der.read_children(data, der.expect(identifier, der.SEQUENCE)):
-        if part.tag == 0x80:  # keyIdentifier [0]
-            return {"authority_key_identifier": data[part.start : part.end]}
-    return {}
+    parts = der.read_children(data, der.expect(identifier, der.SEQUENCE))
+    tags = [part.tag for part in parts]
+    # keyIdentifier [0], authorityCertIssuer [1], authorityCertSerialNumber [2], each at most once and in this order
+    if tags != sorted(set(tags) & {0x80, 0xA1, 0x82}, key=lambda tag: tag & 0x1F):
+        raise FormatError("der.malformed", "an authority key identifier has other parts", offset=identifier.offset)
+    return {"authority_key_identifier": data[parts[0].start : parts[0].end]} if tags[:1] == [0x80] else {}
 
 
 def _read_information_access(data: bytes, access: der.Element, findings: list[Finding]) -> Facts:
@@ -269,9 +272,10 @@ def _read_information_access(data: bytes, access: der.Element, findings: list[Fi
         parts = der.read_children(data, der.expect(description, der.SEQUENCE))
         if len(parts) != 2:
             raise FormatError("der.malformed", "an access description is not a pair", offset=description.offset)
-        method, location = parts
+        method, location = der.read_oid(data, parts[0]), parts[1]
+        read_general_name(data, location)  # other forms of address are not used, but must be well formed
         if location.tag == _URI:
-            urls.get(der.read_oid(data, method), []).append(_read_uri(data, location))
+            urls.get(method, []).append(_read_uri(data, location))
     return {"ocsp_urls": tuple(urls[oids.ACCESS_OCSP]), "ca_issuers_urls": tuple(urls[oids.ACCESS_CA_ISSUERS])}
 
 

@@ -8,14 +8,14 @@ from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
 
 
 def load_certificates(path: FilePath, *, password: bytes | str | None = None) -> tuple[EidasCertificate, ...]:
-    """Every certificate of a file in any form that `read_sources` takes; requests in it are passed over.
+    """Read the certificates of a file in any format of `read_sources`; requests in it are ignored.
 
     Args:
         path: the file.
         password: for PKCS#12.
 
     Returns:
-        In the order of the file; none when it holds only requests.
+        The certificates in the order of the file; empty if it contains only requests.
 
     Raises:
         ConfigurationError: `file.path`.

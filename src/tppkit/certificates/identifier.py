@@ -1,4 +1,4 @@
-"""organizationIdentifier (2.5.4.97): who the certificate says the provider is.
+"""organizationIdentifier (2.5.4.97): the identifier of the certificate's organisation.
 
 PSDLT-BL-LB000000       scheme PSD, country LT, authority BL, reference LB000000 (TS 119 495 GEN-5.2.1-3)
 VATDE-123456789         scheme VAT, NTR or LEI, country, reference (EN 319 412-1 LEG-5.1.4)
@@ -19,7 +19,7 @@ from tppkit.errors import FormatError
 
 MAX_LENGTH = 256
 
-# EN 319 412-1 LEG-5.1.4-03: beside ISO 3166, and for VAT the tax system's own codes of Greece and Northern Ireland.
+# EN 319 412-1 LEG-5.1.4-03: in addition to ISO 3166, and for VAT the tax codes of Greece and Northern Ireland.
 _COUNTRIES_OF_ALL = COUNTRIES | {"EU", "EZ", "SU", "UN"}
 _COUNTRIES: Mapping[str, frozenset[str]] = MappingProxyType(
     {"VAT": _COUNTRIES_OF_ALL | {"EL", "XI"}, "LEI": frozenset({"XG"})}
@@ -29,9 +29,9 @@ _PSD = re.compile(r"PSD([A-Z]{2})-([A-Z]{2,8})-(.+)")
 _LEGAL = re.compile(r"(VAT|NTR|LEI(?=XG))([A-Z]{2})-(.+)")
 _LOCAL = re.compile(r"([A-Za-z]{2}:)([A-Z]{2})-(.+)")
 _LEI = re.compile(r"[0-9A-Z]{18}[0-9]{2}")
-# Unicode's categories of what nobody sees: control, format, surrogate, private, unassigned, line and paragraph separators.
+# Unicode's categories of invisible characters: control, format, surrogate, private, unassigned, line and paragraph separators.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-# What stands where a value is asked for and there is none, by its letters and digits.
+# Placeholders for a missing value, by their letters and digits.
 _PLACEHOLDERS = frozenset(
     {"", "na", "nil", "none", "null", "notapplicable", "notavailable", "tbd", "unknown", "undefined"}
 )
@@ -39,14 +39,14 @@ _PLACEHOLDERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OrganizationIdentifier:
-    """An organizationIdentifier, split where its form is known.
+    """An organizationIdentifier, split into parts if its form is known.
 
     Attributes:
-        text: the value as it stands in the certificate; two identifiers are the same organisation when this is equal.
-        scheme: `PSD`, `VAT`, `NTR`, `LEI`, or a local scheme with its colon (`xx:`); None when the form is unknown.
-        country: two letters, None when the form is unknown.
+        text: the value as in the certificate; two identifiers name the same organisation if their texts are equal.
+        scheme: `PSD`, `VAT`, `NTR`, `LEI`, or a local scheme with its colon (`xx:`); None if the form is unknown.
+        country: two letters, None if the form is unknown.
         authority: the competent authority's letters (only scheme PSD), else None.
-        reference: the number given by the authority or register, None when the form is unknown.
+        reference: the number issued by the authority or register, None if the form is unknown.
     """
 
     text: str
@@ -57,25 +57,25 @@ class OrganizationIdentifier:
 
     @property
     def nca_id(self) -> str | None:
-        """Country and authority as TS 119 495 writes an NCAId (`LT-BL`), None when the scheme is not PSD."""
+        """Country and authority as an NCAId of TS 119 495 (`LT-BL`), None if the scheme is not PSD."""
         return f"{self.country}-{self.authority}" if self.authority else None
 
     @property
     def has_known_country(self) -> bool:
-        """Whether the country is one that its scheme may name (EN 319 412-1 LEG-5.1.4-03); not when the form is unknown."""
+        """Whether the country exists in its scheme (EN 319 412-1 LEG-5.1.4-03); False if the form is unknown."""
         return self.country in _COUNTRIES.get(self.scheme or "", _COUNTRIES_OF_ALL)
 
     @property
     def is_local(self) -> bool:
-        """Whether the scheme is one of a country's own (`xx:`, EN 319 412-1 LEG-5.1.4-05)."""
+        """Whether the scheme is a national one (`xx:`, EN 319 412-1 LEG-5.1.4-05)."""
         return self.scheme is not None and self.scheme.endswith(":")
 
     @property
     def is_usable(self) -> bool:
         """Whether the value can name an organisation, whatever its form.
 
-        It cannot when it is longer than 256 characters, has control, format or unassigned characters (two that look the same
-        are then two), has no letter or digit, or stands for nothing (`N/A`, `none`).
+        It cannot if it is longer than 256 characters, has invisible characters (so that different values look the same), has no
+        letter or digit, or is a placeholder (`N/A`, `none`).
         """
         told = (self.text,) if self.reference is None else (self.text, self.reference)
         return (
@@ -99,8 +99,8 @@ def parse_organization_identifier(text: str) -> OrganizationIdentifier:
         text: the attribute's value, for example `PSDLT-BL-LB000000`.
 
     Raises:
-        FormatError: `organization-identifier.malformed` when it is none of the known forms,
-            `organization-identifier.lei-checksum` when an LEI's check digits are wrong.
+        FormatError: `organization-identifier.malformed`, it is in no known form; `organization-identifier.lei-checksum`, the
+            check digits of an LEI are wrong.
 
     Source: ETSI TS 119 495 GEN-5.2.1-3, ETSI EN 319 412-1 clause 5.1.4, ISO 17442 (LEI).
     """
@@ -122,27 +122,29 @@ def parse_organization_identifier(text: str) -> OrganizationIdentifier:
     return OrganizationIdentifier(text, scheme, country, None, reference)
 
 
-# Why a value has none of the forms, the first that fits; each is written by some issuer.
+# Why a value is in no known form; the first row that fits is reported. Each row occurs in real certificates.
 _UNKNOWN: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(GOV|INT)[A-Z]{2}.*|GOV|INT"), "GOV and INT are schemes of the CA/Browser Forum only"),
     (re.compile(r"[A-Z]{3}[A-Z]{2}\+.*"), "+state is a form of the CA/Browser Forum only"),
     (re.compile(r"LEI[A-Z]{2}-.*"), "an LEI has the country XG"),
     (re.compile(r"(?=[^-]*[a-z])(?i:(PSD|VAT|NTR|LEI)[A-Z]{2})-.+|PSD[A-Z]{2}-(?=[^-]*[a-z])[A-Za-z]{2,8}-.+"),
-     "small letters stand where capitals belong"),
+     "it has lower-case letters where capitals are required"),
     (re.compile(r"PSD[A-Z]{2}-.*"), "the authority has 2 to 8 capital letters, and a hyphen on either side"),
     (re.compile(r"(VAT|NTR|PSD|LEI)[A-Z]{2}"), "the number is missing"),
     (re.compile(r"(VAT|NTR|PSD|LEI)[A-Z]{3,}-.*"), "the country has two letters"),
-    (re.compile(r"[A-Z]{3}[A-Z]{2}-.+"), "its first three letters are no known scheme"),
+    (re.compile(r"[A-Z]{3}[A-Z]{2}-.+"), "its first three letters are not a known scheme"),
     (re.compile(r"[A-Z]{3,}:[A-Z]{2}-.+"), "a national scheme has two letters before the colon"),
 )  # fmt: skip
 
 
 def _why_unknown(text: str) -> str:
-    return next((reason for form, reason in _UNKNOWN if form.fullmatch(text)), "it begins with no scheme and country")
+    return next(
+        (reason for form, reason in _UNKNOWN if form.fullmatch(text)), "it does not begin with scheme and country"
+    )
 
 
 def read_organization_identifier(text: str) -> OrganizationIdentifier:
-    """Like `parse_organization_identifier`, but an unknown form is kept with only its text."""
+    """Split an organizationIdentifier; one of unknown form has only its text."""
     try:
         return parse_organization_identifier(text)
     except FormatError:
@@ -150,5 +152,5 @@ def read_organization_identifier(text: str) -> OrganizationIdentifier:
 
 
 def is_lei(text: str) -> bool:
-    """Whether `text` is a Legal Entity Identifier with right check digits (ISO 17442, ISO 7064 MOD 97-10)."""
+    """Whether `text` is a Legal Entity Identifier with correct check digits (ISO 17442, ISO 7064 MOD 97-10)."""
     return bool(_LEI.fullmatch(text)) and int("".join(str(int(c, 36)) for c in text)) % 97 == 1

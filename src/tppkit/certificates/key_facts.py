@@ -1,4 +1,4 @@
-"""Type and size of a public key, read from its identifiers; nothing is loaded or checked."""
+"""Type and size of a public key, read from its identifiers without loading the key."""
 
 from __future__ import annotations
 
@@ -12,17 +12,36 @@ from tppkit.errors import FormatError
 
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
-    """The public key.
+    """Type and size of a public key.
 
     Attributes:
         type: `rsa`, `rsa-pss` (an RSA key for PSS signatures only), `ec`, `ed25519`, `ed448`, or `unknown`.
-        bits: size of modulus or field in bits, None when unknown.
+        bits: size of modulus or field in bits, None if unknown.
         curve: `P-256`, `P-384`, … for `ec`, else None.
     """
 
     type: str
     bits: int | None = None
     curve: str | None = None
+
+
+# The keys that are strong enough, by type or curve, and the bits that they need: SOG-IS Agreed Cryptographic Mechanisms 1.3, as
+# ETSI TS 119 312 adopts them.
+STRONG_KEYS: Mapping[str, int] = MappingProxyType(
+    {
+        "rsa": 2048, "rsa-pss": 2048, "P-256": 256, "P-384": 384, "P-521": 521, "brainpoolP256r1": 256,
+        "brainpoolP384r1": 384, "brainpoolP512r1": 512, "ed25519": 256, "ed448": 448,
+    }
+)  # fmt: skip
+LEGACY_RSA_BITS = 1900  # "legacy" there; enough for signers of trusted lists, of which Norway's has 2032
+
+
+def key_weakness(key: KeyFacts) -> str | None:
+    """The code for a key that is not strong enough: `key.weak`, `key.unsupported`; None for a strong key."""
+    needed = STRONG_KEYS.get(key.curve or key.type)
+    if needed is None:
+        return "key.unsupported"
+    return "key.weak" if (key.bits or 0) < needed else None
 
 
 _KEY_TYPES: Mapping[str, KeyFacts] = MappingProxyType(
@@ -45,8 +64,8 @@ _CURVES: Mapping[str, KeyFacts] = MappingProxyType(
 _RSA: Mapping[str, str] = MappingProxyType(
     {"1.2.840.113549.1.1.1": "rsa", "1.2.840.113549.1.1.10": "rsa-pss"}
 )  # RFC 4055
-_EC = "1.2.840.10045.2.1"
-# Whole algorithm identifiers of nearly all keys; `_read_algorithm` gives the same.
+_RSA_PSS, _EC = "1.2.840.113549.1.1.10", "1.2.840.10045.2.1"
+# Encoded algorithm identifiers of common keys, with the same results as `_read_algorithm`.
 _USUAL: Mapping[bytes, KeyFacts] = MappingProxyType(
     {
         der.write_element(der.SEQUENCE, der.write_oid(_EC), der.write_oid(curve)): facts
@@ -60,12 +79,12 @@ _USUAL: Mapping[bytes, KeyFacts] = MappingProxyType(
 
 
 def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
-    """Type and size of the key in a SubjectPublicKeyInfo, an element of `data`; `unknown` when it cannot be read.
+    """Read type and size of the key in a SubjectPublicKeyInfo, an element of `data`; `unknown` if it cannot be read.
 
     Source: RFC 3279, RFC 4055, RFC 5480, RFC 8410.
     """
-    # Loading a key costs more than all the rest of a certificate (a point is checked to be on its curve), so type and size
-    # are read here; `EidasCertificate.public_key` loads it where it is used.
+    # Loading a key takes longer than parsing the rest of a certificate, because its point is checked to be on the curve.
+    # `Subject.public_key` loads it on demand.
     try:
         algorithm = der.read_element(data, key.start, key.end)
         encoded = data[algorithm.offset : algorithm.end]
@@ -82,8 +101,8 @@ def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
 def _read_algorithm(encoded: bytes) -> KeyFacts:
     kind, *parameters = der.read_children(encoded, der.read_whole(encoded, tag=der.SEQUENCE))
     oid = der.read_oid(encoded, kind)
-    if oid in _RSA:
-        return KeyFacts(_RSA[oid])
-    if oid == _EC:
+    if oid in _RSA and (oid == _RSA_PSS or [encoded[one.offset : one.end] for one in parameters] == [b"\x05\x00"]):
+        return KeyFacts(_RSA[oid])  # RFC 3279 section 2.3.1: NULL is required
+    if oid == _EC and len(parameters) == 1:
         return _CURVES.get(der.read_oid(encoded, parameters[0]), KeyFacts("ec"))
     return _KEY_TYPES.get(oid, KeyFacts("unknown"))

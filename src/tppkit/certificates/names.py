@@ -1,12 +1,13 @@
-"""Distinguished names: read from DER, read from and written as RFC 4514 text, compared as sets.
+"""Distinguished names: read from DER, read and written as RFC 4514 text, and compared by RFC 5280 section 7.1.
 
-Banks write the issuer's name in `keyId` in several styles (Java prints attributes it does not know as `#hex`, others as
-text; order and spaces differ), so names are compared as parsed values, never as text.
+Banks write the issuer's name in `keyId` in several styles: Java prints unknown attributes as `#hex`, others as text; order
+and spaces differ. So names are compared as parsed values, never as text.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ _OIDS_BY_NAME: Mapping[str, str] = MappingProxyType(
     {name.upper(): oid for oid, name in oids.NAME_ATTRIBUTES.items()}
     | {"E": "1.2.840.113549.1.9.1", "SURNAME": "2.5.4.4", "GIVENNAME": "2.5.4.42", "S": "2.5.4.8"}
 )
-# Only ASCII white space may stand around a value: any other is part of it, as it is never escaped.
+# Only ASCII white space around a value is ignored. Other white space is part of the value, because it is never escaped.
 _TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|(?:[Oo][Ii][Dd]\.)?[0-9]+(?:\.[0-9]+)+)[ \t\r\n]*=[ \t\r\n]*")
 _HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
 _QUOTED_END = re.compile(r'"[ \t\r\n]*(?=[,+]|\Z)')
@@ -31,6 +32,7 @@ _NAMES = dict(oids.NAME_ATTRIBUTES)
 _X520 = {der.write_oid(f"2.5.4.{number}"): f"2.5.4.{number}" for number in range(128)}
 
 Attribute = tuple[str, str]
+ComparableName = tuple[frozenset[Attribute], ...]
 
 
 @dataclass(frozen=True)
@@ -49,27 +51,29 @@ class DistinguishedName:
         return tuple([value for rdn in self.rdns for kind, value in rdn if kind == oid])
 
     def __str__(self) -> str:
-        """RFC 4514 text: most specific first; organizationIdentifier by its name."""
+        """RFC 4514 text, most specific attribute first, with organizationIdentifier by its name."""
         return self._text
 
     @cached_property
     def _text(self) -> str:
         values = [value for rdn in self.rdns for _, value in rdn]
         lines = "\n".join(["", *values, ""])
-        edge = "\n " in lines or "\n#" in lines or " \n" in lines  # what is escaped at the ends of a value only
+        edge = (
+            "\n " in lines or "\n#" in lines or " \n" in lines
+        )  # characters that are escaped only at the ends of a value
         as_it_is = "".join(values).isprintable() and not edge and not _SPECIAL.search(lines)
         write = _plain if as_it_is else _readable
         return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
 
     def rfc4514(self, *, encoded: bytes | None = None, unknown_as_text: bool = False, root_first: bool = False) -> str:
-        """RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
+        """Return RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
 
-        This is what Java's `X500Principal` prints and what any strict reader takes.
+        Java's `X500Principal` prints this form, and every strict parser accepts it.
 
         Args:
-            encoded: DER of the name, whose values stand behind `#` as they are there; without it they are UTF-8.
-            unknown_as_text: other attributes as `oid=value` instead, as OpenSSL and `cryptography` print them.
-            root_first: in the order of the certificate, country usually first.
+            encoded: DER of the name, to copy its encoded values after `#`; without it, values are encoded as UTF8String.
+            unknown_as_text: write other attributes as `oid=value` instead, as OpenSSL and `cryptography` do.
+            root_first: use the order of the certificate, country usually first.
         """
         values = None if encoded is None or unknown_as_text else _encoded_values(encoded)
         parts = []
@@ -82,13 +86,16 @@ class DistinguishedName:
         return ",".join(parts if root_first else reversed(parts))
 
     def matches(self, other: DistinguishedName) -> bool:
-        """Whether both names have the same attributes, whichever end they were written from."""
+        """Whether both names have the same attributes in the same or in reverse order."""
         return self.comparable in (other.comparable, other.comparable[::-1])
 
     @cached_property
-    def comparable(self) -> tuple[frozenset[Attribute], ...]:
-        """The attributes without case and more than single spaces, in order: equal where two names match, or its reverse is."""
-        return tuple([_comparable(rdn) for rdn in self.rdns])
+    def comparable(self) -> ComparableName:
+        """The form in which names are compared: equal for two names that are the same (RFC 5280 section 7.1).
+
+        Case, runs of white space, the kind of string and compatibility forms of characters do not count.
+        """
+        return tuple([frozenset([(oid, _folded(value)) for oid, value in rdn]) for rdn in self.rdns])
 
 
 _RFC4514_NAMES = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UID"})
@@ -112,7 +119,7 @@ def _strict(oid: str, value: str, encoded: bytes | None) -> str:
 
 
 def _encoded_values(name: bytes) -> list[list[bytes]]:
-    """DER of every attribute's value, in the certificate's order."""
+    """Return DER of each attribute's value, in the certificate's order."""
     return [
         [
             name[part.offset : part.end]
@@ -128,8 +135,9 @@ def _dotted(oid: str, value: str) -> str:
     return f"{name if name in _RFC4514_NAMES else oid}={_escape(value)}"
 
 
-def _comparable(rdn: tuple[Attribute, ...]) -> frozenset[Attribute]:
-    return frozenset((oid, " ".join(value.split()).casefold()) for oid, value in rdn)
+def _folded(value: str) -> str:
+    normal = value if value.isascii() else unicodedata.normalize("NFKC", value)
+    return " ".join(normal.casefold().split())
 
 
 def _hex_pairs(character: str) -> str:
@@ -147,7 +155,7 @@ def _escape(value: str) -> str:
 
 
 def read_name(data: bytes, element: der.Element) -> DistinguishedName:
-    """The Name at `element` of `data`.
+    """Read the Name at `element` of `data`.
 
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`.
@@ -167,10 +175,10 @@ def read_name(data: bytes, element: der.Element) -> DistinguishedName:
 
 
 def _plain_attribute(data: bytes, offset: int) -> tuple[Attribute | None, int]:
-    """The attribute at `offset` and the offset behind it, when it has the plain form that nearly all have.
+    """Read the attribute at `offset` if it is in the usual form, and return it with the offset after it.
 
-    Plain is: an attribute of X.520, alone in its set, every length below 128, a string. Anything else gives None, and the
-    general reader decides.
+    The usual form: a string attribute of X.520, alone in its set, with each length below 128. The general reader reads the
+    rest, for which this returns None.
     """
     oid = _X520.get(data[offset + 4 : offset + 9])
     if oid is None or offset + 11 > len(data):
@@ -212,13 +220,13 @@ def _value(data: bytes, element: der.Element) -> str:
 
 
 def parse_name(text: str) -> DistinguishedName:
-    """Read RFC 4514 text, leniently as to white space and attribute names' case, and with RFC 2253's quoted values, into a name.
+    """Parse RFC 4514 text, ignoring white space around values and case of attribute names, and with RFC 2253's quoted values.
 
     Args:
         text: for example `CN=D-TRUST CA 2-1 2015,O=D-Trust GmbH,C=DE`.
 
     Returns:
-        The name in the certificate's order, which is the reverse of the text's.
+        The name in the certificate's order, which is the reverse of the text.
 
     Raises:
         FormatError: `name.malformed`.
@@ -248,7 +256,7 @@ def _read_attribute(text: str, position: int) -> tuple[Attribute, int]:
     if kind is None:
         raise FormatError("name.malformed", f"no attribute type at character {position}")
     name = kind.group(1)
-    if name[:4].upper() == "OID.":  # as RFC 2253 allows readers to take it
+    if name[:4].upper() == "OID.":  # allowed by RFC 2253
         name = name[4:]
     oid = name if name[0].isdigit() else _OIDS_BY_NAME.get(name.upper())
     if oid is None:
@@ -266,7 +274,7 @@ def _read_value(text: str, position: int) -> tuple[str, int]:
     if text[position : position + 1] == '"':
         return _read_quoted(text, position + 1)
     out = bytearray()
-    kept = 0  # white space at the end is not part of the value unless it was escaped
+    kept = 0  # trailing white space belongs to the value only if it is escaped
     while position < len(text) and text[position] not in ",+":
         character = text[position]
         if character == "\\":
@@ -284,7 +292,7 @@ def _read_value(text: str, position: int) -> tuple[str, int]:
 
 
 def _read_quoted(text: str, position: int) -> tuple[str, int]:
-    """A value between quotes, from behind the first one; RFC 2253 section 4 has readers take it."""
+    """Read a quoted value, starting after the first quote (RFC 2253 section 4)."""
     out = bytearray()
     while (character := text[position : position + 1]) != '"':
         if not character:
@@ -297,7 +305,7 @@ def _read_quoted(text: str, position: int) -> tuple[str, int]:
         position += 1
     end = _QUOTED_END.match(text, position)
     if end is None:
-        raise FormatError("name.malformed", f"no separator behind the quoted value at character {position}")
+        raise FormatError("name.malformed", f"no separator after the quoted value at character {position}")
     return _decoded(out), end.end()
 
 

@@ -84,7 +84,7 @@ PSP_ROLES: Mapping[str, str] = MappingProxyType(
     }
 )
 ROLE_OIDS: Mapping[str, str] = MappingProxyType({name: oid for oid, name in PSP_ROLES.items()})
-# What PSD2 (articles 4 and 65 to 67) and the trade call the holders of these roles.
+# The usual abbreviations for holders of these roles (PSD2 articles 4 and 65 to 67).
 ROLE_OF_PROVIDER: Mapping[str, str] = MappingProxyType(
     {"PISP": "PSP_PI", "AISP": "PSP_AI", "CBPII": "PSP_IC", "PIISP": "PSP_IC", "ASPSP": "PSP_AS"}
 )
@@ -128,12 +128,12 @@ SIGNATURE_ALGORITHMS: Mapping[str, str] = MappingProxyType(
 )
 
 POLICY_QNCP_W_GEN = "0.4.0.194112.1.6"
-POLICY_QCP_W_PSD2 = "0.4.0.19495.3.1"  # TS 119 495 OVR-6.1-3: beside one of the three before
+POLICY_QCP_W_PSD2 = "0.4.0.19495.3.1"  # TS 119 495 OVR-6.1-3: in addition to one of the three above
 
 # Policies of publicly trusted website certificates (CA/Browser Forum: EV, DV, OV, IV).
 PUBLIC_TLS_POLICIES = frozenset({"2.23.140.1.1", "2.23.140.1.2.1", "2.23.140.1.2.2", "2.23.140.1.2.3"})
 
-# Short names of RFC 4514 section 3 and RFC 4519, and the two that eIDAS certificates need beside them.
+# Short names of RFC 4514 section 3 and RFC 4519, and two more that eIDAS certificates need.
 NAME_ATTRIBUTES: Mapping[str, str] = MappingProxyType(
     {
         "2.5.4.3": "CN",

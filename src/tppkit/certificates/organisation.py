@@ -1,4 +1,4 @@
-"""Whether two organizationIdentifiers name one organisation: as text, perhaps when written otherwise, or by number only."""
+"""Comparison of organizationIdentifiers: equal as text, spelt differently, or equal in their number only."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from tppkit.certificates.identifier import OrganizationIdentifier
 
-# Kinds of institution that some authorities write before the number: credit, payment and e-money institution, account
-# information provider only.
+# Prefixes that some authorities write before the number: credit institution, payment institution, e-money institution,
+# provider of account information only.
 _INSTITUTION = re.compile(r"\A(?:CI|PI|EMI|RAISP):")
 _SEPARATORS = re.compile(r"[ ./:_-]+")
 _SMALL = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
@@ -24,11 +24,11 @@ class Likeness(StrEnum):
 
 
 def compare_organizations(one: OrganizationIdentifier, other: OrganizationIdentifier) -> Likeness:
-    """How much two organizationIdentifiers have in common.
+    """Return how much two organizationIdentifiers have in common.
 
-    Only `SAME`, equal text, is one organisation to a machine. `WRITTEN_OTHERWISE` differs in case (of ASCII), in separators or in
-    that only one has the kind of institution before the number; `SAME_NUMBER` has the same number and country under another
-    scheme or authority. Both need a person to look.
+    Only `SAME` (equal text) is certain to be one organisation. `WRITTEN_OTHERWISE` differs in case (of ASCII), in separators or
+    in a prefix for the kind of institution. `SAME_NUMBER` has the same number and country under another scheme or authority. For
+    both, a person has to decide.
     """
     if one.text == other.text:
         return Likeness.SAME
@@ -42,7 +42,7 @@ def compare_organizations(one: OrganizationIdentifier, other: OrganizationIdenti
 
 
 def _is_written_otherwise(one: OrganizationIdentifier, other: OrganizationIdentifier) -> bool:
-    if one.scheme is None or other.scheme is None:  # some forget the PSD, so it does not count here
+    if one.scheme is None or other.scheme is None:  # PSD is sometimes forgotten, so ignore it
         return _is_alike(*(_lowered(identifier.text).removeprefix("psd") for identifier in (one, other)))
     return _place(one) == _place(other) and _is_same_number(one, other)
 
@@ -54,12 +54,12 @@ def _place(identifier: OrganizationIdentifier) -> tuple[str | None, ...]:
 def _is_same_number(one: OrganizationIdentifier, other: OrganizationIdentifier) -> bool:
     numbers = [identifier.reference or identifier.text for identifier in (one, other)]
     kinds = {kind.group() for kind in map(_INSTITUTION.match, numbers) if kind}
-    # Two kinds of institution are two registers: 12345 of one is not 12345 of the other.
+    # Each kind of institution has its own register, so equal numbers of two kinds differ.
     return len(kinds) < 2 and _is_alike(*(_lowered(_INSTITUTION.sub("", number)) for number in numbers))
 
 
 def _is_alike(one: str, other: str) -> bool:
-    """Equal but for which separators stand there, or whether any do; `1.23` and `12.3` are two numbers."""
+    """Whether two texts differ only in the characters used as separators, or in having none; `1.23` and `12.3` differ."""
     parts, other_parts = (_SEPARATORS.split(text.strip()) for text in (one, other))
     return parts == other_parts or (1 in (len(parts), len(other_parts)) and "".join(parts) == "".join(other_parts))
 

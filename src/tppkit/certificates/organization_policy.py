@@ -1,4 +1,4 @@
-"""Which organizationIdentifiers a relying party accepts: the regulator's authorization number, of the stated authority.
+"""The organizationIdentifiers that a relying party accepts: authorization numbers issued by the stated authority.
 
 Source: PSD2 document, part A section 5 rule 1 (assumption authorization-number); TS 119 495 GEN-5.2.1-3 and GEN-5.2.3-4.
 """
@@ -22,15 +22,15 @@ _MAX_NCA_ID = 11  # CC, a hyphen and up to 8 letters
 class OrganizationPolicy:
     """The organizationIdentifiers that a relying party accepts; the defaults are the PSD2 document's.
 
-    Give the same policy to the gate and to the seals. Open Banking UK writes `PSDGB-OB-...` beside the NCAId `GB-FCA`:
+    Pass the same policy to the gate and to the seals. Open Banking UK writes `PSDGB-OB-...` with the NCAId `GB-FCA`:
 
         uk = OrganizationPolicy(match_authority=False)
         gate = SealGate(PSD2, qwacs=QwacPolicy(paths, organizations=uk), seals=SealPolicy(paths, organizations=uk))
 
     Attributes:
-        schemes: accepted schemes, of `PSD`, `VAT`, `NTR`, `LEI` and national ones with their colon (`xx:`).
-        match_authority: an identifier of the scheme PSD must name country and authority of the certificate's PSD2 statement;
-            otherwise the country only. A certificate without a PSD2 statement is judged by scheme and syntax alone.
+        schemes: accepted schemes: `PSD`, `VAT`, `NTR`, `LEI` and national ones with their colon (`xx:`).
+        match_authority: require identifiers of the scheme PSD to name country and authority of the certificate's PSD2 statement.
+            If False, only the country must match. Without a PSD2 statement, only scheme and syntax are checked.
 
     Raises:
         ConfigurationError: `organization-policy.scheme`.
@@ -42,7 +42,8 @@ class OrganizationPolicy:
     def __post_init__(self) -> None:
         if not self.schemes or not all(_SCHEME.fullmatch(str(scheme)) for scheme in self.schemes):
             raise ConfigurationError(
-                "organization-policy.scheme", f"schemes is {self.schemes!r}, not one or more of PSD, VAT, NTR, LEI, xx:"
+                "organization-policy.scheme",
+                f"schemes must be one or more of PSD, VAT, NTR, LEI, xx:, not {self.schemes!r}",
             )
 
     def require(self, certificate: EidasCertificate) -> None:

@@ -1,219 +1,169 @@
-"""Whether a QWAC and a QSealC are one provider's, and which of their differences matter.
+"""Whether a QWAC and a QSealC belong to one provider, and which of their differences matter.
 
-A bank takes the roles from the QWAC of the connection and demands that the seal is the same organisation's; many also
-compare authority and roles. Each difference is a finding that says what it breaks.
+A bank takes the roles from the QWAC of the connection and requires the seal to be of the same organisation; many also compare
+authority and roles. Each finding says what its difference breaks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from datetime import datetime
-from types import MappingProxyType
-
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import format_time
-from tppkit._encoding import shown
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.organisation import Likeness, compare_organizations
-from tppkit.errors import Finding, FormatError, Severity
-
-_MAX_ROLES = 20  # told by name; an honest certificate has at most nine
-_SAME_PROVIDER = "PSD2 document A.5 rule 4"
+from tppkit.certificates.differences import (
+    Difference,
+    Find,
+    Values,
+    attribute,
+    differs,
+    find_differences,
+    key_ids,
+    listed,
+    malformations,
+    nca_id,
+    nca_name,
+    no_organization,
+    organizations_are,
+    public_key_info,
+    roles,
+)
+from tppkit.certificates.organisation import Likeness
+from tppkit.errors import Finding, Severity
 
 
 def check_pair(qwac: EidasCertificate, qsealc: EidasCertificate) -> tuple[Finding, ...]:
-    """Every difference between a QWAC and a QSealC that matters; never raises on what the certificates hold.
+    """Every difference between a QWAC and a QSealC that matters; never raises on their content.
 
-    Whether each fits its own profile is asked by `check_certificate`, whether it is believed by `tppkit.trust`.
+    Whether each fits its own profile is checked by `check_certificate`, whether it is trusted by `tppkit.trust`.
 
     Args:
         qwac: the website certificate.
         qsealc: the seal certificate.
 
     Returns:
-        No error among them: both are one provider's, from one authority, with the same roles, valid together at some time.
+        No error among them: both are of one provider, from one authority, with the same roles, and valid together at some time.
 
     Source: PSD2 document, part A section 5 rules 2 and 4; TS 119 495 GEN-5.3-2, -3 and GEN-5.4-2, -3.
     """
-    return tuple(finding for check in _CHECKS for finding in check(qwac, qsealc))
+    return tuple(find_differences(_DIFFERENCES, qwac, qsealc, names=("qwac", "qseal"), is_renewal=False))
 
 
 def valid_together(one: EidasCertificate, other: EidasCertificate) -> tuple[datetime, datetime] | None:
-    """First and last moment at which both certificates are valid, aware UTC; None when there is none."""
+    """First and last moment at which both certificates are valid, aware UTC; None if there is none."""
     begins, ends = max(one.not_before, other.not_before), min(one.not_after, other.not_after)
     return (begins, ends) if begins <= ends else None
 
 
-def public_key_info(certificate: EidasCertificate) -> bytes | None:
-    """DER of the SubjectPublicKeyInfo, which a key pin is the hash of; None when the key cannot be read."""
-    try:
-        return certificate.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    except FormatError:
+def _types(*certificates: EidasCertificate) -> tuple[str, ...]:
+    return tuple(", ".join(certificate.qc.types) or "none" for certificate in certificates)
+
+
+def _same(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    return (one.sha256, other.sha256) if one.sha256 == other.sha256 else None
+
+
+def _swapped(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    return ("eseal", "web") if _types(one, other) == ("eseal", "web") else None
+
+
+def _not_of_kind(place: int, kind: str) -> Find:
+    def find(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+        types = _types(one, other)
+        return (types[0], types[1]) if types[place] != kind and not _swapped(one, other) else None
+
+    return find
+
+
+def _no_statement(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    stated = ["present" if certificate.qc.psd2 else "absent" for certificate in (one, other)]
+    lacking = [name for name, state in zip(("the QWAC", "the seal"), stated, strict=True) if state == "absent"]
+    return (stated[0], stated[1], " and ".join(lacking)) if lacking else None
+
+
+def _roles(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    ours, theirs = roles(one), roles(other)
+    if ours == theirs or one.qc.psd2 is None or other.qc.psd2 is None:
         return None
+    qwac, seal = ([role for role in some if role not in rest] for some, rest in ((ours, theirs), (theirs, ours)))
+    breaks = [f"{listed(qwac)} only in the QWAC: a bank that asks the seal too denies those calls"] if qwac else []
+    breaks += [f"{listed(seal)} only in the seal: every bank denies those calls, the QWAC decides"] if seal else []
+    return listed(ours), listed(theirs), "; ".join(breaks)
 
 
-def role_oids(certificate: EidasCertificate) -> frozenset[str]:
-    """The dotted identifiers of the PSD2 roles."""
-    psd2 = certificate.qc.psd2
-    return frozenset(role.oid for role in psd2.roles if role.oid) if psd2 else frozenset()
+def _authority_name(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    return (
+        differs(nca_name, detail=lambda one, _: nca_id(one) or "")(one, other) if nca_id(one) == nca_id(other) else None
+    )
 
 
-def role_list(roles: frozenset[str]) -> str:
-    """Role identifiers as people read them: `PSP_PI, PSP_AI`, `none`; of more than twenty, the first and how many more."""
-    ordered = sorted(roles, key=_by_number)
-    more = [f"{len(ordered) - _MAX_ROLES} more"] if len(ordered) > _MAX_ROLES else []
-    return ", ".join([*(oids.PSP_ROLES.get(oid, oid) for oid in ordered[:_MAX_ROLES]), *more]) or "none"
+def _validity(*, ever: bool) -> Find:
+    def find(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+        periods = [f"{format_time(c.not_before)} to {format_time(c.not_after)}" for c in (one, other)]
+        together = valid_together(one, other)
+        if periods[0] == periods[1] or (together is not None) is not ever:
+            return None
+        return periods[0], periods[1], "" if together is None else " to ".join(map(format_time, together))
+
+    return find
 
 
-def _by_number(oid: str) -> tuple[int, ...]:
-    return tuple(int(arc) for arc in oid.split("."))
+def _same_key(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    key = public_key_info(one)
+    if key is None or key != public_key_info(other) or one.sha256 == other.sha256:
+        return None
+    return key_ids(one, other)
 
 
-def _finding(
-    code: str, severity: Severity, message: str, qwac: str, qsealc: str, *, clause: str | None = None
-) -> Finding:
-    return Finding(code, severity, message, clause, MappingProxyType({"qwac": qwac, "qseal": qsealc}))
+def _malformed(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    faults = [", ".join(malformations(certificate)) for certificate in (one, other)]
+    stated = [f"{name}: {codes}" for name, codes in zip(("QWAC", "seal"), faults, strict=True) if codes]
+    return (faults[0], faults[1], "; ".join(stated)) if stated else None
 
 
-def _kinds(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    types = ", ".join(qwac.qc.types) or "none", ", ".join(qsealc.qc.types) or "none"
-    clause = "EN 319 412-5 clause 4.2.3"
-    if qwac.sha256 == qsealc.sha256:
-        message = "both are the same certificate; a website certificate and a seal certificate are two"
-        yield _finding("pair.same-certificate", Severity.ERROR, message, qwac.sha256, qsealc.sha256)
-    elif types == ("eseal", "web"):
-        message = (
-            "they stand the other way round: the first is the seal certificate, the second the website certificate"
-        )
-        yield _finding("pair.swapped", Severity.ERROR, message, *types, clause=clause)
-        return
-    if types[0] != "web":
-        message = f"the first certificate is no QWAC: its QcType is {types[0]}, not web"
-        yield _finding("pair.kind", Severity.ERROR, message, *types, clause=clause)
-    if types[1] != "eseal":
-        message = f"the second certificate is no QSealC: its QcType is {types[1]}, not eseal"
-        yield _finding("pair.kind", Severity.ERROR, message, *types, clause=clause)
-
-
-def _organisation(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    ours, theirs = qwac.organization, qsealc.organization
-    if ours is None or theirs is None:
-        stated = [", ".join(c.subject.values(oids.ORGANIZATION_IDENTIFIER)) or "none" for c in (qwac, qsealc)]
-        message = (
-            f"organizationIdentifiers: {shown(stated[0])} in the QWAC, {shown(stated[1])} in the seal; each must have one that"
-            " names an organisation, or nothing shows that they are one provider's"
-        )
-        yield _finding("pair.no-organisation", Severity.ERROR, message, *stated)
-        return
-    told = f"{shown(ours.text)} in the QWAC, {shown(theirs.text)} in the seal"
-    values, clause = (ours.text, theirs.text), _SAME_PROVIDER
-    match compare_organizations(ours, theirs):
-        case Likeness.OTHER:
-            message = f"two organisations: {told}; a bank refuses the seal"
-            yield _finding("pair.other-organisation", Severity.ERROR, message, *values, clause=clause)
-        case Likeness.WRITTEN_OTHERWISE:
-            message = (
-                f"perhaps one organisation written in two ways: {told}; a bank that compares the text refuses the seal"
-            )
-            yield _finding("pair.organisation-text", Severity.ERROR, message, *values, clause=clause)
-        case Likeness.SAME_NUMBER:
-            message = (
-                f"the same number under two schemes or authorities: {told}; probably one organisation, but a bank that"
-                " compares the identifier refuses the seal"
-            )
-            yield _finding("pair.organisation-scheme", Severity.ERROR, message, *values, clause=clause)
-
-
-def _authority(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    ours, theirs = qwac.qc.psd2, qsealc.qc.psd2
-    if ours is None or theirs is None:
-        lacking = " and ".join(name for name, psd2 in (("the QWAC", ours), ("the seal", theirs)) if psd2 is None)
-        message = f"{lacking} has no PSD2 statement, so authority and roles cannot be compared"
-        clause = "TS 119 495 GEN-5.3-2, GEN-5.4-2"
-        yield _finding("pair.no-psd2", Severity.ERROR, message, _stated(qwac), _stated(qsealc), clause=clause)
-        return
-    if ours.nca_id != theirs.nca_id:
-        message = f"two competent authorities: {shown(ours.nca_id)} in the QWAC, {shown(theirs.nca_id)} in the seal"
-        clause = "TS 119 495 GEN-5.2.3-2"
-        yield _finding("pair.other-authority", Severity.ERROR, message, ours.nca_id, theirs.nca_id, clause=clause)
-    elif ours.nca_name != theirs.nca_name:
-        message = (
-            f"one competent authority ({ours.nca_id}) by two names: {shown(ours.nca_name)} and {shown(theirs.nca_name)}"
-        )
-        yield _finding("pair.authority-name", Severity.NOTICE, message, ours.nca_name, theirs.nca_name)
-
-
-def _stated(certificate: EidasCertificate) -> str:
-    return "absent" if certificate.qc.psd2 is None else "present"
-
-
-def _roles(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    ours, theirs = role_oids(qwac), role_oids(qsealc)
-    if ours == theirs or qwac.qc.psd2 is None or qsealc.qc.psd2 is None:
-        return
-    breaks = []
-    if ours - theirs:
-        breaks.append(f"{role_list(ours - theirs)} only in the QWAC: a bank that asks the seal too denies those calls")
-    if theirs - ours:
-        breaks.append(f"{role_list(theirs - ours)} only in the seal: every bank denies those calls, the QWAC decides")
-    message = f"the roles differ: {'; '.join(breaks)}"
-    clause = "PSD2 document A.5 rule 2"
-    yield _finding("pair.other-roles", Severity.ERROR, message, role_list(ours), role_list(theirs), clause=clause)
-
-
-def _names(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    for code, what, oid in (
-        ("pair.organisation-name", "organizationName", oids.ORGANIZATION),
-        ("pair.country", "countryName", oids.COUNTRY),
-    ):
-        ours, theirs = (", ".join(c.subject.values(oid)) or "none" for c in (qwac, qsealc))
-        if ours != theirs:
-            message = f"the {what} differs: {shown(ours)} in the QWAC, {shown(theirs)} in the seal"
-            yield _finding(code, Severity.WARNING, message, ours, theirs)
-
-
-def _validity(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    periods = [f"{format_time(c.not_before)} to {format_time(c.not_after)}" for c in (qwac, qsealc)]
-    if periods[0] == periods[1]:
-        return
-    together = valid_together(qwac, qsealc)
-    if together is None:
-        message = f"they are never valid together: the QWAC from {periods[0]}, the seal from {periods[1]}"
-        yield _finding("pair.never-together", Severity.ERROR, message, *periods, clause="RFC 5280 section 4.1.2.5")
-        return
-    begins, ends = map(format_time, together)
-    message = f"both are valid only from {begins} to {ends}; replace the one that ends first before that"
-    yield _finding("pair.validity", Severity.NOTICE, message, *periods)
-
-
-def _keys(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    ours = public_key_info(qwac)
-    if ours is not None and ours == public_key_info(qsealc) and qwac.sha256 != qsealc.sha256:
-        message = "both certify one key: who can open TLS connections can also seal; make a key for each"
-        clause = "NIST SP 800-57 part 1 section 5.2"
-        yield Finding("pair.same-key", Severity.WARNING, message, clause)
-
-
-def _issuers(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    ours, theirs = str(qwac.issuer), str(qsealc.issuer)
-    if ours != theirs:
-        message = (
-            f"two issuers: the QWAC is from {shown(ours, limit=200)}, the seal from {shown(theirs, limit=200)};"
-            " a bank must believe both"
-        )
-        yield _finding("pair.other-issuer", Severity.NOTICE, message, ours, theirs)
-
-
-def _malformed(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    faults = [", ".join(sorted({finding.code for finding in c.findings})) for c in (qwac, qsealc)]
-    if any(faults):
-        told = "; ".join(f"{what}: {codes}" for what, codes in zip(("QWAC", "seal"), faults, strict=True) if codes)
-        message = f"this compares what could be read of malformed certificates ({told}); a strict bank refuses them"
-        yield _finding("pair.malformed", Severity.WARNING, message, *faults)
-
-
-_CHECKS: tuple[Callable[[EidasCertificate, EidasCertificate], Iterator[Finding]], ...] = (
-    _kinds, _organisation, _authority, _roles, _names, _validity, _keys, _issuers, _malformed,
-)  # fmt: skip
+_ERROR, _WARNING, _NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
+_SAME_PROVIDER, _QC_TYPE = "PSD2 document A.5 rule 4", "EN 319 412-5 clause 4.2.3"
+_IN_BOTH = "{one} in the QWAC, {other} in the seal"
+# fmt: off
+_DIFFERENCES = (
+    Difference("pair.same-certificate", _ERROR, None,
+               "both are the same certificate; a website certificate and a seal certificate are two", _same),
+    Difference("pair.swapped", _ERROR, _QC_TYPE,
+               "they are interchanged: the first is the seal certificate, the second the website certificate", _swapped),
+    Difference("pair.kind", _ERROR, _QC_TYPE,
+               "the first certificate is no QWAC: its QcType is {one}, not web", _not_of_kind(0, "web")),
+    Difference("pair.kind", _ERROR, _QC_TYPE,
+               "the second certificate is no QSealC: its QcType is {other}, not eseal", _not_of_kind(1, "eseal")),
+    Difference("pair.no-organisation", _ERROR, None,
+               f"organizationIdentifiers: {_IN_BOTH}; each must have one that names an organisation, or nothing shows that they"
+               " belong to one provider", no_organization),
+    Difference("pair.other-organisation", _ERROR, _SAME_PROVIDER,
+               f"two organisations: {_IN_BOTH}; a bank rejects the seal", organizations_are(Likeness.OTHER)),
+    Difference("pair.organisation-text", _ERROR, _SAME_PROVIDER,
+               f"perhaps one organisation written in two ways: {_IN_BOTH}; a bank that compares the text rejects the seal",
+               organizations_are(Likeness.WRITTEN_OTHERWISE)),
+    Difference("pair.organisation-scheme", _ERROR, _SAME_PROVIDER,
+               f"the same number under two schemes or authorities: {_IN_BOTH}; probably one organisation, but a bank that compares"
+               " the identifier rejects the seal", organizations_are(Likeness.SAME_NUMBER)),
+    Difference("pair.no-psd2", _ERROR, "TS 119 495 GEN-5.3-2, GEN-5.4-2",
+               "{detail} has no PSD2 statement, so authority and roles cannot be compared", _no_statement),
+    Difference("pair.other-authority", _ERROR, "TS 119 495 GEN-5.2.3-2",
+               f"two competent authorities: {_IN_BOTH}", differs(nca_id)),
+    Difference("pair.authority-name", _NOTICE, None,
+               "one competent authority ({detail}) by two names: {one} and {other}", _authority_name),
+    Difference("pair.other-roles", _ERROR, "PSD2 document A.5 rule 2", "the roles differ: {detail}", _roles),
+    Difference("pair.organisation-name", _WARNING, None,
+               f"the organizationName differs: {_IN_BOTH}", differs(attribute(oids.ORGANIZATION))),
+    Difference("pair.country", _WARNING, None, f"the countryName differs: {_IN_BOTH}", differs(attribute(oids.COUNTRY))),
+    Difference("pair.never-together", _ERROR, "RFC 5280 section 4.1.2.5",
+               "they are never valid together: the QWAC from {one}, the seal from {other}", _validity(ever=False)),
+    Difference("pair.validity", _NOTICE, None,
+               "both are valid only from {detail}; replace the one that ends first before that", _validity(ever=True)),
+    Difference("pair.same-key", _WARNING, "NIST SP 800-57 part 1 section 5.2",
+               "both certify one key: software that can open TLS connections can also seal; make a key for each", _same_key),
+    Difference("pair.other-issuer", _NOTICE, None,
+               "two issuers: the QWAC is from {one}, the seal from {other}; a bank must trust both",
+               differs(lambda certificate: str(certificate.issuer))),
+    Difference("pair.malformed", _WARNING, None,
+               "only what could be read of malformed certificates was compared ({detail}); a strict bank rejects them", _malformed),
+)

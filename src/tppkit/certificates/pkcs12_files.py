@@ -1,4 +1,4 @@
-"""Certificates from PKCS#12, with a bound on the work that opening one takes.
+"""Certificates from PKCS#12 files, with a limit on the work to open one.
 
 Source: RFC 7292, RFC 9579 (PBMAC1).
 """
@@ -17,7 +17,7 @@ from tppkit._encoding import utf8
 from tppkit.certificates import der
 from tppkit.errors import FormatError
 
-MAX_ITERATIONS = 5_000_000  # seconds of work; programs write 2,000 to 1,000,000
+MAX_ITERATIONS = 5_000_000  # takes seconds; usual files have 2,000 to 1,000,000
 
 # A PFX begins with its version, which is 3 (RFC 7292 section 4). Many are BER: the length may be indefinite.
 _PFX = re.compile(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
@@ -27,16 +27,16 @@ _PBMAC1 = "1.2.840.113549.1.5.14"
 
 
 def is_pkcs12(data: bytes) -> bool:
-    """Whether the bytes begin as a PKCS#12 file does."""
+    """Whether the bytes begin like a PKCS#12 file."""
     return _PFX.match(data) is not None
 
 
 def read_pkcs12(data: bytes, password: bytes | str | None) -> tuple[bytes, ...]:
-    """DER of every certificate of a PKCS#12 file, the one with the key first.
+    """Return DER of every certificate of a PKCS#12 file, the one with the key first.
 
     Args:
         data: the file.
-        password: of an encrypted file, text as UTF-8; one in which nothing is encrypted needs none, and is read with one too.
+        password: for an encrypted file; text is encoded as UTF-8. An unencrypted file is read with or without a password.
 
     Raises:
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`.
@@ -49,7 +49,7 @@ def read_pkcs12(data: bytes, password: bytes | str | None) -> tuple[bytes, ...]:
 
 
 def open_pkcs12(data: bytes, password: bytes | str | None) -> pkcs12.PKCS12KeyAndCertificates:
-    """What a PKCS#12 file holds, its key included. Arguments and errors as `read_pkcs12`."""
+    """Open a PKCS#12 file including its key. Arguments and errors as in `read_pkcs12`."""
     password = utf8(password)
     is_encrypted = _require_bounded_work(data, password)
     try:
@@ -58,29 +58,23 @@ def open_pkcs12(data: bytes, password: bytes | str | None) -> pkcs12.PKCS12KeyAn
         except ValueError:
             if is_encrypted or password is None:
                 raise
-            return pkcs12.load_pkcs12(
-                data, None
-            )  # where nothing is encrypted, the checksum is often made without a password
+            return pkcs12.load_pkcs12(data, None)  # an unencrypted file often has a MAC without a password
     except ValueError as e:
         raise FormatError("pkcs12.unreadable", "this PKCS#12 file cannot be opened: wrong password, or damaged") from e
     except (TypeError, UnsupportedAlgorithm) as e:
-        raise FormatError(
-            "pkcs12.unreadable", "this PKCS#12 file has a key or cipher of a kind that is not read"
-        ) from e
+        raise FormatError("pkcs12.unreadable", "this PKCS#12 file has a key or cipher of an unsupported type") from e
 
 
 def _require_bounded_work(data: bytes, password: bytes | None) -> bool:
-    """Whether anything is encrypted.
+    """Reject a file that takes too much work to open; returns whether a part of it is encrypted.
 
-    A file names how often its password is hashed, so a hostile one could keep a server busy for hours.
-
-    What stands inside an encrypted part is seen by nobody before it is opened, so such a part is opened only for somebody who
-    knows the file's password.
+    The file states how often its password is hashed, so a hostile one could keep a server busy for hours. The contents of an
+    encrypted part cannot be checked before it is opened, so such a file is opened only with a password.
     """
     try:
         encrypted, rounds = _work(data)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, FormatError) as e:
-        raise FormatError("pkcs12.unreadable", "this PKCS#12 file is damaged, or of a kind that is not read") from e
+        raise FormatError("pkcs12.unreadable", "this PKCS#12 file is damaged or of an unsupported type") from e
     if encrypted and password is None:
         raise FormatError("pkcs12.unreadable", "this PKCS#12 file is encrypted, and no password was given")
     if sum(rounds) > MAX_ITERATIONS:
@@ -92,8 +86,8 @@ def _require_bounded_work(data: bytes, password: bytes | None) -> bool:
 
 
 def _work(data: bytes) -> tuple[bool, list[int]]:
-    """Whether anything is encrypted, and the number of rounds of the MAC and of each encrypted part that can be seen."""
-    from asn1crypto import pkcs12 as asn1  # only PKCS#12 needs it, and it takes longer to import than all of this room
+    """Return whether a part is encrypted, and the rounds of the MAC and of each visible encrypted part."""
+    from asn1crypto import pkcs12 as asn1  # slow to import, and only PKCS#12 needs it
 
     pfx = asn1.Pfx.load(data, strict=True)
     rounds = list(_mac_rounds(pfx["mac_data"])) if pfx["mac_data"].native else []
@@ -106,12 +100,12 @@ def _work(data: bytes) -> tuple[bool, list[int]]:
         elif kind == "data":
             encrypted += _shrouded_rounds(asn1.SafeContents.load(safe["content"].native))
         else:
-            raise ValueError(f"a part of the kind {kind}")  # for the holder of a private key, which nobody gives us
+            raise ValueError(f"a part of the kind {kind}")  # encrypted to a public key, which is not supported
     return bool(encrypted), rounds + encrypted
 
 
 def _shrouded_rounds(contents: Any, depth: int = 0) -> Iterator[int]:
-    """The rounds of each shrouded key, also of those in safes inside (RFC 7292 section 4.2.6), which nearly nobody writes."""
+    """Yield the rounds of each shrouded key, including those in nested safes (RFC 7292 section 4.2.6)."""
     if depth > _MAX_NESTING:
         raise ValueError("safes nest too deeply")
     for bag in contents:
@@ -121,7 +115,7 @@ def _shrouded_rounds(contents: Any, depth: int = 0) -> Iterator[int]:
         elif kind == "safe_contents":
             yield from _shrouded_rounds(bag["bag_value"], depth + 1)
         elif kind not in _PLAIN_BAGS:
-            raise ValueError(f"a bag of the kind {kind}")
+            raise ValueError(f"unsupported bag {kind}")
 
 
 def _mac_rounds(mac: Any) -> Iterator[int]:

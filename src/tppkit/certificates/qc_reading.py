@@ -1,4 +1,4 @@
-"""QcStatements while they are read: what was found, and what was forgiven."""
+"""State of the QcStatements reader: the facts and findings so far."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _STRING_TYPES = {der.UTF8_STRING: "UTF8String", der.IA5_STRING: "IA5String", der
 
 @dataclass(slots=True)
 class QcReading:
-    """The extension while it is read.
+    """The state of reading one qcStatements extension.
 
     Attributes:
-        data: what it stands in; offsets are into this.
+        data: the bytes that contain it; offsets are into these.
         statement_oids: identifiers of the statements, in order.
-        seen: the same, to be asked.
+        seen: the same identifiers as a set.
         facts: fields of `QcStatements`.
-        unknown: statements that are not read further.
-        findings: what was forgiven.
+        unknown: statements that are not parsed.
+        findings: the accepted malformations.
     """
 
     data: bytes
@@ -30,13 +30,13 @@ class QcReading:
     unknown: list[tuple[str, bytes]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
-    def note(self, code: str, message: str, offset: int) -> None:
-        """Say what was forgiven, and where."""
+    def report(self, code: str, message: str, offset: int) -> None:
+        """Add a finding for an accepted malformation."""
         self.findings.append(Finding(code, Severity.ERROR, message, "TS 119 495 annex A", offset=offset))
 
 
 def read_string(reading: QcReading, element: der.Element, tag: int, what: str) -> str:
-    """The text of an element, which should be of the string type `tag`; another is forgiven and named.
+    """Read the text of an element; another string type than `tag` is accepted with a finding.
 
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`.
@@ -44,5 +44,5 @@ def read_string(reading: QcReading, element: der.Element, tag: int, what: str) -
     text = der.read_text(reading.data, element)
     if element.tag != tag:
         message = f"{what} has tag 0x{element.tag:02x}, not {_STRING_TYPES[tag]}"
-        reading.note("qcstatements.string-type", message, element.offset)
+        reading.report("qcstatements.string-type", message, element.offset)
     return text

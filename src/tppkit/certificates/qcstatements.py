@@ -1,7 +1,7 @@
-"""QcStatements: what a qualified certificate says about itself, and the PSD2 roles of its holder.
+"""Reader of QcStatements: what a qualified certificate states about itself, and the PSD2 roles of its holder.
 
-Reading is lenient and says what it forgave: three malformed encodings are common in sandboxes, and a role must never
-be dropped in silence. Judging is elsewhere (`rules.py`): there, each of these findings is an error.
+The reader is lenient and reports each malformation as a finding, because three malformed encodings are common in sandboxes
+and a role must never be dropped silently. In `rules.py`, each of these findings is an error.
 
     QCStatements ::= SEQUENCE OF QCStatement
     QCStatement  ::= SEQUENCE { statementId OBJECT IDENTIFIER, statementInfo ANY OPTIONAL }
@@ -26,7 +26,7 @@ MAX_EXTENSION_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PdsLocation:
-    """Where a PKI disclosure statement is.
+    """The location of a PKI disclosure statement.
 
     Attributes:
         url: its address.
@@ -39,12 +39,12 @@ class PdsLocation:
 
 @dataclass(frozen=True, slots=True)
 class LimitValue:
-    """The largest transaction that the certificate may be used for: `amount` times ten to the power of `exponent`.
+    """The highest amount of a transaction with the certificate: `amount` times ten to the power of `exponent`.
 
     Attributes:
         currency: ISO 4217, three letters or a number as text.
         amount: a whole number.
-        exponent: of ten.
+        exponent: the power of ten.
     """
 
     currency: str
@@ -54,25 +54,25 @@ class LimitValue:
 
 @dataclass(frozen=True, slots=True)
 class QcStatements:
-    """Everything that the qcStatements extension says.
+    """The contents of the qcStatements extension.
 
     Attributes:
         statement_oids: dotted identifier of each statement, in order.
-        compliance: QcCompliance is stated: an EU qualified certificate.
-        types: of `esign`, `eseal`, `web`; an unknown type as its dotted identifier.
-        sscd: the private key is in a qualified device.
+        compliance: whether QcCompliance is stated (EU qualified certificate).
+        types: `esign`, `eseal`, `web`; an unknown type as its dotted identifier.
+        sscd: whether the private key is in a qualified device.
         limit_value: QcLimitValue, or None.
         retention_years: QcRetentionPeriod, or None.
         pds: PKI disclosure statements.
         cc_legislation: countries of QcCClegislation.
-        identification_methods: of QcIdentMethod: `eIDAS1-ab`, `eIDAS1-cd`, `eIDAS2-acd`, `eIDAS2-b`; an unknown one as its
-            dotted identifier.
+        identification_methods: methods of QcIdentMethod: `eIDAS1-ab`, `eIDAS1-cd`, `eIDAS2-acd`, `eIDAS2-b`; an unknown one as
+            its dotted identifier.
         qscd_legislation: countries of QcQSCDlegislation.
         semantics: dotted identifier of the subject name's semantics (RFC 3739 syntax v2), or None.
-        name_registration_authorities: addresses (URIs) of those who register the subject's names (RFC 3739).
-        psd2: roles and authority, None when there is no such statement or nothing of it can be read.
-        unknown: statements that are not read further: (dotted identifier, DER of the statementInfo).
-        findings: what was malformed, each with its byte offset: in the certificate, or in the value that was read alone.
+        name_registration_authorities: addresses (URIs) of the registers of the subject's names (RFC 3739).
+        psd2: roles and authority, None if the statement is absent or no part of it can be read.
+        unknown: statements that are not parsed: (dotted identifier, DER of the statementInfo).
+        findings: the malformations, each with its byte offset in the certificate, or in the value if that was read alone.
     """
 
     statement_oids: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ _Reader = Callable[[QcReading, der.Element], None]
 
 
 def read_qc_statements(value: bytes) -> QcStatements:
-    """Read the value of a qcStatements extension; never raises, what cannot be read becomes a finding.
+    """Read the value of a qcStatements extension. Never raises: malformed parts become findings.
 
     Args:
         value: DER of the extension value (`1.3.6.1.5.5.7.1.3`).
@@ -105,7 +105,7 @@ def read_qc_statements(value: bytes) -> QcStatements:
         return read_qc_statements_at(value, der.read_whole(value, tag=der.SEQUENCE))
     except FormatError as e:
         reading = QcReading(value)
-        reading.note("qcstatements.malformed", f"qcStatements cannot be read: {e.message}", e.offset or 0)
+        reading.report("qcstatements.malformed", f"qcStatements cannot be read: {e.message}", e.offset or 0)
         return _done(reading)
 
 
@@ -123,12 +123,12 @@ def parse_qc_statements(value: bytes) -> QcStatements:
 
 
 def read_qc_statements_at(data: bytes, whole: der.Element) -> QcStatements:
-    """As `read_qc_statements`, for the element of `data` that is the extension's content; offsets are those of `data`."""
+    """Read the extension's content, an element of `data`. Never raises; offsets are into `data`."""
     reading = QcReading(data)
     try:
         statements = _statements(reading, whole)
     except FormatError as e:
-        reading.note("qcstatements.malformed", f"qcStatements cannot be read: {e.message}", e.offset or whole.offset)
+        reading.report("qcstatements.malformed", f"qcStatements cannot be read: {e.message}", e.offset or whole.offset)
         return _done(reading)
     for statement in statements:
         _read_statement(reading, statement)
@@ -149,9 +149,9 @@ def _statements(reading: QcReading, whole: der.Element) -> list[der.Element]:
         raise FormatError("qcstatements.malformed", f"{whole.end - whole.offset} bytes of qcStatements")
     children = der.read_children(reading.data, der.expect(whole, der.SEQUENCE))
     if children and children[0].tag == der.OID:
-        reading.note(
+        reading.report(
             "qcstatements.bare-statement",
-            "one QCStatement stands where a SEQUENCE OF them belongs, as adorsys' and Indice's generators write it",
+            "the content is one QCStatement, not a SEQUENCE OF QCStatement, as adorsys' and Indice's generators write it",
             whole.offset,
         )
         return [whole]
@@ -174,8 +174,8 @@ def _read_statement(reading: QcReading, statement: der.Element) -> None:
         oid = der.read_oid(data, parts[0])
         reading.statement_oids.append(oid)
         if oid in reading.seen:
-            message = f"the statement {oid} stands twice; the first one is read{_passed_over(data, oid, parts)}"
-            reading.note("qcstatements.duplicate", message, statement.offset)
+            message = f"the statement {oid} appears twice; the first one is read{_ignored_roles(data, oid, parts)}"
+            reading.report("qcstatements.duplicate", message, statement.offset)
             return
         reading.seen.add(oid)
         if oid in _FLAGS:
@@ -188,11 +188,11 @@ def _read_statement(reading: QcReading, statement: der.Element) -> None:
             raise FormatError("der.malformed", "its statementInfo is absent", offset=statement.offset)
     except FormatError as e:
         name = f"statement {oid}" if oid else "a statement"
-        reading.note("qcstatements.malformed", f"{name} cannot be read: {e.message}", e.offset or statement.offset)
+        reading.report("qcstatements.malformed", f"{name} cannot be read: {e.message}", e.offset or statement.offset)
 
 
-def _passed_over(data: bytes, oid: str, parts: list[der.Element]) -> str:
-    """The roles of a further PSD2 statement, so that none is dropped in silence."""
+def _ignored_roles(data: bytes, oid: str, parts: list[der.Element]) -> str:
+    """Return the roles of a second PSD2 statement for the message, so that none is dropped silently."""
     if oid != oids.QC_PSD2 or len(parts) != 2:
         return ""
     other = QcReading(data)
@@ -207,8 +207,8 @@ def _read_flag(reading: QcReading, name: str, parts: list[der.Element]) -> None:
     reading.facts[name] = True
     if len(parts) == 2:
         known = " (NULL, as ING's example certificates have it)" if parts[1].tag == der.NULL else ""
-        message = f"the {name} statement carries a statementInfo{known}"
-        reading.note("qcstatements.unexpected-info", message, parts[1].offset)
+        message = f"the {name} statement has a statementInfo{known}"
+        reading.report("qcstatements.unexpected-info", message, parts[1].offset)
 
 
 def _oids(reading: QcReading, info: der.Element) -> list[str]:
@@ -235,7 +235,7 @@ def _read_pds(reading: QcReading, info: der.Element) -> None:
             language = read_string(reading, parts[1], der.PRINTABLE_STRING, "a PDS language")
             locations.append(PdsLocation(url, language))
         except FormatError as e:
-            reading.note(
+            reading.report(
                 "qcstatements.malformed", f"a PDS location cannot be read: {e.message}", e.offset or location.offset
             )
     reading.facts["pds"] = tuple(locations)
@@ -277,7 +277,7 @@ def _read_semantics(reading: QcReading, info: der.Element) -> None:
         fact = "semantics" if part.tag == der.OID else "name_registration_authorities"
         if fact in reading.facts:  # in one statement, or by both syntaxes
             message = f"the {fact.replace('_', ' ')} of the subject's name are stated twice; the first are read"
-            reading.note("qcstatements.duplicate", message, part.offset)
+            reading.report("qcstatements.duplicate", message, part.offset)
         elif part.tag == der.OID:
             reading.facts[fact] = der.read_oid(data, part)
         else:
@@ -310,7 +310,7 @@ def _plain(statement: str, oid: str) -> bytes:
     return der.write_element(der.SEQUENCE, der.write_oid(statement), info)
 
 
-# Whole statements as nearly all certificates have them: identifier, fact and its value. The readers above give the same.
+# Common statements by their encoding: identifier, fact and its value, with the same results as the readers above.
 _PLAIN: Mapping[bytes, tuple[str, str, object]] = MappingProxyType(
     {der.write_element(der.SEQUENCE, der.write_oid(oid)): (oid, fact, True) for oid, fact in _FLAGS.items()}
     | {_plain(oids.QC_TYPE, oid): (oids.QC_TYPE, "types", (name,)) for oid, name in oids.QC_TYPES.items()}

@@ -1,326 +1,176 @@
-"""What a bank that is keyed on the old certificate trips over when the new one comes.
+"""What breaks at banks that know the old certificate when a new one takes its place.
 
-Banks recognise a provider by different things: the certificate's thumbprint, its subject, issuer and serial number, a pinned
-key, the organisationIdentifier, the roles. One check a strategy; each finding names it (`values["strategy"]`), says what
-breaks and what to do. An error is no renewal but another certificate; a warning trips some banks; a notice is for information.
+Banks recognise a provider by its certificate's thumbprint, its subject, issuer and serial number, a pinned key, the
+organisationIdentifier or the roles. Each row names its strategy (`values["strategy"]`), what breaks and what to do. An error means
+that this is another certificate and no renewal; a warning breaks some banks; a notice is for information.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from operator import gt, lt, ne
 from types import MappingProxyType
 
 from tppkit._clock import format_time
-from tppkit._encoding import shown
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.checks.key_usage import CLIENT_AUTH_ENDS, CLIENT_AUTH_WAY_OUT, key_usage_type
+from tppkit.certificates.differences import (
+    Difference,
+    Find,
+    ReadAll,
+    Values,
+    differs,
+    find_differences,
+    is_lost,
+    is_new,
+    key_ids,
+    listed,
+    lists_are,
+    malformations,
+    nca_id,
+    nca_name,
+    no_organization,
+    organizations_are,
+    public_key_info,
+    roles,
+)
 from tppkit.certificates.names import DistinguishedName
-from tppkit.certificates.organisation import Likeness, compare_organizations
-from tppkit.certificates.pair import public_key_info, role_list, role_oids
+from tppkit.certificates.organisation import Likeness
 from tppkit.errors import Finding, Severity
 
 _SECOND = timedelta(seconds=1)  # both ends of a validity are valid, so two that touch are a second apart
-_LIMIT = 240
 
 
 def check_renewal(old: EidasCertificate, new: EidasCertificate) -> tuple[Finding, ...]:
-    """Everything that changes for a bank when `new` takes the place of `old`; never raises on what the certificates hold.
+    """Everything that changes for a bank when `new` takes the place of `old`; never raises on their content.
 
     Args:
         old: the certificate that banks know.
         new: the one to take its place, of the same kind.
 
     Returns:
-        One finding or more for each strategy by which a relying party would notice; `values` holds `strategy`, `old`, `new`.
+        One finding or more for each strategy by which a relying party would notice; `values` has `strategy`, `old`, `new`.
         The same certificate twice gives one notice.
     """
-    if old.sha256 == new.sha256:
-        message = "both are the same certificate: nothing changes"
-        return (_change("renewal.same-certificate", Severity.NOTICE, "thumbprint", message, old.sha256, new.sha256),)
-    return tuple(finding for check in _CHECKS for finding in check(old, new))
+    rows = _SAME if old.sha256 == new.sha256 else _CHANGES
+    return tuple(find_differences(rows, old, new, names=("old", "new"), is_renewal=True))
 
 
-def _change(code: str, severity: Severity, strategy: str, message: str, *values: str) -> Finding:
-    old, new = values
-    return Finding(code, severity, message, None, MappingProxyType({"strategy": strategy, "old": old, "new": new}))
+def _usages(certificate: EidasCertificate) -> tuple[str, ...]:
+    return certificate.extensions.extended_key_usage
 
 
-def _from_to(old: str, new: str) -> str:
-    return f"from {shown(old, limit=_LIMIT)} to {shown(new, limit=_LIMIT)}"
+def _loses_client_auth(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    before, after = _usages(one), _usages(other)
+    if "web" not in one.qc.types or "clientAuth" not in before or "clientAuth" in after:
+        return None
+    return listed(before), listed(after)
 
 
-def _kind(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    before, after = (", ".join(sorted(c.qc.types)) or "none" for c in (old, new))
-    if before != after:
-        message = f"the QcType changes from {before} to {after}: this is a certificate for another use, no renewal"
-        yield _change("renewal.kind", Severity.ERROR, "kind", message, before, after)
-    if old.qc.compliance and not new.qc.compliance:
-        message = "the new certificate no longer states that it is EU qualified (QcCompliance): banks refuse it"
-        yield _change("renewal.not-qualified", Severity.ERROR, "kind", message, "qualified", "not qualified")
-    elif old.qc.compliance != new.qc.compliance:
-        message = "the new certificate states that it is EU qualified (QcCompliance), the old one does not"
-        yield _change("renewal.qualified", Severity.NOTICE, "kind", message, "not qualified", "qualified")
-    if old.qc.sscd != new.qc.sscd:
-        states = [("no " if not c.qc.sscd else "") + "qualified device" for c in (old, new)]
-        severity = Severity.WARNING if old.qc.sscd else Severity.NOTICE
-        message = f"QcSSCD changes ({states[0]} to {states[1]}): a bank that asks for qualified seals asks for it"
-        yield _change("renewal.device", severity, "kind", message, *states)
+def _usages_are(applies: Callable[[set[str], set[str]], bool]) -> Find:
+    def find(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+        lost = {"clientAuth"} if _loses_client_auth(one, other) else set[str]()  # which has a row of its own
+        before, after = (_usages(certificate) for certificate in (one, other))
+        return (listed(before), listed(after)) if applies(set(before) - lost, set(after)) else None
+
+    return find
 
 
-def _organisation(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    strategy = "organization-identifier"
-    before, after = old.organization, new.organization
-    if before is None or after is None:
-        stated = [", ".join(c.subject.values(oids.ORGANIZATION_IDENTIFIER)) or "none" for c in (old, new)]
-        message = (
-            f"organizationIdentifiers: {shown(stated[0])} in the old, {shown(stated[1])} in the new certificate; each must"
-            " have one that names an organisation, or nothing shows that they are one provider's"
-        )
-        yield _change("renewal.no-organisation", Severity.ERROR, strategy, message, *stated)
-        return
-    texts, changes = (
-        (before.text, after.text),
-        f"the organizationIdentifier changes {_from_to(before.text, after.text)}",
+def _key_usage(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    before, after = one.extensions.key_usage, other.extensions.key_usage
+    if set(before) == set(after):
+        return None
+    return listed(before), listed(after), f"from {_with_type(before)} to {_with_type(after)}"
+
+
+def _with_type(usages: tuple[str, ...]) -> str:
+    kind = key_usage_type(usages)
+    return f"{listed(usages)} ({f'type {kind}' if kind else 'no type of EN 319 412-2'})"
+
+
+def _no_roles(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    before, after = roles(one), roles(other)
+    if not ((before and not after) or (one.qc.psd2 and not other.qc.psd2)):
+        return None
+    what = "its PSD2 statement names no role" if other.qc.psd2 else "it has no PSD2 statement"
+    return listed(before), listed(after), f"({what}), the old one {listed(before)}"
+
+
+def _removed_roles(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    return None if _no_roles(one, other) else lists_are(roles, is_lost)(one, other)
+
+
+def _name_differs(read: Callable[[EidasCertificate], DistinguishedName]) -> Find:
+    def find(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+        old, new = read(one), read(other)
+        return None if old == new else (old.rfc4514(), new.rfc4514(), _how_names_differ(old, new))
+
+    return find
+
+
+def _issuer_key(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    key = differs(lambda certificate: (certificate.extensions.authority_key_identifier or b"").hex() or "none")
+    return key(one, other) if one.issuer == other.issuer else None
+
+
+def _issuer_and_serial(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    serials = one.serial_hex, other.serial_hex
+    first, second = (f"SN={c.serial_hex},CA={c.issuer.rfc4514()}" for c in (one, other))
+    if first == second:
+        return None
+    changes = " with them the keyId of seals changes, and none may name the old certificate;"
+    return (
+        first,
+        second,
+        f"({serials[0]} to {serials[1]}) name another certificate;{changes * ('eseal' in other.qc.types)}",
     )
-    match compare_organizations(before, after):
-        case Likeness.OTHER:
-            message = f"{changes}: this is another organisation's certificate, no renewal; banks onboard it anew"
-            yield _change("renewal.other-organisation", Severity.ERROR, strategy, message, *texts)
-        case Likeness.WRITTEN_OTHERWISE:
-            message = (
-                f"{changes}, perhaps the same organisation written otherwise: a bank keyed on the text takes you for a stranger;"
-                " have it issued as before, or tell the bank before the change"
-            )
-            yield _change("renewal.organisation-text", Severity.WARNING, strategy, message, *texts)
-        case Likeness.SAME_NUMBER:
-            message = (
-                f"{changes}, the same number under another scheme or authority: a bank keyed on it takes you for a stranger;"
-                " confirm that it is the same organisation, and tell every bank before the change"
-            )
-            yield _change("renewal.organisation-scheme", Severity.WARNING, strategy, message, *texts)
-
-
-def _roles(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    before, after = role_oids(old), role_oids(new)
-    values = role_list(before), role_list(after)
-    if (before and not after) or (old.qc.psd2 and not new.qc.psd2):
-        what = "its PSD2 statement names no role" if new.qc.psd2 else "it has no PSD2 statement"
-        message = f"the new certificate gives no role ({what}), the old one {values[0]}: every bank denies every call"
-        yield _change("renewal.no-psd2", Severity.ERROR, "roles", message, *values)
-    elif before - after:
-        message = (
-            f"roles that are gone: {role_list(before - after)}; every bank denies the calls that need them."
-            " If you are still authorised, have the certificate issued again"
-        )
-        yield _change("renewal.roles-removed", Severity.WARNING, "roles", message, *values)
-    if after - before:
-        message = f"roles that are new: {role_list(after - before)}; a bank that keeps your roles must be told"
-        yield _change("renewal.roles-added", Severity.NOTICE, "roles", message, *values)
-
-
-def _authority(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    before, after = old.qc.psd2, new.qc.psd2
-    if before is None or after is None:
-        return  # told with the roles
-    if before.nca_id != after.nca_id:
-        message = (
-            f"the competent authority changes {_from_to(before.nca_id, after.nca_id)}: a bank that looks you up in the"
-            " register of the old authority does not find you; tell it before the change"
-        )
-        yield _change("renewal.authority", Severity.WARNING, "authority", message, before.nca_id, after.nca_id)
-    names = before.nca_name, after.nca_name
-    if names[0] != names[1]:
-        message = f"the competent authority's name changes {_from_to(*names)}: its NCAId is what counts"
-        yield _change("renewal.authority-name", Severity.NOTICE, "authority", message, *names)
-
-
-def _thumbprint(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    message = (
-        f"the SHA-256 thumbprint changes from {old.sha256} to {new.sha256}, as with every renewal: a bank keyed on it must"
-        " have the new one before you use it"
-    )
-    yield _change("renewal.thumbprint", Severity.NOTICE, "thumbprint", message, old.sha256, new.sha256)
-
-
-def _subject(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    if old.subject != new.subject:
-        message = (
-            f"the subject changes {_from_to(old.subject.rfc4514(), new.subject.rfc4514())}"
-            f" ({_how_names_differ(old.subject, new.subject)}): a bank keyed on it takes you for a stranger"
-        )
-        texts = old.subject.rfc4514(), new.subject.rfc4514()
-        yield _change("renewal.subject", Severity.WARNING, "subject", message, *texts)
-
-
-def _issuer(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    texts = old.issuer.rfc4514(), new.issuer.rfc4514()
-    keys = [(c.extensions.authority_key_identifier or b"").hex() or "none" for c in (old, new)]
-    if old.issuer != new.issuer:
-        message = (
-            f"the issuer changes {_from_to(*texts)} ({_how_names_differ(old.issuer, new.issuer)}): a bank must believe the"
-            " new one, and one keyed on issuer and subject takes you for a stranger"
-        )
-        yield _change("renewal.issuer", Severity.WARNING, "issuer", message, *texts)
-    elif keys[0] != keys[1]:
-        message = (
-            f"the issuer has the same name and another key ({keys[0]} to {keys[1]}): send the new intermediate, a bank that"
-            " keeps the old one finds no chain"
-        )
-        yield _change("renewal.issuer-key", Severity.WARNING, "issuer", message, *keys)
-    serials = old.serial_hex, new.serial_hex
-    if serials[0] != serials[1] or texts[0] != texts[1]:
-        key_id = " with them the keyId of seals changes, and none may name the old certificate;" if _seals(new) else ""
-        message = (
-            f"issuer and serial number ({serials[0]} to {serials[1]}) name another certificate;{key_id} a bank keyed on them"
-            " must have the new ones before you use it"
-        )
-        values = tuple(f"SN={serial},CA={text}" for serial, text in zip(serials, texts, strict=True))
-        yield _change("renewal.issuer-and-serial", Severity.NOTICE, "issuer-and-serial", message, *values)
-
-
-def _seals(certificate: EidasCertificate) -> bool:
-    return "eseal" in certificate.qc.types
 
 
 def _how_names_differ(old: DistinguishedName, new: DistinguishedName) -> str:
     if old.matches(new):
         return "the same attributes in another order, case or spacing: a bank that compares text sees another name"
-    before, after = _by_attribute(old), _by_attribute(new)
+    before, after = ({oid: name.values(oid) for rdn in name.rdns for oid, _ in rdn} for name in (old, new))
     changed = [oid for oid in dict.fromkeys((*before, *after)) if before.get(oid) != after.get(oid)]
     names = ", ".join(oids.NAME_ATTRIBUTES.get(oid, oid) for oid in changed[:8])
     return f"changed: {names}" if changed else "the same values in another order or grouping"
 
 
-def _by_attribute(name: DistinguishedName) -> dict[str, list[str]]:
-    values: dict[str, list[str]] = {}
-    for rdn in name.rdns:
-        for oid, value in rdn:
-            values.setdefault(oid, []).append(value)
-    return values
+def _public_key(*, kept: bool) -> Find:
+    def find(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+        key = public_key_info(one)
+        if (key is not None and key == public_key_info(other)) is not kept:
+            return None
+        return key_ids(one, other)
+
+    return find
 
 
-def _public_key(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    before, after = (_key_text(c) for c in (old, new))
-    if before != after:
-        message = (
-            f"the key changes from {before} to {after}: the signature algorithm of seals follows the key, and a bank that"
-            " fixed algorithm or key size refuses it; ask before the change"
-        )
-        yield _change("renewal.key-algorithm", Severity.WARNING, "key-algorithm", message, before, after)
-    keys = [public_key_info(c) for c in (old, new)]
-    if keys[0] is None or keys[0] != keys[1]:
-        message = "the public key is new: a bank that pins it (SPKI) must have it before you use it"
-        yield _change("renewal.public-key", Severity.NOTICE, "public-key", message, *_key_ids(old, new))
-    else:
-        message = "the public key is kept: pins hold, but the old private key lives on with the new certificate"
-        yield _change("renewal.public-key-kept", Severity.NOTICE, "public-key", message, *_key_ids(old, new))
+def _validity(*, gap: bool) -> Find:
+    def find(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+        begins, ends = max(one.not_before, other.not_before), min(one.not_after, other.not_after)
+        if (begins - ends > _SECOND) is not gap:
+            return None
+        detail = _duration(max(ends - begins, timedelta()))
+        if gap:
+            moments = f"from the end of one ({format_time(ends)}) to the start of the other certificate ({format_time(begins)})"
+            detail = f"{moments} neither is valid, for {_duration(begins - ends)}"
+        return _period(one), _period(other), detail
+
+    return find
 
 
-def _key_text(certificate: EidasCertificate) -> str:
-    key = certificate.key
-    return f"{key.type} {key.curve or key.bits or ''}".rstrip()
+def _not_longer(one: EidasCertificate, other: EidasCertificate) -> Values | None:
+    if other.not_after > one.not_after:
+        return None
+    turned = "; perhaps old and new are interchanged" if other.not_before < one.not_before else ""
+    ends = f"{format_time(other.not_after)}, not later than the old one ({format_time(one.not_after)})"
+    return _period(one), _period(other), f"{ends}: nothing is gained{turned}"
 
 
-def _key_ids(*certificates: EidasCertificate) -> tuple[str, ...]:
-    return tuple((c.extensions.subject_key_identifier or b"").hex() or "none" for c in certificates)
-
-
-def _usages(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    before, after = (c.extensions.extended_key_usage for c in (old, new))
-    if "web" in old.qc.types and "clientAuth" in before and "clientAuth" not in after:
-        message = (
-            "clientAuth is gone from the extended key usage: banks refuse it in mutual TLS."
-            f" {CLIENT_AUTH_ENDS}: {CLIENT_AUTH_WAY_OUT}"
-        )
-        yield _change(
-            "renewal.client-auth", Severity.WARNING, "extended-key-usage", message, _listed(before), _listed(after)
-        )
-        before = tuple(usage for usage in before if usage != "clientAuth")
-    if set(before) != set(after):
-        what = "the extended key usage"
-        yield _set_change("renewal.extended-key-usage", "extended-key-usage", what, before, after)
-    before, after = (c.extensions.key_usage for c in (old, new))
-    if set(before) != set(after):
-        message = (
-            f"the key usage changes from {_with_type(before)} to {_with_type(after)}: a bank that fixed one type refuses the"
-            " other"
-        )
-        yield _change("renewal.key-usage", Severity.WARNING, "key-usage", message, _listed(before), _listed(after))
-
-
-def _with_type(usages: tuple[str, ...]) -> str:
-    kind = key_usage_type(usages)
-    return f"{_listed(usages)} ({f'type {kind}' if kind else 'no type of EN 319 412-2'})"
-
-
-def _names_and_policies(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    names = [(*c.extensions.dns_names, *c.extensions.ip_addresses) for c in (old, new)]
-    if set(names[0]) != set(names[1]):
-        yield _set_change("renewal.names", "names", "the subject alternative names", *names)
-    policies = old.extensions.policies, new.extensions.policies
-    if set(policies[0]) != set(policies[1]):
-        yield _set_change("renewal.policies", "policies", "the certificate policies", *policies)
-
-
-def _addresses(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    before, after = (
-        (*c.extensions.ocsp_urls, *c.extensions.crl_urls, *c.extensions.ca_issuers_urls) for c in (old, new)
-    )
-    if set(before) != set(after):
-        message = (
-            f"the addresses for OCSP, CRL and issuer change {_from_to(_listed(before), _listed(after))}: a bank whose"
-            " firewall lets out to known addresses only cannot check revocation until it knows the new ones"
-        )
-        values = _listed(before), _listed(after)
-        yield _change("renewal.revocation-addresses", Severity.NOTICE, "revocation-addresses", message, *values)
-
-
-def _listed(values: Collection[str]) -> str:
-    return ", ".join(values) or "none"
-
-
-def _set_change(code: str, strategy: str, what: str, before: Collection[str], after: Collection[str]) -> Finding:
-    message = f"{what} change {_from_to(_listed(before), _listed(after))}"
-    lost = set(before) - set(after)
-    if lost:
-        message += ": a bank that asks for what is gone refuses the new certificate"
-    severity = Severity.WARNING if lost else Severity.NOTICE
-    return _change(code, severity, strategy, message, _listed(before), _listed(after))
-
-
-def _malformed(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    codes = [sorted({finding.code for finding in c.findings}) for c in (old, new)]
-    if codes[0] != codes[1]:
-        severity = Severity.WARNING if set(codes[1]) - set(codes[0]) else Severity.NOTICE
-        message = (
-            f"what is malformed changes {_from_to(_listed(codes[0]), _listed(codes[1]))}: a strict bank refuses a certificate"
-            " with any of it"
-        )
-        yield _change("renewal.malformed", severity, "encoding", message, _listed(codes[0]), _listed(codes[1]))
-
-
-def _validity(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    periods = [f"{format_time(c.not_before)} to {format_time(c.not_after)}" for c in (old, new)]
-    begins, ends = max(old.not_before, new.not_before), min(old.not_after, new.not_after)
-    if begins - ends > _SECOND:
-        message = (
-            f"from the end of one ({format_time(ends)}) to the start of the other certificate ({format_time(begins)}) neither is"
-            f" valid, for {_duration(begins - ends)}: every call fails then"
-        )
-        yield _change("renewal.gap", Severity.WARNING, "validity", message, *periods)
-    else:
-        overlap = max(ends - begins, timedelta())
-        message = f"both are valid together for {_duration(overlap)}: have every bank know the new one within it"
-        yield _change("renewal.overlap", Severity.NOTICE, "validity", message, *periods)
-    if new.not_after <= old.not_after:
-        turned = "; perhaps old and new are interchanged" if new.not_before < old.not_before else ""
-        message = (
-            f"the new certificate ends on {format_time(new.not_after)}, not later than the old one"
-            f" ({format_time(old.not_after)}): nothing is gained{turned}"
-        )
-        yield _change("renewal.not-longer", Severity.WARNING, "validity", message, *periods)
+def _period(certificate: EidasCertificate) -> str:
+    return f"{format_time(certificate.not_before)} to {format_time(certificate.not_after)}"
 
 
 def _duration(span: timedelta) -> str:
@@ -329,7 +179,113 @@ def _duration(span: timedelta) -> str:
     return f"{span // timedelta(hours=1)} hours" if span >= timedelta(hours=2) else f"{span // _SECOND} seconds"
 
 
-_CHECKS: tuple[Callable[[EidasCertificate, EidasCertificate], Iterator[Finding]], ...] = (
-    _kind, _organisation, _roles, _authority, _thumbprint, _subject, _issuer, _public_key, _usages, _names_and_policies,
-    _addresses, _malformed, _validity,
-)  # fmt: skip
+_READ: Mapping[str, ReadAll] = MappingProxyType({
+    "kind": lambda c: sorted(c.qc.types),
+    "compliance": lambda c: ["qualified"] if c.qc.compliance else [],
+    "device": lambda c: ["qualified device"] if c.qc.sscd else [],
+    "algorithm": lambda c: [f"{c.key.type} {c.key.curve or c.key.bits or ''}".rstrip()],
+    "names": lambda c: (*c.extensions.dns_names, *c.extensions.ip_addresses),
+    "policies": lambda c: c.extensions.policies,
+    "addresses": lambda c: (*c.extensions.ocsp_urls, *c.extensions.crl_urls, *c.extensions.ca_issuers_urls),
+})  # fmt: skip
+
+
+def _lists(what: str, applies: Callable[[set[str], set[str]], bool]) -> Find:
+    return lists_are(_READ[what], applies)
+
+
+_ERROR, _WARNING, _NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
+_ID, _EKU = "organization-identifier", "extended-key-usage"
+_LOST = " change from {one} to {other}: a bank that requires what is gone rejects the new certificate"
+_NEW = " change from {one} to {other}"
+# fmt: off
+_SAME = (
+    Difference("renewal.same-certificate", _NOTICE, "thumbprint", "both are the same certificate: nothing changes",
+               lambda old, new: (old.sha256, new.sha256)),
+)
+_CHANGES = (
+    Difference("renewal.kind", _ERROR, "kind",
+               "the QcType changes from {one} to {other}: this is a certificate for another use, no renewal", _lists("kind", ne)),
+    Difference("renewal.not-qualified", _ERROR, "kind",
+               "the new certificate no longer states that it is EU qualified (QcCompliance): banks reject it",
+               _lists("compliance", is_lost)),
+    Difference("renewal.qualified", _NOTICE, "kind",
+               "the new certificate states that it is EU qualified (QcCompliance), the old one does not", _lists("compliance", is_new)),
+    Difference("renewal.device", _WARNING, "kind",
+               "QcSSCD is gone: a bank that requires qualified seals requires it", _lists("device", is_lost)),
+    Difference("renewal.device", _NOTICE, "kind",
+               "QcSSCD is new: a bank that requires qualified seals requires it", _lists("device", is_new)),
+    Difference("renewal.no-organisation", _ERROR, _ID,
+               "organizationIdentifiers: {one} in the old, {other} in the new certificate; each must have one that names an"
+               " organisation, or nothing shows that they belong to one provider", no_organization),
+    Difference("renewal.other-organisation", _ERROR, _ID,
+               "the organizationIdentifier changes from {one} to {other}: this is another organisation's certificate, no renewal;"
+               " banks must register it as new", organizations_are(Likeness.OTHER)),
+    Difference("renewal.organisation-text", _WARNING, _ID,
+               "the organizationIdentifier changes from {one} to {other}, perhaps the same organisation written otherwise: a bank"
+               " that compares the text does not recognise you; have it issued as before, or inform the bank before the change",
+               organizations_are(Likeness.WRITTEN_OTHERWISE)),
+    Difference("renewal.organisation-scheme", _WARNING, _ID,
+               "the organizationIdentifier changes from {one} to {other}, the same number under another scheme or authority: a bank"
+               " that compares it does not recognise you; confirm that it is the same organisation, and inform every bank before the"
+               " change", organizations_are(Likeness.SAME_NUMBER)),
+    Difference("renewal.no-psd2", _ERROR, "roles",
+               "the new certificate gives no role {detail}: every bank denies every call", _no_roles),
+    Difference("renewal.roles-removed", _WARNING, "roles",
+               "roles that are gone: {detail}; every bank denies the calls that need them. If you are still authorised, have the"
+               " certificate issued again", _removed_roles),
+    Difference("renewal.roles-added", _NOTICE, "roles",
+               "roles that are new: {detail}; inform banks that keep your roles", lists_are(roles, is_new)),
+    Difference("renewal.authority", _WARNING, "authority",
+               "the competent authority changes from {one} to {other}: a bank that looks you up in the register of the old authority"
+               " does not find you; inform it before the change", differs(nca_id)),
+    Difference("renewal.authority-name", _NOTICE, "authority",
+               "the competent authority's name changes from {one} to {other}: its NCAId is what counts", differs(nca_name)),
+    Difference("renewal.thumbprint", _NOTICE, "thumbprint",
+               "the SHA-256 thumbprint changes from {detail}, as with every renewal: a bank that compares it must have the new one"
+               " before you use it", lambda old, new: (old.sha256, new.sha256, f"{old.sha256} to {new.sha256}")),
+    Difference("renewal.subject", _WARNING, "subject",
+               "the subject changes from {one} to {other} ({detail}): a bank that compares it does not recognise you",
+               _name_differs(lambda certificate: certificate.subject)),
+    Difference("renewal.issuer", _WARNING, "issuer",
+               "the issuer changes from {one} to {other} ({detail}): a bank must trust the new one, and a bank that compares issuer"
+               " and subject does not recognise you", _name_differs(lambda certificate: certificate.issuer)),
+    Difference("renewal.issuer-key", _WARNING, "issuer",
+               "the issuer has the same name and another key ({one} to {other}): send the new intermediate, a bank that keeps the old"
+               " one finds no chain", _issuer_key),
+    Difference("renewal.issuer-and-serial", _NOTICE, "issuer-and-serial",
+               "issuer and serial number {detail} a bank that compares them must have the new ones before you use it",
+               _issuer_and_serial),
+    Difference("renewal.key-algorithm", _WARNING, "key-algorithm",
+               "the key changes from {one} to {other}: the signature algorithm of seals follows the key, and a bank that fixed"
+               " algorithm or key size rejects it; ask before the change", _lists("algorithm", ne)),
+    Difference("renewal.public-key", _NOTICE, "public-key",
+               "the public key is new: a bank that pins it (SPKI) must have it before you use it", _public_key(kept=False)),
+    Difference("renewal.public-key-kept", _NOTICE, "public-key",
+               "the public key is kept: pins hold, but the old private key stays in use with the new certificate",
+               _public_key(kept=True)),
+    Difference("renewal.client-auth", _WARNING, _EKU,
+               "clientAuth is gone from the extended key usage: banks reject it in mutual TLS."
+               f" {CLIENT_AUTH_ENDS}: {CLIENT_AUTH_WAY_OUT}", _loses_client_auth),
+    Difference("renewal.extended-key-usage", _WARNING, _EKU, f"the extended key usages{_LOST}", _usages_are(is_lost)),
+    Difference("renewal.extended-key-usage", _NOTICE, _EKU, f"the extended key usages{_NEW}", _usages_are(lt)),
+    Difference("renewal.key-usage", _WARNING, "key-usage",
+               "the key usage changes {detail}: a bank that fixed one type rejects the other", _key_usage),
+    Difference("renewal.names", _WARNING, "names", f"the subject alternative names{_LOST}", _lists("names", is_lost)),
+    Difference("renewal.names", _NOTICE, "names", f"the subject alternative names{_NEW}", _lists("names", lt)),
+    Difference("renewal.policies", _WARNING, "policies", f"the certificate policies{_LOST}", _lists("policies", is_lost)),
+    Difference("renewal.policies", _NOTICE, "policies", f"the certificate policies{_NEW}", _lists("policies", lt)),
+    Difference("renewal.revocation-addresses", _NOTICE, "revocation-addresses",
+               "the addresses for OCSP, CRL and issuer change from {one} to {other}: a bank whose firewall allows known addresses only"
+               " cannot check revocation until it knows the new ones", _lists("addresses", ne)),
+    Difference("renewal.malformed", _WARNING, "encoding",
+               "what is malformed changes from {one} to {other}: a strict bank rejects a certificate with any of it",
+               lists_are(malformations, is_new)),
+    Difference("renewal.malformed", _NOTICE, "encoding",
+               "what is malformed changes from {one} to {other}: a strict bank rejects a certificate with any of it",
+               lists_are(malformations, gt)),
+    Difference("renewal.gap", _WARNING, "validity", "{detail}: every call fails then", _validity(gap=True)),
+    Difference("renewal.overlap", _NOTICE, "validity",
+               "both are valid together for {detail}: give every bank the new one within it", _validity(gap=False)),
+    Difference("renewal.not-longer", _WARNING, "validity", "the new certificate ends on {detail}", _not_longer),
+)

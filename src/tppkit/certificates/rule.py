@@ -1,21 +1,21 @@
-"""One row of the table of rules, and what a check is."""
+"""A row of the table of rules, and the types of its check."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 from tppkit.certificates.certificate import EidasCertificate, Subject
 from tppkit.certificates.editions import Edition
 from tppkit.errors import Severity
 
-# What is wrong as one sentence, and the values that were compared by name.
+# The fault in one sentence, and the compared values by name.
 Fault = tuple[str, dict[str, str]]
-# Judges a certificate at a time (which only the rules of validity need); None when it keeps the rule.
+# Checks a certificate at a time, which only the rules of validity use; None if it keeps the rule.
 Check = Callable[[EidasCertificate, datetime], Fault | None]
-# Asks only for what a request has as well.
+# Reads only what a certificate request has as well.
 SubjectCheck = Callable[[Subject, datetime], Fault | None]
 
 
@@ -26,20 +26,27 @@ class Use(StrEnum):
     QSEALC = "qseal"
 
 
+class Part(Enum):
+    """What a rule reads, where a certificate request has it as well."""
+
+    STATEMENT = "PSD2 statement"
+    KEY = "public key"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One row of the table of rules.
 
     Attributes:
         code: the finding's code.
-        uses: the certificate uses it holds for.
-        severity: the finding's severity: error for what the document says shall be, warning for what should be, notice for
-            what is only worth knowing.
-        clause: where the rule stands.
-        check: gives (message, values) when the certificate breaks the rule, else None.
-        since: the edition that brought it, None when it always held.
-        until: the edition that ended it, None when it still holds.
-        essential: a relying party refuses the certificate for it; else it concerns only who issues or audits.
+        uses: the certificate uses that it applies to.
+        severity: the finding's severity: error for "shall" in the document, warning for "should", notice for information.
+        clause: the source of the rule.
+        check: returns (message, values) if the certificate breaks the rule, else None.
+        since: the edition that introduced it; None if it always applied.
+        until: the edition that ended it; None if it still applies.
+        essential: a relying party rejects the certificate for it; other rules concern issuers and auditors.
+        part: for rules whose check is a `SubjectCheck`, the part that they read; None for all others.
     """
 
     code: str
@@ -50,9 +57,10 @@ class Rule:
     since: Edition | None = None
     until: Edition | None = None
     essential: bool = False
+    part: Part | None = None
 
     def holds_on(self, issued: date, *, judged_by: Edition | None = None) -> bool:
-        """Whether the rule counts for a certificate issued on a day.
+        """Whether the rule applies to a certificate issued on a day.
 
         Args:
             issued: the day of issue.

@@ -1,10 +1,10 @@
-"""Whether a certificate fits the profile of its use, by the edition of each document that held when it was issued.
+"""The rules of certificate profiles, by the edition of each document that was in force when the certificate was issued.
 
-One row a rule; each gives a finding or nothing. A rule that changed its weight with an edition has two rows. Each check
-costs microseconds and knows no trust: whether a certificate is believed is asked in `tppkit.trust`.
+Each rule is one row. A rule whose severity changed with an edition has two rows. Whether a certificate is trusted is checked
+by `tppkit.trust`.
 
-What a relying party refuses a certificate for is marked essential. The rest is what an issuer must mend and an auditor
-wants to know: no payment fails for a missing disclosure statement.
+A relying party rejects a certificate for the rules marked essential. Issuers and auditors look at the others too: no payment fails
+for a missing disclosure statement.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
+from typing import cast
 
 from tppkit._clock import as_utc
 from tppkit.certificates import oids
@@ -25,7 +26,7 @@ from tppkit.certificates.editions import (
     TS_119_495_V1_8_1,
     find_edition,
 )
-from tppkit.certificates.rule import Rule, SubjectCheck, Use
+from tppkit.certificates.rule import Part, Rule, SubjectCheck, Use
 from tppkit.errors import Finding, Severity
 
 __all__ = ["RULES", "Rule", "Use", "check_certificate", "check_key", "check_statement", "first_error"]
@@ -34,7 +35,7 @@ __all__ = ["RULES", "Rule", "Use", "check_certificate", "check_key", "check_stat
 def check_certificate(
     certificate: EidasCertificate, *, as_: Use, at: datetime, edition: str | None = None, essential_only: bool = False
 ) -> tuple[Finding, ...]:
-    """Every finding about a certificate used as `as_` at a time; never raises on what the certificate holds.
+    """Every finding about a certificate used as `as_` at a time; never raises on its content.
 
     Args:
         certificate: the certificate.
@@ -42,10 +43,10 @@ def check_certificate(
         at: the time to judge at, aware.
         edition: a version of TS 119 495, for example `V1.4.1`: judge by the rules that this document had then. Without it, and
             for the rules of every other document, the day of issue decides.
-        essential_only: only what a relying party refuses a certificate for.
+        essential_only: only the rules for which a relying party rejects a certificate.
 
     Returns:
-        What was malformed when reading, then one finding for each broken rule, in the order of the table.
+        Findings about malformed parts, then one for each broken rule, in the order of the table.
 
     Raises:
         ConfigurationError: `time.naive`, `rules.edition`.
@@ -64,23 +65,20 @@ def check_certificate(
 
 
 def check_statement(subject: Subject) -> tuple[Finding, ...]:
-    """What is wrong with the PSD2 statement of a certificate or request, whatever it is used for and whenever.
-
-    These rules hold in every edition. Nothing is said where there is no statement.
-    """
-    return _check_subject(subject, _OF_STATEMENT)
+    """Findings about the PSD2 statement of a certificate or request, for every use, time and edition; none without a statement."""
+    return _check_part(subject, _STATEMENT)
 
 
 def check_key(subject: Subject) -> tuple[Finding, ...]:
-    """What is wrong with the key of a certificate or request, whatever it is used for and whenever."""
-    return _check_subject(subject, _OF_KEY)
+    """Findings about the key of a certificate or request, for every use and time."""
+    return _check_part(subject, _KEY)
 
 
-def _check_subject(subject: Subject, checks: Mapping[str, SubjectCheck]) -> tuple[Finding, ...]:
+def _check_part(subject: Subject, part: Part) -> tuple[Finding, ...]:
     findings = []
     for rule in RULES:
-        check = checks.get(rule.code)
-        fault = check(subject, datetime.max) if check else None  # none of them asks for the time
+        # The rules of a part ask for nothing else of a certificate, and not for the time.
+        fault = cast("SubjectCheck", rule.check)(subject, datetime.max) if rule.part is part else None
         if fault is not None:
             message, values = fault
             findings.append(Finding(rule.code, rule.severity, message, rule.clause, MappingProxyType(values)))
@@ -93,13 +91,14 @@ def first_error(findings: tuple[Finding, ...]) -> Finding | None:
 
 
 _BOTH, _QWAC, _QSEALC = frozenset(Use), frozenset({Use.QWAC}), frozenset({Use.QSEALC})
+_STATEMENT, _KEY = Part.STATEMENT, Part.KEY
 _ERROR, _WARNING, _NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
 
 # Sources: TS 119 495 V1.8.1; EN 319 412-1 V1.6.1, -2 V2.4.1, -3 V1.3.1, -4 V1.3.2, -5 V2.6.1; EN 319 411-2 V2.5.1;
 # TS 119 312; RFC 5280; CA/Browser Forum Baseline Requirements (BR); the PSD2 document, part A section 5 rules 1, 2 and 4.
 # Each was compared with two of pkilint, zlint and its fork by mtg; where they disagree, tests/certificates/peer_verdicts.json
-# says what we do and why. One statement that stands twice is refused by the reader, whatever the edition: two readers could
-# take two different ones for the holder's roles. A seal's key usage may be type A, B, C or F (EN 319 412-2 clause 4.3.2).
+# has our verdict and the reason. A statement that appears twice is rejected by the reader in every edition: two readers could
+# take the roles from different ones. A seal's key usage may be type A, B, C or F (EN 319 412-2 clause 4.3.2).
 # fmt: off
 RULES: tuple[Rule, ...] = (
     Rule("certificate.not-yet-valid", _BOTH, _ERROR, "RFC 5280 section 4.1.2.5", validity.not_yet_valid, essential=True),
@@ -115,8 +114,8 @@ RULES: tuple[Rule, ...] = (
     Rule("qcstatements.no-psd2", _QWAC, _ERROR, "TS 119 495 GEN-5.3-2", psd2.no_statement, essential=True),
     # Not essential: the roles come from the QWAC, and the PSD2 document asks of a seal that it is a valid one of the same provider.
     Rule("qcstatements.no-psd2", _QSEALC, _ERROR, "TS 119 495 GEN-5.4-2", psd2.no_statement),
-    Rule("qcstatements.no-roles", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-1", psd2.no_roles, essential=True),
-    Rule("qcstatements.role-mismatch", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-5", psd2.role_mismatch, essential=True),
+    Rule("qcstatements.no-roles", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-1", psd2.no_roles, part=_STATEMENT, essential=True),
+    Rule("qcstatements.role-mismatch", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-5", psd2.role_mismatch, part=_STATEMENT, essential=True),
     Rule("qcstatements.not-web", _QWAC, _ERROR, "EN 319 412-5 clause 4.2.3", qualified.wrong_type("web"), essential=True),
     Rule("qcstatements.not-eseal", _QSEALC, _ERROR, "EN 319 412-5 clause 4.2.3", qualified.wrong_type("eseal"), essential=True),
     Rule("certificate.no-client-auth", _QWAC, _ERROR, "PSD2 document A.5 rule 1", key_usage.no_client_auth, essential=True),
@@ -125,8 +124,8 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.extended-key-usage", _QSEALC, _ERROR, "RFC 5280 section 4.2.1.12", key_usage.purposes_exclude_seals, essential=True),
 
     Rule("certificate.serial-too-long", _BOTH, _ERROR, "RFC 5280 section 4.1.2.2", validity.long_serial),
-    Rule("certificate.weak-key", _BOTH, _ERROR, "BR section 6.1.5, TS 119 312 clause 8.4", validity.weak_key),
-    Rule("certificate.unusual-key", _BOTH, _WARNING, "EN 319 412-2 GEN-4.2.5-1", validity.unusual_key),
+    Rule("certificate.weak-key", _BOTH, _ERROR, "BR section 6.1.5, TS 119 312 clause 8.4", validity.weak_key, part=_KEY),
+    Rule("certificate.unusual-key", _BOTH, _WARNING, "EN 319 412-2 GEN-4.2.5-1", validity.unusual_key, part=_KEY),
     Rule("certificate.broken-signature", _BOTH, _ERROR, "BR section 7.1.3.2, EN 319 412-2 GEN-4.2.2-1", validity.broken_signature),
     *(Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
            validity.longer_than(limit.days, last_second=limit.last_second), since=limit.since, until=limit.until)
@@ -215,24 +214,24 @@ RULES: tuple[Rule, ...] = (
     # Both pkilint (which refuses zero too) and zlint (e_qcstatem_qcretentionperiod_valid).
     Rule("qcstatements.retention", _BOTH, _ERROR, "EN 319 412-5 clause 4.3.3", qualified.negative_retention),
 
-    Rule("qcstatements.role-unspecified", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-1", psd2.unspecified_and_more),
-    Rule("qcstatements.role-unknown", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.2-4", psd2.role_unknown),
+    Rule("qcstatements.role-unspecified", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-1", psd2.unspecified_and_more, part=_STATEMENT),
+    Rule("qcstatements.role-unknown", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.2-4", psd2.role_unknown, part=_STATEMENT),
     Rule("qcstatements.role-later", _BOTH, _NOTICE, "TS 119 495 clause 5.1",
          psd2.role_of_later("PSP_CB", "PSP_PA", "VOP_RS", "VOP_VS"), until=TS_119_495_V1_5_1),
     Rule("qcstatements.role-later", _BOTH, _NOTICE, "TS 119 495 clause 5.1",
          psd2.role_of_later("VOP_RS", "VOP_VS"), since=TS_119_495_V1_5_1, until=TS_119_495_V1_8_1),
-    Rule("qcstatements.role-repeated", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.2-1", psd2.role_repeated),
-    Rule("qcstatements.text-size", _BOTH, _ERROR, "TS 119 495 annex A", psd2.text_size),
-    Rule("qcstatements.nca-name", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_not_plain),
-    Rule("qcstatements.nca-id", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_id_form),
-    Rule("qcstatements.nca-name-identifier", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_is_identifier),
+    Rule("qcstatements.role-repeated", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.2-1", psd2.role_repeated, part=_STATEMENT),
+    Rule("qcstatements.text-size", _BOTH, _ERROR, "TS 119 495 annex A", psd2.text_size, part=_STATEMENT),
+    Rule("qcstatements.nca-name", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_not_plain, part=_STATEMENT),
+    Rule("qcstatements.nca-id", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_id_form, part=_STATEMENT),
+    Rule("qcstatements.nca-name-identifier", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_is_identifier, part=_STATEMENT),
     # No clause says it: who is supervised by an authority that its NCAId names has written NA for the name of the authority.
-    Rule("qcstatements.nca-name-absent", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.3-1, GEN-5.2.3-1A", psd2.name_not_applicable),
-    Rule("qcstatements.nca-country", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_country),
+    Rule("qcstatements.nca-name-absent", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.3-1, GEN-5.2.3-1A", psd2.name_not_applicable, part=_STATEMENT),
+    Rule("qcstatements.nca-country", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_country, part=_STATEMENT),
     # Both pkilint and the fork of zlint by mtg.
     Rule("qcstatements.nca-not-applicable", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5",
          psd2.authority_where_none_is, since=TS_119_495_V1_5_1),
-    Rule("organization-identifier.authority-mismatch", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-4", psd2.authority_mismatch),
+    Rule("organization-identifier.authority-mismatch", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-4", psd2.authority_mismatch, part=_STATEMENT),
     Rule("authority.unknown", _BOTH, _NOTICE, "TS 119 495 annex D (informative)", psd2.authority_unknown),
 )
 # fmt: on
@@ -242,24 +241,5 @@ _ALL: Mapping[Use, tuple[Rule, ...]] = MappingProxyType(
 _ESSENTIAL: Mapping[Use, tuple[Rule, ...]] = MappingProxyType(
     {use: tuple(rule for rule in rules if rule.essential) for use, rules in _ALL.items()}
 )
-_OF_STATEMENT: Mapping[str, SubjectCheck] = MappingProxyType(
-    {
-        "qcstatements.no-roles": psd2.no_roles,
-        "qcstatements.role-mismatch": psd2.role_mismatch,
-        "qcstatements.role-unspecified": psd2.unspecified_and_more,
-        "qcstatements.role-unknown": psd2.role_unknown,
-        "qcstatements.role-repeated": psd2.role_repeated,
-        "qcstatements.text-size": psd2.text_size,
-        "qcstatements.nca-name": psd2.name_not_plain,
-        "qcstatements.nca-id": psd2.nca_id_form,
-        "qcstatements.nca-name-identifier": psd2.name_is_identifier,
-        "qcstatements.nca-name-absent": psd2.name_not_applicable,
-        "qcstatements.nca-country": psd2.nca_country,
-        "organization-identifier.authority-mismatch": psd2.authority_mismatch,
-    }
-)
-_OF_KEY: Mapping[str, SubjectCheck] = MappingProxyType(
-    {"certificate.weak-key": validity.weak_key, "certificate.unusual-key": validity.unusual_key}
-)
-# What reading notes and a row judges: said once, with the row's weight.
+# Codes of the reader that have a row as well: reported once, with the severity of the row.
 _JUDGED = frozenset(rule.code for rule in RULES)

@@ -1,7 +1,7 @@
-"""Every form in which a certificate or certificate request is handed over, read into DER.
+"""Read certificates and certificate requests in any common format into DER.
 
-PEM (also bundles), DER, one-line base64 of either, URL-escaped PEM (as proxies put it in a header), RFC 9440's
-`:base64:` and PKCS#12.
+The formats are PEM (also bundles), DER, one-line base64 of either, URL-escaped PEM (as proxies forward it in a header),
+RFC 9440's `:base64:` and PKCS#12.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MAX_SOURCE_BYTES = 4 * 1024 * 1024
 MAX_CERTIFICATES = 10_000
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
-_PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # in a form, + is a space
-# A text may begin with the digit 0 too, but none in UTF-8 begins like this; whatever holds a certificate is this long.
+_PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # form encoding writes a space as +
+# No UTF-8 text begins like this, and a certificate is always long enough to have such a length.
 _LONG_DER = re.compile(rb"\x30[\x80-\x84]")
 _CERTIFICATE_LABELS = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
 _REQUEST_LABELS = frozenset({"CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"})
@@ -42,12 +42,12 @@ class Source:
 
 
 def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs12: bool = True) -> tuple[Source, ...]:
-    """Find every certificate and certificate request in `data`, whatever form it has.
+    """Find every certificate and certificate request in `data`, in any supported format.
 
     Args:
-        data: the file's or header's bytes.
-        password: for PKCS#12; None when nothing in it is encrypted. One of no characters is a password too.
-        with_pkcs12: read PKCS#12 as well. Not for what strangers send: opening such a file takes as long as the file says.
+        data: the bytes of the file or header.
+        password: for PKCS#12; None for no password, which differs from an empty one.
+        with_pkcs12: read PKCS#12 as well. Pass False for untrusted input: the file itself states how much work opening it takes.
 
     Returns:
         At least one, in the order of the input.
@@ -57,7 +57,7 @@ def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs1
             `pem.trust-settings`, `pkcs12.unreadable`, `pkcs12.too-costly`.
     """
     if len(data) > MAX_SOURCE_BYTES:
-        raise FormatError("certificate.too-large", f"more than {MAX_SOURCE_BYTES} bytes of certificates")
+        raise FormatError("certificate.too-large", f"the input has more than {MAX_SOURCE_BYTES} bytes")
     text = data.strip()
     if _is_der(data):
         found = _from_der(data, password, with_pkcs12)
@@ -68,7 +68,7 @@ def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs1
     else:
         found = _from_base64(text, password, with_pkcs12)
     if not found:
-        raise FormatError("certificate.not-found", "no certificate or certificate request stands in this input")
+        raise FormatError("certificate.not-found", "this input contains no certificate or certificate request")
     return found
 
 
@@ -77,10 +77,10 @@ def _is_der(data: bytes) -> bool:
 
 
 def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The PEM blocks of a text as (label, content), in order; text between them is passed over.
+    """Yield the PEM blocks of a text as (label, content), in order; text between them is ignored.
 
     Raises:
-        FormatError: `pem.malformed` when a block's content is not base64.
+        FormatError: `pem.malformed`, the content of a block is not base64.
     """
     for match in _PEM.finditer(data):
         label = match.group(1).decode("ascii")
@@ -103,7 +103,7 @@ def _from_pem(text: bytes) -> tuple[Source, ...]:
 
 
 def read_pem_sources(text: bytes) -> Iterator[Source]:
-    """The certificates and requests of a PEM text, in order; what else stands there is passed over.
+    """Yield the certificates and requests of a PEM text, in order; other blocks are ignored.
 
     Raises:
         FormatError: `pem.malformed`, `pem.trust-settings`.
@@ -117,13 +117,13 @@ def read_pem_sources(text: bytes) -> Iterator[Source]:
 
 
 def _require_no_trust_settings(label: str, content: bytes) -> None:
-    # OpenSSL writes behind the certificate what it is believed or refused for; to pass over a refusal would be to believe.
+    # OpenSSL writes trusted and rejected uses after the certificate. Ignoring a rejected use would be wrong.
     if label != "TRUSTED CERTIFICATE":
         return
     try:
         der.read_whole(content, tag=der.SEQUENCE)
     except FormatError as e:
-        message = "a TRUSTED CERTIFICATE carries OpenSSL's trust settings, which are not read"
+        message = "a TRUSTED CERTIFICATE has OpenSSL's trust settings, which are not supported"
         raise FormatError("pem.trust-settings", message, offset=e.offset) from e
 
 
@@ -153,7 +153,7 @@ def _from_der(data: bytes, password: bytes | str | None, with_pkcs12: bool) -> t
 
 
 def _is_request(data: bytes, to_be_signed: der.Element) -> bool:
-    # A certificate's to-be-signed part holds its validity, a SEQUENCE of two times, at position 3 or 4; a request's
-    # holds version, name, key and attributes [0] (RFC 2986 section 4.1).
+    # The to-be-signed part of a certificate has its validity, a SEQUENCE of two times, at position 3 or 4. That of a request
+    # has version, name, key and attributes [0] (RFC 2986 section 4.1).
     parts = der.read_children(data, to_be_signed)
     return 3 <= len(parts) <= 4 and parts[0].tag == der.INTEGER and parts[-1].tag != der.INTEGER

@@ -1,4 +1,4 @@
-"""QcStatements written, for test certificates and certificate requests."""
+"""Writer of QcStatements for test certificates and certificate requests."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def write_qc_statements(
     identification_methods: tuple[str, ...] = (),
     qscd_legislation: tuple[str, ...] = (),
 ) -> bytes:
-    """The DER of a qcStatements extension value.
+    """Return DER of a qcStatements extension value.
 
     Args:
         qc_type: `esign`, `eseal` or `web`.
-        psd2: roles and authority, or None for no such statement.
-        pds: PKI disclosure statements; none writes no statement.
+        psd2: roles and authority; None: no such statement.
+        pds: PKI disclosure statements; empty: no such statement.
         compliance: state EU qualification.
         sscd: state a qualified device.
         semantics: dotted identifier of the subject name's semantics, or None.
-        name_registration_authorities: addresses of those who register the subject's names.
-        limit_value: the largest transaction, or None.
+        name_registration_authorities: addresses of the registers of the subject's names.
+        limit_value: the highest amount of a transaction, or None.
         retention_years: how long records are kept, or None.
         cc_legislation: countries under whose law the certificate is qualified (none for the EU).
         identification_methods: dotted identifiers of QcIdentMethod.

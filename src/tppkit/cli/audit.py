@@ -19,13 +19,13 @@ import click
 from tppkit._clock import format_time
 from tppkit._text import printable
 from tppkit.certificates import OrganizationPolicy
-from tppkit.cli.organizations import organization_options
-from tppkit.cli.output import finding_object, json_option, present, print_json, read_time, say, say_error
-from tppkit.cli.revocation import NOT_ASKED, crl_option, load_answers, make_checker, ocsp_option
-from tppkit.errors import ArchiveError, ConfigurationError, FormatError
+from tppkit.cli.output import finding_line, finding_object, json_option, present, print_json, read_time, say, say_error
+from tppkit.cli.seal_options import organization_options
+from tppkit.cli.trust_options import NOT_ASKED, trust_options
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
 from tppkit.evidence.audit import MAX_FIRST_FAILURES
-from tppkit.trust import PathVerifier, load_anchors
+from tppkit.trust import TrustMaterial, load_revocation, load_trust
 
 _UNREADABLE, _INTERRUPTED, _NO_TRUST = 5, 6, 7
 _PROGRESS_S = 1.0
@@ -57,18 +57,14 @@ def audit() -> None:
 
 @audit.command()
 @click.argument("archives", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="ARCHIVE...")
-@click.option(
-    "--trust", type=click.Path(path_type=Path), metavar="FILE_OR_DIR", help="Authorities that seals must chain to."
-)
-@crl_option
-@ocsp_option
+@trust_options
 @click.option(
     "--at",
     default="recorded",
     show_default=True,
     metavar="recorded|TIME",
     callback=_read_at,
-    help="Judge each at its receipt, or all at TIME.",
+    help="Judge each record at its time of receipt, or all at TIME.",
 )
 @click.option(
     "--expect-head",
@@ -76,7 +72,7 @@ def audit() -> None:
     multiple=True,
     metavar="LEAF",
     callback=_read_heads,
-    help="A head kept elsewhere; that it is not the end of an archive is inconsistent.",
+    help="A head stored elsewhere; the archive is inconsistent unless it ends with this leaf.",
 )
 @click.option(
     "--failures",
@@ -84,21 +80,23 @@ def audit() -> None:
     show_default=True,
     metavar="all|N",
     callback=_read_count,
-    help="How many records that failed, are out of place or have findings to list.",
+    help="How many failed, misplaced or warned records to list.",
 )
 @organization_options
 @json_option
 def verify(
-    archives: tuple[Path, ...], trust: Path | None, crls: tuple[Path, ...], responses: tuple[Path, ...],
+    archives: tuple[Path, ...], trust: Path | None, trusted_lists: Path | None, crls: tuple[Path, ...], responses: tuple[Path, ...],
     at: datetime | None, heads: frozenset[str], failures: int | None, as_json: bool,
     organizations: OrganizationPolicy,
 ) -> int:  # fmt: skip
-    """Verify every retained signature of each ARCHIVE again, and that no record is missing or moved."""
+    """Verify every retained signature of each ARCHIVE again, and check that no record is missing or moved."""
     now = present(None)
     try:
-        checker = make_checker(load_answers((*crls, *responses)), now=max(now, at or now))
-        paths = PathVerifier(load_anchors(_given(trust)), revocation=checker)
-    except (ConfigurationError, FormatError) as e:
+        answers = load_revocation((*crls, *responses)) if crls or responses else None
+        material = load_trust(trust=trust, trusted_lists=trusted_lists, answers=answers, now=max(now, at or now))
+        if not material.has_anchors:
+            raise ConfigurationError("trust.no-anchors", "no trust material: give --trust or --trusted-lists")
+    except (ConfigurationError, FormatError, VerificationError) as e:
         say_error(e)
         return _NO_TRUST
     summary = AuditSummary(max_failures=failures, expected_heads=heads)
@@ -107,7 +105,7 @@ def verify(
     try:
         for archive in archives:
             try:
-                rows = audit_archive(archive, paths=paths, at=at, organizations=organizations)
+                rows = audit_archive(archive, paths=material, at=at, organizations=organizations)
                 for row in _with_progress(rows, summary, begin):
                     summary.add(row)
             except ArchiveError as e:
@@ -118,18 +116,12 @@ def verify(
         say(f"interrupted after {summary.records} records")
         return _INTERRUPTED
     summary.expect(archive for archive in archives if archive not in unreadable)
-    result = _summary_object(summary, time.perf_counter() - begin, revocation_asked=checker is not None)
+    result = _summary_object(summary, time.perf_counter() - begin, material)
     if as_json:
         print_json(result)
     else:
         _print(result, summary)
     return _UNREADABLE if unreadable else summary.exit_code
-
-
-def _given(trust: Path | None) -> Path:
-    if trust is None:
-        raise ConfigurationError("trust.no-anchors", "no trust material: give the authorities with --trust")
-    return trust
 
 
 def _with_progress(rows: Iterator[RecordVerdict], summary: AuditSummary, begin: float) -> Iterator[RecordVerdict]:
@@ -144,7 +136,8 @@ def _with_progress(rows: Iterator[RecordVerdict], summary: AuditSummary, begin: 
         click.echo("\r", nl=False, err=True)
 
 
-def _summary_object(summary: AuditSummary, seconds: float, *, revocation_asked: bool) -> dict[str, Any]:
+def _summary_object(summary: AuditSummary, seconds: float, material: TrustMaterial) -> dict[str, Any]:
+    checks = {"revocation": material.revocation, "trusted_lists": material.lists}
     return {
         "records": summary.records,
         "passed": summary.verdicts[Verdict.PASSED],
@@ -152,7 +145,8 @@ def _summary_object(summary: AuditSummary, seconds: float, *, revocation_asked: 
         "indeterminate": summary.verdicts[Verdict.INDETERMINATE],
         "unreadable": summary.verdicts[Verdict.UNREADABLE],
         "inconsistent": summary.inconsistent,
-        "revocation_asked": revocation_asked,
+        "revocation_asked": material.revocation is not None,
+        "not_checked": [name for name, given in checks.items() if given is None],
         "by_code": dict(sorted(summary.by_code.items())),
         "findings": [finding_object(finding) for finding in summary.findings],
         "first_failures": [_row_object(row) for row in summary.first_failures],
@@ -200,7 +194,7 @@ def _print(result: dict[str, Any], summary: AuditSummary) -> None:
         if row.stream_code:
             click.echo(f"  {where}: {printable(row.stream_message or '')} [{row.stream_code}]")
         for finding in row.findings:
-            click.echo(f"  {where}: {finding.severity}: {printable(finding.message)} [{finding.code}]")
+            click.echo(f"  {where}: {finding_line(finding)}")
     if summary.not_listed:
         click.echo(f"  {summary.not_listed} more are not listed; list them with --failures all")
     for finding in summary.findings:

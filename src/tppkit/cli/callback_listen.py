@@ -1,25 +1,22 @@
-"""A receiver for developers: shows each callback, says why it is refused, keeps it and passes it on. Needs no network."""
+"""`tppkit callback listen` and `replay`: a receiver for developers, and the requests that it keeps."""
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from email.errors import (
-    FirstHeaderLineIsContinuationDefect,
-    InvalidHeaderDefect,
-    MisplacedEnvelopeHeaderDefect,
-    MissingHeaderBodySeparatorDefect,
-)
-from email.message import Message
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from socketserver import TCPServer
-from typing import Any
+from http.client import responses
+from pathlib import Path
+from socketserver import StreamRequestHandler, TCPServer
+from typing import Any, NamedTuple
 
-from tppkit._clock import Clock
+import click
+
+from tppkit._clock import Clock, utc_now
+from tppkit._files import PRIVATE, write_new
 from tppkit._text import printable
 from tppkit.callbacks import (
     CallbackAddress,
@@ -29,79 +26,89 @@ from tppkit.callbacks import (
     VerifiedCallback,
     explain_callback,
 )
-from tppkit.cli.callback_heard import Heard
-from tppkit.cli.callback_kept import KeptCallbacks
-from tppkit.cli.callback_sending import Place, Reply, readdress, send_message
-from tppkit.cli.output import say, say_error
+from tppkit.cli.callback_options import key_file, read_address, read_public_keys, read_request
+from tppkit.cli.callback_transport import Place, Reply, ended_after, parse_place, print_reply, readdress, send_message
+from tppkit.cli.output import HOLDS, finding_line, finding_object, json_option, require_one_stdin, say, say_error
+from tppkit.cli.verdict import colored
 from tppkit.errors import ConfigurationError, Finding, FormatError, TppkitError, TransportError
 from tppkit.httpsig.wire import parse_request
 from tppkit.protocol.wire import MAX_BODY_BYTES
 
-_STEP_S = 10.0  # what one read or write may take
-_REQUEST_S = 30.0  # what a whole request may take: one at a time is answered
-_DISCARDING_S = 1.0  # what is read behind a refusal
+MAX_KEPT = 1000
+_SUFFIX = ".http"
+_REQUEST_S = 30.0  # for a whole request: requests are handled one at a time
+_DISCARDING_S = 1.0
 _DISCARDED_BYTES = 2 * 1024 * 1024
-_BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
-_LEFT_OUT = (
-    FirstHeaderLineIsContinuationDefect,
-    InvalidHeaderDefect,
-    MisplacedEnvelopeHeaderDefect,
-    MissingHeaderBodySeparatorDefect,
+_MAX_HEAD_BYTES = 64 * 1024
+_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*([^\r\n]*?)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_ENCODING = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
+_FOLDED = re.compile(rb"\n[ \t]")
+_folder_option = click.option(
+    "--folder", type=click.Path(path_type=Path), default=Path("callbacks"), show_default=True,
+    help=f"Folder of the requests that `callback listen` keeps, the newest {MAX_KEPT}.",
+)  # fmt: skip
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="On 127.0.0.1; 0 for a free one."
 )
-_UNKNOWN_ADDRESS = "callback.address"
+@click.option("--public-key", "keys", multiple=True, metavar="[NAME=]FILE", help="A key of the service.")
+@click.option(
+    "--base-url", metavar="URL",
+    help="Your callback address as the service has it: grants arrive at URL/, payments at URL/ followed by a uuid.",
+)  # fmt: skip
+@click.option(
+    "--address", "addresses", multiple=True, metavar="[KIND=]URL", help="A further address, as for `callback verify`."
+)
+@click.option(
+    "--forward", metavar="URL",
+    help="Forward verified callbacks to http:// on this machine; without a path, to the callback's own path.",
+)  # fmt: skip
+@click.option("--forward-all", is_flag=True, help="Forward refused callbacks too.")
+@_folder_option
+@json_option
+def listen(
+    port: int, keys: tuple[str, ...], base_url: str | None, addresses: tuple[str, ...], forward: str | None, forward_all: bool,
+    folder: Path, as_json: bool,
+) -> int:  # fmt: skip
+    """Receive callbacks on this machine: print each one and the cause of a refusal, keep it and forward it.
 
-
-class Listener:
-    """Judges, keeps and passes on what comes.
-
-    Args:
-        receiver: addresses and keys; None: nothing is verified.
-        kept: where callbacks are kept.
-        forward: where verified callbacks go on to, or None.
-        forward_all: refused ones go on as well.
-        now: the clock.
+    The answer is 200 to callbacks that hold, 400 or 404 to others, or the answer of the --forward address.
     """
-
-    def __init__(
-        self, *, receiver: CallbackReceiver | None, kept: KeptCallbacks, forward: Place | None, forward_all: bool, now: Clock
-    ) -> None:  # fmt: skip
-        self._receiver, self._kept, self._now = receiver, kept, now
-        self._forward, self._forward_all = forward, forward_all
-
-    def hear(self, received: ReceivedCallback) -> Heard:
-        """Take one request.
-
-        Raises:
-            ConfigurationError: `file.unwritable`, it could not be kept.
-        """
-        number = self._kept.add(received)
-        verified, findings = self._judge(received)
-        forwarded = failure = None
-        if self._forward is not None and (verified is not None or self._forward_all):
-            try:
-                forwarded = send_message(readdress(received, place=self._forward).to_wire(), place=self._forward)
-            except TransportError as e:
-                failure = e
-        answer = forwarded or Reply(_status(findings, failure), "", b"")
-        return Heard(number, received, verified, findings, forwarded, failure, answer)
-
-    def _judge(self, received: ReceivedCallback) -> tuple[VerifiedCallback | None, tuple[Finding, ...]]:
-        if self._receiver is None:
-            return None, ()
-        found = explain_callback(received, at=self._now(), receiver=self._receiver)
-        return found.verified, found.findings
+    if forward_all and forward is None:
+        raise click.UsageError("--forward-all needs --forward")
+    require_one_stdin(*map(key_file, keys))
+    own = [*(base_addresses(base_url) if base_url else ()), *map(read_address, addresses)]
+    if bool(keys) != bool(own):
+        raise click.UsageError("give --public-key and --base-url (or --address), or neither: then nothing is verified")
+    listener = Listener(
+        receiver=CallbackReceiver(own, keys=read_public_keys(keys)) if keys else None, folder=CallbackFolder(folder),
+        forward=parse_place(forward) if forward else None, forward_all=forward_all, now=utc_now,
+    )  # fmt: skip
+    _serve(
+        listener,
+        port=port,
+        show=lambda result: click.echo(json.dumps(result.as_object()) if as_json else result.as_text()),
+    )
+    return HOLDS
 
 
-def _status(findings: tuple[Finding, ...], failure: TransportError | None) -> int:
-    if failure is not None:
-        return 502
-    if findings:
-        return 404 if findings[0].code == _UNKNOWN_ADDRESS else 400
-    return 200
+@click.command()
+@click.argument("kept", metavar="ID|FILE")
+@click.option("--to", "url", required=True, metavar="URL", help="Where to; without a path, to the callback's own path.")
+@click.option("--remote", is_flag=True, help="Allow other machines, and https.")
+@_folder_option
+@json_option
+def replay(kept: str, url: str, remote: bool, folder: Path, as_json: bool) -> int:
+    """Send a kept callback again, byte for byte, and print the answer. Name it by its number, or by a file with a raw request."""
+    place = parse_place(url, remote=remote)
+    callback = read_request(str(_path(folder, int(kept)) if kept.isascii() and kept.isdecimal() else kept))
+    return print_reply(send_message(readdress(callback, place=place).to_wire(), place=place), as_json=as_json)
 
 
 def base_addresses(url: str) -> list[CallbackAddress]:
-    """The addresses below a callback address as the service has it: grants come to it, payments to it with a uuid behind.
+    """The addresses under a base address: grants arrive at the base, payments at the base followed by a uuid.
 
     Raises:
         ConfigurationError: `callback.address-unusable`.
@@ -112,26 +119,169 @@ def base_addresses(url: str) -> list[CallbackAddress]:
     return [CallbackAddress(base + "/", CallbackKind.ACCESS), CallbackAddress(base + "/{token}", CallbackKind.PAYMENT)]
 
 
-def listen(listener: Listener, *, port: int, show: Callable[[Heard], None]) -> None:
-    """Answer on 127.0.0.1, one request after another, until SIGINT or SIGTERM.
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number}{_SUFFIX}"
+
+
+class CallbackFolder:
+    """The newest callbacks in a folder, each a raw HTTP/1.1 request in a numbered file.
+
+    The files may contain personal data, so only their owner can read them.
 
     Args:
-        listener: what takes them.
-        port: TCP port; 0 for a free one.
-        show: gets what became of each.
+        folder: Created if absent.
+        most: How many are kept.
 
     Raises:
-        ConfigurationError: `listen.port`, the port is taken.
+        ConfigurationError: `file.unwritable`.
+
+    Example:
+        number = CallbackFolder(Path("callbacks")).add(received)
     """
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job would ignore SIGINT else
+
+    def __init__(self, folder: Path, *, most: int = MAX_KEPT) -> None:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as e:
+            raise ConfigurationError("file.unwritable", f"{folder} cannot be made: {e.strerror}") from e
+        self._folder, self._most = folder, most
+        names = (path.stem for path in folder.glob(f"*{_SUFFIX}"))
+        self._numbers = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+
+    def add(self, received: ReceivedCallback) -> str:
+        """Keep a request and return its number, for `callback replay`; delete the oldest beyond the limit.
+
+        Raises:
+            ConfigurationError: `file.unwritable`.
+        """
+        number = self._numbers[-1] + 1 if self._numbers else 1
+        while True:
+            try:
+                write_new(_path(self._folder, number), received.to_wire(), mode=PRIVATE)
+                break
+            except ConfigurationError as e:
+                if e.code != "file.exists":
+                    raise
+                number += 1  # another listener uses the same folder
+        self._numbers.append(number)
+        while len(self._numbers) > self._most:
+            _path(self._folder, self._numbers.pop(0)).unlink(missing_ok=True)
+        return str(number)
+
+
+class Handled(NamedTuple):
+    """The result of one request.
+
+    Attributes:
+        number: Its number in the folder.
+        received: The request.
+        verified: What was proven, or None.
+        findings: The refusal and its likely cause; empty if the callback holds, or if nothing was verified.
+        forwarded: The answer of the --forward address, None if it was not called.
+        failure: Why the --forward address did not answer, or None.
+    """
+
+    number: str
+    received: ReceivedCallback
+    verified: VerifiedCallback | None
+    findings: tuple[Finding, ...]
+    forwarded: Reply | None
+    failure: TransportError | None
+
+    @property
+    def answer(self) -> Reply:
+        """The answer to the sender."""
+        if self.forwarded is not None:
+            return self.forwarded
+        refusal = 404 if self.findings and self.findings[0].code == "callback.address" else 400
+        return Reply(502 if self.failure else refusal if self.findings else 200, "", b"")
+
+    @property
+    def event(self) -> str | None:
+        """The type of the event in a verified callback."""
+        return type(self.verified.event).__name__ if self.verified and self.verified.event else None
+
+    def as_object(self) -> dict[str, Any]:
+        """The result as a JSON object."""
+        return {
+            "id": self.number,
+            "method": self.received.method,
+            "target": self.received.target,
+            "verdict": "holds" if self.verified else "fails" if self.findings else None,
+            "code": self.findings[0].code if self.findings else None,
+            "findings": [finding_object(finding) for finding in self.findings],
+            "key_name": self.verified.key_name if self.verified else None,
+            "event": self.event,
+            "forwarded": self.forwarded.status if self.forwarded else None,
+            "answered": self.answer.status,
+        }
+
+    def as_text(self) -> str:
+        """The result on one line, followed by a line for each finding."""
+        if self.verified is not None:
+            state = f"{colored('verified', holds=True)} by {self.verified.key_name}: {self.event or 'no event'}"
+        else:
+            state = colored("refused", holds=False) if self.findings else "not verified: no --public-key"
+        target = printable(self.received.target[:200])
+        lines = [f"{self.number}  {self.received.method} {target}  {self.answer.status}  {state}"]
+        lines += [f"  {finding_line(finding)}" for finding in self.findings]
+        if self.failure is not None:
+            lines.append(f"  {printable(self.failure.message)} [{self.failure.code}]")
+        return "\n".join(lines)
+
+
+class Listener:
+    """Verifies, keeps and forwards requests.
+
+    Args:
+        receiver: Addresses and keys; None to verify nothing.
+        folder: Keeps the requests.
+        forward: Gets verified callbacks, or None.
+        forward_all: Forward refused callbacks too.
+        now: The clock.
+
+    Example:
+        result = listener.handle(received)
+        print(result.as_text())
+    """
+
+    def __init__(
+        self, *, receiver: CallbackReceiver | None, folder: CallbackFolder, forward: Place | None, forward_all: bool, now: Clock
+    ) -> None:  # fmt: skip
+        self._receiver, self._folder, self._now = receiver, folder, now
+        self._forward, self._forward_all = forward, forward_all
+
+    def handle(self, received: ReceivedCallback) -> Handled:
+        """Handle one request.
+
+        Raises:
+            ConfigurationError: `file.unwritable`, the request cannot be kept.
+        """
+        number = self._folder.add(received)
+        verified, forwarded, failure = None, None, None
+        findings: tuple[Finding, ...] = ()
+        if self._receiver is not None:
+            found = explain_callback(received, at=self._now(), receiver=self._receiver)
+            verified, findings = found.verified, found.findings
+        if self._forward is not None and (verified is not None or self._forward_all):
+            try:
+                forwarded = send_message(readdress(received, place=self._forward).to_wire(), place=self._forward)
+            except TransportError as e:
+                failure = e
+        return Handled(number, received, verified, findings, forwarded, failure)
+
+
+def _serve(listener: Listener, *, port: int, show: Callable[[Handled], None]) -> None:
+    """Answer on 127.0.0.1, one request after another, until SIGINT or SIGTERM."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # a background job of a shell ignores SIGINT otherwise
         signal.signal(number, _interrupt)
     try:
-        server = _Server(listener, port, show)
+        server = CallbackServer(listener, port=port, show=show)
     except OSError as e:
-        raise ConfigurationError("listen.port", f"port {port} cannot be listened on: {e.strerror}") from e
+        raise ConfigurationError("listen.port", f"port {port} cannot be used: {e.strerror}") from e
     with server:
         try:
-            say(f"listening on http://127.0.0.1:{server.server_port}; stop it with Ctrl-C")
+            say(f"listening on http://127.0.0.1:{server.server_address[1]}; stop it with Ctrl-C")
             server.serve_forever()
         except KeyboardInterrupt:
             say("stopped")
@@ -141,117 +291,89 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-class _Server(HTTPServer):
-    def __init__(self, listener: Listener, port: int, show: Callable[[Heard], None]) -> None:
+class CallbackServer(TCPServer):
+    """Receives requests on 127.0.0.1, one after another.
+
+    Args:
+        listener: handles them.
+        port: TCP port; 0 for a free one.
+        show: gets each result before it is answered.
+
+    Raises:
+        OSError: the port cannot be used.
+
+    Example:
+        with CallbackServer(listener, port=8765, show=print) as server:
+            server.serve_forever()
+    """
+
+    allow_reuse_address = True
+
+    def __init__(self, listener: Listener, *, port: int, show: Callable[[Handled], None]) -> None:
         self.listener, self.show = listener, show
         super().__init__(("127.0.0.1", port), _Handler)
 
-    def server_bind(self) -> None:
-        # HTTPServer would look up the machine's name.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", self.socket.getsockname()[1]
-
     def handle_error(self, request: Any, client_address: Any) -> None:
-        say("a request could not be answered: its sender left or was too slow")
+        """Report a request whose sender left or was too slow."""
+        say("a request was not answered: its sender closed the connection or was too slow")
 
 
-class _Handler(BaseHTTPRequestHandler):
-    timeout = _STEP_S
-    server: _Server
-    raw_requestline: bytes
+class _Handler(StreamRequestHandler):
+    server: CallbackServer
 
-    def setup(self) -> None:
-        super().setup()
-        self._deadline: threading.Timer | None = None
-        self._set_deadline(_REQUEST_S)
-
-    def finish(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        super().finish()
-
-    def _set_deadline(self, seconds: float) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._deadline = threading.Timer(seconds, self._cut)
-        self._deadline.daemon = True
-        self._deadline.start()
-
-    def _cut(self) -> None:
-        with suppress(OSError):  # it has ended meanwhile
-            self.connection.shutdown(socket.SHUT_RDWR)
-
-    def do_GET(self) -> None:
-        self._receive()
-
-    def do_POST(self) -> None:
-        self._receive()
-
-    def parse_request(self) -> bool:
-        # http.server takes some of the bytes beyond ASCII for spaces; where it asks for the path, it sees others there.
-        self._first_line = self.raw_requestline.rstrip(b"\r\n")
-        self.raw_requestline = _BEYOND_ASCII.sub(b"?", self.raw_requestline)
-        return super().parse_request()
-
-    def _receive(self) -> None:
-        received = self._read()
-        if isinstance(received, int):
-            say(f"{printable(self.requestline[:80])}: {received}, not read")
-            self._answer(Reply(received, "", b""))
-            self._discard()
-            return
-        try:
-            heard = self.server.listener.hear(received)
-        except TppkitError as e:
-            say_error(e)
-            self._answer(Reply(500, "", b""))
-            return
-        self.server.show(heard)
-        self._answer(heard.answer)
+    def handle(self) -> None:
+        with ended_after(self.connection, _REQUEST_S):
+            received = self._read()
+            if isinstance(received, int):
+                self._answer(Reply(received, "", b""))
+                self._discard()
+                return
+            try:
+                handled = self.server.listener.handle(received)
+            except TppkitError as e:
+                say_error(e)
+                self._answer(Reply(500, "", b""))
+                return
+            self.server.show(handled)
+            self._answer(handled.answer)
 
     def _read(self) -> ReceivedCallback | int:
-        """The request, or the status that refuses it."""
-        words = self._first_line.decode("latin-1").split(" ")
-        length = self.headers.get("Content-Length", "0")
-        headers = tuple((name, str(value)) for name, value in self.headers.items())
-        if "Transfer-Encoding" in self.headers:
-            return 411
-        if len(words) != 3 or not (length.isascii() and length.isdecimal()):  # RFC 9112 section 3
-            return 400
-        if _is_incomplete(self.headers) or any("\n" in value or "\r" in value for _, value in headers):
-            return 400
+        """Read the request, or return the status of its refusal."""
+        head = b""
+        while not head.endswith((b"\r\n\r\n", b"\n\n")):
+            line = self.rfile.readline(_MAX_HEAD_BYTES)
+            head += line
+            if not line or len(head) > _MAX_HEAD_BYTES:
+                return self._refuse(400, head)
+        length = (*_LENGTH.findall(head), b"0")[0]
+        if _ENCODING.search(head):
+            return self._refuse(411, head)
+        if not length.isdigit() or _FOLDED.search(head):
+            return self._refuse(400, head)
         if len(length) > 9 or int(length) > MAX_BODY_BYTES:
-            return 413
-        body = self.rfile.read(int(length))
-        received = ReceivedCallback(self.command, words[1], headers, body)
-        try:  # what is kept can be read again
-            parse_request(received.to_wire(), obs_text=True)
+            return self._refuse(413, head)
+        try:
+            return ReceivedCallback(*parse_request(head + self.rfile.read(int(length)), obs_text=True))
         except FormatError:
-            return 400
-        return received
+            return self._refuse(400, head)
+
+    def _refuse(self, status: int, head: bytes) -> int:
+        first_line = head[:80].partition(b"\n")[0].decode("latin-1").rstrip()
+        say(f"{printable(first_line)}: {status}, not a readable request")
+        return status
 
     def _discard(self) -> None:
-        """Read on for a moment, behind the answer: to somebody who still sends it would be lost with the connection."""
-        self._set_deadline(_DISCARDING_S)
+        """Read what the sender still sends: a connection closed with unread bytes is reset, which would lose the answer."""
         size = _DISCARDED_BYTES
-        with suppress(OSError):
+        with suppress(OSError), ended_after(self.connection, _DISCARDING_S):
             self.connection.shutdown(socket.SHUT_WR)
-            while size > 0 and (chunk := self.rfile.read1(min(size, 65536))):
+            while size > 0 and (chunk := self.connection.recv(min(size, 65536))):
                 size -= len(chunk)
 
     def _answer(self, reply: Reply) -> None:
-        self.send_response_only(reply.status)
-        if reply.content_type:
-            self.send_header("Content-Type", reply.content_type)
-        self.send_header("Content-Length", str(len(reply.body)))
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(reply.body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: what came is shown in our own words."""
-
-
-def _is_incomplete(headers: Message) -> bool:
-    """Whether a line was left out that is no header field; the first without a name and colon takes all behind it along."""
-    return headers.get_unixfrom() is not None or any(isinstance(defect, _LEFT_OUT) for defect in headers.defects)
+        phrase = responses.get(reply.status, "")
+        kind = f"Content-Type: {reply.content_type}\r\n" if reply.content_type else ""
+        head = (
+            f"HTTP/1.1 {reply.status} {phrase}\r\n{kind}Content-Length: {len(reply.body)}\r\nConnection: close\r\n\r\n"
+        )
+        self.wfile.write(head.encode("latin-1") + reply.body)

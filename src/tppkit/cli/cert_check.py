@@ -1,4 +1,4 @@
-"""`tppkit cert check`: whether certificates fit their use, and are trusted."""
+"""`tppkit cert check`: whether certificates fit their use and are trusted."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ import click
 
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, Use, check_certificate
-from tppkit.cli.cert_trust import Belief, TrustOptions, load_trust
 from tppkit.cli.certificates import (
     Bundle,
     password_option,
+    print_unreadable,
     read_bundle,
     read_password,
-    tell_unreadable,
     unreadable_object,
 )
 from tppkit.cli.output import HOLDS, UNREADABLE, at_option, json_option, present, print_json, require_one_stdin
-from tppkit.cli.revocation import crl_option, ocsp_option, revocation_facts
+from tppkit.cli.trust_options import (
+    listing_facts,
+    listing_object,
+    path_facts,
+    revocation_facts,
+    revocation_object,
+    trust_options,
+)
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
 from tppkit.errors import FormatError
-from tppkit.trust import TrustedPath
+from tppkit.trust import RevocationEvidence, TrustMaterial, TrustReport, check_trust, load_revocation, load_trust
 
-_file = click.Path(path_type=Path)
 _NO_CHAIN = "no chain was checked: neither --trust nor --trusted-lists was given"
 _NAMES = {Use.QWAC: "QWAC", Use.QSEALC: "QSealC"}
 
@@ -35,15 +40,7 @@ _NAMES = {Use.QWAC: "QWAC", Use.QSEALC: "QSealC"}
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--as", "use", required=True, type=click.Choice([use.value for use in Use]), help="What it is used as.")
 @at_option
-@click.option("--trust", type=_file, metavar="FILE_OR_DIR", help="Authorities that it must chain to.")
-@click.option(
-    "--trusted-lists",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    metavar="DIR",
-    help="Folder of trusted lists, by which it must be qualified.",
-)
-@crl_option
-@ocsp_option
+@trust_options
 @click.option(
     "--rules",
     "edition",
@@ -64,23 +61,26 @@ def check(
     password_file: Path | None,
     as_json: bool,
 ) -> int:
-    """Check that each certificate fits its use and, with --trust or --trusted-lists, that it is trusted, at a time.
+    """Check that each certificate fits its use and, with --trust or --trusted-lists, is trusted at a time.
 
-    In a bundle the first certificate is checked; the others may be between it and an authority of --trust, or of the lists
-    where --trust is not given. The worst exit code of all files counts.
+    In a bundle the first certificate is checked; the others may be between it and an anchor. The worst exit code of all files
+    counts.
     """
     require_one_stdin(*files)
     now = present(None)
     at = at or now
-    options = load_trust(trust, trusted_lists, (*crls, *responses), now=max(now, at), as_json=as_json)
-    if options is None:
-        return UNREADABLE
+    answers: RevocationEvidence | None = None
+    file = Path()
     try:
+        for file in (*crls, *responses):
+            answers = (answers or RevocationEvidence()) + load_revocation([file])
+        file = password_file or file
         password = read_password(password_file)
     except FormatError as e:
-        tell_unreadable(str(password_file), e, as_json=as_json)
+        print_unreadable(str(file), e, as_json=as_json)
         return UNREADABLE
-    task = _Task(Use(use), at, edition, options)
+    material = load_trust(trust=trust, trusted_lists=trusted_lists, answers=answers, now=max(now, at))
+    task = _Task(Use(use), at, edition, material)
     entries: list[Mapping[str, Any]] = []
     worst = HOLDS
     for name in files:
@@ -90,7 +90,7 @@ def check(
             entries.append(unreadable_object(name, e))
             worst = max(worst, UNREADABLE)
             if not as_json:
-                tell_unreadable(name, e, as_json=False)
+                print_unreadable(name, e, as_json=False)
         else:
             if not as_json and any("verdict" in entry for entry in entries):
                 click.echo()
@@ -103,25 +103,35 @@ def check(
 
 
 class _Task(NamedTuple):
-    """What every file is judged by."""
+    """The settings for all files."""
 
     as_: Use
     at: datetime
     edition: str | None
-    options: TrustOptions
+    material: TrustMaterial
 
     def judge(self, bundle: Bundle, *, as_json: bool) -> tuple[Mapping[str, Any], int]:
         """The verdict as JSON and its exit code; printed unless it is asked for as JSON."""
         findings = check_certificate(bundle.leaf, as_=self.as_, at=self.at, edition=self.edition)
-        belief = self.options.judge(bundle, as_=self.as_, at=self.at)
+        report = check_trust(bundle.leaf, as_=self.as_, at=self.at, material=self.material, intermediates=bundle.others)
         known = {(finding.code, finding.severity) for finding in findings}
-        findings += tuple(finding for finding in belief.findings if (finding.code, finding.severity) not in known)
+        findings += tuple(finding for finding in report.findings if (finding.code, finding.severity) not in known)
         if not as_json:
-            facts = [*_facts(bundle.leaf), *_belief_facts(belief, self.options), ("sha256", bundle.leaf.sha256)]
+            facts = [*_facts(bundle.leaf), *self._trust_facts(report), ("sha256", bundle.leaf.sha256)]
             about = f"{bundle.file} as {_NAMES[self.as_]} at {format_time(self.at)}"
-            print_verdict(about if self.options.has_anchors else f"{about}; {_NO_CHAIN}", facts, findings)
-        proven = _proven(bundle, self.as_, self.at, self.edition)
-        return verdict_object(findings, **proven, **belief.as_object()), verdict_code(findings)
+            print_verdict(about if self.material.has_anchors else f"{about}; {_NO_CHAIN}", facts, findings)
+        proven = _proven(bundle, self.as_, self.at, self.edition) | {
+            "chain": report.path and [str(certificate.subject) for certificate in report.path.chain],
+            "revocation": revocation_object(report.path, asked=self.material.revocation is not None),
+            "trusted_list": listing_object(report.status),
+        }
+        return verdict_object(findings, **proven), verdict_code(findings)
+
+    def _trust_facts(self, report: TrustReport) -> list[tuple[str, str]]:
+        if not self.material.has_anchors:
+            return []
+        revocation = revocation_facts(report.path, asked=self.material.revocation is not None)
+        return [*path_facts(report.path), *revocation, *listing_facts(report.status)]
 
 
 def _proven(bundle: Bundle, as_: Use, at: datetime, edition: str | None) -> dict[str, object]:
@@ -149,21 +159,3 @@ def _facts(leaf: EidasCertificate) -> list[tuple[str, str]]:
         ("authority", f"{leaf.qc.psd2.nca_name} ({leaf.qc.psd2.nca_id})" if leaf.qc.psd2 else "none"),
         ("valid", f"{format_time(leaf.not_before)} to {format_time(leaf.not_after)}"),
     ]
-
-
-def _belief_facts(belief: Belief, options: TrustOptions) -> list[tuple[str, str]]:
-    if not options.has_anchors:
-        return []
-    facts = [*_chain(belief.path), *revocation_facts(belief.path, asked=options.checker is not None)]
-    if belief.status is not None:
-        listing = belief.status.listing
-        service = f", {listing.instance.name} ({listing.issuer.trusted_list.territory})" if listing else ""
-        facts.append(("trusted list", f"qualified for {', '.join(belief.status.qualified_for) or 'nothing'}{service}"))
-    return facts
-
-
-def _chain(path: TrustedPath | None) -> list[tuple[str, str]]:
-    if path is None:
-        return [("chain", "none holds")]
-    first, *above = [str(certificate.subject) for certificate in path.chain]
-    return [("chain", first), *(("", f"issued by {name}") for name in above)]

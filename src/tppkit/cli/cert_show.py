@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +33,18 @@ from tppkit.cli.output import (
     say_error,
 )
 from tppkit.cli.revocation_show import crl_facts, crl_object, ocsp_facts, ocsp_object
-from tppkit.errors import Finding, FormatError
+from tppkit.errors import FormatError
 from tppkit.trust import read_revocation
 from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl
 
 Fact = tuple[str, str]
+Shown = tuple[dict[str, Any], list[Fact] | FormatError]  # the entry as JSON, and its text
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @password_option
-@click.option("--strict", is_flag=True, help="A malformed encoding is an error: the certificate counts as unreadable.")
+@click.option("--strict", is_flag=True, help="Treat a certificate with a malformed encoding as unreadable.")
 @json_option
 def show(files: tuple[str, ...], password_file: Path | None, strict: bool, as_json: bool) -> int:
     """Show every fact and finding of each certificate, request, CRL or OCSP response.
@@ -54,34 +54,43 @@ def show(files: tuple[str, ...], password_file: Path | None, strict: bool, as_js
     """
     password = read_password(password_file)
     entries: list[dict[str, Any]] = []
-    failed = False
     for name in files:
-        for entry, tell in _read_all(name, password, strict=strict):
-            failed = failed or "error" in entry
-            if as_json:
-                entries.append(entry)
-            else:
-                tell()
+        for entry, text in _read_all(name, password, strict=strict):
+            entries.append(entry)
+            if not as_json:
+                _print(entry, text)
     if as_json:
         print_json(entries)
-    return UNREADABLE if failed else HOLDS
+    return UNREADABLE if any("error" in entry for entry in entries) else HOLDS
 
 
-def _read_all(
-    name: str, password: bytes | None, *, strict: bool
-) -> Iterator[tuple[dict[str, Any], Callable[[], None]]]:
-    """Each entry of a file as JSON has it, and how to print it; one that cannot be read hides no other."""
+def _print(entry: dict[str, Any], text: list[Fact] | FormatError) -> None:
+    if isinstance(text, FormatError):
+        click.echo(printable(entry["file"]))
+        say_error(text)
+        if text.offset is not None:
+            say(f"  at byte {text.offset}")
+        return
+    click.echo(f"{printable(entry['file'])}: {entry['kind']}")
+    print_facts(text)
+    for finding in entry["findings"]:
+        place = f" at byte {finding['offset']}" if "offset" in finding else ""
+        click.echo(f"  {finding['severity']}: {printable(finding['message'])}{place} [{finding['code']}]")
+    click.echo()
+
+
+def _read_all(name: str, password: bytes | None, *, strict: bool) -> Iterator[Shown]:
+    """Read each entry of a file; an unreadable entry does not hide the others."""
     try:
         data = read_input(name, max_bytes=MAX_CRL_BYTES)
     except FormatError as e:
         yield _failure(name, e)
         return
-    is_answer, with_lists = False, has_pem_crl(data)
-    for shown in _read_answers(name, data, is_expected=with_lists):
-        is_answer = True
-        yield shown
+    with_lists = has_pem_crl(data)
+    answers = [*_read_answers(name, data, is_expected=with_lists)]
+    yield from answers
     try:
-        sources = () if is_answer and not with_lists else read_sources(data, password=password)
+        sources = () if answers and not with_lists else read_sources(data, password=password)
     except FormatError as e:
         if not (with_lists and e.code == "certificate.not-found"):
             yield _failure(name, e)
@@ -95,11 +104,11 @@ def _read_all(
             yield _failure(name, e)
         else:
             entry = _entry(name, source, certificate)
-            yield entry, partial(_print, entry, certificate)
+            yield entry, _facts(entry, certificate)
 
 
-def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[tuple[dict[str, Any], Callable[[], None]]]:
-    """The CRLs or the OCSP response of a file, if it is one."""
+def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Shown]:
+    """Read the CRLs or the OCSP response of a file, if it contains any."""
     try:
         evidence = read_revocation(data, name=printable(name))
         lists = [crl_object(name, crl) for crl in evidence.crls]
@@ -109,28 +118,14 @@ def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[tupl
             yield _failure(name, e)
         return
     for entry in lists:
-        yield entry, partial(_print_answer, entry, crl_facts(entry))
+        yield entry, crl_facts(entry)
     for entry in responses:
-        yield entry, partial(_print_answer, entry, ocsp_facts(entry))
+        yield entry, ocsp_facts(entry)
 
 
-def _print_answer(entry: dict[str, Any], facts: list[Fact]) -> None:
-    click.echo(f"{printable(entry['file'])}: {entry['kind']}")
-    print_facts(facts)
-    for finding in entry["findings"]:
-        click.echo(f"  {finding['severity']}: {finding['message']} [{finding['code']}]")
-    click.echo()
-
-
-def _failure(name: str, error: FormatError) -> tuple[dict[str, Any], Callable[[], None]]:
-    def tell() -> None:
-        click.echo(printable(name))
-        say_error(error)
-        if error.offset is not None:
-            say(f"  at byte {error.offset}")
-
+def _failure(name: str, error: FormatError) -> Shown:
     place = {} if error.offset is None else {"offset": error.offset}
-    return {"file": name, "error": {**error_object(error), **place}}, tell
+    return {"file": name, "error": {**error_object(error), **place}}, error
 
 
 def _entry(name: str, source: Source, certificate: Read) -> dict[str, Any]:
@@ -148,12 +143,8 @@ def _entry(name: str, source: Source, certificate: Read) -> dict[str, Any]:
             "authority": identifier.authority, "reference": identifier.reference,
         },
     }  # fmt: skip
-    findings = [finding_object(finding) for finding in _findings(certificate)]
+    findings = [finding_object(finding) for finding in (*certificate.findings, *check_statement(certificate))]
     return entry | _qc_object(certificate.qc) | _extensions_object(certificate.extensions) | {"findings": findings}
-
-
-def _findings(certificate: Read) -> tuple[Finding, ...]:
-    return (*certificate.findings, *check_statement(certificate))
 
 
 def _issue_object(certificate: Read) -> dict[str, Any]:
@@ -214,10 +205,9 @@ def _hexadecimal(value: bytes | None) -> str | None:
     return None if value is None else value.hex()
 
 
-def _print(entry: dict[str, Any], certificate: Read) -> None:
+def _facts(entry: dict[str, Any], certificate: Read) -> list[Fact]:
     key = certificate.key
-    click.echo(f"{printable(entry['file'])}: {entry['kind']}")
-    print_facts([
+    return [
         ("subject", entry["subject"]),
         ("issuer", entry["issuer"] or ""),
         ("serial", entry["serial_hex"] or ""),
@@ -228,18 +218,14 @@ def _print(entry: dict[str, Any], certificate: Read) -> None:
         *_qc_facts(certificate.qc),
         *_extension_facts(certificate.extensions),
         ("sha256", certificate.sha256),
-    ])  # fmt: skip
-    for finding in _findings(certificate):
-        place = "" if finding.offset is None else f" at byte {finding.offset}"
-        click.echo(f"  {finding.severity}: {printable(finding.message)}{place} [{finding.code}]")
-    click.echo()
+    ]
 
 
 def _organisation(identifier: OrganizationIdentifier | None) -> str:
     if identifier is None:
         return ""
     parts = (identifier.scheme, identifier.country, identifier.authority)
-    return f"{identifier.text} ({' '.join(part for part in parts if part) or 'form not known'})"
+    return f"{identifier.text} ({' '.join(part for part in parts if part) or 'unknown form'})"
 
 
 def _qc_facts(qc: QcStatements) -> list[Fact]:

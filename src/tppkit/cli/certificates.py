@@ -1,4 +1,4 @@
-"""How commands take certificates: every form that `read_sources` knows, the certificate that counts first."""
+"""Read certificates and keys that options name, in every form that `read_sources` accepts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.signers import load_private_key
 
 _MAX_PASSWORD_BYTES = 1024
-_MAX_KEY_BYTES = 64 * 1024  # of PKCS#12 with its chain too
+_MAX_KEY_BYTES = 64 * 1024  # PKCS#12 with a chain included
 Read = EidasCertificate | EidasRequest
 
 password_option = click.option(
-    "--password-file", type=click.Path(path_type=Path), help="First line: the password of a PKCS#12 file."
+    "--password-file",
+    type=click.Path(path_type=Path),
+    help="A file whose first line is the password of the PKCS#12 file.",
 )
 
 key_password_option = click.option(
-    "--password-file", type=click.Path(path_type=Path), help="First line: the password of the key."
+    "--password-file", type=click.Path(path_type=Path), help="A file whose first line is the password of the key."
 )
 
 passwords_option = click.option(
@@ -34,7 +36,7 @@ passwords_option = click.option(
     "password_files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="First line: the password of the PKCS#12 files; given twice, of the first file and of the second.",
+    help="A file whose first line is the password of both PKCS#12 files; give it twice for two passwords.",
 )
 
 
@@ -43,9 +45,13 @@ class Bundle:
     """The certificates of one file.
 
     Attributes:
-        file: its name as it was given.
+        file: its name as given.
         leaf: the first certificate.
-        others: the rest, which may stand between it and an authority that is believed.
+        others: the rest, usable as intermediates.
+
+    Example:
+        bundle = read_bundle("qwac-chain.pem", None)
+        print(bundle.leaf.subject, len(bundle.others))
     """
 
     file: str
@@ -54,7 +60,7 @@ class Bundle:
 
 
 def read_password(file: Path | None) -> bytes | None:
-    """The first line of a password file.
+    """Read the first line of a password file.
 
     Raises:
         FormatError: `file.unreadable`, `file.too-large`.
@@ -63,7 +69,7 @@ def read_password(file: Path | None) -> bytes | None:
 
 
 def read_key(name: str, password: bytes | None) -> PrivateKeyTypes:
-    """The private key of a file in PEM, DER or PKCS#12, or of standard input for `-`.
+    """Read a private key in PEM, DER or PKCS#12 from a file, or from standard input for `-`.
 
     Raises:
         FormatError: `file.unreadable`, `file.too-large`, `pkcs12.*`.
@@ -73,7 +79,7 @@ def read_key(name: str, password: bytes | None) -> PrivateKeyTypes:
 
 
 def find_sources(name: str, password: bytes | None) -> tuple[Source, ...]:
-    """Every certificate and request of a file, or of standard input for `-`.
+    """Find every certificate and request in a file, or in standard input for `-`.
 
     Raises:
         FormatError: `file.unreadable`, `file.too-large`, and those of `read_sources`.
@@ -82,7 +88,7 @@ def find_sources(name: str, password: bytes | None) -> tuple[Source, ...]:
 
 
 def read_source(source: Source) -> Read:
-    """The certificate or request.
+    """Parse a certificate or request.
 
     Raises:
         FormatError: as `EidasCertificate.from_der`.
@@ -91,29 +97,29 @@ def read_source(source: Source) -> Read:
 
 
 def read_bundle(name: str, password: bytes | None) -> Bundle:
-    """The certificates of a file that begins with a certificate.
+    """Read the certificates of a file whose first entry is a certificate.
 
     Raises:
         FormatError: `certificate.is-request`, and as `find_sources` and `read_source`.
     """
     first, *others = find_sources(name, password)
     if first.kind == "csr":
-        message = "this is a certificate request; it has no issuer and no validity, so only a certificate can be judged"
+        message = "this is a certificate request, which has no issuer and no validity; give a certificate"
         raise FormatError("certificate.is-request", message)
     above = tuple(EidasCertificate.from_der(source.der) for source in others if source.kind == "certificate")
     return Bundle(name, EidasCertificate.from_der(first.der), above)
 
 
 def read_bundles(names: Sequence[str], password_files: Sequence[Path], *, as_json: bool) -> list[Bundle] | None:
-    """The bundle of each file; None when one cannot be read, which has been told then.
+    """Read the bundle of each file; print the error and return None if a file is unreadable.
 
     Args:
-        names: of the files.
-        password_files: none, one for all of them, or one for each.
-        as_json: how to tell.
+        names: the files.
+        password_files: none, one for all files, or one for each.
+        as_json: print the error as JSON.
 
     Raises:
-        click.UsageError: standard input is named twice, or there are other password files than these.
+        click.UsageError: standard input is named twice, or the number of password files is wrong.
     """
     if len(password_files) not in (0, 1, len(names)):
         raise click.UsageError(f"give --password-file once for all files, or {len(names)} times")
@@ -129,13 +135,13 @@ def read_bundles(names: Sequence[str], password_files: Sequence[Path], *, as_jso
         for name, password in zip(names, each, strict=True):
             bundles.append(read_bundle(name, password))
     except FormatError as e:
-        tell_unreadable(name, e, as_json=as_json)
+        print_unreadable(name, e, as_json=as_json)
         return None
     return bundles
 
 
-def tell_unreadable(name: str, error: FormatError, *, as_json: bool) -> None:
-    """Say which file cannot be read, and why."""
+def print_unreadable(name: str, error: FormatError, *, as_json: bool) -> None:
+    """Print which file is unreadable, and why."""
     if as_json:
         print_json(unreadable_object(name, error))
         return
@@ -144,5 +150,5 @@ def tell_unreadable(name: str, error: FormatError, *, as_json: bool) -> None:
 
 
 def unreadable_object(name: str, error: FormatError) -> dict[str, object]:
-    """The same as JSON."""
+    """Return an unreadable file as a JSON object."""
     return {"file": name, "error": error_object(error)}

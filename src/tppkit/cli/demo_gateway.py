@@ -1,154 +1,102 @@
-"""The payment gateway in `tppkit demo`: an order paid on the hosted page, captured in part, refunded, and learned by webhooks."""
+"""The payment gateway in `tppkit demo`: an order is paid on the hosted page, captured in part and refunded."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any
 
 import httpx
 
-from tppkit._clock import utc_now
-from tppkit.cli.demo_receiver import Control, deliver, receiving
-from tppkit.cli.story import Story, Surprise, expect
-from tppkit.client import GatewayClient, is_paid
-from tppkit.inbox.store import InboxStore
+from tppkit.cli.demo_shop import Shop
+from tppkit.cli.demo_steps import Steps, UnexpectedResult, expect
+from tppkit.client import is_paid
 from tppkit.protocol.gateway import Order, OrderRequest, TransactionRequest
-from tppkit.sandbox import SandboxServer
-from tppkit.sandbox.listening import listen
-from tppkit.testpki import Pki
-from tppkit.web import WebhookGate, WebhookInbox, make_webhook_path
 
-CARD = {
-    "number": "4000 0027 6000 3184",
-    "expiry": "12/39",
-    "cvc": "123",
-    "name": "Ona Kazlauskienė",
-}  # its issuer asks
+# The issuer of this card asks its holder.
+CARD = {"number": "4000 0027 6000 3184", "expiry": "12/39", "cvc": "123", "name": "Ona Kazlauskienė"}
 _PAID, _SHIPPED, _SENT_BACK = 2500, 1500, 500
 _HIDDEN = re.compile('<input type="hidden" name="([a-z]+)" value="([^"]*)">')
 
 
-class _Merchant:
-    """A shop's client of the gateway, and the orders that its webhooks made it look at."""
-
-    def __init__(self, client: GatewayClient, inbox: WebhookInbox, origin: str, path: str, control: Control) -> None:
-        self.client, self.origin, self.path = client, origin, path
-        self._inbox, self._control = inbox, control
-
-    def learn(self) -> dict[str, Order]:
-        """The orders that webhooks tell of, by their ids, each fetched once."""
-        learned: dict[str, Order] = {}
-
-        def keep(order: Order, connection: Any) -> None:
-            learned[order.id] = order
-
-        deliver(self._control)
-        self._inbox.work(keep, at=utc_now())
-        return learned
-
-
-def play_gateway(story: Story, server: SandboxServer, pki: Pki, folder: Path, control: Control) -> None:
-    """Play the steps of the payment gateway.
+def show_gateway(steps: Steps, shop: Shop) -> None:
+    """Run the steps of the payment gateway.
 
     Args:
-        story: gets the steps.
-        server: the sandbox.
-        pki: of the sandbox; issues the receiver's certificate.
-        folder: gets the receiver's database.
-        control: moves the clock.
+        steps: Gets the steps.
+        shop: Receives the webhooks.
 
     Raises:
-        StoryOver: a step went otherwise than expected.
+        DemoStopped: A step had an unexpected result.
     """
-    with _shop(server, pki, folder, control) as shop:
-        order = _pay(story, shop)
-        _learn(story, shop, order)
-        capture = _capture(story, shop, order)
-        _refund(story, shop, order, capture)
+    order = _pay(steps, shop)
+    _fetch_paid(steps, shop, order)
+    capture = _capture(steps, shop, order)
+    _refund(steps, shop, order, capture)
 
 
-@contextmanager
-def _shop(server: SandboxServer, pki: Pki, folder: Path, control: Control) -> Iterator[_Merchant]:
-    at, path = server.addresses, make_webhook_path()
-    with (
-        GatewayClient(at.gateway_url, api_key=at.api_key, server_anchors=[pki.root.certificate]) as client,
-        closing(InboxStore(f"sqlite:///{folder / 'inbox.sqlite'}")) as store,
-        listen("127.0.0.1", 0) as bound,
-    ):
-        store.create_tables()
-        inbox = WebhookInbox(store, client.order)
-        with receiving(bound, WebhookGate(inbox, path=path), server=server, pki=pki):
-            yield _Merchant(client, inbox, f"https://localhost:{bound.getsockname()[1]}", path, control)
-
-
-def _pay(story: Story, shop: _Merchant) -> Order:
-    with story.step("A customer pays an order by card on the hosted page") as told:
+def _pay(steps: Steps, shop: Shop) -> Order:
+    with steps.step("A customer pays an order by card on the hosted page") as lines:
         payment = TransactionRequest(payment_method="credit-card", capture_mode="manual")
-        order = shop.client.create_order(OrderRequest(
+        order = shop.gateway.create_order(OrderRequest(
             currency="EUR", amount=_PAID, merchant_order_id="4713", merchant_name="Bookshop Ąžuolas", transactions=(payment,),
-            return_url=f"{shop.origin}/thanks", webhook_url=shop.origin + shop.path,
+            return_url=f"{shop.origin}/thanks", webhook_url=shop.webhook_url,
         ))  # fmt: skip
-        told.append(f"201 {order.status}, order {order.id}: {_money(order)}, to be captured later.")
+        lines.append(f"201 {order.status}, order {order.id}: {_money(order)}, to be captured later.")
         address = str(order.transactions[0].payment_url)
-        told.append(f"The customer pays at {address}")
-        went = _browse(address)
-        told.append(f"The issuer asks, the customer confirms, and the page leads to {went}. That alone proves nothing.")
-        expect(went == order.return_url, "the customer does not come back to the shop")
+        lines.append(f"The customer pays at {address}")
+        last = _browse(address)
+        lines.append(f"The issuer asks, the customer confirms, and the page redirects to {last}. That proves nothing.")
+        expect(last == order.return_url, "the customer does not return to the shop")
     return order
 
 
 def _browse(url: str) -> str:
-    """Fill in the card form and confirm the payment, as a browser without script does; return the address that it is led to."""
+    """Fill in the card form and confirm the payment like a browser without scripts; return the address of the last redirect."""
     try:
         with httpx.Client(trust_env=False) as browser:
             for fields in ({"action": "pay", **CARD}, {"action": "approve"}):
                 page = browser.get(url, follow_redirects=True).raise_for_status()
                 answer = browser.post(page.url, data={**dict(_HIDDEN.findall(page.text)), **fields})
-                expect(answer.status_code == 303, f"the form is answered {answer.status_code}")
+                expect(answer.status_code == 303, f"the answer to the form is {answer.status_code}")
                 url = str(page.url.join(answer.headers["location"]))
     except httpx.HTTPError as e:
-        raise Surprise(f"no answer: {e}") from e
+        raise UnexpectedResult(f"no answer: {e}") from e
     return url
 
 
-def _learn(story: Story, shop: _Merchant, order: Order) -> None:
-    with story.step("Learn by webhook that the order changed, and by fetching it that it was paid") as told:
-        learned = shop.learn()
-        told.append("An unsigned POST to an unguessable path names the order; it is stored, and answered 200.")
-        expect([*learned] == [order.id], "the webhooks are of other orders")
-        paid = learned[order.id]
-        told.append(f"The order is fetched, and handled once: {paid.status}, {_money(paid)}.")
-        expect(is_paid(paid, own_checkout=False), "it was not paid")
+def _fetch_paid(steps: Steps, shop: Shop, order: Order) -> None:
+    with steps.step("Receive a webhook about the order, and fetch the order to see that it is paid") as lines:
+        orders = shop.changed_orders()
+        lines.append("An unsigned POST to an unguessable path names the order; it is stored and answered 200.")
+        expect([*orders] == [order.id], "the webhooks name other orders")
+        paid = orders[order.id]
+        lines.append(f"The order is fetched and handled once: {paid.status}, {_money(paid)}.")
+        expect(is_paid(paid, own_checkout=False), "the order is not paid")
 
 
-def _capture(story: Story, shop: _Merchant, order: Order) -> Order:
-    with story.step("Capture a part when the first parcel ships") as told:
-        capture = shop.client.capture_amount(order.id, order.transactions[0].id, _SHIPPED, description="First parcel")
-        told.append(f"Captured {_money(capture)} of {_money(order)}; the rest is released.")
-        _expect_learned(shop, order, capture, "capture_of_order_id")
-        told.append(f"A webhook tells of the capture, order {capture.id}.")
+def _capture(steps: Steps, shop: Shop, order: Order) -> Order:
+    with steps.step("Capture a part when the first parcel ships") as lines:
+        capture = shop.gateway.capture_amount(order.id, order.transactions[0].id, _SHIPPED, description="First parcel")
+        lines.append(f"Captured {_money(capture)} of {_money(order)}; the rest is released.")
+        _expect_webhook(shop, order, capture, "capture_of_order_id")
+        lines.append(f"A webhook names the capture, order {capture.id}.")
     return capture
 
 
-def _refund(story: Story, shop: _Merchant, order: Order, capture: Order) -> None:
-    with story.step("Refund a book that came back") as told:
-        refund = shop.client.create_refund(order.id, _SENT_BACK, description="A book came back")
-        told.append(f"Refunded {_money(refund)} of {_money(capture)}.")
-        _expect_learned(shop, order, refund, "refund_of_order_id")
-        told.append(f"A webhook tells of the refund, order {refund.id}.")
-        now = shop.client.order(order.id)
-        expect(now.refunded_amount == _SENT_BACK, f"the order says that {now.refunded_amount} was refunded")
+def _refund(steps: Steps, shop: Shop, order: Order, capture: Order) -> None:
+    with steps.step("Refund a book that was returned") as lines:
+        refund = shop.gateway.create_refund(order.id, _SENT_BACK, description="Returned book")
+        lines.append(f"Refunded {_money(refund)} of {_money(capture)}.")
+        _expect_webhook(shop, order, refund, "refund_of_order_id")
+        lines.append(f"A webhook names the refund, order {refund.id}.")
+        now = shop.gateway.order(order.id)
+        expect(now.refunded_amount == _SENT_BACK, f"the order's refunded amount is {now.refunded_amount}")
 
 
-def _expect_learned(shop: _Merchant, order: Order, made: Order, link: str) -> None:
-    learned = shop.learn()
-    expect(made.id in learned, "no webhook tells of it")
-    expect(
-        getattr(learned[made.id], link) == order.id and learned[made.id].amount == made.amount, "it is another order"
-    )
+def _expect_webhook(shop: Shop, order: Order, made: Order, link: str) -> None:
+    orders = shop.changed_orders()
+    expect(made.id in orders, "no webhook names it")
+    fetched = orders[made.id]
+    expect((getattr(fetched, link), fetched.amount) == (order.id, made.amount), "the webhook names another order")
 
 
 def _money(order: Order) -> str:

@@ -1,4 +1,4 @@
-"""What every `--help` ends with: examples and exit codes."""
+"""The end of every `--help`: examples and exit codes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
                 "tppkit callback attack http://localhost:8000/back --key certs/callback-test.key",
                 "tppkit callback attack http://localhost:8000 --key certs/callback-test.key --signed-url https://tpp.example/back",
             ),
-            "0 every attack was answered as it should be, 1 one was not, 2 wrong usage, 3 the receiver cannot be reached.",
+            "0 every answer was as expected, 1 one was not, 2 wrong usage, 3 the receiver cannot be reached.",
         ),
         "callback explain": (
             ("tppkit callback explain callback.http --address https://tpp.example/back/ --public-key certs/callback-test.pub",),
@@ -68,7 +68,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
         ),
         "cert show": (
             ("tppkit cert show certs/qwac.pem", "tppkit cert show --json certs/*.pem"),
-            "0 all were read, whatever is found in them, 2 wrong usage, 3 one cannot be read.",
+            "0 all were read, whatever the findings, 2 wrong usage, 3 one cannot be read.",
         ),
         "cert check": (
             (
@@ -124,7 +124,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
         ),
         "qr read": (
             ("tppkit qr read login.png", "tppkit qr read 'TX:LT121000011101001000:Bookshop:EUR:12.50::'"),
-            "0 read, 2 wrong usage, 3 input cannot be read or is no such code.",
+            "0 read, 2 wrong usage, 3 input cannot be read or is not a code.",
         ),
         "qr scan": (("tppkit qr scan https://service.example 'LOGIN:tpp.example/login/1a2b'",), _MAKES),
         "sandbox up": (("tppkit sandbox up", "tppkit sandbox up --port 9443 --pki certs --ready-file ready.json"), _SERVES),
@@ -158,7 +158,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
 
 
 def epilog(path: str) -> str:
-    """The end of a command's help, in click's markup; `path` is the command without `tppkit`, empty for the root."""
+    """Return the end of a command's help, in click's markup; `path` is the command without `tppkit`, empty for the root."""
     examples, exits = _ROWS.get(path) or (_first_of_each(path), _GROUPS)
     lines = "".join(f"\n  {example}" for example in examples)
     return f"\b\nExamples:{lines}\n\nExit: {exits}"
@@ -175,8 +175,12 @@ def _first_of_each(group: str) -> tuple[str, ...]:
 
 
 def add_epilogs(command: click.Command, path: str) -> click.Command:
-    """Give a command, and all commands below it, the end of their help."""
+    """Add the end of the help, and the environment variable of each option, to a command and its subcommands."""
     command.epilog = epilog(path)
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            name = max(parameter.opts, key=len).removeprefix("--")
+            parameter.envvar = f"TPPKIT_{path}_{name}".upper().replace(" ", "_").replace("-", "_")
     if isinstance(command, click.Group):
         for name, below in command.commands.items():
             add_epilogs(below, f"{path} {name}")

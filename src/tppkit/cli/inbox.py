@@ -1,4 +1,4 @@
-"""`tppkit inbox`: what an operator does with stored callbacks and webhooks."""
+"""`tppkit inbox`: list, release, discard, purge and handle stored callbacks and webhooks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox import Failure, Outcome, Worked
 
 _PAGE = 1000
-_TURN = 100  # entries of one source before those of the next
+_TURN = 100  # entries of one source before the next source
 
 
 def _database_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         json_option,
         click.option("--source", metavar="NAME", help="Only entries of this source, for example callback:live."),
-        click.option("--prefix", default="tppkit_inbox_", show_default=True, metavar="TEXT", help="Of the tables' names."),
+        click.option("--prefix", default="tppkit_inbox_", show_default=True, metavar="TEXT", help="Prefix of the table names."),
         click.option("--database", required=True, metavar="URL", help="SQLAlchemy address, for example sqlite:///tpp.sqlite."),
     ):  # fmt: skip
         command = option(command)
@@ -37,7 +37,7 @@ def _database_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def inbox() -> None:
-    """List, release, discard, purge and work stored callbacks and webhooks."""
+    """List, release, discard, purge and handle stored callbacks and webhooks."""
 
 
 @inbox.command()
@@ -81,13 +81,13 @@ def _changing(name: str, what: str, summary: str) -> None:
 
 
 _changing("release", "released", "Make failed entries due now.")
-_changing("discard", "discarded", "Mark failed entries as done without effect, and delete their content.")
+_changing("discard", "discarded", "Complete failed entries without handling them, and delete their content.")
 
 
 @inbox.command()
 @_database_options
 def purge(database: str, prefix: str, source: str | None, as_json: bool) -> int:
-    """Forget entries that were done 7 days ago, and versions of 400 days ago."""
+    """Delete entries that were completed 7 days ago, and versions of 400 days ago."""
     with _opened(database, prefix) as store:
         forgotten = sum(store.purge(one, at=utc_now()) for one in _sources(store, source))
     print_json({"forgotten": forgotten}) if as_json else click.echo(f"{forgotten} rows forgotten")
@@ -96,21 +96,21 @@ def purge(database: str, prefix: str, source: str | None, as_json: bool) -> int:
 
 @inbox.command()
 @click.option("--handler", required=True, metavar="MODULE:FUNCTION", help="Called with each entry and the connection.")
-@click.option("--forever", is_flag=True, help="Wait for further entries, until SIGTERM or Ctrl-C.")
+@click.option("--forever", is_flag=True, help="Wait for further entries until SIGTERM or Ctrl-C.")
 @click.option(
     "--interval", "interval_s", type=click.FloatRange(0.01, 3600), default=1.0, show_default=True, metavar="SECONDS",
-    help="How long to wait with --forever when no entry is due.",
+    help="Time to wait with --forever if no entry is due.",
 )  # fmt: skip
 @_database_options
 def work(
     handler: str, forever: bool, interval_s: float, database: str, prefix: str, source: str | None, as_json: bool
 ) -> int:
-    """Handle the entries that are due, oldest first, until none is left. Exit 1 if one failed.
+    """Handle the due entries, oldest first, until none is left. Exit 1 if one failed.
 
-    MODULE is found in the working directory too. `Inbox.worker` makes FUNCTION from a handler of callbacks, for its own source.
+    MODULE may be in the working directory. `Inbox.worker` makes FUNCTION from a callback handler, for its own source.
 
-    With --forever, a signal ends the command after the entry that is handled, with exit 0. A failure of the database is reported, and
-    tried again. --json prints one object a line.
+    With --forever, a signal ends the command after the current entry with exit 0, and a database error is reported and retried.
+    --json then prints one object a line.
     """
     function, stop, done = _load(handler), _Stop(), list[dict[str, str]]()
     for number in (signal.SIGINT, signal.SIGTERM) if forever else ():
@@ -143,24 +143,24 @@ def work(
 
 
 class _Stop:
-    """Whether a signal has asked to end: not an Event, because a signal may come while its lock is held."""
+    """Whether a signal asked to stop; not an Event, because a signal may arrive while its lock is held."""
 
     asked = False
 
     def ask(self, number: int, _: object) -> None:
-        """Handle a signal; a second one ends the process at once."""
+        """Handle a signal; a second signal ends the process immediately."""
         self.asked = True
         signal.signal(number, signal.SIG_DFL)
 
     def wait(self, seconds: float) -> None:
-        """Wait until the time is over, or a signal comes."""
+        """Wait for a time, or until a signal arrives."""
         end = time.monotonic() + seconds
         while not self.asked and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, 0.1))
 
 
 def _turn(store: Any, source: str | None, function: Any, stop: _Stop) -> Iterator[tuple[str, Worked]]:
-    """Handle some entries of each source, one at a time, so that a signal waits for one at most."""
+    """Handle some entries of each source, one at a time, so that a signal waits for one entry at most."""
     given = {name: getattr(function, name) for name in ("prepare", "lease", "retries") if hasattr(function, name)}
     count = getattr(function, "count", None)
     for name in _sources(store, source or getattr(function, "source", None)):
@@ -172,17 +172,19 @@ def _turn(store: Any, source: str | None, function: Any, stop: _Stop) -> Iterato
             try:
                 if count is not None:
                     count(one.outcome.value, one.code)
-            except Exception as e:  # noqa: BLE001  # the application's own: the entry is done
+            except Exception as e:  # noqa: BLE001  # the application's code; the entry is complete
                 say(f"error: count raised {type(e).__name__}")
             yield name, one
 
 
 @contextmanager
 def _opened(database: str, prefix: str) -> Iterator[Any]:
-    from tppkit.inbox.store import InboxStore  # needs an extra
+    from tppkit.inbox.store import InboxStore  # needs SQLAlchemy
 
     kind, _, file = database.partition(":///")
-    if kind.startswith("sqlite") and not Path(file.partition("?")[0]).is_file():  # a typing error makes no new file
+    if (
+        kind.startswith("sqlite") and not Path(file.partition("?")[0]).is_file()
+    ):  # SQLite would create the file of a mistyped name
         raise ConfigurationError("inbox.sqlite", f"there is no file {file}")
     store = InboxStore(database, prefix=prefix)
     try:
@@ -219,5 +221,5 @@ def _load(name: str) -> Any:
     except (ImportError, AttributeError, ValueError) as e:
         raise click.BadParameter(f"{name} cannot be loaded: {e}", param_hint="--handler") from e
     if not callable(found):
-        raise click.BadParameter(f"{name} is a {type(found).__name__} and no function", param_hint="--handler")
+        raise click.BadParameter(f"{name} is a {type(found).__name__}, not a function", param_hint="--handler")
     return found

@@ -1,6 +1,6 @@
-"""`tppkit`: the root command. Groups are imported when they are called, so that `--help` stays quick.
+"""`tppkit`: the root command. Groups are imported when they are called, so `--help` is fast.
 
-Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 input cannot be read; `audit verify` has codes of its own.
+Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 input cannot be read; `audit verify` has its own codes.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _COMMANDS = {
     "audit": ("tppkit.cli.audit", "Re-verify retained signatures."),
     "callback": (
         "tppkit.cli.callback",
-        "Sign, verify, explain, receive and replay callbacks, and attack one's own receiver.",
+        "Sign, verify, explain, send and receive callbacks, and test a receiver.",
     ),
     "cert": ("tppkit.cli.cert", "Read, check and compare eIDAS certificates."),
-    "demo": ("tppkit.cli.demo", "The main job end to end, on this machine."),
-    "inbox": ("tppkit.cli.inbox", "List, release, discard, purge and work stored callbacks and webhooks."),
-    "pki": ("tppkit.cli.pki", "Make test certificates."),
+    "demo": ("tppkit.cli.demo", "Run the main task end to end, on this machine."),
+    "inbox": ("tppkit.cli.inbox", "List, release, discard, purge and handle stored callbacks and webhooks."),
+    "pki": ("tppkit.cli.pki", "Make a test PKI and its certificates."),
     "qr": ("tppkit.cli.qr", "Make and read login codes, payment codes and scan links."),
-    "sandbox": ("tppkit.cli.sandbox", "The bank to develop against."),
+    "sandbox": ("tppkit.cli.sandbox", "Run a bank and a payment gateway to develop against."),
     "seal": ("tppkit.cli.seal", "Seal requests, verify seals, explain failures."),
-    "trust": ("tppkit.cli.trust", "Ask the trusted lists."),
+    "trust": ("tppkit.cli.trust", "Look up the status of certificates in trusted lists."),
 }
 
 
-_COMPLETE = "_TPPKIT_COMPLETE"  # as click names it: `bash_source` prints the script, `bash_complete` completes
+_COMPLETE = "_TPPKIT_COMPLETE"  # click's name: `bash_source` prints the script, `bash_complete` completes
 
 
 class _LazyGroup(click.Group):
@@ -59,17 +59,21 @@ class _LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="tppkit")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """The trust layer of a PSD2 third-party provider: certificates, seals, mutual TLS, evidence, and a bank to test against.
 
-    Results go to stdout, messages to stderr. Every command takes --json.
+    Results go to stdout, messages to stderr. Every command takes --json. A variable TPPKIT_COMMAND_OPTION in the environment sets an
+    option, for example TPPKIT_SEAL_VERIFY_TRUST. Colours are used on a terminal unless NO_COLOR is set.
     """
+    if os.environ.get("NO_COLOR"):
+        context.color = False
 
 
 def run() -> NoReturn:
-    """Entry point: every failure becomes one line and an exit code, never a traceback; with --json an object on stdout too."""
-    _open_what_is_closed()
-    _end_in_order()
+    """Entry point: prints every failure as one line, with --json also as an object on stdout, and sets the exit code."""
+    _open_closed_streams()
+    _end_on_signals()
     try:
         if shell := os.environ.get(_COMPLETE):
             sys.exit(shell_complete(main, {}, "tppkit", _COMPLETE, shell))
@@ -82,44 +86,44 @@ def run() -> NoReturn:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(_give_up_stdout(141))
-    except Exception as e:  # noqa: BLE001  # the last resort: told as one line
+    except Exception as e:  # noqa: BLE001  # the last resort
         sys.exit(_report(e))
     sys.exit(result if isinstance(result, int) else 0)
 
 
 def _report(failure: Exception) -> int:
-    """Tell what ended the command, in the one place that does; the exit code."""
-    from tppkit.cli.output import UNREADABLE, exit_code_of, say_failure, told
+    """Print the failure that ended the command; return the exit code."""
+    from tppkit.cli.output import UNREADABLE, as_tppkit_error, exit_code_of, say_failure
 
-    error = told(failure)
+    error, is_usage = as_tppkit_error(failure), isinstance(failure, click.ClickException)
     try:
         if isinstance(failure, click.ClickException):
-            failure.show()  # with the usage and where help is
-        say_failure(error, as_json=_wants_json(sys.argv[1:]), told_already=isinstance(failure, click.ClickException))
+            failure.show()
+        say_failure(error, as_json=_wants_json(sys.argv[1:]), on_stderr=not is_usage)
         sys.stdout.flush()
     except BrokenPipeError:
         return _give_up_stdout(141)
-    except OSError:  # a full disk: stderr has the failure already, where it can be written
+    except OSError:  # a full disk: the failure is on stderr already
         return _give_up_stdout(UNREADABLE)
     return exit_code_of(error)
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    """Whether --json is among the options, where they cannot be or have not been read; behind `--` there are none."""
+    """Whether --json is among the options before `--`; the failure may have come before click parsed them."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return "--json" in arguments[:end]
 
 
 def _give_up_stdout(exit_code: int) -> int:
-    # What is still buffered must not fail once more at the end.
+    # Python flushes stdout at exit, which would fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return exit_code
 
 
-def _end_in_order() -> None:
-    """Let SIGTERM and SIGHUP end the program as Ctrl-C does, so that nothing half-written stays; not where the caller ignores them.
+def _end_on_signals() -> None:
+    """End on SIGTERM and SIGHUP as on Ctrl-C, so that incomplete files are removed; keep signals ignored that the caller ignores.
 
-    Commands that serve have handlers of their own.
+    Commands that serve install their own handlers.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -130,11 +134,11 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
-def _open_what_is_closed() -> None:
-    """Let stdout and stderr lead nowhere where the caller closed them (`>&-`): Python has None in their place then."""
+def _open_closed_streams() -> None:
+    """Open stdout and stderr if the caller closed them (`>&-`), because Python sets them to None."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # open until the end
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # open until the process ends
 
 
 if __name__ == "__main__":

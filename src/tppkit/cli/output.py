@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout, talk on stderr, one line a failure."""
+"""Input and output of commands: results on stdout, messages on stderr, one line for each failure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ import click
 from tppkit._clock import parse_time, utc_now
 from tppkit._files import read_bounded
 from tppkit._text import printable
-from tppkit.errors import ConfigurationError, Finding, FormatError, TppkitError, VerificationError
+from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, TppkitError, VerificationError
 
-# What only writing fails with; an error of standard output names no file.
+# Errors of writing only; an error of standard output has no file name.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
-# Settings to the library; to a command they are files that cannot be read.
+# Settings for the library, but unreadable files for a command.
 _UNREADABLE_KEYS = frozenset({"key.unreadable", "callback-key.unreadable"})
 HOLDS, DOES_NOT_HOLD, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
 
 
 def read_time(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
-    """Read an option that holds an ISO 8601 time; what has no zone is UTC."""
+    """Parse an option with an ISO 8601 time; without a zone it is UTC."""
     try:
         return None if value is None else parse_time(value)
     except FormatError as e:
@@ -38,12 +38,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def present(at: datetime | None) -> datetime:
-    """The time that was asked for, or now."""
+    """Return the given time, or now."""
     return at or utc_now()
 
 
 def read_input(name: str, *, max_bytes: int) -> bytes:
-    """The bytes of a file, or of standard input for `-`.
+    """Read a file, or standard input for `-`.
 
     Raises:
         FormatError: `file.unreadable`, `file.too-large`.
@@ -57,26 +57,26 @@ def read_input(name: str, *, max_bytes: int) -> bytes:
 
 
 def require_one_stdin(*names: str | None) -> None:
-    """Refuse to read standard input twice: whoever is second would get nothing.
+    """Refuse to read standard input twice.
 
     Args:
-        names: files, or - for standard input; None: not given.
+        names: files, - for standard input, or None for an absent option.
 
     Raises:
-        click.UsageError: more than one is -.
+        click.UsageError: more than one name is -.
     """
     if names.count("-") > 1:
         raise click.UsageError("standard input (-) can be read once")
 
 
 def print_json(value: Any) -> None:
-    """A result as JSON."""
-    # On a terminal foreign text must not reach it as it is; JSON's own escapes say the same.
+    """Print a result as JSON."""
+    # Text of a peer could control a terminal, so JSON for a terminal is ASCII.
     click.echo(json.dumps(value, indent=2, ensure_ascii=sys.stdout.isatty()))
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Aligned lines `name  value`; control characters of foreign text are escaped."""
+    """Print aligned lines `name  value`, with control characters escaped; facts without a value are left out."""
     rows = [(name, value) for name, value in facts if value]
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
@@ -84,31 +84,43 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
 
 
 def say(text: str) -> None:
-    """Talk."""
+    """Print a message on stderr."""
     click.echo(text, err=True)
 
 
 def say_error(error: TppkitError) -> None:
-    """A failure: what, its code, and what to do."""
-    say(f"error: {printable(error.message)} [{error.code}]")
+    """Print a failure on stderr: its message, its code, and a hint."""
+    say(f"{click.style('error:', fg='red')} {printable(error.message)} [{error.code}]")
     if error.hint:
         say(f"  {error.hint}")
 
 
-def say_failure(error: TppkitError, *, as_json: bool, told_already: bool = False) -> None:
-    """A failure that ends the command: told (unless it was), and with --json an object on stdout as well.
+def say_failure(error: TppkitError, *, as_json: bool, on_stderr: bool = True) -> None:
+    """Print the failure that ends a command.
 
-    The object has `error`; what does not hold is a verdict too, with `verdict` and `code`.
+    With --json an object on stdout has `error`; after a failed verification it is a verdict too.
+
+    Args:
+        error: the failure.
+        as_json: whether --json was given.
+        on_stderr: False if click has already printed it there.
     """
-    if not told_already:
+    if on_stderr:
         say_error(error)
     if as_json:
-        verdict = {"verdict": "fails", "code": error.code} if isinstance(error, VerificationError) else {}
-        print_json({**verdict, "error": error_object(error)})
+        print_json({**_refusal_object(error), "error": error_object(error)})
 
 
-def told(error: Exception) -> TppkitError:
-    """Any exception as one of ours; what nobody foresaw is told by its type only, or raised where TPPKIT_TRACEBACK is set."""
+def _refusal_object(error: TppkitError) -> dict[str, Any]:
+    if not isinstance(error, VerificationError):
+        return {}
+    findings = error.findings or (Finding(error.code, Severity.ERROR, error.message, error.clause),)
+    shown = [finding_object(finding) for finding in findings]
+    return {"verdict": "fails", "code": error.code, "message": error.message, "findings": shown}
+
+
+def as_tppkit_error(error: Exception) -> TppkitError:
+    """Convert any exception; an unexpected one is reported by its type only, or raised if TPPKIT_TRACEBACK is set."""
     if isinstance(error, TppkitError):
         return error
     if isinstance(error, click.ClickException):
@@ -123,14 +135,14 @@ def told(error: Exception) -> TppkitError:
 
 
 def exit_code_of(error: TppkitError) -> int:
-    """2 for settings that cannot work, 1 for what does not hold, 3 for the rest: what cannot be read."""
+    """Return 2 for wrong settings, 1 for a failed verification, 3 for all other errors."""
     if isinstance(error, ConfigurationError) and error.code not in _UNREADABLE_KEYS:
         return WRONG_USAGE
     return DOES_NOT_HOLD if isinstance(error, VerificationError) else UNREADABLE
 
 
 def finding_object(finding: Finding) -> dict[str, Any]:
-    """A finding as JSON has it."""
+    """Return a finding as a JSON object."""
     found: dict[str, Any] = {
         "code": finding.code,
         "severity": finding.severity.value,
@@ -144,6 +156,12 @@ def finding_object(finding: Finding) -> dict[str, Any]:
     return found
 
 
+def finding_line(finding: Finding) -> str:
+    """Return a finding on one line."""
+    place = "" if finding.offset is None else f" at byte {finding.offset}"
+    return f"{finding.severity}: {printable(finding.message)}{place} [{finding.code}]"
+
+
 def error_object(error: TppkitError) -> Mapping[str, str]:
-    """A failure as JSON has it."""
+    """Return a failure as a JSON object."""
     return {"code": error.code, "message": error.message}

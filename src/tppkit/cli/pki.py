@@ -1,4 +1,4 @@
-"""`tppkit pki`: test certificates, and the services that vouch for them."""
+"""`tppkit pki`: test certificates and their services."""
 
 from __future__ import annotations
 
@@ -26,29 +26,31 @@ from tppkit.testpki.profiles import SERVICES_URL
 
 @click.group()
 def pki() -> None:
-    """Make test certificates, and the services that vouch for them."""
+    """Make test certificates, and serve OCSP, revocation lists, time stamps and trusted lists for them."""
 
 
 @pki.command()
 @click.argument("directory", type=path_only, metavar="DIR")
 @provider_options()
 @click.option("--key", default="p256", show_default=True, type=click.Choice(KEY_KINDS), help="Kind of every key.")
-@click.option("--seal-key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of the QSealCs' keys, if another.")
+@click.option("--seal-key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of the keys of QSealCs, if it differs.")
 @policy_option(default="gen")
 @qscd_option
 @click.option(
     "--days", type=int, metavar="N",
-    help=f"Validity of leaf certificates; {DEFAULT_DAYS} by default, with --policy ev no more than browsers take.",
+    help=f"Validity of leaf certificates; {DEFAULT_DAYS} by default, with --policy ev no more than browsers accept.",
 )  # fmt: skip
-@click.option("--seed", type=int, metavar="N", help="The same bytes again for the same day (with --at on any day).")
+@click.option("--seed", type=int, metavar="N", help="Make the same bytes for the same day (with --at on any day).")
 @click.option(
     "--services-url",
     default=SERVICES_URL,
     show_default=True,
     metavar="URL",
-    help="Where certificates say OCSP and CRLs are.",
+    help="Base URL of OCSP and CRLs in the certificates.",
 )
-@click.option("--faults", is_flag=True, help="Also certificates, chains, CRLs and OCSP answers with one fault each.")
+@click.option(
+    "--faults", is_flag=True, help="Also make certificates, chains, CRLs and OCSP responses with one fault each."
+)
 @day_option
 @json_option
 def create(
@@ -56,14 +58,12 @@ def create(
     seal_key: str | None, policy: str, qscd: bool, days: int | None, seed: int | None, services_url: str, faults: bool,
     at: datetime | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Make a whole test PKI in the new folder DIR; README.md there explains each file, manifest.json names them for programs.
+    """Make a whole test PKI in the new folder DIR. Its README.md explains each file; its manifest.json names them for programs.
 
-    Certificates are valid from midnight UTC of the day. Private keys get mode 0600.
+    Certificates are valid from midnight UTC of the day. Private keys have mode 0600.
     """
     if seed is not None and "rsa" in f"{key} {seal_key}":
-        say(
-            "RSA keys of a seed are searched for one after the other: this takes from seconds (2048 bits) to a minute (4096)"
-        )
+        say("making RSA keys from a seed takes from seconds (2048 bits) to a minute (4096 bits)")
     made = make_pki(
         at=present(at),
         provider=provider_from(org_id, name, country, nca_name, roles, dns),
@@ -76,13 +76,13 @@ def create(
     for entry in manifest["files"]:
         key_path = f"  key {entry['key_path']}" if entry["key_path"] else ""
         click.echo(f"{directory / entry['path']}  {entry['kind']}{key_path}")
-    say(f"test certificates for {org_id} ({roles}); {directory / 'README.md'} says how to use them. For tests only")
+    say(f"test certificates for {org_id} ({roles}); see {directory / 'README.md'} for how to use them. For tests only")
 
 
 @pki.command()
 @json_option
 def faults(as_json: bool) -> None:
-    """List the catalogue of faults: what `pki create --faults` makes, and the codes that a check gives for each."""
+    """List the faults that `pki create --faults` makes, and the codes that a check of each reports."""
     from tppkit.testpki.faults import FAULTS
 
     if as_json:
@@ -105,7 +105,7 @@ def faults(as_json: bool) -> None:
 @click.argument("directory", type=path_only, metavar="DIR")
 @json_option
 def renew(directory: Path, as_json: bool) -> None:
-    """Sign the revocation lists and trusted lists of DIR anew, as of now. `issue`, `revoke` and `serve` do so when they end soon."""
+    """Sign the revocation lists and trusted lists of DIR again, dated now. `issue`, `revoke` and `serve` renew those that end soon."""
     names = open_pki(directory).renew(now=present(None))
     if as_json:
         print_json({"files": list(names)})
@@ -116,9 +116,9 @@ def renew(directory: Path, as_json: bool) -> None:
 @pki.command()
 @click.argument("directory", type=path_only, metavar="DIR")
 @click.option(
-    "--port", default=8448, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 takes a free one."
+    "--port", default=8448, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 chooses a free port."
 )
-@click.option("--ready-file", type=path_only, metavar="FILE", help="Written as JSON once it answers.")
+@click.option("--ready-file", type=path_only, metavar="FILE", help="Written as JSON once the services answer.")
 @json_option
 def serve(directory: Path, port: int, ready_file: Path | None, as_json: bool) -> None:
     """Serve OCSP, CRLs, time stamps, issuing certificates and trusted lists of DIR over HTTP on loopback, until interrupted."""

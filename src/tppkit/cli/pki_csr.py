@@ -10,7 +10,7 @@ import click
 from tppkit._files import PRIVATE, PUBLIC, write_new
 from tppkit.cli.certificates import key_password_option, read_key, read_password
 from tppkit.cli.output import json_option, print_json
-from tppkit.cli.pki_options import policy_option, provider_from, provider_options, qscd_option, refuse_options
+from tppkit.cli.pki_options import policy_option, provider_from, provider_options, qscd_option, reject_options
 from tppkit.errors import FormatError
 from tppkit.testpki import KEY_KINDS, SEAL_KEY_KINDS, KeySource, key_pem
 from tppkit.testpki.keys import PrivateKey, require_kind
@@ -47,9 +47,9 @@ def csr(
     if file == "-" and key_file is None:
         raise click.UsageError("a request on standard output needs --key: a new key has no file name")
     given = None if key_file is None else _read_key(key_file, password_file)
-    refuse_options(("qscd",) if kind == "qwac" else ("policy", "dns"), because=f"a {kind} does not take it")
+    reject_options(("qscd",) if kind == "qwac" else ("policy", "dns"), because=f"a {kind} does not take it")
     if given is not None:
-        refuse_options(("key_kind",), because="with --key no new key is made")
+        reject_options(("key_kind",), because="with --key no new key is made")
     provider = provider_from(org_id, name, country, nca_name, roles, dns)
     possible = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
     key = given or KeySource().make_key("csr", kind=require_kind(key_kind, possible))

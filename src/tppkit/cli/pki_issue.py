@@ -1,4 +1,4 @@
-"""`tppkit pki issue` and `tppkit pki revoke`: one certificate of a test PKI more, and one less."""
+"""`tppkit pki issue` and `tppkit pki revoke`: issue or revoke one certificate of a test PKI."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tppkit.cli.pki_options import (
     provider_options,
     qscd_option,
     read_request,
-    refuse_options,
+    reject_options,
     split_roles,
 )
 from tppkit.errors import FormatError
@@ -32,7 +32,7 @@ from tppkit.testpki.folder import PkiFolder
 from tppkit.testpki.provider import make_provider_like
 from tppkit.testpki.requests import KINDS
 
-# Options that say nothing about a certificate of a kind.
+# Options that have no effect on a certificate of a kind.
 _IDLE = {
     "qwac": ("qscd", "as_"),
     "qseal": ("policy", "dns", "as_"),
@@ -46,13 +46,15 @@ _IDLE = {
 @click.argument("directory", type=path_only, metavar="DIR")
 @click.option("--label", help="Stem of the new files; the kind and a number by default.")
 @provider_options(of_folder=True)
-@click.option("--key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of its key; that of the first ones by default.")
+@click.option(
+    "--key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of its key; that of the first certificates by default."
+)
 @policy_option(default=None)
 @qscd_option
-@click.option("--days", type=int, metavar="N", help="Its validity; that of the first ones by default.")
-@click.option("--csr", metavar="FILE", help="For the kind csr: the request.")
+@click.option("--days", type=int, metavar="N", help="Its validity; that of the first certificates by default.")
+@click.option("--csr", metavar="FILE", help="The request, for the kind csr.")
 @click.option(
-    "--as", "as_", type=click.Choice(KINDS), help="What the request of --csr is for, where it does not say it."
+    "--as", "as_", type=click.Choice(KINDS), help="What the request of --csr is for, if it does not state it."
 )
 @day_option
 @json_option
@@ -61,17 +63,17 @@ def issue(
     nca_name: str | None, roles: str | None, dns: str | None, key: str | None, policy: str | None, qscd: bool,
     days: int | None, csr: str | None, as_: str | None, at: datetime | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Issue one more certificate in the test PKI of DIR: a QWAC, a QSealC, a server's (for --dns), or what a CSR asks for.
+    """Issue one more certificate in the test PKI of DIR: a QWAC, a QSealC, a server certificate (for --dns), or what a CSR asks for.
 
-    It is for the PKI's provider where no option says otherwise, and valid from midnight UTC of the day. What a request asks for
-    and the certificate lacks is told.
+    It names the provider of the PKI unless options say otherwise, and is valid from midnight UTC of the day. What a request asks
+    for and the certificate lacks is reported as dropped.
     """
     if (csr is None) == (kind == "csr"):
         raise click.UsageError("the kind csr needs --csr FILE, and no other kind takes one")
-    refuse_options(_IDLE[kind], because=f"a certificate of the kind {kind} does not take it")
+    reject_options(_IDLE[kind], because=f"a certificate of the kind {kind} does not take it")
     folder = open_pki(directory)
     now = present(None)
-    at = at or max(now, folder.pki.not_before)  # a PKI may begin in days to come
+    at = at or max(now, folder.pki.not_before)  # a PKI may begin in the future
     if csr is not None:
         entry = _issue_requested(folder, read_request(csr), at=at, days=days, label=label, kind=as_, now=now)
     else:
@@ -98,40 +100,46 @@ def _issue_requested(folder: PkiFolder, request: EidasRequest, **options: Any) -
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option("--dir", "directory", type=path_only, metavar="DIR", help="The test PKI; where FILE is, or one above.")
+@click.option(
+    "--dir",
+    "directory",
+    type=path_only,
+    metavar="DIR",
+    help="The test PKI; by default the folder of FILE or the one above it.",
+)
 @click.option(
     "--reason", default="unspecified", show_default=True,
-    help=f"Why: {', '.join(reason for reason in REASONS if reason != NO_LONGER)}.",
+    help=f"The reason: {', '.join(reason for reason in REASONS if reason != NO_LONGER)}.",
 )  # fmt: skip
 @click.option("--lift", is_flag=True, help="End a hold (certificateHold): the certificate is no longer revoked.")
-@click.option("--at", metavar="TIME", callback=read_time, help="Since when; now by default, and never later.")
+@click.option("--at", metavar="TIME", callback=read_time, help="Time of revocation; now by default, and never later.")
 @json_option
 def revoke(file: str, directory: Path | None, reason: str, lift: bool, at: datetime | None, as_json: bool) -> None:
-    """Revoke the certificate in FILE: the CRLs are written anew, and `pki serve` answers accordingly from now on.
+    """Revoke the certificate in FILE: the CRL of its issuer is written again, and `pki serve` answers accordingly at once.
 
-    A certificate on hold (--reason certificateHold) can be revoked again for another reason, or be freed with --lift.
+    A certificate on hold (--reason certificateHold) can be revoked again for another reason, or released with --lift.
     """
     if lift:
-        refuse_options(("reason", "at"), because="--lift ends a hold now")
+        reject_options(("reason", "at"), because="--lift ends a hold now")
     if directory is None and file == "-":
         raise click.UsageError("a certificate from standard input needs --dir DIR")
     folder = open_pki(directory or _folder_of(Path(file)))
-    now = max(present(None), folder.pki.not_before)  # a PKI may begin in days to come
+    now = max(present(None), folder.pki.not_before)  # a PKI may begin in the future
     certificate = _read_certificate(file)
     folder = (
         folder.lift(certificate, now=now) if lift else folder.revoke(certificate, at=at or now, reason=reason, now=now)
     )
     since = folder.revocation_of(certificate)
-    told = {"reason": since.reason, "at": format_time(since.at)} if since else {"reason": None, "at": None}
+    shown = {"reason": since.reason, "at": format_time(since.at)} if since else {"reason": None, "at": None}
     if as_json:
-        print_json({"sha256": certificate.sha256, "serial_hex": certificate.serial_hex, "lifted": lift, **told})
+        print_json({"sha256": certificate.sha256, "serial_hex": certificate.serial_hex, "lifted": lift, **shown})
         return
-    what = f"revoked since {told['at']}, {told['reason']}" if since else "no longer on hold"
+    what = f"revoked since {shown['at']}, {shown['reason']}" if since else "no longer on hold"
     click.echo(f"{printable(str(certificate.subject))} (serial {certificate.serial_hex}): {what}")
 
 
 def _folder_of(file: Path) -> Path:
-    """Where a certificate's PKI is: beside it, or one above, as for faults."""
+    """Return the folder of a certificate's PKI: that of the file, or the one above it, as for faults."""
     return next((folder for folder in (file.parent, file.parent.parent) if (folder / MANIFEST).is_file()), file.parent)
 
 
@@ -139,4 +147,4 @@ def _read_certificate(name: str) -> EidasCertificate:
     for source in read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES)):
         if source.kind == "certificate":
             return EidasCertificate.from_der(source.der)
-    raise FormatError("certificate.not-found", f"no certificate stands in {name}")
+    raise FormatError("certificate.not-found", f"{name} contains no certificate")

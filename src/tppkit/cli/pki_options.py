@@ -1,4 +1,4 @@
-"""Options that several commands of `tppkit pki` have."""
+"""Options of several commands of `tppkit pki`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PROVIDER = ("org_id", "name", "country", "nca_name", "roles", "dns")
 
 
 class _PathOnly(click.Path):
-    """A path that is not `-`: there is no stream for it."""
+    """A path that is not `-`, because the command needs a file or folder."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | Path:  # what click.Path says of itself
+    ) -> str | bytes | Path:  # as click.Path declares it
         if str(value) == "-":
-            self.fail("- is a stream; name a place on disk (a folder of that name is ./-)", param, ctx)
+            self.fail("- is a stream; give a path (a folder of that name is ./-)", param, ctx)
         return super().convert(value, param, ctx)  # type: ignore[return-value]
 
 
@@ -41,7 +41,7 @@ qscd_option = click.option("--qscd", is_flag=True, help="QSealCs state a qualifi
 
 
 def policy_option(*, default: str | None) -> Callable[[_Command], _Command]:
-    """The policy of QWACs; None takes the PKI's own."""
+    """Return the option for the policy of QWACs; None uses that of the PKI."""
     return click.option(
         "--policy", default=default, show_default=default is not None, type=click.Choice([*QWAC_POLICIES]),
         help="Policy of QWACs: for payment services only (gen), or for browsers too (ev).",
@@ -49,12 +49,12 @@ def policy_option(*, default: str | None) -> Callable[[_Command], _Command]:
 
 
 def provider_options(*, of_folder: bool = False) -> Callable[[_Command], _Command]:
-    """Who certificates are for: an example provider by default, or that of the PKI in the folder."""
+    """Return the options for the provider: by default an example provider, or that of the PKI in the folder."""
 
     def default(value: str) -> str | None:
         return None if of_folder else value
 
-    whose = "; the PKI's provider's by default." if of_folder else "."
+    whose = "; that of the PKI by default." if of_folder else "."
     roles = ",".join(DEFAULT_ROLES)
     # fmt: off
     options = (
@@ -78,10 +78,10 @@ def provider_options(*, of_folder: bool = False) -> Callable[[_Command], _Comman
 
 
 def provider_from(org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str) -> Provider:
-    """The provider that these options name.
+    """Make the provider that these options name.
 
     Raises:
-        ConfigurationError: as `make_provider`.
+        ConfigurationError: As `make_provider`.
     """
     return make_provider(
         organization_identifier=org_id,
@@ -94,19 +94,19 @@ def provider_from(org_id: str, name: str, country: str | None, nca_name: str | N
 
 
 def split_roles(roles: str) -> list[str]:
-    """The roles of an option."""
+    """Split the roles of an option."""
     return [role.strip() for role in roles.split(",") if role.strip()]
 
 
-def refuse_options(names: Collection[str], *, because: str) -> None:
-    """Refuse options of the running command that would have no effect.
+def reject_options(names: Collection[str], *, because: str) -> None:
+    """Reject options of the running command that would have no effect.
 
     Args:
-        names: their names as parameters.
-        because: why they have none.
+        names: Their names as parameters.
+        because: The reason, for the message.
 
     Raises:
-        click.UsageError: one of them was given.
+        click.UsageError: One of them was given.
     """
     options = click.get_current_context().command.params
     given = [option.opts[0] for option in options if option.name in names and is_given(option.name)]
@@ -115,12 +115,12 @@ def refuse_options(names: Collection[str], *, because: str) -> None:
 
 
 def is_given(name: str) -> bool:
-    """Whether an option of the running command, by its name as parameter, was given."""
+    """Return whether an option of the running command, by its name as parameter, was given."""
     return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def read_request(name: str) -> EidasRequest:
-    """The first certificate request of a file, or of standard input for `-`.
+    """Read the first certificate request of a file, or of standard input for `-`.
 
     Raises:
         FormatError: `certificate.not-found`, `file.unreadable`, and those of `EidasRequest.from_der`.
@@ -128,4 +128,4 @@ def read_request(name: str) -> EidasRequest:
     for source in read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES)):
         if source.kind == "csr":
             return EidasRequest.from_der(source.der)
-    raise FormatError("certificate.not-found", f"no certificate request stands in {name}")
+    raise FormatError("certificate.not-found", f"{name} contains no certificate request")

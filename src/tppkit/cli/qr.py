@@ -42,7 +42,7 @@ def _drawing_options(command: _Command) -> _Command:
     for option in (
         json_option,
         click.option("--level", type=click.Choice([level.value for level in Level]), default="M", show_default=True,
-                     help="Damage that the picture bears at least: 7, 15, 25 or 30 percent."),
+                     help="Damage that the picture tolerates: 7, 15, 25 or 30 percent."),
         click.option("--svg", metavar="FILE", help="Write the picture as SVG; - is standard output."),
         click.option("--png", metavar="FILE", help="Write the picture as PNG; - is standard output."),
     ):  # fmt: skip
@@ -54,7 +54,7 @@ def _drawing_options(command: _Command) -> _Command:
 @click.argument("url")
 @_drawing_options
 def login(url: str, **drawing: Any) -> None:
-    """A login code for the callback address URL: LOGIN:<address without https://>."""
+    """Make a login code for the callback address URL: LOGIN:<address without https://>."""
     _show(Login(url), **drawing)
 
 
@@ -67,7 +67,7 @@ def login(url: str, **drawing: Any) -> None:
 @click.option("--msg", default="", help="The message.")
 @_drawing_options
 def payment(acc: str, name: str, ccc: str, amt: str, kind: str, msg: str, **drawing: Any) -> None:
-    """A payment code: TX:<ACC>:<NAME>:<CCC>:<AMT>:<TYPE>:<MSG>. No field may hold a colon."""
+    """Make a payment code: TX:<ACC>:<NAME>:<CCC>:<AMT>:<TYPE>:<MSG>. No field may contain a colon."""
     code = Payment(account=acc, name=name, currency=ccc, amount=parse_amount(amt), type=kind, message=msg)
     _show(code, **drawing)
 
@@ -77,7 +77,7 @@ def payment(acc: str, name: str, ccc: str, amt: str, kind: str, msg: str, **draw
 @click.argument("code")
 @_drawing_options
 def scan(service: str, code: str, **drawing: Any) -> None:
-    """A scan link: the text CODE of a code in a link to the service's base address SERVICE."""
+    """Make a scan link: a link to the service's base address SERVICE with the text CODE."""
     _show(ScanLink(service, code), **drawing)
 
 
@@ -87,35 +87,35 @@ def scan(service: str, code: str, **drawing: Any) -> None:
 def read(text_or_image: str, as_json: bool) -> None:
     """Read a code: its text, or a PNG or JPEG file, or a file with the text; - is standard input.
 
-    The address of a login code is data that anybody can have written; nothing is fetched.
+    The address of a login code is untrusted data; nothing is fetched.
     """
     code = _read(text_or_image)
     if as_json:
         print_json(_object(code))
     else:
-        _tell(_object(code))
+        _print(_object(code))
 
 
-def _tell(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any]) -> None:
     click.echo(facts.pop("kind"))
     inner = facts.pop("code", None)
     print_facts((name, str(value)) for name, value in facts.items())
     if inner is not None:
-        _tell(inner)
+        _print(inner)
 
 
 def _read(text_or_image: str) -> Code:
     if text_or_image.startswith(PREFIXES):
         return parse_code(text_or_image)
     if text_or_image != "-" and not os.path.exists(text_or_image):
-        raise FormatError("qr.unknown", "the argument is no login code, payment code or scan link, and no file")
+        raise FormatError("qr.unknown", "the argument is neither a login code, payment code or scan link nor a file")
     data = read_input(text_or_image, max_bytes=MAX_PICTURE_BYTES)
     if is_picture(data):
         return read_picture(data)
     try:
         return parse_code(data.decode("utf-8").removesuffix("\n"))
     except UnicodeDecodeError:
-        raise FormatError("qr.unknown", "the input is no PNG or JPEG file, and no text in UTF-8") from None
+        raise FormatError("qr.unknown", "the input is neither a PNG or JPEG file nor UTF-8 text") from None
 
 
 def _show(code: Code, *, png: str | None, svg: str | None, level: str, as_json: bool) -> None:
@@ -146,9 +146,9 @@ def _write(file: str, data: bytes) -> None:
 def _draw(picture: Picture) -> None:
     terminal = sys.stdout.isatty()
     if terminal and picture.width > shutil.get_terminal_size().columns:
-        say(f"the picture needs {picture.width} columns; widen the terminal, or take --png or --svg")
+        say(f"the picture needs {picture.width} columns; widen the terminal, or use --png or --svg")
         return
-    click.echo(picture.terminal(colour=terminal and not os.environ.get("NO_COLOR")), nl=False)
+    click.echo(picture.terminal(colour=terminal and click.get_current_context().color is not False), nl=False)
 
 
 def _object(code: Code) -> dict[str, Any]:

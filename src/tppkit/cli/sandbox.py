@@ -1,4 +1,4 @@
-"""`tppkit sandbox`: the bank to develop against."""
+"""`tppkit sandbox`: a bank and a payment gateway to develop against."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ import click
 
 from tppkit._text import printable
 from tppkit.certificates import OrganizationPolicy
-from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import json_option, print_json, say
 from tppkit.cli.sandbox_curl import curl_line, order_line
-from tppkit.cli.seal_profile import PROFILE_NAME
+from tppkit.cli.seal_options import ProfileType, organization_options
 from tppkit.errors import TppkitError
 from tppkit.seals import PROFILES, SealProfile
 
-_ADVANCE_S = 600.0  # attempts of callbacks on the way may each take seconds
+_ADVANCE_S = 600.0  # each due callback attempt may take seconds
 _PIECE = 1024  # characters, at most 4 bytes each: what a pipe takes at once
 
 
 @click.group()
 def sandbox() -> None:
-    """The bank to develop against."""
+    """Run a bank and a payment gateway to develop against."""
 
 
 @sandbox.command()
@@ -49,39 +48,46 @@ def sandbox() -> None:
     default="sandbox",
     show_default=True,
     type=click.Path(path_type=Path),
-    help="Where it keeps its files.",
+    help="Folder of the sandbox's files.",
 )
 @click.option(
     "--public-url",
     metavar="URL",
-    help="Where clients find the PSD2 host: https://HOST, or https://HOST:PORT if they use other ports.",
+    help="Address of the PSD2 host for clients: https://HOST, or https://HOST:PORT if a proxy changes ports.",
 )
 @click.option("--dns", multiple=True, metavar="NAME", help="A further name in the server certificate.")
-@click.option("--pki", type=click.Path(path_type=Path), metavar="DIR", help="A test PKI; made in --dir when absent.")
+@click.option(
+    "--pki",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of a test PKI; without this option one is made in --dir.",
+)
 @click.option("--strict", is_flag=True, help="Refuse bad client certificates in the TLS handshake.")
 @click.option("--roots-only", is_flag=True, help="Trust roots only: a client must send its intermediates.")
 @click.option(
     "--profile",
     default="psd2-v1",
     show_default=True,
-    type=PROFILE_NAME,
-    help=f"The dialect of seals that is taken: {', '.join(PROFILES)}.",
+    type=ProfileType(files=False),
+    help=f"The accepted dialect of seals: {', '.join(PROFILES)}.",
 )
 @click.option("--pages-tls", is_flag=True, help="Serve the approval pages over HTTPS.")
 @click.option(
-    "--callback-url", metavar="URL", help="Where callbacks of the legacy interface go: https, with a path if any."
+    "--callback-url",
+    metavar="URL",
+    help="Destination of the legacy interface's callbacks: https, optionally with a path.",
 )
-@click.option("--webhook-url", metavar="URL", help="Where webhooks of the gateway's first project go: https.")
+@click.option("--webhook-url", metavar="URL", help="Destination of the webhooks of the gateway's first project: https.")
 @click.option(
     "--allow-address",
     multiple=True,
     metavar="NETWORK",
-    help="A network that may be called beside public ones, for example 10.0.0.0/8.",
+    help="A private network that callbacks and webhooks may reach, for example 10.0.0.0/8.",
 )
 @click.option("--database", metavar="URL", help="SQLAlchemy address; a SQLite file in --dir by default.")
-@click.option("--seed", type=int, metavar="N", help="The same ids again.")
+@click.option("--seed", type=int, metavar="N", help="Generate the same ids in each run.")
 @click.option(
-    "--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Written as JSON once everything answers."
+    "--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Written as JSON when every server answers."
 )
 @organization_options
 @json_option
@@ -127,7 +133,7 @@ def up(
 
 
 class _Lines(io.TextIOBase):
-    """Writes to a stream without waiting: what the reader of a full pipe does not take is lost, and the sandbox goes on.
+    """Writes to a stream without blocking: if a pipe is full, the text is dropped and the sandbox continues.
 
     Args:
         stream: stdout or stderr.
@@ -137,7 +143,7 @@ class _Lines(io.TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write what the stream takes now; a pipe that is ready takes PIPE_BUF bytes at once."""
+        """Write as much as the stream accepts; a pipe that is ready accepts PIPE_BUF bytes."""
         for begin in range(0, len(text), _PIECE):
             if not select.select([], [self._stream], [], 0)[1]:
                 break
@@ -146,7 +152,7 @@ class _Lines(io.TextIOBase):
         return len(text)
 
     def line(self, text: str) -> None:
-        """Write a line; `print` would write its end apart."""
+        """Write a line at once; `print` writes the line end separately."""
         self.write(f"{text}\n")
 
 
@@ -168,7 +174,7 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
     for name, value in addresses.items():
         if value is not None and not as_json:
             click.echo(f"{name:<24}{value}")
-    click.echo(f"{'seals':<24}{profile.name} only; --profile NAME takes another dialect", err=as_json)
+    click.echo(f"{'seals':<24}{profile.name} only; choose another dialect with --profile NAME", err=as_json)
     click.echo(f"{'new order':<24}{order_line(server)}", err=as_json)
     click.echo(curl, err=as_json)
     if ready_file is not None:
@@ -183,7 +189,7 @@ _control_option = click.option(
 
 @sandbox.group()
 def clock() -> None:
-    """The sandbox's time."""
+    """Advance the sandbox's clock."""
 
 
 @clock.command()
@@ -191,7 +197,7 @@ def clock() -> None:
 @_control_option
 @json_option
 def advance(duration: str, control_url: str, as_json: bool) -> None:
-    """Move the sandbox's time forward by DURATION: a number with s, m, h or d."""
+    """Advance the sandbox's clock by DURATION: a number with s, m, h or d."""
     units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
     if duration[-1:] not in units or not duration[:-1].isdecimal() or len(duration) > 10:
         raise click.BadParameter(f"{duration!r} is not a number with s, m, h or d", param_hint="DURATION")
@@ -202,7 +208,7 @@ def advance(duration: str, control_url: str, as_json: bool) -> None:
 @_control_option
 @json_option
 def advance_to_next(control_url: str, as_json: bool) -> None:
-    """Move the sandbox's time forward to the next due event or callback attempt; it stays where nothing is due."""
+    """Advance the sandbox's clock to the next due event or callback attempt, if there is one."""
     _move_clock(f"{control_url}/clock/next", None, as_json)
 
 

@@ -1,4 +1,4 @@
-"""The curl lines for a running sandbox: a payment, sealed each time it is pasted into a shell, and an order at the gateway."""
+"""curl command lines for a running sandbox: a payment that is sealed when the line runs, and an order at the gateway."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _PAYMENT = b"""{
 }
 """
 _ORDER = '{"currency": "EUR", "amount": 1250, "merchant_order_id": "4711"}'
-# What `seal sign` writes by itself.
+# `seal sign` writes these.
 _WRITTEN = frozenset({"date", "digest", "content-type"})
 
 
 def curl_line(server: Any) -> str:
-    """The line; it sends `payment.json` in the sandbox's folder, which is written if absent.
+    """Return the line for a payment; it sends `payment.json` in the sandbox's folder, which is created if absent.
 
     Args:
         server: a `SandboxServer`.
 
     Raises:
-        FormatError: the PKI has no QSealC, or none whose key the dialect takes: `file.unreadable`, `profile.key`, `certificate.*`.
+        FormatError: the PKI has no QSealC with a key that the dialect accepts: `file.unreadable`, `profile.key`, `certificate.*`.
         ConfigurationError: `file.unwritable`.
     """
     from tppkit.sandbox.dialect import key_id_of
@@ -58,7 +58,7 @@ def curl_line(server: Any) -> str:
 
 
 def order_line(server: Any) -> str:
-    """The line that creates an order at the gateway.
+    """Return the line that creates an order at the gateway.
 
     Args:
         server: a `SandboxServer`.
@@ -69,7 +69,7 @@ def order_line(server: Any) -> str:
 
 
 def _headers(profile: SealProfile, length: int) -> list[str]:
-    """Options for the headers that the dialect covers and that nothing else writes."""
+    """Return options for the covered headers that `seal sign` does not write."""
     values = {"content-type": "application/json"}
     for name in (*profile.covered, *profile.covered_if_present):
         if name.lower() == "content-length":

@@ -1,4 +1,4 @@
-"""`tppkit seal`: seal a request, verify a sealed one."""
+"""`tppkit seal`: seal requests and verify them."""
 
 from __future__ import annotations
 
@@ -13,33 +13,27 @@ import click
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.cli.certificates import read_bundle, read_key, read_password
-from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import (
-    DOES_NOT_HOLD,
     HOLDS,
     at_option,
-    finding_object,
     json_option,
     present,
     print_json,
     read_input,
     require_one_stdin,
-    say_error,
 )  # fmt: skip
-from tppkit.cli.revocation import (
-    crl_option,
-    load_answers,
-    make_checker,
-    ocsp_option,
+from tppkit.cli.seal_diagnose import diagnose
+from tppkit.cli.seal_options import CERTIFICATE, ORIGIN, PROFILE, PROFILE_HELP, organization_options, read_origin
+from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
+from tppkit.cli.trust_options import (
+    listing_facts,
+    listing_object,
     revocation_facts,
     revocation_object,
+    trust_options,
 )
-from tppkit.cli.seal_diagnose import diagnose
-from tppkit.cli.seal_profile import HELP, PROFILE
-from tppkit.cli.seal_types import CERTIFICATE, ORIGIN, read_origin
-from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.cli.verdict import print_verdict, verdict_object
-from tppkit.errors import FormatError, VerificationError
+from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import is_field_name
@@ -54,17 +48,19 @@ from tppkit.seals import (
     sign_request,
     verify_request,
 )
-from tppkit.trust import PathVerifier, TrustedPath, load_anchors
+from tppkit.trust import load_revocation, load_trust
 
 _METHOD = re.compile(r"[A-Za-z]{1,20}")
 _ADDRESS = re.compile(r"([Hh][Tt][Tt][Pp][Ss]?://[!-.0->@-~]+)?(/[!\"$-~]*)?(?<=.)")
 _file = click.Path(path_type=Path)
-_profile_option = click.option("--profile", "row", default="psd2-v1", show_default=True, type=PROFILE, help=HELP)
+_profile_option = click.option(
+    "--profile", "row", default="psd2-v1", show_default=True, type=PROFILE, help=PROFILE_HELP
+)
 
 
 @click.group()
 def seal() -> None:
-    """Seal requests, verify seals, and say why one does not verify."""
+    """Seal requests, verify seals, and explain why a seal does not verify."""
 
 
 seal.add_command(diagnose)
@@ -115,21 +111,17 @@ def sign(
 
 @seal.command()
 @click.argument("request_file", metavar="REQUEST")
-@click.option(
-    "--trust", required=True, type=_file, metavar="FILE_OR_DIR", help="Authorities that the seal must chain to."
-)
-@crl_option
-@ocsp_option
+@trust_options
 @click.option("--qwac", type=CERTIFICATE, help="The website certificate; its organisation must be the seal's.")
 @click.option(
     "--known",
     multiple=True,
     metavar="KEYID=FILE",
-    help="A seal certificate by its keyId: the one to verify with, or the only one taken under it.",
+    help="The seal certificate of a keyId; no other is accepted under it.",
 )
 @click.option(
     "--intermediate", "intermediate_files", multiple=True, metavar="FILE",
-    help="Authorities between the seal and those of --trust, in any form.",
+    help="Authorities between the seal and an anchor, in any form.",
 )  # fmt: skip
 @click.option("--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority.")
 @organization_options
@@ -139,7 +131,8 @@ def sign(
 @_profile_option
 @json_option
 def verify(
-    request_file: str, trust: Path, crls: tuple[Path, ...], responses: tuple[Path, ...], qwac: EidasCertificate | None,
+    request_file: str, trust: Path | None, trusted_lists: Path | None, crls: tuple[Path, ...],
+    responses: tuple[Path, ...], qwac: EidasCertificate | None,
     known: tuple[str, ...], intermediate_files: tuple[str, ...],
     origin: Origin | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile, as_json: bool,
     organizations: OrganizationPolicy,
@@ -148,6 +141,8 @@ def verify(
 
     REQUEST is a raw HTTP/1.1 request, a HAR file, a curl command line or an evidence archive; - is standard input.
     """
+    if trust is None and trusted_lists is None:
+        raise click.UsageError("give the authorities with --trust or --trusted-lists")
     certificates = dict(_known(text) for text in known)
     given = read_sealed_request(
         request_file, entry=entry, allow_files=allow_files, certificates=tuple(certificates.values())
@@ -156,43 +151,35 @@ def verify(
     bundles = [read_bundle(name, None) for name in intermediate_files]
     above = [certificate for bundle in bundles for certificate in (bundle.leaf, *bundle.others)]
     time = present(at)
-    checker = make_checker(load_answers((*crls, *responses)), now=max(present(None), time))
-    paths = PathVerifier(load_anchors(trust), revocation=checker)
-    policy = SealPolicy(paths, profile=row, certificates=certificates, origin=origin, organizations=organizations)
+    answers = load_revocation((*crls, *responses)) if crls or responses else None
+    material = load_trust(trust=trust, trusted_lists=trusted_lists, answers=answers, now=max(present(None), time))
+    policy = SealPolicy(material, profile=row, certificates=certificates, origin=origin, organizations=organizations)
     try:
         verified = verify_request(message, qwac=qwac, at=time, policy=policy, intermediates=above)
-        path = paths.verify(verified.seal, at=time, intermediates=above)  # which is remembered, with what it rests on
-    except (FormatError, VerificationError) as e:
-        if as_json:
-            findings = e.findings if isinstance(e, VerificationError) else ()
-            print_json(
-                {
-                    "verdict": "fails",
-                    "code": e.code,
-                    "message": e.message,
-                    "findings": [finding_object(f) for f in findings],
-                }
-            )
-        else:
-            say_error(e)
-        return DOES_NOT_HOLD
-    asked = checker is not None
+    except FormatError as e:  # a malformed seal is a verdict, not an unreadable file
+        raise SignatureRejected(e.code, e.message, clause=e.clause) from e
+    path, asked = verified.path, material.revocation is not None
+    lists = material.lists
+    status = None if lists is None else lists.status(verified.seal, at=time, intermediates=above)
     if as_json:
-        print_json(verdict_object(path.findings, **_proven(verified), revocation=revocation_object(path, asked=asked)))
+        revocation = revocation_object(path, asked=asked)
+        listing = listing_object(status)
+        print_json(verdict_object(path.findings, **_proven(verified), revocation=revocation, trusted_list=listing))
     else:
-        _tell(verified, path, asked=asked)
+        further = [*revocation_facts(path, asked=asked), *listing_facts(status)]
+        _print(verified, further)
     return HOLDS
 
 
-def _tell(verified: VerifiedRequest, path: TrustedPath, *, asked: bool) -> None:
+def _print(verified: VerifiedRequest, further: list[tuple[str, str]]) -> None:
     facts = _proven(verified)
     if not verified.covers_target:
-        facts |= {"method": "not signed by anybody", "target": "not signed by anybody"}
+        facts |= {"method": "not signed", "target": "not signed"}
     if verified.qwac is None:
-        facts["same_organization_as_qwac"] = "not compared, no --qwac was given"
-    told = [(name, str(value)) for name, value in facts.items()]
+        facts["same_organization_as_qwac"] = "not compared: no --qwac"
+    proven = [(name, str(value)) for name, value in facts.items()]
     about = f"the seal of {verified.organization_identifier}"
-    print_verdict(about, [*told, *revocation_facts(path, asked=asked)], path.findings)
+    print_verdict(about, [*proven, *further], verified.path.findings)
 
 
 def _proven(verified: VerifiedRequest) -> dict[str, Any]:
@@ -212,7 +199,7 @@ def _proven(verified: VerifiedRequest) -> dict[str, Any]:
 
 
 def _known(text: str) -> tuple[str, EidasCertificate]:
-    key_id, separator, path = text.rpartition("=")  # a keyId may hold =, the name of a file here may not
+    key_id, separator, path = text.rpartition("=")  # a keyId may contain =, the file name may not
     if not separator:
         raise click.BadParameter(f"{text!r} is not KEYID=FILE", param_hint="--known")
     return key_id, read_bundle(path, None).leaf
@@ -224,7 +211,7 @@ def _request_id_header(profile: SealProfile) -> str:
 
 
 def _address(url: str) -> tuple[Origin | None, str]:
-    """Where a request goes, and path and query exactly as they stand in the address: they are signed."""
+    """Split an address into origin and target; the target is signed, so it stays unchanged."""
     match = _ADDRESS.fullmatch(url)
     if match is None:
         raise click.BadParameter(

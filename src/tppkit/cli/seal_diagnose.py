@@ -10,8 +10,7 @@ import click
 from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, at_option, json_option, print_facts, print_json
-from tppkit.cli.seal_profile import HELP, PROFILE
-from tppkit.cli.seal_types import CERTIFICATE, ORIGIN
+from tppkit.cli.seal_options import CERTIFICATE, ORIGIN, PROFILE, PROFILE_HELP
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.httpsig.components import Origin
 from tppkit.seals import PSD2_V1, SealProfile
@@ -34,7 +33,7 @@ _WIDTH = 110
 @click.option(
     "--origin", type=ORIGIN, help="Where the request was sent, for a dialect that covers scheme or authority."
 )
-@click.option("--profile", "profile", type=PROFILE, help=f"{HELP} psd2-v1 by default.")
+@click.option("--profile", "profile", type=PROFILE, help=f"{PROFILE_HELP} psd2-v1 by default.")
 @entry_option
 @files_option
 @click.option(
@@ -46,7 +45,7 @@ def diagnose(
     request_file: str, certificates: tuple[EidasCertificate, ...], qwac: EidasCertificate | None, origin: Origin | None,
     profile: SealProfile | None, entry: int | None, allow_files: bool, show_values: bool, at: datetime | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Say why a sealed request does not verify, prove it, and say what to mend.
+    """Explain why a sealed request does not verify, with proof, and what to do instead.
 
     REQUEST is a raw HTTP/1.1 request, a HAR file, a curl command line or an evidence archive; - is standard input. Trust in
     the certificate is not judged, and the request's age only with --at.
@@ -62,21 +61,21 @@ def diagnose(
     if as_json:
         print_json(diagnosis.to_object())
     else:
-        _tell(diagnosis)
+        _print(diagnosis)
     return HOLDS if diagnosis.explained else DOES_NOT_HOLD
 
 
-def _tell(diagnosis: Diagnosis) -> None:
+def _print(diagnosis: Diagnosis) -> None:
     click.echo(_headline(diagnosis))
     for number, cause in enumerate(diagnosis.causes, 1):
-        _tell_cause(number, cause)
+        _print_cause(number, cause)
     if diagnosis.outcome is not Outcome.VERIFIES:
-        _tell_strings(diagnosis)
+        _print_strings(diagnosis)
     if diagnosis.made:
         click.echo("\nThe signature")
         print_facts((("made as", diagnosis.made), ("hash recovered from it", diagnosis.recovered_hash)))
-    told = (("Seen besides", diagnosis.notes), ("Not the cause", diagnosis.excluded), ("Next", diagnosis.advice))
-    for title, texts in told:
+    lists = (("Seen besides", diagnosis.notes), ("Not the cause", diagnosis.excluded), ("Next", diagnosis.advice))
+    for title, texts in lists:
         if texts:
             click.echo(f"\n{title}")
         for text in texts:
@@ -94,18 +93,18 @@ def _headline(diagnosis: Diagnosis) -> str:
     return f"not explained: {found}; judged as {diagnosis.profile}, {diagnosis.tried} strings compared"
 
 
-def _tell_cause(number: int, cause: Cause) -> None:
+def _print_cause(number: int, cause: Cause) -> None:
     click.echo(f"\n{number}. {cause.sentence}  [{cause.name}]")
     for text in cause.evidence:
         click.echo(_wrapped(f"seen: {text}", "   ", "         "))
-    click.echo(_wrapped(f"do:   {cause.mend}", "   ", "         "))
+    click.echo(_wrapped(f"do:   {cause.fix}", "   ", "         "))
 
 
 def _wrapped(text: str, first: str, further: str) -> str:
     return click.wrap_text(printable(text), _WIDTH, initial_indent=first, subsequent_indent=further)
 
 
-def _tell_strings(diagnosis: Diagnosis) -> None:
+def _print_strings(diagnosis: Diagnosis) -> None:
     """The right signing string; where another one was signed, line by line with it."""
     if diagnosis.expected is None:
         return

@@ -1,4 +1,4 @@
-"""How commands take a sealed request: raw HTTP, a HAR file, a curl command line, or a record of evidence."""
+"""Read a sealed request: raw HTTP, a HAR file, a curl command line, or an evidence record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 from tppkit.seals import PROFILES, SealProfile
 
 entry_option = click.option(
-    "--entry", type=click.IntRange(min=1), help="Which entry of a HAR file, or line of an archive; from 1."
+    "--entry",
+    type=click.IntRange(min=1),
+    help="Number of the entry of a HAR file, or of the line of an archive, from 1.",
 )
 files_option = click.option(
     "--allow-files", is_flag=True, help="Read the files that a curl command names with --data @FILE."
@@ -29,12 +31,12 @@ files_option = click.option(
 
 
 class SealedInput(NamedTuple):
-    """A sealed request as it was given.
+    """A sealed request and what was given with it.
 
     Attributes:
         message: the request.
         profile: the dialect that a record names; None for the other forms.
-        certificates: those that stand with it: of a record, the seal's.
+        certificates: the seal certificate of a record; empty for the other forms.
     """
 
     message: Message
@@ -50,14 +52,14 @@ def read_sealed_request(
     certificates: Sequence[EidasCertificate] = (),
     as_found: bool = False,
 ) -> SealedInput:
-    """Read a sealed request in whichever form it is.
+    """Read a sealed request and detect its form.
 
     Args:
         name: a file, the folder of an archive, or `-`.
-        entry: which entry of a HAR file or line of an archive.
-        allow_files: files that a curl command names may be read.
-        certificates: seal certificates among which that of a record may be, besides those of its archive.
-        as_found: as for `parse_request`.
+        entry: number of the entry of a HAR file, or of the line of an archive.
+        allow_files: read the files that a curl command names.
+        certificates: further seal certificates for records.
+        as_found: accept broken requests, as `parse_request` does.
 
     Raises:
         FormatError: as `parse_request`, `parse_har`, `parse_curl` and `EvidenceRecord.from_line`; `record.entry`.
@@ -89,7 +91,7 @@ def _line_of(folder: Path, entry: int | None) -> bytes:
 
 def _pick(lines: Sequence[bytes], entry: int | None) -> bytes:
     if entry is None and len(lines) > 1:
-        raise FormatError("record.entry", "the archive has several records; say which line is meant (--entry)")
+        raise FormatError("record.entry", "the archive has several records; choose a line with --entry")
     if not lines or (entry or 1) > len(lines):
         raise FormatError("record.entry", f"the archive has no line {entry or 1}")
     return lines[(entry or 1) - 1]
@@ -101,16 +103,14 @@ def _record(line: bytes, certificates: Sequence[EidasCertificate], folder: Path 
         raise SignatureRejected("record.body-redacted", "the body was redacted, so its digest cannot be recomputed")
     profile = PROFILES.get(record.profile)
     if profile is None:
-        raise FormatError(
-            "record.entry", f"the record names the profile {record.profile[:40]!r}, which is not known here"
-        )
+        raise FormatError("record.entry", f"the record names the unknown profile {record.profile[:40]!r}")
     known = {certificate.sha256: certificate for certificate in certificates}
     seal = known.get(record.seal_cert)
     if seal is None:
         if folder is None:
             raise FormatError(
                 "record.certificate",
-                f"the seal certificate {record.seal_cert[:16]}… of the record is needed: give it with --cert",
+                f"the record needs its seal certificate {record.seal_cert[:16]}…: give it with --cert",
             )
         seal = load_certificate(folder, record.seal_cert)
     return SealedInput(record.to_message(seal, profile=profile), profile, (seal,))

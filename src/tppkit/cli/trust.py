@@ -1,4 +1,4 @@
-"""`tppkit trust`: what the trusted lists say."""
+"""`tppkit trust`: trusted lists and the status of certificates by them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ from tppkit.cli.output import (
     print_facts,
     print_json,
     say,
-    say_error,
 )
 from tppkit.client import make_fetch
-from tppkit.errors import VerificationError
 from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
 from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
 from tppkit.trust.trusted_list.lists import ListFailure
@@ -38,7 +36,7 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
 @click.group()
 def trust() -> None:
-    """Ask the trusted lists."""
+    """Look up the status of certificates in trusted lists."""
 
 
 @trust.command()
@@ -48,15 +46,12 @@ def trust() -> None:
 @at_option
 @json_option
 def status(file: str, trusted_lists: Path, password_file: Path | None, at: datetime | None, as_json: bool) -> int:
-    """Tell what a certificate is qualified for, by which service of which list, at a time.
+    """Show what a certificate is qualified for, by which service of which list, at a time.
 
     FILE: a certificate in any form; further ones in it are intermediate authorities; - is standard input.
     """
     bundle = read_bundle(file, read_password(password_file))
-    try:
-        lists = load_trusted_lists(trusted_lists)
-    except VerificationError as e:
-        return _tell_unbelieved(e, as_json=as_json)
+    lists = load_trusted_lists(trusted_lists)
     found = lists.status(bundle.leaf, at=present(at), intermediates=bundle.others)
     if as_json:
         print_json(_status_object(file, bundle.leaf, found, lists))
@@ -70,11 +65,8 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
 @at_option
 @json_option
 def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
-    """Verify the lists of a folder, and tell what is in it and whether it still answers for a time."""
-    try:
-        lists = load_trusted_lists(directory)
-    except VerificationError as e:
-        return _tell_unbelieved(e, as_json=as_json)
+    """Verify the lists of a folder, and show which are in force at a time."""
+    lists = load_trusted_lists(directory)
     failures = (*lists.failures, *_too_old(_all(lists), present(at)))
     if as_json:
         code = failures[0].code if failures else None
@@ -90,7 +82,9 @@ def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
     else:
         for one in _all(lists):
             until = format_time(one.next_update) if one.next_update else "closed"
-            click.echo(printable(f"{one.territory}  number {one.sequence_number}, good until {until}  {one.source}"))
+            click.echo(
+                printable(f"{one.territory}  number {one.sequence_number}, in force until {until}  {one.source}")
+            )
         for failure in failures:
             click.echo(printable(f"{failure.territory or '??'}  {failure.message} [{failure.code}]"))
     return DOES_NOT_HOLD if failures else HOLDS
@@ -99,11 +93,11 @@ def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
 @trust.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--territory", "territories", multiple=True, metavar="CC", help="Only this list; may be given again.")
-@click.option("--url", default=LOTL_ADDRESS, show_default=True, metavar="URL", help="The list of the lists.")
-@click.option("--allow-private", is_flag=True, help="Ask addresses of the own network as well.")
+@click.option("--url", default=LOTL_ADDRESS, show_default=True, metavar="URL", help="The list of lists.")
+@click.option("--allow-private", is_flag=True, help="Fetch from private addresses too.")
 @json_option
 def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private: bool, as_json: bool) -> int:
-    """Fetch the list of the lists and the national lists into a folder, each verified before it is written."""
+    """Fetch the list of lists and the national lists into a folder; each is verified before it is written."""
     make_folder(directory)
     fetched = fetch_trusted_lists(
         directory,
@@ -134,20 +128,11 @@ def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private
 
 
 def _too_old(lists: Iterable[TrustedList], at: datetime) -> Iterator[ListFailure]:
-    """The lists that say nothing about a time any more: what is served may be kept back on purpose."""
+    """The lists that are no longer in force at a time: an attacker may serve an old one."""
     for one in lists:
         finding = check_freshness(one, at)
         if finding is not None:
             yield ListFailure(one.source, one.territory, finding.code, finding.message)
-
-
-def _tell_unbelieved(error: VerificationError, *, as_json: bool) -> int:
-    """The list of the lists does not hold, so nothing can be asked."""
-    if as_json:
-        print_json({"verdict": "fails", "code": error.code, "message": error.message, "findings": []})
-    else:
-        say_error(error)
-    return DOES_NOT_HOLD
 
 
 def _all(lists: TrustedLists) -> tuple[TrustedList, ...]:

@@ -1,4 +1,4 @@
-"""We call a bank, a service or a gateway: identity, TLS and one method an endpoint.
+"""Clients of banks, services and gateways: identity, TLS and one method for each endpoint.
 
 identity = Identity.from_files(qwac=…, qwac_key=…, qseal=…, qseal_key=…)
 with Psd2Client("https://psd2.bank.example", identity=identity) as client: ...

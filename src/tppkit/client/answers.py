@@ -1,4 +1,4 @@
-"""Takes an answer that belongs to its request, reads it as it arrives, and explains lost connections."""
+"""Read answers as they arrive, check that they belong to their requests, and explain lost connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
 
 
 class AnswerBody:
-    """What is read of an answer: rows as they arrive, or without a reader all bytes.
+    """The body of an answer: rows as they arrive, or without a reader all bytes.
 
     Attributes:
         raw: all bytes; empty with a reader.
@@ -32,7 +32,7 @@ class AnswerBody:
         self._reader = reader
 
     def feed(self, chunk: bytes) -> list[Any]:
-        """The rows that are complete with these bytes.
+        """Return the rows that these bytes complete.
 
         Raises:
             RemoteProtocolError: `answer.too-large`.
@@ -40,7 +40,7 @@ class AnswerBody:
         """
         if self._reader is not None:
             return self._reader.feed(chunk)
-        # Raw chunks: an uncompressed answer was asked for, and unpacking another one could fill the memory in one step.
+        # Raw chunks: an uncompressed answer was requested, and decompressing one could fill the memory in one step.
         self.raw += chunk
         if len(self.raw) > MAX_ANSWER_BYTES:
             raise RemoteProtocolError("answer.too-large", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
@@ -82,7 +82,7 @@ def opened_answer(
         answer = ServerAnswer(response.status_code, response.headers)
         calls.check_answer(call, answer)
         _require_end(calls, call, response)
-        # A hook or transport of the caller's may have read the answer.
+        # A hook or transport of the caller may have read the answer.
         yield answer, iter([response.content]) if response.is_stream_consumed else response.iter_raw()
     except OutcomeUnknown:
         if stream := response.extensions.get("network_stream"):
@@ -130,7 +130,7 @@ def _require_end(calls: Calls, call: Call[Any], response: httpx.Response) -> Non
 
 @contextmanager
 def transport_errors() -> Iterator[None]:
-    """Raise the HTTP library's failures as ours, without its frames: what they write and read is among their variables.
+    """Convert the HTTP library's errors, without its frames, because their variables contain request and answer.
 
     Raises:
         TransportError: `transport.timeout`, `transport.failed`.
@@ -157,12 +157,12 @@ def is_unsent(error: TppkitError) -> bool:
 
 
 def is_passing(error: TransportError) -> bool:
-    """Whether another attempt may succeed: after a timeout the caller's time is over, and a wrong certificate stays wrong."""
+    """Whether another attempt may succeed: not after a timeout, and not with a wrong certificate."""
     return error.code == "transport.failed" and _certificate_error(error) is None
 
 
 def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
-    """The refusal of the server's certificate that caused a failure."""
+    """Return the verification error of the server's certificate that caused a failure, or None."""
     cause: BaseException | None = failure
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
@@ -171,7 +171,7 @@ def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError |
 
 def _failure_text(failure: BaseException) -> str:
     """Why a connection failed, in one line."""
-    # OpenSSL reports the name that was asked for, but not that only names in subjectAltName count.
+    # OpenSSL reports the expected name, but not that only names in subjectAltName are accepted.
     found = _OTHER_NAME.search(str(_certificate_error(failure)))
     if found:
         return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"

@@ -26,11 +26,11 @@ class Attempts:
         self._pause_s = FIRST_PAUSE_S
 
     def pause_s(self, answer: ServerAnswer | None, *, left_s: float = MAX_PAUSE_S) -> float | None:
-        """Seconds to wait before the next attempt, or None to accept what there is.
+        """Return the seconds to wait before the next attempt, or None to accept the last answer or failure.
 
         Args:
-            answer: the last answer; None where the connection failed.
-            left_s: the pause may take at most so many seconds, and never more than 60.
+            answer: the last answer; None if the connection failed.
+            left_s: maximum length of the pause in seconds; it is never longer than 60.
         """
         if self._left == 0 or (answer is not None and answer.status not in (429, 503)):
             return None

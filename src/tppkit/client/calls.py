@@ -37,7 +37,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ServerAnswer(NamedTuple):
-    """An answer as it came.
+    """An answer as received.
 
     Attributes:
         status: HTTP status.
@@ -59,14 +59,14 @@ class ServerAnswer(NamedTuple):
 
 
 class Credentials(Protocol):
-    """What proves who calls."""
+    """Authenticates requests."""
 
     def authorize(self, row: Endpoint[Any, Any], message: Message) -> Message:
-        """The message with its proof; the same message again gets the same proof."""
+        """Return the message with its credentials; the same message gets the same credentials."""
         ...
 
     async def authorize_async(self, row: Endpoint[Any, Any], message: Message) -> Message:
-        """As `authorize`, without blocking the event loop."""
+        """See `authorize`; does not block the event loop."""
         ...
 
 
@@ -110,11 +110,11 @@ class Call(Generic[R_co]):
         row: its endpoint.
         message: what is sent; the HTTP library adds Host.
         result: reads the body of a success.
-        request_id: names the request in its errors; every answer must echo it where the interface has a header for that.
+        request_id: the request's name in errors; if the interface has a header for it, every answer must echo it.
         to_find_out: what the caller can do if the outcome is not known.
         polling: repeat the call until its result is final; None sends it once.
         no_content: the result of a success without a body; None reads the body all the same.
-        lookup: what to do if the answer is lost; None raises what was lost.
+        lookup: how to find the outcome if the answer is lost; None raises the original error.
     """
 
     row: Endpoint[Any, Any]
@@ -189,7 +189,7 @@ class PagedCall(Generic[R]):
 
 
 def _fingerprint(call: Call[Any]) -> bytes:
-    """What distinguishes the request of a page, in few bytes: a GET by its target, a POST by its body."""
+    """Hash what distinguishes the request of a page: target of a GET, body of a POST."""
     return sha256(repr((call.message.target, call.message.body)).encode()).digest()
 
 
@@ -199,7 +199,7 @@ class Calls:
     Args:
         interface: its rows and errors.
         base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
-        credentials: proves who calls.
+        credentials: authenticates the requests.
 
     Raises:
         ConfigurationError: `client.base-url`.

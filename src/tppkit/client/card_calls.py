@@ -1,4 +1,4 @@
-"""What interfaces with card data have in common: the key is the user name, and errors do not repeat what was sent."""
+"""The common part of interfaces with card data: the key is the user name, and errors do not repeat card data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CardCalls(Calls):
 
     Args:
         interface: its rows and errors.
-        base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
+        base_url: `https://host[:port]`, with a path prefix if a gateway needs one.
         api_key: the key of the project.
 
     Raises:
@@ -44,7 +44,7 @@ class CardCalls(Calls):
         super().__init__(interface, base_url, credentials=self._key)
 
     def peer_error(self, call: Call[Any], answer: ServerAnswer) -> tuple[str | None, str | None]:
-        """Code and text of an error answer, with asterisks for the key and for the card data of the request."""
+        """Return code and text of an error answer, with asterisks for the key and for the card data of the request."""
         code, text = super().peer_error(call, answer)
         sent: set[str] = {json.loads(digits or other) for digits, other in _SENT.findall(call.message.body)}
         longest_first = sorted(sent, key=len, reverse=True)  # a security code can be part of a card number
@@ -59,7 +59,7 @@ class CardCalls(Calls):
 
 
 def _pattern(secret: str) -> str:
-    """What finds a secret in a text; digits of an amount are no security code."""
+    """Return the pattern of a secret, which does not match inside longer numbers such as amounts."""
     if not re.fullmatch("[0-9]+", secret):
         return re.escape(secret)
     if len(secret) >= 12:

@@ -1,6 +1,6 @@
-"""HTTP clients with an identity: its TLS, connections that outlive a polling interval, and an end to every call.
+"""HTTP clients with an identity: its TLS, connections that stay open between polls, and a time limit for each call.
 
-No redirects, no proxies but one that is given, no cookies, no compressed answers.
+No redirects, no proxies except a given one, no cookies, no compressed answers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_sessions import deadline
 
-# httpx2 looks like httpx and shares no class with it.
+# httpx2 has the interface of httpx, but no common classes.
 LIBRARIES: tuple[Any, ...]
 try:
     import httpx2
@@ -30,7 +30,7 @@ else:
 
 AUTHS: tuple[type, ...] = tuple(library.Auth for library in LIBRARIES)
 TIMEOUTS: tuple[type[Exception], ...] = (*(library.TimeoutException for library in LIBRARIES), TimeoutError)
-# SSLError: the asynchronous drivers let a TLS alert through as it is.
+# SSLError: the asynchronous backends do not convert TLS alerts.
 FAILURES: tuple[type[Exception], ...] = (*(library.TransportError for library in LIBRARIES), ssl.SSLError)
 # Raised before the first byte of a request is sent.
 UNCONNECTED: tuple[type[Exception], ...] = tuple(
@@ -38,14 +38,14 @@ UNCONNECTED: tuple[type[Exception], ...] = tuple(
     for library in LIBRARIES
     for name in ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError")
 )
-# Overrides what a client that is passed in does with its own requests.
+# Overrides the settings of a client that the caller passes in.
 PLAIN: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
 
 DEFAULT_TIMEOUT_S = 30.0
 KEEP_ALIVE_S = 120.0
 MAX_KEPT_ALIVE = 20
-# The share of a call's time for each of: a free connection, TCP, TLS. All of them end before the call does, because a library that is
-# stopped from outside in the middle of a handshake leaves its socket open.
+# The share of a call's time for each of: a free connection, TCP, TLS. All end before the call does, because a library that is
+# cancelled during a handshake leaves its socket open.
 _STEP = 0.3
 
 
@@ -53,15 +53,15 @@ def make_client(
     identity: Identity | NoCertificate, *, base_url: str = "", timeout_s: float = DEFAULT_TIMEOUT_S, auth: Any = None,
     proxy: Any = None, library: Any = httpx,
 ) -> httpx.Client:  # fmt: skip
-    """A client for threads; close it, or use it in a `with` statement.
+    """Make a client for threads; close it, or use it in a `with` statement.
 
     Args:
-        identity: shown to the bank on every connection; `NoCertificate` where callers are known by a key.
-        base_url: put before relative addresses.
-        timeout_s: for a whole call, in seconds, however slowly the answer comes. Of an answer that is streamed, until its body.
-        auth: for every request; a `SealAuth` that seals all of them.
-        proxy: address of an egress proxy, or the library's own `Proxy`. TLS goes through it to the bank, and the proxy sees no request.
-        library: `httpx` or `httpx2`, whose `Client` it is.
+        identity: the client certificate of every connection; `NoCertificate` for interfaces that use a key.
+        base_url: prefix of relative addresses.
+        timeout_s: time limit for a whole call, in seconds. For a streamed answer, the limit applies until its body begins.
+        auth: the library's authentication for every request, for example `SealAuth`.
+        proxy: address of an egress proxy, or the library's own `Proxy`. TLS is tunnelled to the bank, so the proxy sees no request.
+        library: `httpx` or `httpx2`.
     """
     options = client_options(identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library)
     return cast("httpx.Client", _classes(library)[0](timeout_s, **options))
@@ -71,7 +71,7 @@ def make_async_client(
     identity: Identity | NoCertificate, *, base_url: str = "", timeout_s: float = DEFAULT_TIMEOUT_S, auth: Any = None,
     proxy: Any = None, library: Any = httpx,
 ) -> httpx.AsyncClient:  # fmt: skip
-    """The same for asyncio."""
+    """Make a client for asyncio. Arguments are those of `make_client`."""
     options = client_options(identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library)
     return cast("httpx.AsyncClient", _classes(library)[1](timeout_s, **options))
 
@@ -80,7 +80,7 @@ def client_options(
     identity: Identity | NoCertificate, *, timeout_s: float, base_url: str = "", auth: Any = None, proxy: Any = None,
     library: Any = httpx,
 ) -> dict[str, Any]:  # fmt: skip
-    """Options of a library's own client, for a caller that limits the whole of each call itself. Arguments are those of `make_client`."""
+    """Return options for a client of the library itself, without the time limit of a whole call. See `make_client`."""
     step_s = _STEP * timeout_s
     return {
         "base_url": base_url,
@@ -89,7 +89,7 @@ def client_options(
         "limits": library.Limits(max_keepalive_connections=MAX_KEPT_ALIVE, keepalive_expiry=KEEP_ALIVE_S),
         "follow_redirects": False,
         "trust_env": False,
-        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),  # none is kept
+        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),  # stores no cookie
         "headers": {"Accept-Encoding": "identity", "User-Agent": "tppkit"},
         "auth": auth,
         "proxy": proxy,
@@ -98,7 +98,7 @@ def client_options(
 
 @cache
 def _classes(library: Any) -> tuple[Any, Any]:
-    """A library's clients with a limit to the whole of `send`."""
+    """Return the library's client classes with a time limit for the whole of `send`."""
 
     class TimedClient(library.Client):  # type: ignore[misc]  # the library is an argument
         def __init__(self, whole_s: float, **options: Any) -> None:

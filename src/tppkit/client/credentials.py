@@ -1,8 +1,8 @@
-"""What proves to a server who calls: a seal, an API key or HTTP Basic. The connection's certificate is the `Identity`'s.
+"""Credentials of a request: a seal, an API key or HTTP Basic. The certificate of the connection is the `Identity`'s.
 
-One X-Request-ID is one request with one seal, from however many threads and tasks it is sent. An id is taken before anything is
-signed, with a fingerprint of its request. A second caller with the same request waits and gets the same bytes; one with another
-request is refused.
+An X-Request-ID identifies one request with one seal, even if several threads and tasks send it. Before signing, the id is reserved
+with a fingerprint of its request. A second caller with the same request waits and gets the same bytes; one with another request is
+rejected.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Headers = tuple[Header, ...]
 
 
 class Sealed(NamedTuple):
-    """What sealing adds to a request.
+    """The headers that sealing adds to a request.
 
     Attributes:
-        request_id: the header of the id, under the dialect's name; nothing where the request had one.
-        seal: the Date where the dialect covers one and the request had none, digest, signature and certificate.
+        request_id: the header of the id, under the dialect's name; empty if the request had one.
+        seal: digest, signature and certificate, and the Date if the dialect covers it and the request had none.
     """
 
     request_id: Headers
@@ -55,21 +55,21 @@ class Sealed(NamedTuple):
 
     @property
     def headers(self) -> Headers:
-        """Everything, in order."""
+        """All headers, in order."""
         return self.request_id + self.seal
 
 
 class _Taken:
-    """A request whose id is taken. Tens of thousands of them are kept, so it holds no more than it needs.
+    """A request whose id is reserved. Tens of thousands of them are kept, so it is small.
 
     Attributes:
-        fingerprint: of the request.
+        fingerprint: the fingerprint of the request.
         at: the time of signing.
-        expires: when its signature does not count any more; None where it always does.
-        date: the Date that is covered, or nothing.
-        headers: that seal it, the Date aside; None before it is signed, and when that failed.
-        before: the same request with an expired signature, until there is another one.
-        signed: done when it is signed or that failed; None while no caller waits for it.
+        expires: when its signature expires; None: never.
+        date: the covered Date, or empty.
+        headers: the headers of the seal except the Date; None before signing, and if signing failed.
+        before: the same request with an expired signature, until there is a new signature.
+        signed: done when signing succeeded or failed; None while no caller waits for it.
     """
 
     __slots__ = ("at", "before", "date", "expires", "fingerprint", "headers", "signed")
@@ -89,11 +89,11 @@ class _Ready(NamedTuple):
 
     Attributes:
         prepared: the request with its id and Date.
-        request_id: in lower case.
-        request: the same, to be known by its id.
-        memory: where it is to be known.
-        given_date: the Date that the request came with, where the dialect covers it.
-        added: the header of the id, if it was not there.
+        request_id: the id in lower case.
+        request: the reservation of the id.
+        memory: the reservations to add it to.
+        given_date: the Date of the original request, if the dialect covers it.
+        added: the header of the id, if the original request had none.
     """
 
     prepared: PreparedRequest
@@ -104,21 +104,21 @@ class _Ready(NamedTuple):
     added: Headers
 
     def sealed_as(self, request: _Taken) -> Sealed:
-        """What is added to this request, where another one like it may have been sealed."""
+        """Return the headers to add to this request from a reservation with the same fingerprint."""
         seal = request.headers or ()
         return Sealed(self.added, (("Date", request.date), *seal) if request.date and not self.given_date else seal)
 
 
 class SealCredentials:
-    """Seals requests with the identity's present seal, and the same request under the same X-Request-ID with the same bytes.
+    """Seals requests with the identity's current seal. The same request with the same X-Request-ID gets the same bytes.
 
-    Requests that change something are known for an hour, the last 100,000 of them; the last 1,024 that only read apart from them.
+    The last 100,000 requests that change data are remembered for an hour, and separately the last 1,024 that only read.
 
     Args:
-        identity: whose seal signs.
-        origin: where the requests go.
+        identity: the identity with the seal.
+        origin: the origin that requests are sent to.
         now: the present time, aware.
-        wait_s: how long a second arrival waits for the first one's signature, in seconds.
+        wait_s: how long a second caller waits for the first one's signature, in seconds.
 
     Raises:
         ConfigurationError: `seal.other-origin`, the seal was made for another origin.
@@ -135,34 +135,34 @@ class SealCredentials:
         self._lock = Lock()
 
     def authorize(self, row: Endpoint[Any, Any], message: Message) -> Message:
-        """The message, sealed if its row asks for `Auth.SEAL`. Raises as `seal`."""
+        """Return the message, sealed if its row requires `Auth.SEAL`. Raises the errors of `seal`."""
         if row.auth is not Auth.SEAL:
             return message
         return message.with_headers(*self.seal(message, give_id=_id_of(message)).headers)
 
     async def authorize_async(self, row: Endpoint[Any, Any], message: Message) -> Message:
-        """As `authorize`, awaiting the signer."""
+        """See `authorize`; awaits the signer."""
         if row.auth is not Auth.SEAL:
             return message
         return message.with_headers(*(await self.seal_async(message, give_id=_id_of(message))).headers)
 
     def seal(self, message: Message, *, give_id: Callable[[str], str]) -> Sealed:
-        """Seal a request: its id and Date where it has none, digest, signature and certificate.
+        """Seal a request: add digest, signature and certificate, and an id and a Date if they are absent.
 
         Args:
             message: the request, without a seal.
-            give_id: gives the id of a request without one, for the name of its header.
+            give_id: returns the id for a request without one; called with the name of its header.
 
         Returns:
-            Headers to add. Of a request that was sealed before, the same ones, until its signature has expired.
+            The headers to add. For a request that was sealed before, the same headers until its signature has expired.
 
         Raises:
             LocalProtocolError: `seal.absent`, `seal.request-id-malformed`, `seal.request-id-reused`, `seal.request-id-in-use`,
                 `seal.header-present`.
             SignatureRejected: `signature.header-absent`.
-            FormatError: as `prepare_request`.
-            ConfigurationError: `seal.other-origin`, of a renewed seal; as `Seal.sign`, and as `PreparedRequest.finish`.
-            TransportError: of the signer.
+            FormatError: see `prepare_request`.
+            ConfigurationError: `seal.other-origin`, for a renewed seal; see `Seal.sign` and `PreparedRequest.finish`.
+            TransportError: from the signer.
         """
         ready = self._prepare(message, give_id)
         while (known := self._take(ready)) is not ready.request:
@@ -176,7 +176,7 @@ class SealCredentials:
         return ready.sealed_as(ready.request)
 
     async def seal_async(self, message: Message, *, give_id: Callable[[str], str]) -> Sealed:
-        """As `seal`, awaiting the signer."""
+        """See `seal`; awaits the signer."""
         ready = self._prepare(message, give_id)
         while (known := self._take(ready)) is not ready.request:
             if (signed := known.signed) is not None:
@@ -219,10 +219,10 @@ class SealCredentials:
         return _Ready(prepared, ", ".join(ids).lower(), request, memory, given, added)
 
     def _take(self, ready: _Ready) -> _Taken:
-        """Take the id of a request for it.
+        """Reserve the id of a request.
 
         Returns:
-            The request itself, which the caller has to sign; or the same one of before, to wait for.
+            The new reservation, which the caller must sign; or an earlier one with the same fingerprint, to wait for.
 
         Raises:
             LocalProtocolError: `seal.request-id-reused`.
@@ -236,22 +236,22 @@ class SealCredentials:
                 if known.fingerprint != request.fingerprint or other_date:
                     raise LocalProtocolError(
                         "seal.request-id-reused",
-                        f"the request id {shown(request_id)} was given to another request already",
+                        f"another request already has the request id {shown(request_id)}",
                     )
                 if not has_expired:
                     if known.headers is None and known.signed is None:
                         known.signed = Future()
-                        known.signed.set_running_or_notify_cancel()  # a task that gives up waiting cancels it for none
+                        known.signed.set_running_or_notify_cancel()  # so that a cancelled waiter does not cancel it for others
                     return known
             request.before = known
-            memory.pop(request_id, None)  # the order is that of the times
+            memory.pop(request_id, None)  # keeps the order by time
             memory[request_id] = request
             self._forget(request.at)
         return request
 
     @contextmanager
     def _signing(self, ready: _Ready) -> Iterator[PreparedRequest]:
-        """Afterwards, let waiting callers go; without a signature, leave the id to the request of before, or free it."""
+        """Release waiting callers at the end. Without a signature, restore the earlier reservation of the id, or free the id."""
         request, request_id, memory = ready.request, ready.request_id, ready.memory
         try:
             yield ready.prepared
@@ -285,21 +285,21 @@ class SealCredentials:
             oldest = next(iter(self._changing.values()), None)
 
     def _require_origin(self, seal: Seal) -> None:
-        """Check that the origin that the seal is made for is the one that the client calls."""
+        """Check that the seal is for the origin of the client."""
         if seal.origin is not None and seal.origin != self._origin:
             raise ConfigurationError(
                 "seal.other-origin",
-                f"the seal is made for {shown_origin(seal.origin)}, its requests go to {shown_origin(self._origin)}",
+                f"the seal is for {shown_origin(seal.origin)}, but its requests are sent to {shown_origin(self._origin)}",
             )
 
 
 def _id_of(message: Message) -> Callable[[str], str]:
-    # A dialect whose seal covers another header for the id gets the same id there.
+    # The header of a dialect with another name for the id gets the same id.
     return lambda _: message.values("x-request-id")[0]
 
 
 def _require_id(request_id: str) -> None:
-    """White space at the ends is lost on the way (RFC 9110 section 5.5), so such an id would be another one for the bank."""
+    """Reject leading and trailing white space: it is lost in transport (RFC 9110 section 5.5), so the bank would see another id."""
     if not request_id or request_id != request_id.strip():
         raise LocalProtocolError(
             "seal.request-id-malformed",
@@ -308,33 +308,33 @@ def _require_id(request_id: str) -> None:
 
 
 def _finish(prepared: PreparedRequest, signature: bytes) -> Headers:
-    """The headers of the seal."""
+    """Return the headers of the seal."""
     return prepared.finish(signature).headers[len(prepared.message.headers) :]
 
 
 def _expires(profile: SealProfile, at: datetime, *, is_dated: bool) -> datetime | None:
-    """When a signature of this time does not count any more: by the first of the limits that apply to it."""
+    """Return when a signature expires: the earliest of the limits that apply to it, or None."""
     limits = (profile.expires_after, profile.max_age, DATE_LIFETIME if is_dated else None)
     lifetimes = [lifetime for lifetime in limits if lifetime is not None]
-    return at.replace(microsecond=0) + min(lifetimes) if lifetimes else None  # times are written in whole seconds
+    return at.replace(microsecond=0) + min(lifetimes) if lifetimes else None  # signatures have whole seconds
 
 
 def _fingerprint(prepared: PreparedRequest) -> bytes:
-    """Of what the request is: method, target, every field that is covered, and its digest; but not of its times."""
+    """Hash what identifies a request: method, target, covered fields and digest, without its times."""
     message, layout = prepared.message, prepared.seal.layout
     covered = {*layout.covered, *layout.if_present} - {"date"}
     lower = [(name.lower(), value) for name, value in message.headers]
     fields = sorted([(name, value) for name, value in lower if name in covered or name.startswith(layout.prefixes)])
-    # A digest of no body may be that of another one, `{}`.
+    # An empty body may have the digest of `{}`.
     what = (message.method, message.target, fields, prepared.digest, bool(message.body))
     return sha256(repr(what).encode("utf-8", "surrogatepass")).digest()
 
 
 class ApiKeyCredentials:
-    """Sends a key alone in the Authorization header of rows with `Auth.API_KEY`.
+    """Sends an API key as the whole Authorization header of rows with `Auth.API_KEY`.
 
     Args:
-        key: the key; its representation is hidden.
+        key: the key, which is hidden in `repr`.
 
     Raises:
         ConfigurationError: `credentials.malformed`.
@@ -349,7 +349,7 @@ class ApiKeyCredentials:
         text = key.get_secret_value() if isinstance(key, SecretStr) else key
         if not _KEY.fullmatch(text):
             raise ConfigurationError(
-                "credentials.malformed", "the key is not printable ASCII without spaces and colons"
+                "credentials.malformed", "the key must be printable ASCII without spaces and colons"
             )
         self._key = SecretStr(text)
 
@@ -357,7 +357,7 @@ class ApiKeyCredentials:
         return f"{type(self).__name__}({self._key!r})"
 
     def masked(self, text: str) -> str:
-        """The text with asterisks in place of the key, also as the header has it."""
+        """Replace the key, also in the form of the header, by asterisks."""
         key = self._key.get_secret_value()
         return text.replace(self._proof(key).removeprefix("Basic "), "***").replace(key, "***")
 

@@ -47,7 +47,7 @@ _Reader = Callable[[], RowReader[Any]] | None
 
 
 class _Client(Generic[C]):
-    """What both clients share. A step is a function of the client that it carries out, awaiting it or not."""
+    """The common part of both clients. A step is a function of the client, which the client calls or awaits."""
 
     _attempt: Callable[..., Any]
 
@@ -127,10 +127,9 @@ class SyncClient(_Client[C]):
 
     Args:
         calls: builds and reads them.
-        identity: shown to the server; `NoCertificate` where callers are known by a key.
-        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
-        http: a client to use instead of an own one, as `make_client` gives it; it is not closed, and its own `auth` and redirects
-            are not used.
+        identity: the client certificate; `NoCertificate` for interfaces that use a key.
+        timeout_s: time limit for each attempt of a call, in seconds.
+        http: a client from `make_client` to use instead of a new one; it is not closed, and its own `auth` and redirects are not used.
         sleep: waits a number of seconds.
         clock: monotonic seconds.
     """

@@ -1,8 +1,7 @@
-"""Fetching trust material over HTTP: CRLs, OCSP responses, trusted lists.
+"""Fetch trust material over HTTP: CRLs, OCSP responses, trusted lists.
 
-The addresses stand in certificates and lists, so a stranger may have chosen them: only http and https, no redirects unless
-asked for, no cookies, no credentials and no decompression, an end to bytes and seconds whatever the other side does, and no
-address inside the own network unless asked for.
+The addresses come from certificates and lists, so an attacker may have chosen them. Only http and https are allowed, without
+cookies, credentials and decompression, and with limits on bytes and time. Redirects and private addresses need an option.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ def make_fetch(
     tls: ssl.SSLContext | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Fetch:
-    """A function that gets trust material; it can be used from several threads.
+    """Return a thread-safe function that fetches trust material.
 
-    A host is looked up once for each connection and the addresses that were judged are the ones connected to, so a name cannot
-    lead to a public address first and to a private one then. Up to 4 are tried in turn; looking up and connecting count for the
-    time of the exchange, too. Proxies of the environment are not used.
+    For each connection, a host is resolved once and only the checked addresses are connected to, so a name cannot resolve to a
+    private address after the check. Up to 4 addresses are tried in turn. The time limit includes resolving and connecting. Proxy
+    settings of the environment are ignored.
 
     Args:
-        allow_private: whether addresses that are not public (loopback, private networks) may be asked.
-        follow_redirects: whether up to 3 redirects to http or https addresses are followed, each judged like the first.
-        resolve: gives the addresses of a host and port; the system's resolver by default.
-        tls: how https servers are verified; the system's authorities by default.
-        clock: seconds that only go forward.
+        allow_private: allow addresses that are not public (loopback, private networks).
+        follow_redirects: follow up to 3 redirects to http or https addresses, each checked like the first.
+        resolve: returns the addresses of a host and port; by default the system's resolver.
+        tls: the TLS settings for https servers; by default the system's authorities.
+        clock: monotonic seconds.
     """
     look_up = resolve or _look_up
     context = tls or ssl.create_default_context()
@@ -81,7 +80,9 @@ def _follow(url: str, location: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError as e:
-        raise TransportError("fetch.failed", f"{url[:200]} redirects to {location[:200]!r}, which is no address") from e
+        raise TransportError(
+            "fetch.failed", f"{url[:200]} redirects to {location[:200]!r}, which is not an address"
+        ) from e
 
 
 def _look_up(host: str, port: int) -> list[str]:
@@ -91,7 +92,7 @@ def _look_up(host: str, port: int) -> list[str]:
 def _exchange(
     pool: httpcore.ConnectionPool, url: str, headers: list[tuple[str, str]], body: bytes | None, max_bytes: int
 ) -> bytes | str:
-    """The body; or, of a redirect, where it leads."""
+    """Return the body of an answer, or the Location of a redirect as text."""
     shown = url[:200]
     try:
         with pool.stream("GET" if body is None else "POST", url, headers=headers, content=body) as response:
@@ -100,7 +101,7 @@ def _exchange(
             if response.status != _OK:
                 raise TransportError("fetch.failed", f"{shown} answers with status {response.status}")
             if _header(response, b"content-encoding") not in ("", "identity"):
-                raise TransportError("fetch.failed", f"{shown} answers compressed, which was not asked for")
+                raise TransportError("fetch.failed", f"{shown} sent a compressed answer, which was not requested")
             return b"".join(_limited(response, shown, max_bytes))
     except httpcore.TimeoutException as e:
         raise TransportError("fetch.timeout", f"{shown} did not answer in time") from e
@@ -122,7 +123,7 @@ def _limited(response: httpcore.Response, shown: str, max_bytes: int) -> Iterato
 
 
 class _Network(httpcore.NetworkBackend):
-    """Connects to judged addresses only, and gives every step only the time that is left for the whole."""
+    """Connects to checked addresses only, and limits each step to the remaining time of the exchange."""
 
     def __init__(self, look_up: Resolve, allow_private: bool, *, deadline: float, clock: Callable[[], float]) -> None:
         self._look_up = look_up
@@ -132,7 +133,7 @@ class _Network(httpcore.NetworkBackend):
         self._sockets = httpcore.SyncBackend()
 
     def left(self) -> float:
-        """Seconds left, more than none.
+        """Return the remaining seconds, above zero.
 
         Raises:
             httpcore.ReadTimeout: the time is over.
@@ -150,7 +151,7 @@ class _Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: SocketOptions | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address of the host that may be asked and answers."""
+        """Connect to the first allowed address of the host that answers."""
         addresses = self._find(host, port)
         allowed = [address for address in addresses if self._allow_private or is_public(address)][:MAX_ADDRESSES]
         if not allowed:
@@ -165,22 +166,22 @@ class _Network(httpcore.NetworkBackend):
         raise refusal
 
     def _find(self, host: str, port: int) -> list[str]:
-        # The system's resolver takes no time limit, so it runs in a thread that is left behind when the time is over.
+        # The system's resolver has no timeout, so it runs in a thread, which is abandoned when the time is over.
         found: SimpleQueue[list[str] | Exception] = SimpleQueue()
 
         def look_up() -> None:
             try:
                 found.put(self._look_up(host, port))
-            except Exception as e:  # noqa: BLE001  # whatever a resolver raises is told to who waits for it
+            except Exception as e:  # noqa: BLE001  # passed to the waiting thread
                 found.put(e)
 
         threading.Thread(target=look_up, daemon=True).start()
         try:
             answer = found.get(timeout=self.left())
         except Empty as e:
-            raise httpcore.ConnectTimeout(f"the host {host[:100]} is not found in time") from e
+            raise httpcore.ConnectTimeout(f"the host {host[:100]} was not resolved in time") from e
         if isinstance(answer, Exception):
-            raise TransportError("fetch.failed", f"the host {host[:100]} is not found") from answer
+            raise TransportError("fetch.failed", f"the host {host[:100]} cannot be resolved") from answer
         return answer
 
 

@@ -53,9 +53,9 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
     Args:
         base_url: `https://host[:port][/prefix]`.
         api_key: the key of the project.
-        server_anchors: authorities that the server's certificate must chain to; None takes the system's.
-        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
-        http: a client to use instead of an own one, as `make_client(NoCertificate())` gives it; it is not closed.
+        server_anchors: authorities that the server's certificate must chain to; None: the system's.
+        timeout_s: time limit for each attempt of a call, in seconds.
+        http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
         sleep: waits a number of seconds, before a read is repeated.
         clock: monotonic seconds.
 

@@ -1,4 +1,4 @@
-"""Who we are to a bank: the QWAC with its key, the seal, and the TLS that is made from them."""
+"""A provider's identity: the QWAC with its key, the seal, and the TLS contexts made from them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ WARN_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class _Present:
-    """What is swapped in one step.
+    """The state that a renewal replaces in one step.
 
     Attributes:
-        certificates: of the identity.
-        seal: what new requests are sealed with.
-        made_signer: the seal's signer, where a function of the caller's made it for this identity.
+        certificates: the certificates of the identity.
+        seal: the seal for new requests.
+        made_signer: the seal's signer, if a function of the caller made it for this identity.
     """
 
     certificates: IdentityCertificates
@@ -50,18 +50,18 @@ class _Present:
 
 
 class Identity:
-    """A provider's certificates and keys, and the TLS of its connections (made once, then shared).
+    """A provider's certificates and keys, and the TLS context of its connections.
 
     Args:
         qwac: the website certificate.
         qwac_key: its private key.
-        chain: authorities to send with it, the nearest first.
-        seal: seals requests, with a signer of any kind; None when only reading.
-        server_anchors: authorities that the bank's server certificate must chain to; None takes the system's.
+        chain: authorities to send with it, the issuer first.
+        seal: seals requests; None for a client that sends no sealed requests.
+        server_anchors: authorities that the bank's server certificate must chain to; None: the system's.
 
     Raises:
-        ConfigurationError: `identity.key-mismatch`, `identity.qc-type`, `identity.other-organisation`, `identity.tls`,
-            `trust.no-anchors` when `server_anchors` is empty.
+        ConfigurationError: `identity.key-mismatch`, `identity.qc-type`, `identity.other-organisation`, `identity.tls`;
+            `trust.no-anchors`, `server_anchors` is empty.
     """
 
     def __init__(
@@ -87,26 +87,26 @@ class Identity:
 
     @property
     def tls_context(self) -> IdentityContext:
-        """Give it to an HTTP library; take another one for each client, because each sets the protocols (HTTP/2) that it speaks.
+        """A TLS context for an HTTP library. Read it again for each client, because clients set their protocols (HTTP/2) on it.
 
-        It makes connections with the identity's present certificate, after a renewal too. Clients that speak the same protocols share
-        the sessions that are resumed.
+        It makes connections with the identity's current certificate, also after a renewal. Clients with the same protocols share
+        resumable sessions.
         """
         return IdentityContext(lambda: self._contexts)
 
     @property
     def qwac(self) -> EidasCertificate:
-        """The website certificate that new connections show."""
+        """The website certificate of new connections."""
         return self._present.certificates.qwac
 
     @property
     def chain(self) -> tuple[EidasCertificate, ...]:
-        """The authorities that new connections send with it, the nearest first."""
+        """The authorities that new connections send with it, the issuer first."""
         return self._present.certificates.chain
 
     @property
     def seal(self) -> Seal | None:
-        """What new requests are sealed with."""
+        """The seal for new requests."""
         return self._present.seal
 
     @classmethod
@@ -128,18 +128,18 @@ class Identity:
         """Read certificates and keys from files.
 
         Args:
-            qwac: the website certificate in any form, with its chain behind it or without.
+            qwac: the website certificate in any format, with or without its chain.
             qwac_key: its private key, PEM, DER or PKCS#12.
-            qseal: the seal certificate; absent when only reading.
+            qseal: the seal certificate; None for a client that sends no sealed requests.
             qseal_key: its private key, PEM, DER or PKCS#12.
-            server_anchors: authorities of the bank's server certificate; absent takes the system's.
-            password: of encrypted keys, as text or bytes, or a function that gives it; a key that is not encrypted needs none.
-            qwac_password: of `qwac_key`, where it is another one.
-            qseal_password: of `qseal_key`, where it is another one.
-            signer: of the seal, instead of `qseal_key`; or a function that makes one for the seal certificate, which `reload` asks
-                when there is a new one that fits and is valid. What it makes is closed when it is used no more, where it has `close`.
-            now: the clock, which tells of several certificates of one authority the one to send.
-            options: how to seal: `profile`, `key_id`, `origin` and `verify_own`, as `Seal` takes them.
+            server_anchors: authorities of the bank's server certificate; None: the system's.
+            password: for encrypted keys: text, bytes, or a function that returns them. An unencrypted key needs none.
+            qwac_password: for `qwac_key`, if it differs.
+            qseal_password: for `qseal_key`, if it differs.
+            signer: signs for the seal instead of `qseal_key`; or a function that makes a signer for the seal certificate. `reload`
+                calls the function for a new, valid seal certificate. If the signer has `close`, it is called after the last use.
+            now: the clock, which decides between several certificates of one authority.
+            options: `profile`, `key_id`, `origin` and `verify_own` of `Seal`.
 
         Raises:
             FormatError: `file.*`, `certificate.*`, `key.*`, `profile.key`.
@@ -171,19 +171,19 @@ class Identity:
         """Read certificates with their keys from PKCS#12 files.
 
         Args:
-            qwac: the website certificate with key and, where it holds one, chain.
-            qseal: the seal certificate with its key, or without when there is a `signer`; absent when only reading.
-            server_anchors: as for `from_files`.
-            password: of both files, or a function that gives it.
-            qwac_password: of the file `qwac`, where it is another one.
-            qseal_password: of the file `qseal`, where it is another one.
-            signer: as for `from_files`.
-            now: as for `from_files`.
-            options: as for `from_files`.
+            qwac: the website certificate with its key and an optional chain.
+            qseal: the seal certificate, with its key unless there is a `signer`; None for a client that sends no sealed requests.
+            server_anchors: see `from_files`.
+            password: for both files, or a function that returns it.
+            qwac_password: for the file `qwac`, if it differs.
+            qseal_password: for the file `qseal`, if it differs.
+            signer: see `from_files`.
+            now: see `from_files`.
+            options: see `from_files`.
 
         Raises:
             FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
-            ConfigurationError: as for `from_files`.
+            ConfigurationError: see `from_files`.
         """
         paths = {"QWAC": qwac, "QSEAL": qseal, "SERVER_ANCHORS": server_anchors}
         return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options, now)
@@ -200,20 +200,21 @@ class Identity:
     ) -> Self:
         """Read certificates and keys from environment variables, or from files that they name.
 
-        `TPPKIT_QWAC`, `TPPKIT_QWAC_KEY`, `TPPKIT_QSEAL`, `TPPKIT_QSEAL_KEY` and `TPPKIT_SERVER_ANCHORS` hold PEM (line
-        breaks may be written as backslash and n) or base64 of DER or PKCS#12; `TPPKIT_PASSWORD` a text, and `TPPKIT_QWAC_PASSWORD` and
-        `TPPKIT_QSEAL_PASSWORD` where they differ. Each with `_FILE` behind its name holds a path. An empty variable is an absent one.
+        `TPPKIT_QWAC`, `TPPKIT_QWAC_KEY`, `TPPKIT_QSEAL`, `TPPKIT_QSEAL_KEY` and `TPPKIT_SERVER_ANCHORS` contain PEM (line breaks may
+        be written as backslash and n), or base64 of DER or PKCS#12. `TPPKIT_PASSWORD` is the password of encrypted keys, unless
+        `TPPKIT_QWAC_PASSWORD` or `TPPKIT_QSEAL_PASSWORD` is set. With the suffix `_FILE`, each variable contains a path instead. An
+        empty variable counts as absent.
 
         Args:
             environment: `os.environ`; `reload` reads it again.
-            prefix: of the variables' names.
-            signer: as for `from_files`.
-            now: as for `from_files`.
-            options: as for `from_files`.
+            prefix: prefix of the variables' names.
+            signer: see `from_files`.
+            now: see `from_files`.
+            options: see `from_files`.
 
         Raises:
             FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
-            ConfigurationError: `identity.environment`, and as for `from_files`.
+            ConfigurationError: `identity.environment`; see `from_files`.
         """
 
         def read(at: datetime) -> Material:
@@ -238,9 +239,9 @@ class Identity:
         now: Clock = utc_now,
         **options: Unpack[SealOptions],
     ) -> Self:
-        """Take certificates and keys as bytes, PEM, DER or PKCS#12 (which holds its key), for example from a secret store.
+        """Read certificates and keys from bytes, for example from a secret store: PEM, DER or PKCS#12 (which contains its key).
 
-        Arguments and errors as for `from_files`. There is nothing to `reload`; `renew` takes over another identity.
+        Arguments and errors are those of `from_files`. `reload` does not work; use `renew`.
         """
         found = {
             "QWAC": qwac,
@@ -274,7 +275,7 @@ class Identity:
 
     @classmethod
     def _made_of(cls, material: Material, present: _Present | None = None) -> Self:
-        """All that can fail stands before the seal, for which a device is logged into or a service asked."""
+        """Build an identity. The seal is made last, so that other errors occur before a device or service is used."""
         found, make_seal = material.certificates, material.make_seal
         found.require_fit(material.qwac_key)
         identity = cls(found.qwac, material.qwac_key, chain=found.chain, server_anchors=found.server_anchors)
@@ -288,11 +289,11 @@ class Identity:
         return identity
 
     def check(self, *, at: datetime, warn_days: int = WARN_DAYS) -> tuple[Finding, ...]:
-        """What is to be said about the validity of QWAC, its chain and QSealC.
+        """Check the validity of QWAC, its chain and QSealC.
 
         Args:
             at: the time to judge at, aware.
-            warn_days: a certificate that ends within so many days is a warning.
+            warn_days: warn if a certificate expires within this number of days.
 
         Returns:
             Findings `identity.not-yet-valid`, `identity.expired` (errors) and `identity.expires` (a warning, with the days left).
@@ -300,26 +301,26 @@ class Identity:
         return tuple(self._present.certificates.check_validity(as_utc(at), timedelta(days=warn_days)))
 
     def reload(self, *, at: datetime) -> bool:
-        """Read files or environment again and, where they changed, use what is there from now on.
+        """Read the files or the environment again, and use the new certificates and keys if they changed.
 
-        New connections show the new certificate and new requests carry the new seal; open connections stay as they are. When
-        anything is wrong with what is there now, the identity stays as it was.
+        New connections use the new certificate and new requests the new seal; open connections do not change. After an error, the
+        identity stays as it was.
 
         Args:
-            at: the present time, aware: certificates that are not valid are not taken.
+            at: the present time, aware; certificates that are not valid at this time are rejected.
 
         Returns:
             Whether anything changed.
 
         Raises:
-            ConfigurationError: `identity.no-source`, it was not made of files or the environment; `identity.not-valid`,
-                `identity.other-organisation`, `identity.seal-lost`; else as for `from_files` and `Identity`.
-            FormatError: as for `from_files`.
+            ConfigurationError: `identity.no-source`, it was not made from files or the environment; `identity.not-valid`,
+                `identity.other-organisation`, `identity.seal-lost`; see `from_files` and `Identity`.
+            FormatError: see `from_files`.
         """
         with self._renewing:
             if self._read is None:
                 raise ConfigurationError(
-                    "identity.no-source", "this identity is one of memory; give `renew` another one"
+                    "identity.no-source", "this identity was made in memory; pass a new one to `renew`"
                 )
             at = as_utc(at)
             material = self._read(at)
@@ -333,12 +334,12 @@ class Identity:
         return True
 
     def renew(self, other: Identity, *, at: datetime) -> None:
-        """Use another identity's certificates and keys from now on, as `reload` does.
+        """Use the certificates and keys of another identity for new connections and requests.
 
-        `reload` then reads what the other one was made of, and not what this one was made of before.
+        `reload` then reads the source of the other identity.
 
         Args:
-            other: of the same organisation.
+            other: an identity of the same organisation.
             at: the present time, aware.
 
         Raises:
@@ -346,7 +347,7 @@ class Identity:
         """
         with self._renewing:
             other._present.certificates.require_renewal_of(self._present.certificates, as_utc(at))
-            self._take(other, made_signer=None)  # the other one's signer stays the other one's
+            self._take(other, made_signer=None)  # `other` still owns its signer
             self._read = other._read
 
     def _take(self, other: Identity, *, made_signer: Signer | None) -> None:

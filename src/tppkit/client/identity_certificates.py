@@ -1,4 +1,4 @@
-"""The certificates of an identity: whether they fit each other, are valid, and may take the place of others."""
+"""The certificates of an identity, and the checks that they fit each other, are valid, and may replace others."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from types import MappingProxyType
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit.certificates import EidasCertificate
-from tppkit.certificates.pair import public_key_info
+from tppkit.certificates.differences import public_key_info
 from tppkit.errors import ConfigurationError, Finding, FormatError, Severity
 from tppkit.trust.path.strength import is_signed_by
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityCertificates:
-    """What an identity shows, and whom it believes.
+    """The certificates of an identity, and the authorities that it trusts.
 
     Attributes:
         qwac: the website certificate.
-        chain: authorities to send with it, the nearest first.
-        qseal: the seal certificate; None when only reading.
-        server_anchors: authorities of the bank's server certificate; None takes the system's.
+        chain: authorities to send with it, the issuer first.
+        qseal: the seal certificate; None without a seal.
+        server_anchors: authorities of the bank's server certificate; None: the system's.
     """
 
     qwac: EidasCertificate
@@ -33,7 +33,7 @@ class IdentityCertificates:
     server_anchors: tuple[EidasCertificate, ...] | None
 
     def require_fit(self, qwac_key: PrivateKeyTypes) -> None:
-        """The key is the QWAC's, the QWAC is one, and the QSealC is of the same organisation.
+        """Check that the key belongs to the QWAC, the QWAC has the right type, and the QSealC is of the same organisation.
 
         Raises:
             ConfigurationError: `identity.key-mismatch`, `identity.qc-type`, `identity.other-organisation`.
@@ -43,16 +43,17 @@ class IdentityCertificates:
             raise ConfigurationError("identity.key-mismatch", f"the private key is not the key of {qwac.subject}")
         if qwac.qc.types and "web" not in qwac.qc.types:
             raise ConfigurationError(
-                "identity.qc-type", f"{qwac.subject} is no QWAC: its QcType is {', '.join(qwac.qc.types)}, not web"
+                "identity.qc-type", f"{qwac.subject} is not a QWAC: its QcType is {', '.join(qwac.qc.types)}, not web"
             )
         if qseal is not None and qseal.organization_identifier != qwac.organization_identifier:
             raise ConfigurationError(
                 "identity.other-organisation",
-                f"the QWAC is {qwac.organization_identifier}'s, the QSealC {qseal.organization_identifier}'s",
+                f"the QWAC has the organizationIdentifier {qwac.organization_identifier or 'none'}, "
+                f"the QSealC {qseal.organization_identifier or 'none'}",
             )
 
     def check_validity(self, at: datetime, ahead: timedelta) -> Iterator[Finding]:
-        """What is to be said about the validity of QWAC, its chain and QSealC; an end within `ahead` is a warning."""
+        """Check the validity of QWAC, its chain and QSealC; warn if one expires within `ahead`."""
         named = [("QWAC", self.qwac), *(("QWAC's authority", authority) for authority in self.chain)]
         if self.qseal is not None:
             named.append(("QSealC", self.qseal))
@@ -63,7 +64,7 @@ class IdentityCertificates:
             )
             what = f"the {name} {certificate.subject}"
             if at < certificate.not_before:
-                message = f"{what} is valid from {certificate.not_before.isoformat()} only"
+                message = f"{what} is not valid before {certificate.not_before.isoformat()}"
                 yield Finding("identity.not-yet-valid", Severity.ERROR, message, values=values)
             elif left < timedelta(0):
                 message = f"{what} expired on {certificate.not_after.isoformat()}"
@@ -73,7 +74,7 @@ class IdentityCertificates:
                 yield Finding("identity.expires", Severity.WARNING, message, values=values)
 
     def require_renewal_of(self, present: IdentityCertificates, at: datetime) -> None:
-        """These may take the place of the present ones.
+        """Check that these may replace the present certificates.
 
         Raises:
             ConfigurationError: `identity.not-valid`, `identity.other-organisation`, `identity.seal-lost`.
@@ -83,24 +84,24 @@ class IdentityCertificates:
         organisation, before = self.qwac.organization_identifier, present.qwac.organization_identifier
         if organisation != before:
             raise ConfigurationError(
-                "identity.other-organisation", f"the renewed QWAC is {organisation}'s, the present one {before}'s"
+                "identity.other-organisation", f"the renewed QWAC is of {organisation}, the present one of {before}"
             )
         if present.qseal is not None and self.qseal is None:
             raise ConfigurationError(
-                "identity.seal-lost", f"the renewed identity of {organisation} has no seal, the present one has"
+                "identity.seal-lost", f"the renewed identity of {organisation} has no seal, but the present one has"
             )
 
 
 def order_chain(
     certificate: EidasCertificate, others: Iterable[EidasCertificate], *, at: datetime
 ) -> tuple[EidasCertificate, ...]:
-    """The authorities above a certificate, each followed by its own; without the root, which the peer has, and without strangers.
+    """Return the chain of a certificate, its issuer first, without the root (which the peer has) and unrelated certificates.
 
-    Of several certificates of one authority (a renewed one keeps its key, several may have signed for it) the one is taken that is
-    valid, then one that ends no earlier than what it issued, and among equals the first.
+    If an authority has several certificates, prefer a valid one, then one that does not expire before the issued certificate, then
+    the first.
 
     Args:
-        certificate: whose authorities are wanted.
+        certificate: the certificate at the start of the chain.
         others: certificates in any order.
         at: the present time, aware.
 
@@ -112,13 +113,13 @@ def order_chain(
         named = [issuer for issuer in issuers if issuer.subject == certificate.issuer]
         certificate = max(named or issuers, key=partial(_fitness, certificate, at))
         chain.append(certificate)
-        # Authorities that signed for each other have no end, and each has its place once.
+        # Use each authority once, because authorities that signed for each other form a loop.
         left = [other for other in left if not _is_same_authority(other, certificate)]
     return tuple(chain)
 
 
 def _fitness(certificate: EidasCertificate, at: datetime, issuer: EidasCertificate) -> tuple[bool, bool, bool]:
-    """The key that signed goes before one of the same name."""
+    """Return the sort key of a certificate of an authority; one whose key signed `certificate` comes first."""
     try:
         has_signed = is_signed_by(certificate, issuer)
     except FormatError:  # a key that cannot be read
@@ -131,7 +132,7 @@ def _is_same_authority(one: EidasCertificate, other: EidasCertificate) -> bool:
 
 
 def _is_issuer(authority: EidasCertificate, certificate: EidasCertificate) -> bool:
-    """By the key's identifier where both have it, or else by the name, which some write in another form."""
+    """Compare key identifiers if both are present, else names, because the spelling of names may differ."""
     wanted = certificate.extensions.authority_key_identifier
     key_id = authority.extensions.subject_key_identifier
     return wanted == key_id if wanted and key_id else authority.subject == certificate.issuer

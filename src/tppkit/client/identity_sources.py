@@ -1,4 +1,4 @@
-"""What an identity is made of, read from files, PKCS#12, the environment or memory."""
+"""Read the certificates and keys of an identity from files, PKCS#12, the environment or memory."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ SealSigner = Signer | Callable[[EidasCertificate], Signer] | None
 
 @dataclass(frozen=True, slots=True)
 class Passwords:
-    """What opens encrypted keys and PKCS#12; each as text, bytes or a function that gives them.
+    """The passwords of encrypted keys and PKCS#12; each is text, bytes or a function that returns them.
 
     Attributes:
-        both: for a part that has none of its own.
-        qwac: of the QWAC's key.
-        qseal: of the seal's key.
+        both: for a key without its own password.
+        qwac: for the QWAC's key.
+        qseal: for the seal's key.
     """
 
     both: Password = field(default=None, repr=False)
@@ -47,7 +47,7 @@ class Passwords:
     qseal: Password = field(default=None, repr=False)
 
     def ask(self) -> dict[str, bytes | str | None]:
-        """The passwords by the names of the parts; each function is asked once, and an empty password is none."""
+        """Return the passwords by the names of the parts. Each function is called once; an empty password counts as none."""
         asked = {name: _ask(own) for name, own in (("QWAC", self.qwac), ("QSEAL", self.qseal))}
         both = None if all(asked.values()) else _ask(self.both)
         return {name: own or both for name, own in asked.items()}
@@ -61,13 +61,13 @@ PARTS = ("QWAC", "QWAC_KEY", "QSEAL", "QSEAL_KEY", "SERVER_ANCHORS")
 
 
 class SealOptions(TypedDict, total=False):
-    """How to seal, as `Seal` takes it.
+    """Options of `Seal`.
 
     Attributes:
-        profile: the bank's dialect, which also chooses the algorithm for a key; the PSD2 document's by default.
-        key_id: the client id or address for a dialect whose keyId the certificate does not tell.
-        origin: where requests go, for a dialect that covers scheme or authority.
-        verify_own: verify every signature before it is sent.
+        profile: the bank's dialect, which also chooses the algorithm for a key; by default that of the PSD2 document.
+        key_id: the client id or address, for a dialect whose keyId cannot be derived from the certificate.
+        origin: the origin of the bank, for a dialect that covers scheme or authority.
+        verify_own: verify each signature before it is sent.
     """
 
     profile: SealProfile
@@ -78,14 +78,14 @@ class SealOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Certificates and keys, read.
+    """Parsed certificates and keys.
 
     Attributes:
-        certificates: of the identity.
+        certificates: the certificates of the identity.
         qwac_key: the private key of the QWAC.
-        make_seal: makes the seal, given the one in use, which is taken again where its certificate stays; None when only reading.
-            Raises as `Seal`, and `signer.close`; a device or service is asked here only.
-        made_signer: the seal's signer is made for it by a function of the caller's.
+        make_seal: makes the seal. It is called with the seal in use, which it returns if the certificate is unchanged. None without
+            a seal. Raises the errors of `Seal`, and `signer.close`. Only this function uses a device or service.
+        made_signer: whether a function of the caller makes the seal's signer.
     """
 
     certificates: IdentityCertificates
@@ -102,20 +102,20 @@ def read_material(
     options: SealOptions,
     at: datetime,
 ) -> Material:
-    """Make sense of the parts.
+    """Parse the certificates and keys of an identity.
 
     Args:
-        found: bytes by the names of `PARTS`; a certificate whose key is absent is PKCS#12 and holds it.
-        passwords: of encrypted keys and PKCS#12; a key that is not encrypted is read without.
-        signer: of the seal, instead of a key; or what makes one for the seal certificate.
-        options: how to seal.
+        found: bytes by the names of `PARTS`; a certificate without a key must be PKCS#12 that contains the key.
+        passwords: for encrypted keys and PKCS#12; an unencrypted key needs none.
+        signer: signs for the seal instead of a key, or a function that makes a signer for the seal certificate.
+        options: options of the seal.
         at: the present time, aware.
 
     Raises:
         FormatError: `certificate.*`, `der.*`, `pem.*`, `pkcs12.*`, `profile.key`.
         ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.certificate-type`; with a key, those of `Seal`.
     """
-    if unknown := options.keys() - SealOptions.__annotations__.keys():  # without a seal nothing else would miss them
+    if unknown := options.keys() - SealOptions.__annotations__.keys():  # without a seal, no other code would notice
         raise TypeError(f"an identity takes no argument {', '.join(sorted(unknown))}")
     secrets = passwords.ask()
     qwac, qwac_key, chain = _read_pair("QWAC", found, secrets["QWAC"])
@@ -138,13 +138,13 @@ def _read_seal(
         seal = Seal.for_key(certificate, key, **options)
         return certificate, lambda _: seal
     if found.get("QSEAL_KEY") is not None:
-        raise ConfigurationError("identity.incomplete", "a seal has a key or a signer, not both")
+        raise ConfigurationError("identity.incomplete", "pass a key or a signer for the seal, not both")
     certificate = _read_certificates("QSEAL", found["QSEAL"] or b"", password)[0]
     require_seal_type(certificate)
 
     def make(present: Seal | None) -> Seal:
         if present is not None and present.certificate == certificate:
-            return present  # a device or a service is not asked again for every look at the files
+            return present  # do not use the device or service at each reload
         if not callable(signer):
             return Seal(certificate, signer, **options)
         made = signer(certificate)
@@ -160,15 +160,15 @@ def _read_seal(
 
 
 def _require_close(signer: Signer) -> None:
-    """A `close` that must be awaited would do nothing, because nothing awaits it."""
+    """Reject a signer whose `close` is a coroutine function, because no code awaits it."""
     if inspect.iscoroutinefunction(getattr(signer, "close", None)):
         raise ConfigurationError(
-            "signer.close", f"the close of {type(signer).__name__} is a coroutine function, which nobody would await"
+            "signer.close", f"the close of {type(signer).__name__} must not be a coroutine function"
         )
 
 
 def close_signer(signer: Signer) -> None:
-    """End what a signer holds open, where it has `close`; what that raises is logged, without a text that may hold secrets."""
+    """Call `close` of a signer if it has one. Log an exception without its text, which may contain secrets."""
     try:
         close = getattr(signer, "close", None)
         if not callable(close):
@@ -176,11 +176,11 @@ def close_signer(signer: Signer) -> None:
         left = close()
         if inspect.isawaitable(left):
             if inspect.iscoroutine(left):
-                left.close()  # it was never started, and is told of here
-            raise ConfigurationError("signer.close", f"the close of {type(signer).__name__} would have to be awaited")
-    except (Exception, CancelledError) as e:  # noqa: BLE001  # of the caller's or a device's; the signer is not used any more
+                left.close()  # it was never started
+            raise ConfigurationError("signer.close", f"the close of {type(signer).__name__} returned an awaitable")
+    except (Exception, CancelledError) as e:  # noqa: BLE001  # the signer is not needed any more
         _LOG.warning(
-            "a signer that is not used any more was not closed: %s",
+            "an unused signer was not closed: %s",
             e if isinstance(e, TppkitError) else type(e).__name__,
         )
 
@@ -196,7 +196,7 @@ def _read_pair(
         with _named(f"{name}_KEY"):
             return certificates[0], load_private_key(key, password=password), certificates[1:]
     if not is_pkcs12(data):
-        raise ConfigurationError("identity.incomplete", f"{name} has no private key and is no PKCS#12 that holds one")
+        raise ConfigurationError("identity.incomplete", f"{name} has no private key and is not PKCS#12 with a key")
     with _named(name):
         held = load_pkcs12(data, password=password)
     return held.certificate, held.key, held.chain
@@ -209,13 +209,13 @@ def _read_certificates(name: str, data: bytes, password: bytes | str | None = No
             EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"
         )
         if not certificates:
-            raise FormatError("certificate.not-found", "it holds a certificate request, but no certificate")
+            raise FormatError("certificate.not-found", "it contains a certificate request, but no certificate")
     return certificates
 
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Say of which part an error tells."""
+    """Add the name of the part to an error."""
     try:
         yield
     except (FormatError, ConfigurationError) as e:
@@ -223,7 +223,7 @@ def _named(name: str) -> Iterator[None]:
 
 
 def read_files(paths: Mapping[str, FilePath | None]) -> dict[str, bytes | None]:
-    """The bytes of each part's file.
+    """Read the file of each part.
 
     Raises:
         FormatError: `file.unreadable`, `file.too-large`.
@@ -234,10 +234,10 @@ def read_files(paths: Mapping[str, FilePath | None]) -> dict[str, bytes | None]:
 
 
 def read_environment(environment: Mapping[str, str], *, prefix: str) -> tuple[dict[str, bytes | None], Passwords]:
-    """The parts and the passwords that variables hold or name files of; an empty variable is an absent one.
+    """Read the parts and passwords from variables, or from files that they name; an empty variable counts as absent.
 
     Raises:
-        ConfigurationError: `identity.environment`, a part stands twice or is neither PEM nor base64, or a text is none.
+        ConfigurationError: `identity.environment`, a part is set twice or is neither PEM nor base64, or a text cannot be encoded.
         FormatError: `file.unreadable`, `file.too-large`.
     """
     values = {name: _read_variable(environment, f"{prefix}{name}", _read_part) for name in PARTS}
@@ -259,7 +259,7 @@ def _read_variable(environment: Mapping[str, str], name: str, read: Callable[[st
 
 
 def _bytes_of_text(name: str, text: str) -> bytes:
-    """The bytes of a variable as they stand in the system's environment, of which Python made text."""
+    """Return the bytes of a variable as in the system's environment, before Python decoded them."""
     try:
         return os.fsencode(text)
     except UnicodeEncodeError:

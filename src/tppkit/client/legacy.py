@@ -168,10 +168,10 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
     Args:
         base_url: `https://host[:port][/prefix]`.
         api_key: of the same service.
-        server_anchors: authorities that the server's certificate must chain to; None takes the system's.
-        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
+        server_anchors: authorities that the server's certificate must chain to; None: the system's.
+        timeout_s: time limit for each attempt of a call, in seconds.
         new_token: makes access tokens and uuids.
-        http: a client to use instead of an own one, as `make_client(NoCertificate())` gives it; it is not closed.
+        http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
         sleep: waits a number of seconds, before a read is repeated.
         clock: monotonic seconds.
 

@@ -45,10 +45,9 @@ class Psd2Client(_Methods, SyncClient[Psd2Calls]):
     Args:
         base_url: `https://host[:port][/prefix]`.
         identity: QWAC and seal.
-        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
+        timeout_s: time limit for each attempt of a call, in seconds.
         new_request_id: makes X-Request-IDs.
-        http: a client to use instead of an own one, as `make_client` gives it; it is not closed. Its own `auth` and its
-            following of redirects are not used.
+        http: a client from `make_client` to use instead of a new one; it is not closed, and its own `auth` and redirects are not used.
         sleep: waits a number of seconds, between polls and before a request is repeated.
         clock: monotonic seconds.
 

@@ -78,7 +78,7 @@ class Psd2Calls(Calls):
 
     Args:
         base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
-        identity: its seal signs what must be signed.
+        identity: the identity whose seal signs the requests.
         new_request_id: makes X-Request-IDs.
         now: the present time, aware.
 
@@ -192,7 +192,7 @@ class Psd2Calls(Calls):
     ) -> Call[ConsentStatus]:
         """Poll until the customer has decided, and return the status. After a restart of the process, wait again with the same id.
 
-        A status that the client does not know, such as `partiallyAuthorised`, is no decision.
+        A status that the client does not know, such as `partiallyAuthorised`, does not end the polling.
 
         Args:
             consent_id: the consent.

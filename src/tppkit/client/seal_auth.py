@@ -4,7 +4,7 @@
     with make_client(identity, base_url="https://psd2.bank.example") as client:
         client.post("/psd2/v1/payments/sepa-credit-transfers", json=payment, auth=auth)
 
-A seal is for one origin. A redirect is refused before anything is sent to where it leads: the libraries would send the seal along.
+A seal is for one origin. A redirect is rejected before a request is sent to its target, because the libraries would send the seal.
 """
 
 from __future__ import annotations
@@ -28,28 +28,27 @@ from tppkit.httpsig.message import Message
 if TYPE_CHECKING:
     _Auth = httpx.Auth
 else:
-    _Auth = type("_Auth", AUTHS, {})  # each library asks whether it is one of its own
+    _Auth = type("_Auth", AUTHS, {})  # each library requires its own class
 
 
-_SEAL = "tppkit.seal"  # in the extensions of a request that is sent: the headers that sealing wrote into it
-_noting = Lock()
+_SEAL = "tppkit.seal"  # the extension of a sent request with the headers that sealing added
+_id_lock = Lock()
 
 
 class SealAuth(_Auth):
-    """Seals each request of a client, or of a single call, with the identity's present seal.
+    """Seals each request of a client, or of a single call, with the identity's current seal.
 
-    A request without X-Request-ID gets a new one, and one without Date the present time where the dialect covers it. A request
-    that is sent again (the same request object, or the same X-Request-ID with the same method, target, body and covered headers)
-    carries the same signature as before, byte for byte, until that has expired; the same X-Request-ID with anything else is
-    refused. `SealCredentials` says how long requests are known; a request object that is sent after that is sealed anew under its id.
+    A request without X-Request-ID gets a new one. If the dialect covers Date, a request without Date gets the present time. A repeated
+    request has the same signature, byte for byte, until it expires. Repeated means the same request object, or the same X-Request-ID
+    with the same method, target, body and covered headers. The same X-Request-ID with other contents is rejected. `SealCredentials`
+    states how long requests are remembered; after that, a repeated request gets a new seal with the same id.
 
-    What is sent is a copy (`response.request`), so one request object may be sent from several threads and tasks at once. The caller's
-    own is left as it is, but for the id that it got: that is written into its headers, so a request that is copied from it, or
-    pickled, has it too.
+    The library sends a copy (`response.request`), so several threads and tasks may send one request object at once. Only a new id is
+    written into the caller's request object, so that its copies and pickles have the same id.
 
     Args:
-        identity: whose seal signs; a renewed identity signs with its new seal.
-        origin: `https://host[:port]`; a request to anywhere else is refused.
+        identity: the identity with the seal; after a renewal, the new seal is used.
+        origin: `https://host[:port]`; a request to another origin is rejected.
         new_request_id: makes X-Request-IDs.
         now: the present time, aware.
 
@@ -74,12 +73,12 @@ class SealAuth(_Auth):
         self._credentials = SealCredentials(identity, origin=self._origin, now=now)
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
-        """Seal the request, send it once, and refuse a redirect.
+        """Seal the request, send it once, and reject a redirect.
 
         Raises:
-            LocalProtocolError: `seal.origin`, `client.target`, and as `SealCredentials.seal`; nothing was sent.
+            LocalProtocolError: `seal.origin`, `client.target`, and those of `SealCredentials.seal`; nothing was sent.
             RemoteProtocolError: `answer.redirect`.
-            ConfigurationError, TransportError: of the signer; nothing was sent.
+            ConfigurationError, TransportError: from the signer; nothing was sent.
         """
         self._require_origin(request)
         request.read()
@@ -95,7 +94,7 @@ class SealAuth(_Auth):
             sent.extensions = extensions
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
-        """The same without holding up the event loop."""
+        """See `sync_auth_flow`; does not block the event loop."""
         self._require_origin(request)
         await request.aread()
         message = _message(request)
@@ -109,14 +108,14 @@ class SealAuth(_Auth):
             sent.extensions = extensions
 
     def _id_of(self, request: Any, header: str) -> str:
-        """The id of a request that came without one: of who sends it first, and written into it for who sends it at once or again."""
+        """Return a new id for a request, and write it into the request; concurrent callers get the id of the first."""
         new = str(self._new_request_id())
-        with _noting:
+        with _id_lock:
             written: str = request.headers.setdefault(header, new)
         return written
 
     def _require_origin(self, request: Any) -> None:
-        """The address and the Host header, which a library writes unless the caller has, are of the origin."""
+        """Check that the address and each Host header (from the library or the caller) are of the origin."""
         url, authorities = request.url, [request.url.netloc.decode("ascii"), *request.headers.get_list("host")]
         for authority in authorities:
             try:
@@ -130,7 +129,7 @@ class SealAuth(_Auth):
 
 
 def _message(request: Any) -> Message:
-    """The request without the seal that it got when it was sent before."""
+    """Return the request without the seal of an earlier sending."""
     fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
     before = request.extensions.get(_SEAL, ())
     unsealed = tuple([field for field in fields if field not in before])
@@ -138,22 +137,20 @@ def _message(request: Any) -> Message:
 
 
 def _sealed_copy(request: Any, message: Message, sealed: Sealed) -> Any:
-    """What is sent: a request of the same library, with headers and extensions of its own."""
+    """Return the request to send: of the same library, with its own headers and extensions."""
     fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in message.headers + sealed.headers]
     extensions = {**request.extensions, _SEAL: sealed.seal}
     kind = type(request)
-    stream = kind(
-        request.method, request.url, content=request.content
-    ).stream  # that of a request from a pickle is gone
+    stream = kind(request.method, request.url, content=request.content).stream  # an unpickled request has no stream
     copy = kind(request.method, request.url, headers=fields, stream=stream, extensions=extensions)
     copy.read()  # from memory
     return copy
 
 
 class _Sending:
-    """Follows the steps that the library tells of one sending: only the sealed request may begin, and nothing after a redirect.
+    """Checks the library's trace events of one sending: it may start only the sealed request, and nothing after a redirect.
 
-    A tunnel through a proxy to the request's own host may begin as well.
+    It may also start a tunnel through a proxy to the request's host.
     """
 
     def __init__(self, request: Any) -> None:
@@ -163,7 +160,7 @@ class _Sending:
         self._redirected = False
 
     def follow(self, event: str, info: Any) -> None:
-        """Take note of an event.
+        """Check an event.
 
         Raises:
             RemoteProtocolError: `answer.redirect`.

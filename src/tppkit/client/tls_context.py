@@ -1,7 +1,7 @@
-"""The TLS contexts of an identity: what a client holds stays the same object when certificates are renewed.
+"""The TLS contexts of an identity: a client keeps the same context object when certificates are renewed.
 
-TLS 1.2 and 1.3. In TLS 1.2 only ephemeral elliptic-curve key exchange with authenticated encryption.
-Source: RFC 9325 sections 3.1.1 and 4.2 (BCP 195); RFC 8446 appendix B.4 for TLS 1.3, whose suites are all of that kind.
+TLS 1.2 and 1.3. In TLS 1.2 only ephemeral elliptic-curve key exchange with authenticated encryption, as always in TLS 1.3.
+Source: RFC 9325 sections 3.1.1 and 4.2 (BCP 195); RFC 8446 appendix B.4.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _PROC = "/proc/self/fd"
 
 
 class IdentityContexts:
-    """The contexts of one certificate: one for each list of protocols (ALPN), which a context offers on all its connections.
+    """The contexts of one certificate: one for each list of protocols (ALPN).
 
     Args:
-        chain: as for `make_context`.
-        key: as for `make_context`.
-        server_anchors: as for `make_context`.
+        chain: see `make_context`.
+        key: see `make_context`.
+        server_anchors: see `make_context`.
 
     Raises:
-        ConfigurationError: as `make_context`.
+        ConfigurationError: see `make_context`.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class IdentityContexts:
         self._lock = Lock()
 
     def offering(self, protocols: tuple[str, ...]) -> ResumingContext:
-        """The context that offers these protocols; the same one each time, with the sessions that it remembers."""
+        """Return the context that offers these protocols; each call returns the same one, with its sessions."""
         with self._lock:
             context = self._made.get(protocols)
             if context is None:
@@ -66,14 +66,14 @@ class IdentityContexts:
 
 
 class IdentityContext(ssl.SSLContext):
-    """Makes each new connection with the present certificate; a connection that is open keeps its own.
+    """Makes each new connection with the current certificate; an open connection keeps its certificate.
 
-    It holds no key and no authority itself, so whatever connects past it is refused by its own verification. What an HTTP library
-    sets on it (authorities, verification) does not weaken the connections it makes; the protocols that it sets are offered on them,
-    and on those of no other context of the same identity.
+    It has no key and no authority itself, so code that bypasses it cannot connect. Settings of an HTTP library on it (authorities,
+    verification) do not affect its connections. Protocols are offered on its connections, but not on those of other contexts of
+    the identity.
 
     Args:
-        present: gives the contexts of the present certificate.
+        present: returns the contexts of the current certificate.
     """
 
     def __init__(self, present: Callable[[], IdentityContexts]) -> None:
@@ -82,7 +82,7 @@ class IdentityContext(ssl.SSLContext):
         self._present = present
 
     def __new__(cls, _: Callable[[], IdentityContexts]) -> IdentityContext:
-        """As of `ssl.SSLContext`, which takes its protocol here."""
+        """See `ssl.SSLContext`, whose constructor takes the protocol."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     @property
@@ -90,34 +90,34 @@ class IdentityContext(ssl.SSLContext):
         return self._present().offering(self._protocols)
 
     def wrap_socket(self, *args: Any, **options: Any) -> Any:
-        """As of `ssl.SSLContext`."""
+        """See `ssl.SSLContext`."""
         return self._current.wrap_socket(*args, **options)
 
     def wrap_bio(self, *args: Any, **options: Any) -> Any:
-        """As of `ssl.SSLContext`."""
+        """See `ssl.SSLContext`."""
         return self._current.wrap_bio(*args, **options)
 
     def set_alpn_protocols(self, alpn_protocols: Any) -> None:
-        """As of `ssl.SSLContext`, for later certificates as well."""
+        """See `ssl.SSLContext`; applies to later certificates too."""
         self._protocols = tuple(alpn_protocols)
 
     def get_ca_certs(self, binary_form: bool = False) -> Any:
-        """As of `ssl.SSLContext`."""
+        """See `ssl.SSLContext`."""
         return self._current.get_ca_certs(binary_form)
 
     def get_ciphers(self) -> Any:
-        """As of `ssl.SSLContext`."""
+        """See `ssl.SSLContext`."""
         return self._current.get_ciphers()
 
 
 class NoCertificate:
-    """TLS without a certificate of the client, for interfaces that authenticate by key. Use it in place of an `Identity`.
+    """TLS without a client certificate, for interfaces that authenticate by key. Use it in place of an `Identity`.
 
     Args:
-        server_anchors: authorities that the server's certificate must chain to; None takes the system's.
+        server_anchors: authorities that the server's certificate must chain to; None: the system's.
 
     Raises:
-        ConfigurationError: `trust.no-anchors` when `server_anchors` is empty.
+        ConfigurationError: `trust.no-anchors`, `server_anchors` is empty.
 
     Example:
         make_client(NoCertificate())
@@ -129,7 +129,7 @@ class NoCertificate:
 
     @property
     def tls_context(self) -> IdentityContext:
-        """Give it to an HTTP library; take another one for each client."""
+        """A TLS context for an HTTP library. Read it again for each client."""
         return IdentityContext(lambda: self._contexts)
 
 
@@ -139,23 +139,23 @@ def make_context(
     *,
     server_anchors: Sequence[EidasCertificate] | None,
 ) -> ResumingContext:
-    """A client's context that shows a certificate and trusts the given authorities.
+    """Make a client's context with a certificate and trusted authorities.
 
     Args:
-        chain: the certificate to show, and the authorities to send with it.
-        key: its private key; None shows no certificate.
-        server_anchors: authorities that the server's certificate must chain to; None takes the system's.
+        chain: the client certificate, and the authorities to send with it.
+        key: its private key; None: no client certificate.
+        server_anchors: authorities that the server's certificate must chain to; None: the system's.
 
     Raises:
         ConfigurationError: `trust.no-anchors`, `identity.tls`.
     """
-    if server_anchors is not None and not server_anchors:  # `ssl` would take the system's instead
+    if server_anchors is not None and not server_anchors:  # `ssl` would use the system's instead
         raise ConfigurationError("trust.no-anchors", "there is no authority for the bank's server certificate")
-    context = ResumingContext()  # of the kind that verifies the server's certificate and name
+    context = ResumingContext()  # PROTOCOL_TLS_CLIENT verifies the server's certificate and name
     context.hostname_checks_common_name = False  # RFC 9525 section 6.3: names in subjectAltName only
     context.minimum_version = MINIMUM_VERSION
     context.set_ciphers(CIPHERS)
-    context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN  # as Python has it from 3.13 on
+    context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN  # the default since Python 3.13
     if server_anchors is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
@@ -166,7 +166,7 @@ def make_context(
         try:
             context.load_cert_chain(path, password=password)
         except ssl.SSLError as e:
-            raise ConfigurationError("identity.tls", f"TLS does not take this certificate and key: {e.reason}") from e
+            raise ConfigurationError("identity.tls", f"TLS rejects this certificate and key: {e.reason}") from e
     return context
 
 
@@ -174,10 +174,10 @@ def make_context(
 def _as_file(
     chain: Sequence[EidasCertificate], key: PrivateKeyTypes, *, in_memory: bool = os.path.isdir(_PROC)
 ) -> Iterator[tuple[str, bytes]]:
-    """Certificates and key as OpenSSL reads them through `ssl`, from a file only.
+    """Write certificates and key to a file, because `ssl` reads them only from files.
 
-    It is a file of memory where the system has such (Linux) and lets us, else a temporary one. In both the key stands encrypted under a
-    password that exists only here.
+    The file is in memory if the system supports and allows it (Linux), else it is temporary. The key in it is encrypted with a
+    random password.
     """
     password = secrets.token_bytes(32).hex().encode()
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
@@ -190,14 +190,14 @@ def _as_file(
             file.flush()
         except OSError as e:
             raise ConfigurationError(
-                "identity.tls", f"there is no file, of memory or temporary, to hand the key to TLS in: {e.strerror}"
+                "identity.tls", f"no file for the key can be created, in memory or temporary: {e.strerror}"
             ) from e
         yield path, password
 
 
 def _open_in_memory() -> tuple[int, str] | None:
     if hasattr(os, "memfd_create"):
-        with suppress(OSError):  # a sandbox's filter of system calls may refuse it
+        with suppress(OSError):  # a filter of system calls may forbid it
             descriptor = os.memfd_create("tppkit")
             return descriptor, f"{_PROC}/{descriptor}"
     return None

@@ -1,8 +1,8 @@
-"""A TLS context that resumes sessions: the second connection to a bank costs one round trip less and no certificates.
+"""A TLS context that resumes sessions: a second connection to a bank saves a round trip and the certificates.
 
-HTTP libraries give `ssl` no session, so the context itself remembers them, for sockets (`wrap_socket`) and for event loops
-(`wrap_bio`) alike. Libraries limit each read only, so a server that sends a byte now and then holds a caller for hours: within
-`deadline`, every step on a connection gets only what is left of the whole. In asyncio, `asyncio.timeout` does the same.
+HTTP libraries do not pass sessions to `ssl`, so the context remembers them, for sockets (`wrap_socket`) and event loops
+(`wrap_bio`). Libraries limit the time of each read only, so a server that sends single bytes could block a caller for hours.
+`deadline` limits the whole call for threads; in asyncio, use `asyncio.timeout`.
 Source: RFC 8446 section 2.2 (TLS 1.3), RFC 5077 (TLS 1.2); Python's `ssl`, sections "TLS 1.3" and "SSL session".
 """
 
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-# A resumed connection shows no certificate again, so the bank's is verified again at least this often.
+# A resumed connection has no certificates, so the bank's certificate is verified again at least this often.
 MAX_SESSION_S = 3600.0
 MAX_SESSIONS = 64
 
@@ -34,22 +34,22 @@ class _Deadline(NamedTuple):
         return left
 
 
-# Of the running call: HTTP libraries have no way to hand it down to a connection that may be an old one.
+# A context variable, because HTTP libraries cannot pass the deadline of a call to an existing connection.
 _DEADLINE: ContextVar[_Deadline | None] = ContextVar("tppkit_deadline", default=None)
 
 
 @contextmanager
 def deadline(seconds: float, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Limit everything that this thread reads from and writes to TLS connections of an `Identity` until the end of the block.
+    """Limit the total time of reads and writes of this thread on TLS connections of an `Identity`, in a `with` block.
 
-    What takes place before TLS, name resolution and TCP connection, is limited by the HTTP library's own connect timeout.
+    Name resolution and TCP connection are limited by the HTTP library's connect timeout.
 
     Args:
-        seconds: for all of it; a deadline around this one that ends earlier stays in force.
-        clock: seconds that only go forward.
+        seconds: the time limit; an outer deadline that ends earlier stays in force.
+        clock: monotonic seconds.
 
     Raises:
-        TimeoutError: from reads and writes when the time is over; HTTP libraries make their own timeout errors of it.
+        TimeoutError: from reads and writes after the limit; HTTP libraries convert it to their own timeout errors.
     """
     outer = _DEADLINE.get()
     new = _Deadline(clock() + seconds, clock)
@@ -62,7 +62,7 @@ def deadline(seconds: float, *, clock: Callable[[], float] = time.monotonic) -> 
 
 @contextmanager
 def _limited(connection: socket.socket) -> Iterator[None]:
-    """Give one step on a connection only what is left of the running call's time."""
+    """Limit one operation on a connection to the remaining time of the call."""
     running = _DEADLINE.get()
     if running is None:
         yield
@@ -82,11 +82,11 @@ class _Session(NamedTuple):
 
 
 class ResumingContext(ssl.SSLContext):
-    """A client's context. The sessions that it remembers go with it, so a new certificate begins with none.
+    """A client's context with its own sessions, so that a new certificate starts without sessions.
 
     Args:
-        protocol: as of `ssl.SSLContext`; `ssl.PROTOCOL_TLS_CLIENT`.
-        clock: seconds that only go forward.
+        protocol: see `ssl.SSLContext`; `ssl.PROTOCOL_TLS_CLIENT`.
+        clock: monotonic seconds.
     """
 
     def __init__(self, protocol: int = ssl.PROTOCOL_TLS_CLIENT, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -96,7 +96,7 @@ class ResumingContext(ssl.SSLContext):
         self.sslobject_class = _Object
 
     def __new__(cls, protocol: int = ssl.PROTOCOL_TLS_CLIENT, **_: Any) -> ResumingContext:
-        """As of `ssl.SSLContext`, which takes its protocol here."""
+        """See `ssl.SSLContext`, whose constructor takes the protocol."""
         return super().__new__(cls, protocol)
 
     def wrap_socket(
@@ -108,7 +108,7 @@ class ResumingContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLSocket:
-        """As of `ssl.SSLContext`, with the remembered session of the host and the port connected to, which may be a proxy's."""
+        """See `ssl.SSLContext`; resumes the session of the host and the connected port, which may be a proxy's."""
         peer = (_name(server_hostname), _port(sock))
         try:
             wrapped = super().wrap_socket(
@@ -134,7 +134,7 @@ class ResumingContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """As of `ssl.SSLContext`, with the remembered session of the host: whatever its port, which is not known here."""
+        """See `ssl.SSLContext`; resumes the session of the host with any port, because the port is not known here."""
         peer = (_name(server_hostname), None)
         wrapped = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session or self._find(peer))
         if isinstance(wrapped, _Object):
@@ -148,7 +148,7 @@ class ResumingContext(ssl.SSLContext):
         return found.session
 
     def remember(self, peer: Peer, session: ssl.SSLSession | None, *, resumed: bool) -> None:
-        """Keep the session of a connection over which data came."""
+        """Store the session of a connection that has received data."""
         if session is None or peer[0] is None:
             return
         before = self._sessions.pop(peer, None) if resumed else None
@@ -166,7 +166,7 @@ class _Socket(ssl.SSLSocket):
     _remembered = False
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:
-        """As of `ssl.SSLSocket`, within the time of the whole call."""
+        """See `ssl.SSLSocket`; limited by the deadline of the call."""
         with _limited(self), _forgotten_on_failure(self):
             data = super().read(len, buffer)
         if not self._remembered:
@@ -174,7 +174,7 @@ class _Socket(ssl.SSLSocket):
         return data
 
     def send(self, data: Any, flags: int = 0) -> int:
-        """As of `ssl.SSLSocket`, within the time of the whole call."""
+        """See `ssl.SSLSocket`; limited by the deadline of the call."""
         with _limited(self), _forgotten_on_failure(self):
             return super().send(data, flags)
 
@@ -184,7 +184,7 @@ class _Object(ssl.SSLObject):
     _remembered = False
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:
-        """As of `ssl.SSLObject`."""
+        """See `ssl.SSLObject`."""
         with _forgotten_on_failure(self):
             data = super().read(len, buffer)
         if not self._remembered:
@@ -192,18 +192,18 @@ class _Object(ssl.SSLObject):
         return data
 
     def write(self, data: Any) -> int:
-        """As of `ssl.SSLObject`."""
+        """See `ssl.SSLObject`."""
         with _forgotten_on_failure(self):
             return super().write(data)
 
     def do_handshake(self) -> None:
-        """As of `ssl.SSLObject`."""
+        """See `ssl.SSLObject`."""
         with _forgotten_on_failure(self):
             super().do_handshake()
 
 
 def _remember(connection: _Socket | _Object) -> None:
-    # On the first data: in TLS 1.3 the server sends its sessions after the handshake and before them.
+    # Called at the first data, because in TLS 1.3 the server sends sessions between handshake and data.
     connection._remembered = True
     if isinstance(connection.context, ResumingContext):
         connection.context.remember(connection.peer, connection.session, resumed=bool(connection.session_reused))
@@ -211,7 +211,7 @@ def _remember(connection: _Socket | _Object) -> None:
 
 @contextmanager
 def _forgotten_on_failure(connection: _Socket | _Object) -> Iterator[None]:
-    # In TLS 1.3 a server's refusal of our certificate arrives with the first data.
+    # In TLS 1.3, a server's rejection of the client certificate arrives with the first data.
     try:
         yield
     except (ssl.SSLWantReadError, ssl.SSLWantWriteError):

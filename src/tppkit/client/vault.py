@@ -84,9 +84,9 @@ class VaultClient(_Methods, SyncClient[VaultCalls]):
     Args:
         base_url: `https://host[:port][/prefix]`.
         api_key: the key of the project, the same as at the gateway.
-        server_anchors: authorities that the server's certificate must chain to; None takes the system's.
+        server_anchors: authorities that the server's certificate must chain to; None: the system's.
         timeout_s: for a call, in seconds, however slowly the answer comes.
-        http: a client to use instead of an own one, as `make_client(NoCertificate())` gives it; it is not closed.
+        http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.
 
     Raises:
         ConfigurationError: `client.base-url`, `credentials.malformed`, `trust.no-anchors`.

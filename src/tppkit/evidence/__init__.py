@@ -1,4 +1,4 @@
-"""Retained signatures: kept as received, re-verified years later.
+"""Retained signatures: stored as received, and verified again years later.
 
 with EvidenceArchive(folder, stream_id=uuid4().hex) as archive:
     archive.append(make_record(verified, http_status=201), *verified.chain)

@@ -1,11 +1,11 @@
-"""An append-only archive of records: a folder with one line of JSON a record, and every certificate once.
+"""An append-only archive of records: a folder with one line of JSON for each record, and each certificate once.
 
-    records.jsonl          one record a line, in sequence
+    records.jsonl          one record on each line, in sequence
     certs/<sha256>.der     certificates that records name
 
-One process appends (a lock on the file); a record is on disk when `append` returns, with the certificates it names. What
-could not be read again is not written. A line that a crash cut off is set aside in `records.torn-N` when the archive is
-opened again, never dropped. Records hold bodies, so a new archive's are readable by their owner only.
+One process appends (a lock on the file). When `append` returns, the record and its certificates are on disk. A record that could not
+be read again is not written. If a crash cut off the last line, it is moved to `records.torn-N` when the archive is opened again,
+never dropped. Records contain bodies, so the files of a new archive are readable by their owner only.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class CertificateFolder:
             raise ArchiveError("archive.unusable", f"the archive {archive} cannot be opened: {e.strerror}") from e
 
     def keep(self, *certificates: EidasCertificate) -> None:
-        """Write the certificates that are not here yet, and wait until they are on disk.
+        """Write the certificates that are not in the folder yet, and wait until they are on disk.
 
         Raises:
             ArchiveError: `archive.unusable`.
         """
         if all(certificate.sha256 in self._kept for certificate in certificates):
-            return  # without waiting for a thread that writes
+            return  # do not wait for a writing thread
         with self._one_at_a_time:
             for certificate in certificates:
                 if certificate.sha256 not in self._kept:
@@ -83,17 +83,17 @@ class CertificateFolder:
 
 
 class EvidenceArchive:
-    """The one writer of an archive.
+    """The only writer of an archive.
 
     Args:
-        folder: made when absent.
-        stream_id: 32 hexadecimal digits for a new stream; an existing one keeps its own.
+        folder: the archive; created if absent.
+        stream_id: 32 hexadecimal digits for a new stream; an existing stream keeps its id.
 
     Raises:
-        ArchiveError: `archive.locked`, `archive.unusable`, `archive.damaged` when its last whole line is no record.
+        ArchiveError: `archive.locked`, `archive.unusable`; `archive.damaged`, its last complete line is not a record.
 
     Attributes:
-        certificates: where the certificates are kept.
+        certificates: the folder of certificates.
     """
 
     def __init__(self, folder: FilePath, *, stream_id: str) -> None:
@@ -102,9 +102,9 @@ class EvidenceArchive:
         self._process = os.getpid()
         self.certificates = CertificateFolder(folder)
         try:
-            # Unbuffered: what could not be written must not linger in a buffer and be written later.
+            # Unbuffered: bytes that could not be written must not be written later from a buffer.
             self._file = open(folder / RECORDS, "ab+", buffering=0, opener=_private)  # noqa: SIM115  # closed by close()
-            os.fsync(self._file.fileno())  # a writer that was killed may have left records that are not on disk yet
+            os.fsync(self._file.fileno())  # a killed writer may have left records that are not on disk yet
             _sync(folder)
         except OSError as e:
             raise ArchiveError("archive.unusable", f"the archive {folder} cannot be opened: {e.strerror}") from e
@@ -133,34 +133,32 @@ class EvidenceArchive:
             self._file.close()
 
     def append(self, record: EvidenceRecord, *certificates: EidasCertificate) -> EvidenceRecord:
-        """Place a record at the end of the stream, with the certificates it names, and wait until it is on disk.
-
-        Threads may share one archive; their records are placed one after the other.
+        """Append a record and the certificates it names, and wait until they are on disk. Thread-safe.
 
         Returns:
-            The record as it was placed.
+            The record with its place in the stream.
 
         Raises:
-            FormatError: the record is not one that `EvidenceRecord.from_line` would read again.
-            ArchiveError: `archive.unusable`; the archive holds what it held before.
+            FormatError: `EvidenceRecord.from_line` could not read the record again.
+            ArchiveError: `archive.unusable`; the archive is unchanged.
         """
         self.certificates.keep(*certificates)
         return self.append_many((record,))[0]
 
     def append_many(self, records: Iterable[EvidenceRecord], *, check: bool = True) -> tuple[EvidenceRecord, ...]:
-        """Place records at the end of the stream, and wait once until all are on disk. The certificates they name must be kept.
+        """Append records, and wait once until all are on disk. The certificates they name must be in the folder.
 
         Args:
             records: in the order of the stream.
-            check: read each line again before anything is written; not needed for records that `EvidenceRecord` has just read.
+            check: parse each line before anything is written; not needed for records that `EvidenceRecord` has just parsed.
 
         Returns:
-            The records as they were placed.
+            The records with their places in the stream.
 
         Raises:
-            FormatError: one of them is not one that `EvidenceRecord.from_line` would read again.
-            ArchiveError: `archive.unusable`, `archive.locked` in a process forked from the one that opened the archive. In every
-                case the archive holds what it held before.
+            FormatError: `EvidenceRecord.from_line` could not read one of the records again.
+            ArchiveError: `archive.unusable`; `archive.locked`, in a process forked from the one that opened the archive. In each
+                case the archive is unchanged.
         """
         with self._one_at_a_time:
             return self._append(records, check)
@@ -188,13 +186,13 @@ class EvidenceArchive:
         return tuple(placed)
 
     def newest(self, lines: int) -> Iterator[EvidenceRecord]:
-        """The records of the last lines, newest first. A damaged line before the last one is skipped and logged as an error.
+        """Yield the records of the last lines, newest first. A damaged line before the last one is skipped and logged.
 
         Args:
-            lines: how many are read.
+            lines: the number of lines to read.
 
         Raises:
-            ArchiveError: `archive.unusable`, `archive.damaged` if the last line is no record.
+            ArchiveError: `archive.unusable`; `archive.damaged`, the last line is not a record.
         """
         end = None
         for number in range(lines):
@@ -224,7 +222,9 @@ class EvidenceArchive:
             raise ArchiveError("archive.unusable", f"{self.folder} cannot be read: {e.strerror}") from e
 
     def _require_open(self) -> None:
-        if self._process != os.getpid():  # it shares the lock, and would place records where the parent places others
+        if (
+            self._process != os.getpid()
+        ):  # a forked process shares the lock, and would use the same places as its parent
             raise ArchiveError("archive.locked", f"the archive {self.folder} was opened before this process was forked")
         if self._file.closed:
             raise ArchiveError("archive.unusable", f"the archive {self.folder} is closed")
@@ -238,7 +238,7 @@ class EvidenceArchive:
         try:
             self._file.truncate(size)
         except OSError:
-            self._file.close()  # nothing may follow half a line; when opened again, it is set aside
+            self._file.close()  # nothing may follow a partial line, which the next opening moves away
 
     def _lock(self) -> None:
         try:
@@ -260,7 +260,7 @@ class EvidenceArchive:
             self._end_line()
 
     def _end_line(self) -> None:
-        """A whole record lost only its line end."""
+        """Add the missing line end to a complete record."""
         try:
             self._write(b"\n")
         except OSError as e:
@@ -276,7 +276,7 @@ class EvidenceArchive:
             _sync(self.folder)
             self._file.truncate(start)
         except (OSError, ConfigurationError) as e:
-            raise ArchiveError("archive.unusable", f"a cut-off line of {self.folder} cannot be set aside: {e}") from e
+            raise ArchiveError("archive.unusable", f"a partial line of {self.folder} cannot be moved away: {e}") from e
 
 
 def _private(path: str, flags: int) -> int:
@@ -293,7 +293,7 @@ def _sync(path: Path) -> None:
 
 
 def _last_line_start(file: BinaryIO, end: int) -> int:
-    """The offset just behind the last line feed before `end`; 0 when there is none."""
+    """Return the offset after the last line feed before `end`; 0 if there is none."""
     position = end
     while position > 0:
         size = min(64 * 1024, position)
@@ -306,12 +306,12 @@ def _last_line_start(file: BinaryIO, end: int) -> int:
 
 
 def read_lines(folder: FilePath) -> Iterator[tuple[int, bytes]]:
-    """Every line of an archive with its number, from 1, without the line feed; bounded in memory.
+    """Yield each line of an archive with its number, from 1, without the line feed, in bounded memory.
 
-    A last line without a line feed is given as it is. An empty folder is an archive without records.
+    A last line without a line feed is included. An empty folder is an archive without records.
 
     Raises:
-        ArchiveError: `archive.unreadable`, also at a line over the limit, which ends the reading.
+        ArchiveError: `archive.unreadable`, also at a line that is too long, which ends the reading.
     """
     folder = as_path(folder)
     try:
@@ -340,18 +340,18 @@ def _is_empty(folder: Path) -> bool:
 
 
 def load_certificate(folder: FilePath, sha256: str) -> EidasCertificate:
-    """A certificate that the archive keeps.
+    """Load a certificate of an archive.
 
     Args:
         folder: the archive.
-        sha256: 64 lower-case hexadecimal digits, as records name it.
+        sha256: 64 lower-case hexadecimal digits, as in records.
 
     Raises:
-        FormatError: `file.unreadable` when it is absent or not a regular file, `file.too-large`, `record.certificate` when the
-            content is damaged or another certificate, `certificate.malformed`.
+        FormatError: `file.unreadable`, it is absent or not a regular file; `file.too-large`; `record.certificate`, the content is
+            damaged or another certificate; `certificate.malformed`.
     """
     path = as_path(folder) / CERTIFICATES / f"{sha256}.der"
     data = read_bounded(path, max_bytes=MAX_CERTIFICATE_BYTES, opener=regular_only)
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise FormatError("record.certificate", f"the kept certificate {sha256[:16]}… is damaged or another one")
+        raise FormatError("record.certificate", f"the stored certificate {sha256[:16]}… is damaged or another one")
     return EidasCertificate.from_der(data)

@@ -1,8 +1,7 @@
-"""Re-verify retained signatures: the same `seals.verify_request`, at the time each request was received.
+"""Verify retained signatures again with `seals.verify_request`, at the time each request was received.
 
-A record's verdict has three values (ETSI EN 319 102-1): PASSED, FAILED (it is disproved) and INDETERMINATE (it cannot be
-proved with what is at hand). Beside the records, the stream itself is checked: no gap, no repetition, each record chained
-to the one before.
+The verdict on a record has three values (ETSI EN 319 102-1): PASSED, FAILED (disproved) and INDETERMINATE (cannot be proved with
+the available material). The stream is checked too: no gaps, no repetitions, each record chained to the one before.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, Tpp
 from tppkit.evidence.archive import load_certificate, read_lines
 from tppkit.evidence.record import FIRST_PREVIOUS, KINDS, BodyState, EvidenceRecord
 from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedRequest, verify_request
-from tppkit.trust import PathVerifier
+from tppkit.seals.policy import Paths
 
 MAX_FIRST_FAILURES = 20
-# Requests that overlap and clocks that are corrected put times of receipt out of order by seconds. A larger step backwards
-# can hide that a seal was made after its certificate was revoked.
+# Concurrent requests and clock corrections put times of receipt out of order by seconds. A larger step backwards can hide a seal
+# that was made after the revocation of its certificate.
 CLOCK_TOLERANCE = timedelta(minutes=5)
 
 
 class Verdict(StrEnum):
-    """What became of one record."""
+    """The result for one record."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -41,15 +40,16 @@ class Verdict(StrEnum):
     UNREADABLE = "unreadable"
 
 
-# Codes that leave a record unproved instead of disproving it (EN 319 102-1 table 6: no chain, a chain that breaks a
-# constraint, validity out of bounds, revocation unknown, signed data or certificate not at hand). Everything else disproves it.
+# Codes that leave a record unproved (EN 319 102-1 table 6: no chain, a chain that breaks a constraint, validity out of bounds,
+# revocation unknown, signed data or certificate missing), and a certificate that the trusted lists do not qualify. All other codes
+# disprove it.
 INDETERMINATE_CODES = frozenset({
     "trust.no-path", "certificate.expired", "certificate.not-yet-valid", "file.unreadable", "record.body-redacted",
     "record.unknown-profile", "record.unknown-kind", "record.no-qwac", "record.certificate", "file.too-large",
-    "revocation.unknown", "revocation.stale",
+    "revocation.unknown", "revocation.stale", "trust.no-anchors",
 })  # fmt: skip
-_INDETERMINATE_ROOM = "path."
-# Records with these codes are not part of the stream, so it continues where it was before them.
+_INDETERMINATE_ROOMS = ("path.", "trusted-list.")
+# Records with these codes are not part of the stream, which continues after the record before them.
 _NOT_IN_STREAM = frozenset({"log.repeated", "log.other-stream"})
 _ORGANIZATIONS = OrganizationPolicy()
 
@@ -61,18 +61,18 @@ class RecordVerdict:
     Attributes:
         archive: the archive's folder.
         line: line number from 1.
-        seq: the record's place in its stream, None when the line cannot be read.
-        x_request_id: the request's id, None when the line cannot be read.
-        verdict: what became of it.
-        code: None, or the code of the first failure.
-        message: None, or that failure in words.
-        stream_code: None, or what is wrong with its place in the stream (`log.*`).
-        stream_message: None, or that in words.
-        findings: warnings and notices, which leave the verdict and the exit code alone.
-        organization_identifier: whose seal it is, None unless passed.
-        at: the time it was judged at, None when the line cannot be read.
-        stream_id: the stream it belongs to, None when the line cannot be read.
-        leaf: the record's leaf hash, None when the line cannot be read or the hash written beside the record differs.
+        seq: the record's place in its stream, None if the line cannot be read.
+        x_request_id: the request's id, None if the line cannot be read.
+        verdict: the result.
+        code: the code of the first failure, or None.
+        message: the message of that failure, or None.
+        stream_code: the fault in its place in the stream (`log.*`), or None.
+        stream_message: the message of that fault, or None.
+        findings: warnings and notices, which do not change the verdict and the exit code.
+        organization_identifier: the organisation that made the seal, None unless passed.
+        at: the time of verification, None if the line cannot be read.
+        stream_id: the stream of the record, None if the line cannot be read.
+        leaf: the record's leaf hash, None if the line cannot be read or the hash next to the record differs.
     """
 
     archive: Path
@@ -93,11 +93,11 @@ class RecordVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The end of a stream. Only somebody who kept it elsewhere can see that records were cut off, or all of them rewritten.
+    """The end of a stream. Store it elsewhere to detect that records were cut off, or all of them rewritten.
 
     Attributes:
         stream_id: the stream.
-        records: how many records it has, up to the last one that is intact.
+        records: the number of records up to the last intact one.
         leaf: leaf hash of that record.
     """
 
@@ -111,9 +111,9 @@ class AuditSummary:
     """Counts over any number of records.
 
     Attributes:
-        max_failures: how many rows `first_failures` has at most; None for all.
-        expected_heads: leaf hashes that were kept elsewhere as the last of a stream.
-        records: lines seen.
+        max_failures: maximum number of rows in `first_failures`; None for all.
+        expected_heads: leaf hashes that were stored elsewhere as the last of a stream.
+        records: number of lines.
         verdicts: how many of each verdict.
         by_code: how many of each code: failures, places in the stream, notices.
         inconsistent: how many rows have a stream code or `record.leaf`, plus expected heads that no archive ends at.
@@ -160,7 +160,7 @@ class AuditSummary:
 
     @property
     def first_failures(self) -> list[RecordVerdict]:
-        """The first rows that failed or are out of place; if there is room left, the first of those that have findings only."""
+        """The first rows that failed or are out of place, followed by the first rows with findings only, up to the maximum."""
         return [*self._failed, *self._noted][: self.max_failures]
 
     @property
@@ -169,10 +169,10 @@ class AuditSummary:
         return self._to_list - len(self.first_failures)
 
     def expect(self, archives: Iterable[FilePath]) -> None:
-        """After the last row: note each archive without a record (`log.empty`) and each expected head that is not one (`log.head`).
+        """After the last row, report archives without a record (`log.empty`) and expected heads that do not exist (`log.head`).
 
         Args:
-            archives: what was audited.
+            archives: the audited archives.
         """
         for archive in map(as_path, archives):
             if archive not in self._seen:
@@ -203,7 +203,7 @@ class AuditSummary:
 
     @property
     def exit_code(self) -> int:
-        """0 all passed; 5 something unreadable; 4 stream inconsistent; 1 any failed; 3 some indeterminate, or nothing there."""
+        """0: all passed; 5: unreadable lines; 4: stream inconsistent; 1: some failed; 3: some indeterminate, or no record."""
         if self.verdicts[Verdict.UNREADABLE]:
             return 5
         if self.inconsistent:
@@ -216,20 +216,20 @@ class AuditSummary:
 def audit_archive(
     folder: FilePath,
     *,
-    paths: PathVerifier,
+    paths: Paths,
     at: datetime | None = None,
     organizations: OrganizationPolicy = _ORGANIZATIONS,
 ) -> Iterator[RecordVerdict]:
-    """Judge every record of an archive, in order; memory does not grow with it.
+    """Verify every record of an archive, in order and in bounded memory.
 
     Args:
         folder: the archive.
-        paths: believes certificates.
-        at: the time to judge at, aware; None judges each record at its own time of receipt.
-        organizations: the organizationIdentifiers that are accepted, as at the gate that kept the records.
+        paths: verifies certificates: a `trust.PathVerifier`, or `trust.TrustMaterial` to require qualified ones.
+        at: the time to judge at, aware; None: each record at its own time of receipt.
+        organizations: the accepted organizationIdentifiers, as at the gate that stored the records.
 
     Raises:
-        ArchiveError: `archive.unreadable`; no other failure of the archive escapes, it becomes a row.
+        ArchiveError: `archive.unreadable`; other faults of the archive become rows.
         ConfigurationError: `time.naive`.
     """
     folder = as_path(folder)
@@ -239,20 +239,18 @@ def audit_archive(
 
 
 class _Auditor:
-    def __init__(
-        self, folder: Path, paths: PathVerifier, at: datetime | None, organizations: OrganizationPolicy
-    ) -> None:
+    def __init__(self, folder: Path, paths: Paths, at: datetime | None, organizations: OrganizationPolicy) -> None:
         self._folder = folder
         self._at = at
         self._paths = paths
         self._organizations = organizations
-        self._policies: dict[str, SealPolicy] = {}  # by the profiles that records have named so far
+        self._policies: dict[str, SealPolicy] = {}  # by the names of profiles
         self._certificate: Callable[[str], EidasCertificate] = lru_cache(maxsize=1024)(
             lambda name: load_certificate(folder, name)
         )
         self._stream_id: str | None = None
         self._next_seq = 0
-        self._unusable = 0  # lines since the last record of the stream that may hold records of it
+        self._unusable = 0  # lines since the last record of the stream that may contain records of it
         self._previous = FIRST_PREVIOUS
         self._latest: datetime | None = None
 
@@ -281,7 +279,7 @@ class _Auditor:
             noted = tuple(dict.fromkeys((*row.findings, *warnings)))
             return replace(row, organization_identifier=verified.organization_identifier, findings=noted)
         except TppkitError as e:
-            is_open = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_ROOM)
+            is_open = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_ROOMS)
             verdict = Verdict.INDETERMINATE if is_open else Verdict.FAILED
             return replace(row, verdict=verdict, code=e.code, message=e.message)
 
@@ -291,7 +289,7 @@ class _Auditor:
             self._stream_id, self._next_seq, self._previous = record.stream_id, record.seq + 1, leaf
             self._unusable = 0
             if found is not None and found.code == "log.time-back" and found.severity is Severity.ERROR:
-                self._latest = record.received_at  # one clock that jumped is one finding, not one for each later record
+                self._latest = record.received_at  # report a step of the clock once, not for each later record
             else:
                 self._latest = max(record.received_at, self._latest or record.received_at)
         return found
@@ -318,13 +316,13 @@ class _Auditor:
         return None
 
     def _verify(self, record: EvidenceRecord, at: datetime) -> tuple[VerifiedRequest, tuple[Finding, ...]]:
-        """The verified request, and what its certificates' revocation material is not good for."""
-        # 1. The record is of a kind and profile that this version knows.
+        """Return the verified request, and findings about the revocation material of its certificates."""
+        # 1. This version knows the record's kind and profile.
         # 2. The body is the one that was received.
-        # 3. The certificates are at hand.
-        # 4. The QWAC was believed, and the seal holds, at the time.
-        # 5. The signing string is the one of the day (a difference is drift in this software).
-        # 6. The id by which the record is found is the one that was signed.
+        # 3. The certificates are available.
+        # 4. The QWAC is trusted, and the seal is valid, at the time.
+        # 5. The signing string is the recorded one (a difference is a change in this software).
+        # 6. The record's request id is the signed one.
         policy = self._policy(record.profile)
         if policy is None and record.kind in KINDS.values():
             raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
@@ -336,9 +334,7 @@ class _Auditor:
             raise FormatError("record.malformed", f"the record's verdict is {record.verdict[:40]!r}, not 'holds'")
         _check_body(record)
         if record.qwac_cert is None:
-            raise SignatureRejected(
-                "record.no-qwac", "no QWAC was kept, so nobody can say that the seal is its provider's"
-            )
+            raise SignatureRejected("record.no-qwac", "no QWAC was stored, so the provider of the seal is not proven")
         seal, qwac = self._certificate(record.seal_cert), self._certificate(record.qwac_cert)
         above = self._authorities(record)
         path = self._paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=above)
@@ -348,8 +344,7 @@ class _Auditor:
             raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
         if verified.request_id != record.x_request_id:
             raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
-        sealing = self._paths.verify(seal, at=at, intermediates=above)  # remembered since the verification
-        return verified, (*path.findings, *sealing.findings)
+        return verified, (*path.findings, *verified.path.findings)
 
     def _policy(self, profile: str) -> SealPolicy | None:
         if profile not in self._policies and profile in PROFILES:
@@ -358,7 +353,7 @@ class _Auditor:
         return self._policies.get(profile)
 
     def _authorities(self, record: EvidenceRecord) -> list[EidasCertificate]:
-        """The authorities kept with a record that can be read; the trust material may have the others."""
+        """Return the readable authorities that are stored with a record; the trust material may have others."""
         authorities = []
         for name in record.chain:
             with suppress(FormatError):
@@ -367,7 +362,7 @@ class _Auditor:
 
 
 def _with_certificate(profile: SealProfile) -> SealProfile:
-    """The dialect with a header for the certificate that was kept, also where the bank knew it without one."""
+    """Return the dialect with a header for the stored certificate, also if the dialect sends none."""
     if profile.certificate_header is not None or profile.sends_x5c:
         return profile
     return replace(profile, certificate_header="TPP-Signature-Certificate")
@@ -377,7 +372,7 @@ def _missing(first: int, last: int, unusable: int) -> str:
     if unusable:
         lines = "1 line" if unusable == 1 else f"{unusable} lines"
         missing = f"at least {last - first + 1 - unusable} of records {first} to {last} are missing"
-        return f"{missing}; {lines} before this one may hold the others"
+        return f"{missing}; {lines} before this one may contain the others"
     if first == last:
         return f"record {first} is missing (1 record)"
     return f"records {first} to {last} are missing ({last - first + 1} records)"
@@ -390,4 +385,4 @@ def _check_body(record: EvidenceRecord) -> None:
     state = BodyState.INLINE if body else BodyState.NONE
     kept = (record.body_state, record.body_len, record.body_sha256, record.body_sha512)
     if (state, len(body), hashlib.sha256(body).hexdigest(), hashlib.sha512(body).hexdigest()) != kept:
-        raise SignatureRejected("record.body", "the body kept is not the body that was received")
+        raise SignatureRejected("record.body", "the stored body is not the body that was received")

@@ -1,6 +1,6 @@
-"""The columns of a record: their form, how they are read from and written to a line of JSON, and their bytes that are hashed.
+"""The columns of a record: their types, their form in a line of JSON, and their encoding for the leaf hash.
 
-Deterministic CBOR is hashed, of the few types that a record has.
+The leaf hash is over deterministic CBOR of the few types that a record has.
 Source: RFC 8949 section 4.2.1 (shortest heads, definite lengths, map keys in the order of their encoded bytes).
 """
 
@@ -64,10 +64,10 @@ def _read_chain(name: str, value: list[Any]) -> tuple[str, ...]:
 
 
 def _malformed(name: str) -> FormatError:
-    return FormatError("record.malformed", f"the record's {name} is not what it should be")
+    return FormatError("record.malformed", f"the record's {name} is malformed")
 
 
-# column: (Python type on the line, None allowed, how it is read, or None for as it is)
+# column: (Python type on the line, whether None is allowed, parser or None)
 FORMS: Mapping[str, tuple[type, bool, Callable[[str, Any], Any] | None]] = MappingProxyType({
     "v": (int, False, _read_number), "kind": (int, False, _read_number), "stream_id": (str, False, _HEX_32),
     "seq": (int, False, _read_number), "previous": (str, False, read_hash), "received_at": (str, False, _read_time),
@@ -88,7 +88,7 @@ def write_object(values: Mapping[str, Any]) -> bytes:
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
-    """Read the JSON object of a line.
+    """Parse the JSON object of a line.
 
     Raises:
         FormatError: `json.*`, `record.malformed`.
@@ -100,7 +100,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 
 
 def read_columns(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the arguments of a record: known columns, and the others as `extra`.
+    """Parse the arguments of a record: known columns, and the others as `extra`.
 
     Raises:
         FormatError: `record.malformed`, `record.version`, `base64.*`, `time.malformed`.
@@ -131,11 +131,13 @@ def _check_extra(extra: Mapping[str, Any]) -> None:
     try:
         encode_cbor(extra)
     except (OverflowError, TypeError) as e:
-        raise FormatError("record.malformed", "the record's further columns hold what cannot be hashed") from e
+        raise FormatError(
+            "record.malformed", "an unknown column of the record has a value that cannot be hashed"
+        ) from e
 
 
 def encode_cbor(value: Value) -> bytes:
-    """The one deterministic encoding of a value made of None, bool, int (64 bit), bytes, str, sequences and text-keyed maps."""
+    """Return the deterministic encoding of None, bool, int (64 bit), bytes, str, sequences and maps with text keys."""
     match value:
         case str():  # first, as most values are
             raw = value.encode()

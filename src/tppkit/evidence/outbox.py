@@ -1,8 +1,8 @@
-"""Records that are kept in the transaction of what they record, and moved to the archive after its commit.
+"""Store records in the transaction of the payment, and move them to the archive after its commit.
 
-A record enters a table beside the payment, so both are committed or neither is. `drain` appends committed records to the archive, and
-removes their rows when they are on disk. Each row has a random id, which the placed record carries in the column `outbox_id`: a row
-that was archived, but not removed because of a crash, is found by it and not archived again.
+A record is inserted into a table together with the payment, so both are committed or neither is. `drain` appends committed records
+to the archive, and deletes their rows when they are on disk. Each row has a random id, which the archived record has in the column
+`outbox_id`. So a row that was archived but not deleted, because of a crash, is not archived again.
 
     outbox = Outbox(EvidenceArchive("evidence", stream_id=uuid4().hex), metadata)
     with engine.begin() as db:
@@ -50,7 +50,7 @@ except ImportError as e:
 
 TABLE = "tppkit_evidence_outbox"
 MAX_BATCH = 500
-# Rows that were archived and not removed are among the oldest MAX_BATCH, but for rows with lower numbers that were committed later.
+# Rows that were archived but not deleted are among the oldest MAX_BATCH, except if rows with lower numbers were committed later.
 _REMEMBERED = 2 * MAX_BATCH
 _MAX_READ_BYTES = 16 * 1024
 
@@ -91,7 +91,7 @@ class Outbox:
         else:
             self._archive, self._certificates, newest = None, CertificateFolder(archive), []
         self._archived = deque(reversed(newest), maxlen=_REMEMBERED)  # ids, oldest first
-        # By the row's id, what this process added last: reading a row again takes as long as hashing it.
+        # The last records that this process added, by the row's id: parsing a row takes as long as hashing it.
         self._read: OrderedDict[str, tuple[bytes, EvidenceRecord]] = OrderedDict()
         self._archiving = Lock()
         self._adding: WeakSet[Any] = WeakSet()  # transactions that may still be rolled back
@@ -108,7 +108,7 @@ class Outbox:
         self._delete = Statement(delete(table).where(*mine))
 
     def add(self, db: Connection, record: EvidenceRecord, *certificates: EidasCertificate) -> None:
-        """Keep a record in the caller's transaction. The certificates it names are written to the archive's folder at once.
+        """Add a record in the caller's transaction. The certificates it names are written to the archive's folder at once.
 
         Raises:
             FormatError: the record could not be archived; `record.malformed`, `json.too-large`.
@@ -132,8 +132,8 @@ class Outbox:
         """Return the oldest rows, at most 500.
 
         Args:
-            db: a connection whose transaction has added no record: what is not committed must not be archived.
-            limit: fewer rows, if records are large: a batch is held in memory.
+            db: a connection whose transaction has added no record, because uncommitted records must not be archived.
+            limit: fewer rows if records are large, because a batch is held in memory.
 
         Raises:
             ConfigurationError: `outbox.misused`, records were added in this transaction.
@@ -149,10 +149,10 @@ class Outbox:
         return Batch(tuple((number, row_id, bytes(raw)) for number, row_id, raw in found))
 
     def archive(self, batch: Batch) -> None:
-        """Append the records of a batch to the archive, but for those that are there already, and wait until they are on disk.
+        """Append the records of a batch that are not in the archive yet, and wait until they are on disk.
 
         Raises:
-            ArchiveError: `archive.unusable`, `archive.locked`, `outbox.damaged`; the archive holds what it held before.
+            ArchiveError: `archive.unusable`, `archive.locked`, `outbox.damaged`; the archive is unchanged.
             ConfigurationError: `outbox.misused`, this process has no archive.
         """
         if self._archive is None:
@@ -163,7 +163,7 @@ class Outbox:
             try:
                 self._archive.append_many([self._record(*row) for row in rows], check=False)
             except FormatError as e:
-                raise ArchiveError("archive.unusable", f"the archive cannot take the records: {e.message}") from e
+                raise ArchiveError("archive.unusable", f"the records cannot be archived: {e.message}") from e
             self._archived.extend(row_id for _, row_id, _ in rows)
 
     def remove(self, db: Connection, batch: Batch) -> None:
@@ -176,10 +176,10 @@ class Outbox:
             self._delete.run_many(db, [{"of_number": number, "of_id": row_id} for number, row_id, _ in batch.rows])
 
     def drain(self, engine: Engine) -> int:
-        """Move all committed records to the archive. Call it at start, and again and again from one thread.
+        """Move all committed records to the archive. Call it at start, and then regularly from one thread.
 
         Returns:
-            How many rows were removed.
+            The number of deleted rows.
 
         Raises:
             ArchiveError: see `archive`; the rows that are not archived stay.
@@ -203,7 +203,7 @@ class Outbox:
         try:
             return EvidenceRecord.from_unplaced(raw, outbox_id=row_id)
         except FormatError as e:
-            raise ArchiveError("outbox.damaged", f"row {number} of the outbox holds no record: {e.message}") from e
+            raise ArchiveError("outbox.damaged", f"row {number} of the outbox is not a record: {e.message}") from e
 
 
 def _commits_each_statement(db: Connection) -> bool:

@@ -1,8 +1,8 @@
-"""One retained signature: schema `psd2.evidence/1`, as a value, as a line of JSON, and as the bytes that are hashed.
+"""A retained signature in schema `psd2.evidence/1`: as a value, as a line of JSON, and as the bytes of the leaf hash.
 
-A record keeps bytes, not readings: the covered header lines as received, the Signature value, the body. Certificates are
-kept once beside it, by their SHA-256. The leaf hash covers every column but the body (which enters by its digests) and
-where the body is, so a body can be redacted later without changing a leaf. Each record names the leaf of the one before.
+A record has bytes as received, not parsed values: the covered header lines, the Signature value, the body. Certificates are stored
+separately by their SHA-256. The leaf hash covers all columns except `body` (only its digests) and `body_state`, so a body can be
+redacted later without changing the leaf. Each record names the leaf of the one before.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ FIRST_PREVIOUS = "0" * 64
 
 _UNPLACED: Mapping[str, Any] = MappingProxyType({"stream_id": "0" * 32, "seq": 0, "previous": FIRST_PREVIOUS})
 _MAX_UNPLACED_BYTES = MAX_LINE_BYTES - 1024  # leaves room for the place, the leaf and the outbox's id
-# Without what redaction changes (body_len and the digests of the body are hashed); received_at is hashed in microseconds.
+# Without the columns that redaction changes; received_at is hashed in microseconds.
 _HASHED = tuple(name for name in FORMS if name not in ("body", "body_state", "received_at"))
 _COLUMNS, _HASHED_COLUMNS = attrgetter(*FORMS), attrgetter(*_HASHED)
 
 
 class Kind(IntEnum):
-    """What was signed; 3 and 4 are callbacks and response seals."""
+    """The kind of the signed message; 3 and 4 are callbacks and response seals."""
 
     CAVAGE_REQUEST = 1
     RFC9421_REQUEST = 2
@@ -59,7 +59,7 @@ KINDS: Mapping[Format, Kind] = MappingProxyType(
 
 
 class BodyState(IntEnum):
-    """Where the body is."""
+    """Whether the body is in the record."""
 
     INLINE = 0
     REDACTED = 3
@@ -68,39 +68,39 @@ class BodyState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRecord:
-    """One verified request, kept.
+    """A stored verified request.
 
     Attributes:
         v: schema version, 1.
-        kind: what was signed.
-        stream_id: 32 hexadecimal digits naming the sequence of records it belongs to.
+        kind: the kind of the signed message.
+        stream_id: 32 hexadecimal digits that identify its sequence of records.
         seq: place in the stream, from 0 without gaps.
         previous: leaf hash of the record before, hexadecimal; zeros for the first.
         received_at: when the request arrived, aware UTC.
-        clock_source: which clock said so.
+        clock_source: the clock of that time.
         session_id: the TLS connection, or None.
         x_request_id: the request's id.
-        payment_ref: the payment it concerns, or None.
+        payment_ref: the payment of the request, or None.
         method: as on the wire.
         target: path and query as on the wire.
         header_block: the covered header lines as received, `Name: value` each ended by CR LF, in wire order, as bytes.
         signature_raw: the whole value of the header with the signature, as bytes.
-        signing_input_sha256: hexadecimal SHA-256 of the signing string; shows drift between versions of this software.
-        body: the raw body, or None when it is not here.
-        body_state: why it is here or not.
+        signing_input_sha256: hexadecimal SHA-256 of the signing string; shows differences between versions of this software.
+        body: the raw body, or None if it is not in the record.
+        body_state: whether the body is in the record, and if not, why.
         body_len: its length in bytes.
         body_sha256: its SHA-256, hexadecimal.
         body_sha512: its SHA-512, hexadecimal.
         seal_cert: SHA-256 of the seal certificate, hexadecimal.
         qwac_cert: SHA-256 of the website certificate, hexadecimal, or None.
-        chain: SHA-256 of the authorities above the seal, nearest first, then of those above the QWAC; hexadecimal.
+        chain: SHA-256 of the authorities of the seal, the issuer first, then of those of the QWAC; hexadecimal.
         profile: name of the seal profile it was verified with.
-        verdict: `holds`: only verified requests are kept.
-        software: what verified it.
-        http_status: what was answered, or None.
-        error_code: the code that was answered, or None.
-        extra: further columns of a later version, kept and hashed.
-        kept_leaf: the leaf hash that stands in the line beside the columns; None when it was not read from a line.
+        verdict: always `holds`, because only verified requests are stored.
+        software: the software that verified it.
+        http_status: the status of the answer, or None.
+        error_code: the code of the answer, or None.
+        extra: columns of a later version, which are kept and hashed.
+        kept_leaf: the leaf hash in the line next to the columns; None if it was not read from a line.
     """
 
     v: int
@@ -138,14 +138,14 @@ class EvidenceRecord:
 
     @property
     def leaf(self) -> str:
-        """SHA-256 over 0x00 and the deterministic CBOR of every column but body and body_state; hexadecimal."""
+        """SHA-256 over 0x00 and the deterministic CBOR of all columns except body and body_state; hexadecimal."""
         try:
             return hashlib.sha256(b"\x00" + encode_cbor(self._columns())).hexdigest()
         except (TypeError, OverflowError, UnicodeEncodeError) as e:
-            raise FormatError("record.malformed", "the record holds what cannot be hashed") from e
+            raise FormatError("record.malformed", "the record has a value that cannot be hashed") from e
 
     def _columns(self) -> dict[str, Value]:
-        # An absent column and one that a later version adds leave the same hash: only what is there is hashed, all at one level.
+        # Columns that are None are left out, so that later versions can add columns without changing old hashes.
         columns = {name: value for name, value in zip(_HASHED, _HASHED_COLUMNS(self), strict=True) if value is not None}
         return columns | {"received_at": to_microseconds(self.received_at)} | dict(self.extra)
 
@@ -156,17 +156,17 @@ class EvidenceRecord:
         return placed
 
     def to_message(self, seal: EidasCertificate, *, profile: SealProfile) -> Message:
-        """The request as it was verified: covered headers, Signature, certificate and body.
+        """Return the request as verified: covered headers, Signature, certificate and body.
 
         Args:
             seal: the certificate that `seal_cert` names.
-            profile: the profile that `profile` names; it says which headers carry signature and certificate.
+            profile: the profile that `profile` names, which decides the headers of signature and certificate.
 
         Raises:
-            FormatError: `record.malformed` when the header block is not header lines.
+            FormatError: `record.malformed`, the header block is malformed.
         """
         carried = profile.certificate_headers(seal)
-        # A seal may cover the header of its own certificate; here the certificate that is kept stands for it.
+        # If the seal covers the header of its certificate, use the stored certificate instead.
         stands_for = {name.lower() for name, _ in carried}
         headers = [
             *(header for header in _read_block(self.header_block) if header[0].lower() not in stands_for),
@@ -176,7 +176,7 @@ class EvidenceRecord:
         return Message(self.method, self.target, tuple(headers), self.body or b"")
 
     def to_line(self, *, leaf: str | None = None) -> bytes:
-        """One line of JSON, ended by a line feed: bytes as base64, times as ISO 8601, and the leaf hash beside the columns.
+        """Return a line of JSON with a line feed: bytes as base64, times as ISO 8601, and the leaf hash next to the columns.
 
         Args:
             leaf: the record's leaf hash if the caller has computed it.

@@ -1,4 +1,4 @@
-"""HTTP message signatures as the drafts and RFCs have them; what PSD2 makes of them is in `tppkit.seals`."""
+"""HTTP message signatures as defined by the drafts and RFCs. `tppkit.seals` has their use for PSD2."""
 
 from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, make_verifiers
 from tppkit.httpsig.cavage import SignatureParameters, parse_signature_header

@@ -1,4 +1,4 @@
-"""What of an absolute address stands in a request: the Host, and the target byte for byte."""
+"""Split an absolute address into the Host and the target of a request, byte for byte."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ADDRESS = re.compile(r"https?://(?:[^/?#@]*@)?([A-Za-z0-9._~\[\]:-]+)(/[^?#]*)?
 
 
 def split_address(text: str) -> tuple[str, str]:
-    """Host and request target of an address; nothing is decoded, encoded or put in order.
+    """Return host and request target of an address without decoding, encoding or normalising it.
 
     Args:
         text: an absolute http or https address in ASCII.

@@ -1,4 +1,4 @@
-"""Signature algorithms by key: a key decides what its signatures may be, a message never does.
+"""Signature algorithms by key: the key, not the message, decides which algorithms are allowed.
 
 | name              | key          | signature                                          |
 |-------------------|--------------|----------------------------------------------------|
@@ -8,12 +8,12 @@
 | rsa-pss-sha512    | RSA >= 2048  | RSASSA-PSS, SHA-512, salt of 64 bytes              |
 | ecdsa-sha256      | EC P-256     | ECDSA, SHA-256, DER                                |
 | ecdsa-sha384      | EC P-384     | ECDSA, SHA-384, DER                                |
-| ecdsa-p256-sha512 | EC P-256     | ECDSA, SHA-512, DER; what hs2019 is for P-256      |
-| ecdsa-p256-sha256 | EC P-256     | ECDSA, SHA-256, r and s bare, 32 bytes each        |
-| ecdsa-p384-sha384 | EC P-384     | ECDSA, SHA-384, r and s bare, 48 bytes each        |
+| ecdsa-p256-sha512 | EC P-256     | ECDSA, SHA-512, DER; hs2019 with P-256             |
+| ecdsa-p256-sha256 | EC P-256     | ECDSA, SHA-256, raw r and s, 32 bytes each         |
+| ecdsa-p384-sha384 | EC P-384     | ECDSA, SHA-384, raw r and s, 48 bytes each         |
 | ed25519           | Ed25519      | EdDSA, 64 bytes                                    |
 
-Each format of messages writes them under names of its own: `CAVAGE`, `RFC9421`, `JWS`. HMAC and SHA-1 are in none of them.
+Each signature format has its own names for them: `CAVAGE`, `RFC9421`, `JWS`. None has HMAC or SHA-1.
 Source: the registry of draft-cavage-http-signatures-10 appendix E, RFC 9421 section 3.3, RFC 7518 section 3.1, RFC 8037
 section 3.1, ETSI TS 119 312 (sizes).
 """
@@ -32,13 +32,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
 
+from tppkit.certificates.key_facts import STRONG_KEYS
 from tppkit.errors import FormatError, SignatureRejected
 
-MIN_RSA_BITS = 2048
+MIN_RSA_BITS = STRONG_KEYS["rsa"]
 
 
 class Scheme(Enum):
-    """How a hash, or the data itself, becomes a signature's bytes."""
+    """How a signature is computed and encoded."""
 
     PKCS1 = "RSASSA-PKCS1-v1_5"
     PSS = "RSASSA-PSS"
@@ -49,13 +50,13 @@ class Scheme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One row of the table.
+    """A signature algorithm.
 
     Attributes:
-        name: ours, unique; as in the `algorithm` parameter of draft-cavage where that has a name.
+        name: unique in this project; equal to the `algorithm` parameter of draft-cavage if that has one.
         key: `rsa`, `P-256`, `P-384` or `ed25519`.
-        scheme: of the signature.
-        hash: the hash of the signed bytes; SHA-512 for Ed25519, which takes it inside.
+        scheme: how the signature is computed and encoded.
+        hash: the hash of the signed bytes; for Ed25519 its internal SHA-512.
     """
 
     name: str
@@ -88,7 +89,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
 Names = Mapping[str, Algorithm]
 
 
-# What each format calls them. `hs2019` is in no table: what it means is a dialect's to say.
+# The names of each format. `hs2019` is missing, because its meaning depends on the dialect.
 CAVAGE: Names = MappingProxyType(
     {name: ALGORITHMS[name] for name in ("rsa-sha256", "rsa-sha512", "ecdsa-sha256", "ecdsa-sha384")}
 )
@@ -109,7 +110,7 @@ JWS: Names = MappingProxyType(
         "RS512": ALGORITHMS["rsa-sha512"],
         "ES256": ALGORITHMS["ecdsa-p256-sha256"],
         "ES384": ALGORITHMS["ecdsa-p384-sha384"],
-        "Ed25519": ALGORITHMS["ed25519"],  # RFC 9864, in place of EdDSA
+        "Ed25519": ALGORITHMS["ed25519"],  # RFC 9864, instead of EdDSA
         "EdDSA": ALGORITHMS["ed25519"],
     }
 )
@@ -120,7 +121,7 @@ Sign = Callable[[bytes], bytes]
 
 _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384"}
 _PKCS1 = padding.PKCS1v15()
-# RFC 8017 section 9.2, note 1: what stands before the hash in a PKCS#1 signature.
+# RFC 8017 section 9.2, note 1: the prefix of the hash in a PKCS#1 signature.
 _DIGEST_INFO = MappingProxyType(
     {
         "sha256": bytes.fromhex("3031300d060960864801650304020105000420"),
@@ -128,12 +129,12 @@ _DIGEST_INFO = MappingProxyType(
         "sha512": bytes.fromhex("3051300d060960864801650304020305000440"),
     }
 )
-# Hashed here and not in `cryptography`, because these objects are made quicker than its own.
+# Hash with hashlib: its objects are created faster than those of `cryptography`.
 _HASHED = MappingProxyType({"sha256": hashlib.sha256, "sha384": hashlib.sha384, "sha512": hashlib.sha512})
 
 
 def key_kind(key: object) -> str:
-    """The table's name for a public or private key: `rsa`, `P-256`, `P-384`, `ed25519`.
+    """Return the table's name for a public or private key: `rsa`, `P-256`, `P-384`, `ed25519`.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`.
@@ -148,19 +149,19 @@ def key_kind(key: object) -> str:
         case ed25519.Ed25519PublicKey() | ed25519.Ed25519PrivateKey():
             return "ed25519"
         case _:
-            raise FormatError("key.unsupported", f"no algorithm here signs with a {type(key).__name__}")
+            raise FormatError("key.unsupported", f"a {type(key).__name__} is not a supported key")
 
 
 def algorithms_for(key: object, *, names: Names = ALGORITHMS, pss_only: bool = False) -> Names:
-    """The algorithms that a key can have, the usual one first, by the names of a format.
+    """Return the algorithms that a key can use, by the names of a format, the default first.
 
     Args:
         key: public or private.
-        names: the format's names; our own when absent.
+        names: the names of the format; by default those of this project.
         pss_only: the key's certificate restricts it to RSASSA-PSS (RFC 4055 section 1.2).
 
     Raises:
-        FormatError: `key.unsupported`, `key.weak`; `key.unsupported` too when the format has no algorithm for this key.
+        FormatError: `key.weak`; `key.unsupported`, also if the format has no algorithm for this key.
     """
     kind = key_kind(key)
     fitting = {
@@ -168,19 +169,19 @@ def algorithms_for(key: object, *, names: Names = ALGORITHMS, pss_only: bool = F
     }
     if not fitting:
         only = "only PSS signatures of its RSA key" if pss_only else f"a key of the kind {kind}"
-        raise FormatError("key.unsupported", f"none of {', '.join(names)} is for {only}")
+        raise FormatError("key.unsupported", f"none of {', '.join(names)} fits {only}")
     return MappingProxyType(fitting)
 
 
 def make_verifiers(
     key: CertificatePublicKeyTypes, *, names: Names = CAVAGE, pss_only: bool = False
 ) -> Mapping[str, Verify]:
-    """For each algorithm that the key can have, a function (signature, data) that raises `InvalidSignature`.
+    """Return for each algorithm of the key a function (signature, data) that raises `InvalidSignature`.
 
     Args:
         key: the public key.
-        names: the format's names.
-        pss_only: as for `algorithms_for`.
+        names: the names of the format.
+        pss_only: the key's certificate restricts it to RSASSA-PSS (RFC 4055 section 1.2).
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`.
@@ -204,13 +205,12 @@ def _verifier(key: CertificatePublicKeyTypes, row: Algorithm) -> Verify:
         return lambda signature, data: verify_ec(der_from_raw(signature, size=size), hashed(data).digest(), ecdsa)
     if isinstance(key, ed25519.Ed25519PublicKey):
         return key.verify
-    raise FormatError("key.unsupported", f"no algorithm here verifies with a {type(key).__name__}")
+    raise FormatError("key.unsupported", f"a {type(key).__name__} is not a supported key")
 
 
 def _pkcs1_verifier(key: rsa.RSAPublicKey, digest_info: bytes, hashed: Callable[[bytes], hashlib._Hash]) -> Verify:
-    # RFC 8017 section 8.2.2: the signature is as long as the modulus, and what it holds is compared whole. The library checks the
-    # padding and takes it off, but takes a signature without its leading zeros too. One call, where its own verification looks
-    # the hash up by name every time.
+    # RFC 8017 section 8.2.2. Faster than `key.verify`, which looks up the hash by name each time. The length is checked because
+    # `cryptography` also accepts a signature without its leading zeros.
     recover, size = key.recover_data_from_signature, (key.key_size + 7) // 8
 
     def verify(signature: bytes, data: bytes) -> None:
@@ -221,7 +221,7 @@ def _pkcs1_verifier(key: rsa.RSAPublicKey, digest_info: bytes, hashed: Callable[
 
 
 def verify_signature(verifiers: Mapping[str, Verify], algorithm: str, signature: bytes, data: bytes) -> None:
-    """Check one signature with the algorithm that the message names, if the key has it.
+    """Verify a signature with the algorithm that the message names, if the key can use it.
 
     Raises:
         SignatureRejected: `signature.algorithm`, `signature.invalid`.
@@ -230,7 +230,7 @@ def verify_signature(verifiers: Mapping[str, Verify], algorithm: str, signature:
     if verify is None:
         raise SignatureRejected(
             "signature.algorithm",
-            f"the certificate's key signs with {' or '.join(verifiers)}, the signature names {algorithm[:40]!r}",
+            f"the certificate's key is for {' or '.join(verifiers)}, but the signature names {algorithm[:40]!r}",
         )
     try:
         verify(signature, data)
@@ -241,10 +241,10 @@ def verify_signature(verifiers: Mapping[str, Verify], algorithm: str, signature:
 
 
 def make_sign(key: PrivateKey, algorithm: Algorithm) -> Sign:
-    """A function that signs data with a private key.
+    """Return a function that signs data with a private key.
 
     Raises:
-        FormatError: `key.unsupported`, `key.weak`; `signature.algorithm` when the key cannot have this algorithm.
+        FormatError: `key.unsupported`, `key.weak`; `signature.algorithm`, the key cannot use this algorithm.
     """
     if key_kind(key) != algorithm.key:
         raise FormatError("signature.algorithm", f"a {key_kind(key)} key cannot sign with {algorithm.name}")
@@ -268,14 +268,14 @@ def _padding(row: Algorithm) -> padding.AsymmetricPadding:
 
 
 def hash_data(data: bytes, algorithm: hashes.HashAlgorithm) -> bytes:
-    """The hash of data, for devices and services that sign a hash."""
+    """Hash data for devices and services that sign a hash."""
     digest = hashes.Hash(algorithm)
     digest.update(data)
     return digest.finalize()
 
 
 def der_from_raw(signature: bytes, *, size: int) -> bytes:
-    """An ECDSA signature as DER, from r and s of `size` bytes each.
+    """Encode an ECDSA signature as DER, from r and s of `size` bytes each.
 
     Raises:
         InvalidSignature: it has another length.
@@ -286,13 +286,13 @@ def der_from_raw(signature: bytes, *, size: int) -> bytes:
 
 
 def raw_from_der(signature: bytes, *, size: int) -> bytes:
-    """An ECDSA signature as r and s of `size` bytes each, from DER.
+    """Encode an ECDSA signature as r and s of `size` bytes each, from DER.
 
     Raises:
-        ValueError: it is no DER of two numbers of that size.
+        ValueError: it is not DER of two numbers of that size.
     """
     r, s = decode_dss_signature(signature)
     try:
         return r.to_bytes(size, "big") + s.to_bytes(size, "big")
     except OverflowError as e:
-        raise ValueError(f"a number of the signature is no number of {size} bytes") from e
+        raise ValueError(f"a number of the signature does not fit in {size} bytes") from e

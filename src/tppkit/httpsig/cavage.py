@@ -2,9 +2,8 @@
 
     Signature: keyId="SN=9FA1,CA=CN=…",algorithm="rsa-sha256",headers="digest x-request-id (request-target)",signature="…"
 
-Read strictly: the drafts contradict each other on duplicate parameters (-10 takes the last, -12 refuses), and two
-readers that differ are an attack, so what is not exactly in the form is refused. What a dialect tolerates beyond it, and
-what an absent parameter stands for in a draft, is asked for with a `Reading`.
+The parser is strict, because parsers that disagree allow attacks: for example, -10 uses the last of two parameters with one
+name, -12 rejects them. A `Reading` states what a dialect tolerates, and the default of an absent parameter.
 Source: draft-cavage-http-signatures-10 sections 2.1 and 2.3 (the version the Berlin Group cites); -12 for `(created)` and
 `(expires)`.
 """
@@ -23,7 +22,7 @@ MAX_HEADER_LENGTH = 8192
 CREATED, EXPIRES = "(created)", "(expires)"
 AUTHORIZATION_SCHEME = "Signature "
 
-# Base64, or a token of RFC 9110 section 5.6.2; without the quotes in it, between which another reader may see a text.
+# Base64, or a token of RFC 9110 section 5.6.2 without single quotes and backticks, which another parser may read as quotes.
 _BARE = r"[A-Za-z0-9+/]+={0,2}|[!#$%&*+.^_|~0-9A-Za-z-]+"
 _PARAMETER = re.compile(
     r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([^"\x00-\x1f\x7f]*)"|([0-9]{1,20})(?![0-9A-Za-z+/=])'
@@ -32,17 +31,17 @@ _PARAMETER = re.compile(
 _REQUIRED = ("keyId", "algorithm", "headers", "signature")
 _TIMES = ("created", "expires")
 _IN_BRACKETS = frozenset({REQUEST_TARGET, CREATED, EXPIRES})
-# Signatures of these algorithms came from drafts without times; one that covers a time is a forgery or a mistake.
+# These algorithms are from drafts without times, so a signature with one of them cannot cover a time.
 TIMELESS = ("rsa", "hmac", "ecdsa")
 
 
 class Reading(NamedTuple):
-    """What is tolerated beyond the strict form.
+    """The tolerated deviations from the strict form.
 
     Attributes:
-        any_case: names in `headers` may have capital letters; they are read as lower case.
-        bare_signature: the signature may stand without quotes.
-        absent_headers: what an absent `headers` stands for; with it `algorithm` may be absent too. Empty: both must be there.
+        any_case: names in `headers` may have capital letters, which are converted to lower case.
+        bare_signature: the signature may appear without quotes.
+        absent_headers: the default of an absent `headers`; with a default, `algorithm` may be absent too. Empty: both are required.
     """
 
     any_case: bool = False
@@ -56,11 +55,11 @@ DRAFT_12 = Reading(absent_headers=(CREATED,))
 
 
 class SignatureParameters(NamedTuple):
-    """What a Signature header says.
+    """The contents of a Signature header.
 
     Attributes:
-        key_id: as written; a hint, never what decides.
-        algorithm: as written; must be one that the certificate's key has. Empty when absent and the reading allows it.
+        key_id: as written; a hint only.
+        algorithm: as written; the certificate's key must support it. Empty if absent and the reading allows it.
         headers: names of the covered fields in order, lower case.
         signature: the decoded signature.
         created: seconds since 1970, or None.
@@ -76,11 +75,11 @@ class SignatureParameters(NamedTuple):
 
 
 def parse_signature_header(value: str, *, reading: Reading = STRICT) -> SignatureParameters:
-    """Read the value of a Signature header.
+    """Parse the value of a Signature header.
 
     Args:
-        value: the header's value as received, at most 8,192 characters; of an Authorization header what follows `Signature `.
-        reading: what is tolerated; `DRAFT_10` and `DRAFT_12` read an absent `headers` as the drafts do.
+        value: the header's value as received, at most 8,192 characters; of an Authorization header the part after `Signature `.
+        reading: the tolerated deviations; `DRAFT_10` and `DRAFT_12` have the drafts' defaults for an absent `headers`.
 
     Raises:
         FormatError: `signature.malformed`, `signature.duplicate-parameter`, `signature.missing-parameter`,
@@ -120,7 +119,7 @@ def _read_parameters(value: str, reading: Reading) -> dict[str, str]:
                 "signature.malformed", f'no parameter name="value" at character {position} of the Signature header'
             )
         name = match[1]
-        if name.lower() in seen:  # one reader takes KEYID for another parameter than keyId, the next one for the same
+        if name.lower() in seen:  # parsers disagree on whether KEYID and keyId are the same
             raise FormatError("signature.duplicate-parameter", f"the Signature header gives {name} twice")
         seen.add(name.lower())
         parameters[name] = next(form for form in match.groups()[1:] if form is not None)
@@ -131,7 +130,7 @@ def _read_parameters(value: str, reading: Reading) -> dict[str, str]:
 
 
 def _has_its_form(match: re.Match[str], reading: Reading) -> bool:
-    """Whether the parameter stands in the form of its name: times as bare numbers, our others quoted, unknown ones in any."""
+    """Whether a parameter is in its form: times are bare numbers, other known ones are quoted, unknown ones have any form."""
     name, quoted, number, _ = match.groups()
     if name in _TIMES:
         return number is not None
@@ -141,11 +140,11 @@ def _has_its_form(match: re.Match[str], reading: Reading) -> bool:
 
 
 def parse_covered_names(text: str, *, any_case: bool = False) -> tuple[str, ...]:
-    """The names in a `headers` parameter: lower case, one space between, none twice.
+    """Parse a `headers` parameter: lower-case names separated by one space, each once.
 
     Args:
         text: the parameter.
-        any_case: capital letters are read as small ones.
+        any_case: convert capital letters to lower case.
 
     Raises:
         FormatError: `signature.covered-names`.
@@ -163,7 +162,9 @@ def _check_times(parameters: SignatureParameters) -> None:
         if name not in parameters.headers:
             continue
         if value is None:
-            raise FormatError("signature.missing-parameter", f"{name} is covered and the parameter is not there")
+            raise FormatError(
+                "signature.missing-parameter", f"the signature covers {name}, but the parameter is absent"
+            )
         if parameters.algorithm.startswith(TIMELESS):
             raise FormatError(
                 "signature.time-not-allowed", f"a signature by {shown(parameters.algorithm)} cannot cover {name}"
@@ -171,6 +172,6 @@ def _check_times(parameters: SignatureParameters) -> None:
 
 
 def time_components(parameters: SignatureParameters) -> Mapping[str, str]:
-    """The values of `(created)` and `(expires)` in the signing string, where the header gives them."""
+    """Return the values of `(created)` and `(expires)` in the signing string, without absent ones."""
     times = {CREATED: parameters.created, EXPIRES: parameters.expires}
     return {name: str(value) for name, value in times.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What of a request an RFC 9421 signature can cover: derived components and fields, by name and parameters.
+"""The parts of a request that an RFC 9421 signature can cover: derived components and fields, by name and parameters.
 
 | component                               | value                                                          | needs an origin |
 |-----------------------------------------|----------------------------------------------------------------|-----------------|
@@ -10,8 +10,8 @@
 | a field with `bs`                       | its values, each as a byte sequence                            |                 |
 | a field with `key`                      | one member of a dictionary field                               |                 |
 
-Everything else is refused by name: `@status` and `req` belong to answers, `tr` to trailers, and `sf` needs to know every
-field's type. Scheme and authority come from the caller, who knows where the request arrived; Host is what a sender wrote.
+Other components are rejected by name: `@status` and `req` are for responses, `tr` is for trailers, and `sf` needs the type of
+each field. Scheme and authority come from the caller, because the sender chooses the Host header.
 Source: RFC 9421 section 2.
 """
 
@@ -37,7 +37,7 @@ class Component(NamedTuple):
     """The identifier of one covered component.
 
     Attributes:
-        name: lower case; with `@` in front when derived.
+        name: lower case; derived components begin with `@`.
         parameters: (name, value) in order.
     """
 
@@ -45,16 +45,16 @@ class Component(NamedTuple):
     parameters: Parameters = ()
 
     def __str__(self) -> str:
-        """As it stands in Signature-Input and at the start of its line."""
+        """The form in Signature-Input and at the start of its line in the signature base."""
         return write_member(Item(*self))
 
 
 class Origin(NamedTuple):
-    """Where a request was sent, which its start line does not say.
+    """The origin that a request was sent to, which is not in its start line.
 
     Attributes:
         scheme: `https` or `http`.
-        authority: host in lower case, and the port unless it is the scheme's own.
+        authority: host in lower case, and the port unless it is the scheme's default.
     """
 
     scheme: str
@@ -62,7 +62,7 @@ class Origin(NamedTuple):
 
 
 def parse_origin(text: str) -> Origin:
-    """Read `https://bank.example:8443`.
+    """Parse an origin such as `https://bank.example:8443`.
 
     Raises:
         FormatError: `origin.malformed`.
@@ -77,17 +77,17 @@ def parse_origin(text: str) -> Origin:
 
 
 def shown_origin(origin: Origin) -> str:
-    """An origin for a message, which may be untrusted: `"https://bank.example:8443"`."""
+    """Format an origin, which may be untrusted, for a message: `"https://bank.example:8443"`."""
     return shown(f"{origin.scheme}://{origin.authority}")
 
 
 def component_value(message: Message, component: Component, *, origin: Origin | None = None) -> str:
-    """The value that a component has in a request.
+    """Return the value of a component in a request.
 
     Args:
         message: the request.
-        component: which part of it.
-        origin: where it was sent.
+        component: the part of the request.
+        origin: where the request was sent.
 
     Raises:
         FormatError: `signature.unsupported-component`, `header.control-character`, `message.malformed`; those of
@@ -103,9 +103,9 @@ def component_value(message: Message, component: Component, *, origin: Origin | 
     if component.name == "@query-param" and parameters.keys() == {"name"}:
         return _query_parameter(message, component, parameters["name"])
     if parameters or component.name not in _DERIVED:
-        _refuse(component, "no such component of a request is known here")
+        _refuse(component, "it is not a supported component of a request")
     if component.name in _FROM_ORIGIN and origin is None:
-        _refuse(component, "it needs to know where the request was sent")
+        _refuse(component, "it needs the origin that the request was sent to")
     return _DERIVED[component.name](message, component, origin or Origin("", ""))
 
 
@@ -165,12 +165,12 @@ def _query_parameter(message: Message, component: Component, name: object) -> st
 
 
 def _reencoded(text: str, component: Component) -> str:
-    """Decoded as a form's field and encoded again, spaces as %20 (RFC 9421 section 2.2.8)."""
+    """Decode a form field and encode it again, spaces as %20 (RFC 9421 section 2.2.8)."""
     try:
         decoded = unquote_to_bytes(text.replace("+", " ")).decode("utf-8")
     except UnicodeDecodeError:
         _refuse(component, "the query is not UTF-8")
-    # The percent-encode set of forms leaves `*` and encodes `~`; Python's has it the other way round.
+    # The percent-encode set of forms leaves `*` and encodes `~`; quote_plus does the opposite.
     return quote_plus(decoded, safe="*").replace("+", "%20").replace("~", "%7E")
 
 
@@ -192,9 +192,9 @@ def _field(message: Message, component: Component, parameters: Mapping[str, obje
         members = parse_dictionary(", ".join(values), what=f"the {component.name} field")
         key = parameters["key"]
         if not isinstance(key, str) or key not in members:
-            raise SignatureRejected("signature.header-absent", f"the request has nothing for {shown(str(component))}")
+            raise SignatureRejected("signature.header-absent", f"the request has no value for {shown(str(component))}")
         return write_member(members[key])
-    _refuse(component, "these parameters of a field are not known here")
+    _refuse(component, "these parameters of a field are not supported")
 
 
 def _joined(component: Component, values: list[str]) -> str:

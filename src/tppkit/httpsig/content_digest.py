@@ -2,7 +2,7 @@
 
     Content-Digest: sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:
 
-Source: RFC 9530 section 2. Only sha-256 and sha-512 prove anything.
+Source: RFC 9530 section 2. Only sha-256 and sha-512 are accepted as proof.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HASHES = MappingProxyType({name.lower(): function for name, function in HASHES.
 
 
 def make_content_digest(body: bytes, *, algorithm: str = "sha-256") -> str:
-    """The value of a Content-Digest field for these raw bytes; no content is the empty byte string.
+    """Return the value of a Content-Digest field for raw bytes; without content, those are empty.
 
     Args:
         body: the bytes exactly as they will be sent, after any content coding.
@@ -30,20 +30,21 @@ def make_content_digest(body: bytes, *, algorithm: str = "sha-256") -> str:
     """
     if algorithm not in _HASHES:
         raise ConfigurationError(
-            "digest.unknown-algorithm", f"{shown(algorithm)} is not a digest algorithm; write sha-256 or sha-512"
+            "digest.unknown-algorithm",
+            f"{shown(algorithm)} is not a supported digest algorithm; use sha-256 or sha-512",
         )
     return f"{algorithm}=:{encode_base64(_HASHES[algorithm](body).digest())}:"
 
 
 def parse_content_digest(value: str) -> Mapping[str, bytes]:
-    """Read a Content-Digest field's value.
+    """Parse the value of a Content-Digest field.
 
     Returns:
         The hashes by algorithm, only those of sha-256 and sha-512; at least one.
 
     Raises:
-        FormatError: `digest.malformed`, `digest.unsupported`, `structured.malformed`, `structured.duplicate` for an
-            algorithm given twice, and those of strict base64.
+        FormatError: `digest.malformed`, `digest.unsupported`, `structured.malformed`, `structured.duplicate` (an algorithm
+            appears twice), `base64.*`.
     """
     members = parse_dictionary(value, what="the Content-Digest field")
     hashes: dict[str, bytes] = {}
@@ -55,7 +56,7 @@ def parse_content_digest(value: str) -> Mapping[str, bytes]:
     if not hashes:
         raise FormatError(
             "digest.unsupported",
-            f"the Content-Digest field offers {shown(', '.join(members))}, none of it sha-256 or sha-512",
+            f"the Content-Digest field has {shown(', '.join(members))}, but neither sha-256 nor sha-512",
         )
     return MappingProxyType(hashes)
 
@@ -68,10 +69,10 @@ def verify_content_digest(value: str, body: bytes) -> tuple[str, ...]:
         body: the content's bytes.
 
     Returns:
-        The algorithms that were compared, all of them equal.
+        The algorithms whose hashes were compared and are equal.
 
     Raises:
-        FormatError: as `parse_content_digest`.
+        FormatError: see `parse_content_digest`.
         SignatureRejected: `digest.mismatch`.
     """
     return require_digests(parse_content_digest(value), body)

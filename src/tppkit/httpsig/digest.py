@@ -2,8 +2,8 @@
 
     Digest: SHA-256=X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=
 
-One header may carry several algorithms; every one that is known here must fit. Their names are read in any case.
-Source: RFC 3230 sections 4.1.1 and 4.3.2. Only SHA-256 and SHA-512 prove anything.
+A header can have several algorithms; each supported one must fit. Their names are case-insensitive.
+Source: RFC 3230 sections 4.1.1 and 4.3.2. Only SHA-256 and SHA-512 are accepted as proof.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 
 MAX_DIGEST_LENGTH = 1024
 
-# Content-Digest has the same ones, in lower case.
+# Content-Digest has the same algorithms in lower case.
 HASHES: Mapping[str, Callable[..., hashlib._Hash]] = MappingProxyType(
     {"SHA-256": hashlib.sha256, "SHA-512": hashlib.sha512}
 )
@@ -31,7 +31,7 @@ def make_digest(body: bytes, *, algorithm: str = "SHA-256") -> str:
 
     Args:
         body: the bytes exactly as they will be sent.
-        algorithm: `SHA-256` or `SHA-512`, as it shall be written (banks ask for `sha-512` too); several separated by commas.
+        algorithm: `SHA-256` or `SHA-512` in the case to write (some banks require `sha-512`); separate several by commas.
 
     Raises:
         ConfigurationError: `digest.unknown-algorithm`.
@@ -42,7 +42,7 @@ def make_digest(body: bytes, *, algorithm: str = "SHA-256") -> str:
 
 
 def digest_hash(algorithm: str) -> Callable[..., hashlib._Hash]:
-    """The hash function of a Digest algorithm, its name in any case.
+    """Return the hash function of a Digest algorithm; its name is case-insensitive.
 
     Raises:
         ConfigurationError: `digest.unknown-algorithm`.
@@ -50,19 +50,20 @@ def digest_hash(algorithm: str) -> Callable[..., hashlib._Hash]:
     hashed = HASHES.get(algorithm.upper())
     if hashed is None:
         raise ConfigurationError(
-            "digest.unknown-algorithm", f"{shown(algorithm)} is not a digest algorithm; write SHA-256 or SHA-512"
+            "digest.unknown-algorithm",
+            f"{shown(algorithm)} is not a supported digest algorithm; use SHA-256 or SHA-512",
         )
     return hashed
 
 
 def parse_digest(value: str) -> Mapping[str, bytes]:
-    """Read a Digest header's value.
+    """Parse the value of a Digest header.
 
     Returns:
         The hashes by algorithm in upper case, only those of SHA-256 and SHA-512; at least one.
 
     Raises:
-        FormatError: `digest.malformed`, `digest.duplicate-algorithm`, `digest.unsupported`, and those of strict base64.
+        FormatError: `digest.malformed`, `digest.duplicate-algorithm`, `digest.unsupported`, `base64.*`.
     """
     if len(value) > MAX_DIGEST_LENGTH:
         raise FormatError("digest.malformed", f"a Digest header of {len(value)} characters is too long")
@@ -74,20 +75,20 @@ def parse_digest(value: str) -> Mapping[str, bytes]:
         if not separator or not name or name != name.strip():
             raise FormatError("digest.malformed", f"the Digest header {shown(value)} is not algorithm=base64")
         if name in seen:
-            raise FormatError("digest.duplicate-algorithm", f"the Digest header gives {shown(name)} twice")
+            raise FormatError("digest.duplicate-algorithm", f"the Digest header has {shown(name)} twice")
         seen.add(name)
         if name in HASHES:
             hashes[name] = require_length(name, decode_base64(encoded, what=f"the {name} digest"))
     if not hashes:
         raise FormatError(
             "digest.unsupported",
-            f"the Digest header offers {shown(', '.join(sorted(seen)))}, none of it SHA-256 or SHA-512",
+            f"the Digest header has {shown(', '.join(sorted(seen)))}, but neither SHA-256 nor SHA-512",
         )
     return hashes
 
 
 def require_length(name: str, raw: bytes) -> bytes:
-    """The hash that stands in a header, if it is as long as one of its algorithm is.
+    """Return a hash from a header if its length is that of its algorithm.
 
     Raises:
         FormatError: `digest.malformed`.
@@ -106,20 +107,20 @@ def verify_digest(value: str, body: bytes) -> tuple[str, ...]:
         body: the body's bytes.
 
     Returns:
-        The algorithms that were compared, all of them equal.
+        The algorithms whose hashes were compared and are equal.
 
     Raises:
-        FormatError: as `parse_digest`.
+        FormatError: see `parse_digest`.
         SignatureRejected: `digest.mismatch`.
     """
     return require_digests(parse_digest(value), body)
 
 
 def require_digests(hashes: Mapping[str, bytes], body: bytes) -> tuple[str, ...]:
-    """Compare the hashes of a digest header, by algorithm in any case, with the whole body.
+    """Compare the hashes of a digest header with the whole body; names of algorithms are case-insensitive.
 
     Returns:
-        The algorithms that were compared, all of them equal.
+        The algorithms whose hashes were compared and are equal.
 
     Raises:
         SignatureRejected: `digest.mismatch`.
@@ -128,7 +129,7 @@ def require_digests(hashes: Mapping[str, bytes], body: bytes) -> tuple[str, ...]
         if not hmac.compare_digest(digest_hash(name)(body).digest(), expected):
             raise SignatureRejected(
                 "digest.mismatch",
-                f"the body's {name} is not the one in the digest header (body of {len(body)} bytes)",
+                f"the body's {name} differs from the one in the digest header (body of {len(body)} bytes)",
                 clause="PSD2 document A.5 rule 4",
             )
     return tuple(hashes)

@@ -1,4 +1,4 @@
-"""The Date header, in its one form."""
+"""Dates of HTTP headers, in the preferred format only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATE = re.compile(
 
 
 def format_http_date(at: datetime) -> str:
-    """`at` as a date of HTTP, whatever the machine's language.
+    """Format `at` as an HTTP date, independent of the locale.
 
     Raises:
         ConfigurationError: `time.naive`.
@@ -27,10 +27,10 @@ def format_http_date(at: datetime) -> str:
 
 
 def parse_http_date(value: str) -> datetime:
-    """Read a date of HTTP: `Tue, 15 Nov 1994 08:12:31 GMT`, two digits a day, the right day of the week.
+    """Parse an HTTP date such as `Tue, 15 Nov 1994 08:12:31 GMT`, with the correct day of the week.
 
     Raises:
-        FormatError: `header.date`; the obsolete forms too, of which two readers can make two times.
+        FormatError: `header.date`, also for the obsolete formats, which are ambiguous.
 
     Source: RFC 9110 section 5.6.7.
     """

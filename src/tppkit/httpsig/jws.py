@@ -1,16 +1,15 @@
-"""Detached JSON Web Signatures over HTTP fields: `x-jws-signature` as JAdES and the openFinance framework have it.
+"""Detached JSON Web Signatures over HTTP fields: `x-jws-signature` of JAdES and the openFinance framework.
 
     x-jws-signature: <protected header, base64url>..<signature, base64url>
 
     {"b64":false,"crit":["sigT","sigD","b64"],"sigT":"2026-06-01T12:00:00Z","alg":"PS256","x5c":["MII…"],
      "sigD":{"mId":"http://uri.etsi.org/19182/HttpHeaders","pars":["(request-target)","digest"]}}
 
-Signed are the encoded header, a point, and the lines of the fields that `sigD` names, written as in draft-cavage: so the
-payload is not in the signature and not in base64 (`b64` is false), and the body is covered through its digest.
+The signature covers the encoded header, a point, and the lines of the fields that `sigD` names, written as in draft-cavage.
+So the payload is detached and not in base64 (`b64` is false), and the body is covered by its digest.
 
-Only this one form is read. `joserfc` could carry it, but it takes the last of two members of one name in the header, reads
-payloads in every form, and wants keys as objects of its own; what would be left to it is a dozen lines, so they stand here
-over `algorithms.JWS`, where neither `none` nor an HMAC has a name. The tests have it sign and verify as a second opinion.
+Only this form is supported. `joserfc` is not used, because it accepts duplicate members in the header, reads payloads in every
+form and needs its own key objects. `algorithms.JWS` has neither `none` nor HMAC. The tests compare with `joserfc`.
 Source: RFC 7515; RFC 7797 sections 3 and 5 to 8; ETSI TS 119 182-1 clauses 5.1 and 5.2.8.2; Open Banking Europe, JSON Web
 Signature Profile for Open Banking 001-001 (2021-05-18).
 """
@@ -33,10 +32,10 @@ _DETACHED = re.compile(r"([A-Za-z0-9_-]+)\.\.([A-Za-z0-9_-]+)")
 
 
 def make_jws_signing_input(header: JwsHeader, payload: bytes) -> bytes:
-    """The bytes that are signed.
+    """Return the bytes to sign.
 
     Args:
-        header: of the signature.
+        header: the header of the signature.
         payload: the lines of `header.covered`, as `message.make_signing_string` writes them.
 
     Source: RFC 7797 section 3.
@@ -45,12 +44,12 @@ def make_jws_signing_input(header: JwsHeader, payload: bytes) -> bytes:
 
 
 def make_detached_jws(header: JwsHeader, signature: bytes) -> str:
-    """The value of the x-jws-signature field."""
+    """Return the value of the x-jws-signature field."""
     return f"{header.encoded}..{encode_base64url(signature)}"
 
 
 def parse_detached_jws(value: str) -> tuple[JwsHeader, bytes]:
-    """Read the value of an x-jws-signature field.
+    """Parse the value of an x-jws-signature field.
 
     Args:
         value: as received, at most 32 KiB.
@@ -59,7 +58,7 @@ def parse_detached_jws(value: str) -> tuple[JwsHeader, bytes]:
         The header, and the signature's bytes.
 
     Raises:
-        FormatError: `jws.malformed`, `jws.attached` for one that carries its payload, `jws.critical`, `jws.encoded-payload`,
+        FormatError: `jws.malformed`, `jws.attached` (it contains a payload), `jws.critical`, `jws.encoded-payload`,
             `jws.offered-key`, `jws.signed-data`, `jws.covered-names`, `jws.time`; `json.*`, `base64.*`.
     """
     if len(value) > MAX_JWS_LENGTH:
@@ -67,20 +66,18 @@ def parse_detached_jws(value: str) -> tuple[JwsHeader, bytes]:
     match = _DETACHED.fullmatch(value)
     if match is None:
         if value.count(".") == 2 and ".." not in value:
-            raise FormatError(
-                "jws.attached", "the signature carries a payload of its own; the request's is what counts"
-            )
+            raise FormatError("jws.attached", "the signature contains a payload; it must be detached")
         raise FormatError("jws.malformed", "the signature is not header..signature in base64url")
     header, signature = match.groups()
     return read_jws_header(header), decode_base64url(signature, what="the signature")
 
 
 class VerifiedJws(NamedTuple):
-    """What was proven: the owner of the key signed these lines.
+    """A verified signature: the owner of the key signed these lines.
 
     Attributes:
-        header: what the signature says and covers.
-        signing_input: the bytes that were signed.
+        header: the header of the signature.
+        signing_input: the signed bytes.
     """
 
     header: JwsHeader
@@ -95,17 +92,17 @@ def verify_detached_jws(
     skew: timedelta = CLOCK_SKEW,
     max_age: timedelta | None = None,
 ) -> VerifiedJws:
-    """Verify the x-jws-signature of a request. What it covers is the caller's to judge, and so is the body.
+    """Verify the x-jws-signature of a request. The caller must check what it covers, and the digest of the body.
 
     Args:
         message: the request as received.
-        verifiers: of the key, by the names of JWS: `make_verifiers(key, names=JWS)`.
+        verifiers: those of the key, by the names of JWS: `make_verifiers(key, names=JWS)`.
         at: the time to judge at, aware.
-        skew: how far the two clocks may be apart.
-        max_age: how old it may be.
+        skew: tolerated difference between the two clocks.
+        max_age: maximum age of the signature.
 
     Raises:
-        FormatError: as `parse_detached_jws` and `message.make_signing_string`; `header.duplicate`.
+        FormatError: see `parse_detached_jws` and `message.make_signing_string`; `header.duplicate`.
         SignatureRejected: `signature.missing`, `signature.algorithm`, `signature.created`, `signature.expired`,
             `signature.header-absent`, `signature.invalid`.
     """

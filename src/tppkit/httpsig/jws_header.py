@@ -1,4 +1,4 @@
-"""The protected header of a detached JSON Web Signature, as JAdES and the openFinance framework have it.
+"""The protected header of a detached JSON Web Signature of JAdES and the openFinance framework.
 
     {"b64":false,"crit":["sigT","sigD","b64"],"sigT":"2026-06-01T12:00:00Z","alg":"PS256","x5c":["MII…"],
      "sigD":{"mId":"http://uri.etsi.org/19182/HttpHeaders","pars":["(request-target)","digest"]}}
@@ -33,24 +33,24 @@ HTTP_HEADERS = "http://uri.etsi.org/19182/HttpHeaders"
 
 _MAX_NAMES = 64
 _SIGNING_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
-# What a sender may mark as critical, because it is obeyed here. RFC 7515 forbids marking its own parameters.
+# The critical parameters that this reader supports. RFC 7515 does not allow its own parameters in crit.
 _UNDERSTOOD = frozenset({"b64", "sigD", "sigT", "iat"})
 _MUST_BE_CRITICAL = frozenset({"b64", "sigD"})
-# Keys and addresses of keys that a sender offers: an attacker's, or a request forged through us.
+# Keys and addresses of keys chosen by the sender: they may be an attacker's, or make this server send requests.
 _OFFERED_KEYS = ("jwk", "jku", "x5u")
 
 
 class JwsHeader(NamedTuple):
-    """What a protected header says.
+    """The contents of a protected header.
 
     Attributes:
-        algorithm: the `alg` parameter; must be one that the key has.
+        algorithm: the `alg` parameter; the key must support it.
         covered: names of the covered fields in order, lower case, with `(request-target)` for the start line.
         signed_at: `sigT` or `iat`, aware UTC, or None.
-        key_id: the `kid` parameter, or None; a hint, never what decides.
-        certificates: DER of the certificates in `x5c`, the signer's first; empty when there is none.
+        key_id: the `kid` parameter, or None; a hint only.
+        certificates: DER of the certificates in `x5c`, the signer's first; empty if there is none.
         certificate_sha256: the `x5t#S256` parameter, 32 bytes, or None.
-        encoded: the header as it was signed.
+        encoded: the header as signed.
     """
 
     algorithm: str
@@ -76,7 +76,7 @@ def make_jws_header(
     certificate_sha256: bytes | None = None,
     key_id: str | None = None,
 ) -> JwsHeader:
-    """The protected header of a new signature.
+    """Build the protected header of a new signature.
 
     Args:
         covered: names in order, lower case.
@@ -84,7 +84,7 @@ def make_jws_header(
         signed_at: the time of signing, aware; whole seconds are written.
         certificates: DER, the signer's first, for `x5c`.
         certificate_sha256: SHA-256 of the signer's certificate, for `x5t#S256`.
-        key_id: for `kid`.
+        key_id: the value of `kid`.
 
     Raises:
         FormatError: `jws.covered-names`.
@@ -103,10 +103,10 @@ def make_jws_header(
 
 
 def read_jws_header(encoded: str) -> JwsHeader:
-    """Read a protected header.
+    """Parse a protected header.
 
     Args:
-        encoded: as it stands in the signature.
+        encoded: the header in base64url, as in the signature.
 
     Raises:
         FormatError: `jws.malformed`, `jws.critical`, `jws.encoded-payload`, `jws.offered-key`, `jws.signed-data`,
@@ -131,7 +131,7 @@ def read_jws_header(encoded: str) -> JwsHeader:
 
 
 def check_jws_header(header: Mapping[str, Any]) -> Iterator[tuple[str, FormatError]]:
-    """Everything that the reader refuses in a protected header: the parameter, and why.
+    """Yield each fault of a protected header: the parameter, and the error.
 
     Args:
         header: the JSON object.
@@ -143,7 +143,7 @@ def check_jws_header(header: Mapping[str, Any]) -> Iterator[tuple[str, FormatErr
         except FormatError as e:
             refused.append(name)
             yield name, e
-    try:  # one that is refused for not being there need not be refused again for standing in crit
+    try:  # a parameter that is reported as absent is not reported for crit again
         _check_critical({**dict.fromkeys(refused), **header})
     except FormatError as e:
         yield "crit", e
@@ -151,13 +151,13 @@ def check_jws_header(header: Mapping[str, Any]) -> Iterator[tuple[str, FormatErr
 
 def _check_payload(header: Mapping[str, Any]) -> None:
     if header.get("b64") is not False:
-        raise FormatError("jws.encoded-payload", "b64 is not false: the payload of a request is signed as it stands")
+        raise FormatError("jws.encoded-payload", "b64 is not false: the payload of a request is signed without base64")
 
 
 def _check_offered_keys(header: Mapping[str, Any]) -> None:
     for name in _OFFERED_KEYS:
         if name in header:
-            raise FormatError("jws.offered-key", f"the protected header offers a key by {name}")
+            raise FormatError("jws.offered-key", f"the protected header has a key of the sender in {name}")
 
 
 def _read_key_id(header: Mapping[str, Any]) -> str | None:
@@ -179,15 +179,15 @@ def _read_algorithm(header: Mapping[str, Any]) -> str:
 
 
 def _check_critical(header: Mapping[str, Any]) -> None:
-    """Every critical parameter is known and there, each once, and those that change what is signed are among them."""
+    """Check crit: its parameters are supported and present, each once, and those that change the signed bytes are listed."""
     critical = header.get("crit")
     if not isinstance(critical, list) or not all(isinstance(name, str) for name in critical):
         raise FormatError("jws.critical", "the protected header has no list crit")
     unknown = [name for name in critical if name not in _UNDERSTOOD]
     if unknown:
-        raise FormatError("jws.critical", f"crit names {shown(', '.join(unknown))}, which is not obeyed here")
+        raise FormatError("jws.critical", f"crit names {shown(', '.join(unknown))}, which is not supported")
     if len(set(critical)) != len(critical) or not all(name in header for name in critical):
-        raise FormatError("jws.critical", "crit names a parameter twice, or one that is not there")
+        raise FormatError("jws.critical", "crit names a parameter twice, or an absent one")
     missing = _MUST_BE_CRITICAL.difference(critical)
     if missing:
         raise FormatError("jws.critical", f"crit does not name {', '.join(sorted(missing))}")
@@ -201,8 +201,8 @@ def _read_signed_data(header: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(names, list) or not 0 < len(names) <= _MAX_NAMES:
         raise FormatError("jws.covered-names", f"pars is not a list of 1 to {_MAX_NAMES} names")
     if not all(isinstance(name, str) and (name == REQUEST_TARGET or _is_field(name)) for name in names):
-        raise FormatError("jws.covered-names", "pars holds what is no name of a field")
-    covered = tuple([name.lower() for name in names])  # some write Digest; its line has digest either way
+        raise FormatError("jws.covered-names", "pars contains an invalid name of a field")
+    covered = tuple([name.lower() for name in names])  # some senders write Digest; the signed line has digest
     if len(set(covered)) != len(covered):
         raise FormatError("jws.covered-names", "pars names a field twice")
     return covered
@@ -233,7 +233,7 @@ def _read_certificates(header: Mapping[str, Any]) -> tuple[bytes, ...]:
     if not isinstance(certificates, list) or len(certificates) > MAX_CERTIFICATES:
         raise FormatError("jws.malformed", f"x5c is not a list of at most {MAX_CERTIFICATES} certificates")
     if not all(isinstance(text, str) for text in certificates):
-        raise FormatError("jws.malformed", "x5c holds what is no certificate in base64")
+        raise FormatError("jws.malformed", "x5c contains a value that is not a string")
     return tuple([decode_base64(text, what="a certificate in x5c") for text in certificates])
 
 
@@ -247,7 +247,7 @@ def _read_thumbprint(header: Mapping[str, Any]) -> bytes | None:
     return raw
 
 
-# How each parameter is read but crit, which is about the others.
+# The reader of each parameter except crit, which refers to the others.
 _PARAMETERS: Mapping[str, Callable[[Mapping[str, Any]], object]] = MappingProxyType(
     {
         "b64": _check_payload,

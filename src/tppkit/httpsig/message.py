@@ -1,4 +1,4 @@
-"""One HTTP request as it stands on the wire, and the lines of it that the drafts sign (RFC 9421 has other ones)."""
+"""An HTTP request as on the wire, and the signing string of draft-cavage (`rfc9421` has its own)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tppkit.errors import FormatError, SignatureRejected
 Header = tuple[str, str]
 
 _WHITE_SPACE = " \t"
-# RFC 9110 section 5.1 and 5.6.2: what every name of a field is made of.
+# RFC 9110 sections 5.1 and 5.6.2: the name of a field.
 FIELD_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _NAME = re.compile(FIELD_NAME)
 _COVERED_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
-# No lower case, though RFC 9110 has it: `(request-target)` is written in lower case, so `post` would pass for `POST`.
+# No lower case, although RFC 9110 allows it: `(request-target)` is in lower case, so `post` would pass as `POST`.
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Z-]+")
 REQUEST_TARGET = "(request-target)"
 _USUAL_METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
@@ -25,13 +25,13 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 class Message(NamedTuple):
-    """An HTTP request. A named tuple, because one is made for every request sealed or verified and this is the cheapest value.
+    """An HTTP request. A named tuple, because it is the fastest to create.
 
     Attributes:
         method: as on the wire, for example `POST`.
         target: path and query exactly as on the wire, percent-encoding untouched, for example `/psd2/v1/payments?x=%2F`.
-        headers: (name, value) in wire order, duplicates kept; values hold bytes as Latin-1.
-        body: the raw bytes; empty when there is none.
+        headers: (name, value) in wire order, duplicates kept; values are bytes decoded as Latin-1.
+        body: the raw bytes; empty if there is none.
     """
 
     method: str
@@ -40,16 +40,16 @@ class Message(NamedTuple):
     body: bytes = b""
 
     def __repr__(self) -> str:
-        # Headers hold keys, and bodies card and personal data.
+        # Headers contain keys, and bodies contain card and personal data.
         shown_parts = f"{self.method!r}, {self.target!r}, {len(self.headers)} headers, {len(self.body)} bytes"
         return f"{type(self).__name__}({shown_parts})"
 
     def __sentry_repr__(self) -> str:
-        return repr(self)  # Sentry shows local variables, and of a tuple its items unless it has this
+        return repr(self)  # otherwise Sentry shows the items of a tuple
 
     @classmethod
     def from_wire(cls, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Self:
-        """Take over a received request without changing a byte of it."""
+        """Build a message from the raw parts of a request without changing a byte."""
         decoded = tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
         return cls(method, target.decode("latin-1"), decoded, body)
 
@@ -59,7 +59,7 @@ class Message(NamedTuple):
         return tuple([value for field, value in self.headers if field.lower() == wanted])
 
     def single(self, name: str) -> str | None:
-        """The value of the header field of this name (any case), None where it is absent.
+        """The value of the header field of this name (any case), None if it is absent.
 
         Raises:
             FormatError: `header.duplicate`.
@@ -77,17 +77,17 @@ class Message(NamedTuple):
 def message_components(
     message: Message, *, only: Container[str] | None = None
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What of a message a signature can cover, by lower-case name, and the names of fields that stand more than once.
+    """Return the parts of a message that a signature can cover, by lower-case name, and the names of duplicate fields.
 
-    Field values have white space at the ends removed, several of one name are joined by `, ` in wire order;
-    `(request-target)` is the lower-case method, a space and the target.
+    Field values are stripped of white space; several of one name are joined by `, ` in wire order. `(request-target)` is the
+    lower-case method, a space and the target.
 
     Args:
         message: the request.
-        only: lower-case names to look at; all when absent.
+        only: lower-case names to return; None: all.
 
     Raises:
-        FormatError: `message.malformed`, method or target could not stand in a start line.
+        FormatError: `message.malformed`, method or target is not valid in a start line.
 
     Source: draft-cavage-http-signatures-10 section 2.3.
     """
@@ -113,15 +113,15 @@ def message_components(
 
 
 def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -> bytes:
-    """The bytes that are signed: one line a covered component, joined by line feeds.
+    """Return the bytes to sign: one line for each covered component, joined by line feeds.
 
     Args:
         covered: names in order, lower case.
-        components: by name, as `message_components` and `cavage.time_components` give them.
+        components: values by name, from `message_components` and `cavage.time_components`.
 
     Raises:
         SignatureRejected: `signature.header-absent`, a covered field is not in the request.
-        FormatError: `header.control-character`; `message.malformed` for a target with a space; `signature.covered-names` for an
+        FormatError: `header.control-character`; `message.malformed`, the target has a space; `signature.covered-names`, an
             unknown `(…)`.
 
     Source: draft-cavage-http-signatures-10 section 2.3.
@@ -146,17 +146,17 @@ def _absent(name: str) -> FormatError | SignatureRejected:
 
 
 def is_field_name(name: str) -> bool:
-    """Whether `name` can be a header's name (RFC 9110 section 5.1)."""
+    """Whether `name` is a valid header name (RFC 9110 section 5.1)."""
     return bool(_NAME.fullmatch(name))
 
 
 def is_covered_field(name: str) -> bool:
-    """Whether `name` is that of a field as signatures cover it: in lower case, at most 64 characters."""
+    """Whether `name` is a field name that a signature can cover: in lower case, at most 64 characters."""
     return bool(_COVERED_FIELD.fullmatch(name))
 
 
 def require_start_line(message: Message) -> None:
-    """Refuse a method or target that could not stand in a start line.
+    """Reject a method or target that is not valid in a start line.
 
     Raises:
         FormatError: `message.malformed`.
@@ -165,14 +165,14 @@ def require_start_line(message: Message) -> None:
         raise FormatError("message.malformed", f"the method {shown(message.method)} is not an upper-case token")
     target = message.target
     if not (target.isascii() and target.isprintable() and target and " " not in target):
-        raise FormatError("message.malformed", f"the target {shown(message.target)} holds a space or control character")
+        raise FormatError("message.malformed", f"the target {shown(message.target)} has a space or control character")
 
 
 def require_field_value(name: str, value: str) -> None:
-    """Refuse a header value that holds a control character (a line break would forge another header).
+    """Reject a header value with a control character (a line break would forge another header).
 
     Raises:
         FormatError: `header.control-character`.
     """
     if not _VALUE.fullmatch(value):
-        raise FormatError("header.control-character", f"the {name} header holds a control character: {shown(value)}")
+        raise FormatError("header.control-character", f"the {name} header has a control character: {shown(value)}")

@@ -3,9 +3,8 @@
     Signature-Input: sig1=("@method" "@query" "content-digest");created=1618884473;keyid="key"
     Signature: sig1=:5Zt…:
 
-The key decides the algorithm: `alg` must be a name that the key has, and where it is absent and the key has several, the
-caller says which one is meant. A name stands once: label, component, parameter. What a signature must cover is a policy's
-matter, and so are its age and the digest of the body.
+The key decides the algorithm: it must support `alg`. If `alg` is absent and the key supports several, the caller states the
+agreed one. No label, component or parameter may appear twice. A policy checks coverage, age and the digest of the body.
 Source: RFC 9421 sections 2.3, 2.5, 3 and 4.
 """
 
@@ -40,17 +39,17 @@ _PARAMETERS: Mapping[str, type] = {
 
 
 class SignatureInput(NamedTuple):
-    """What one member of a Signature-Input field says.
+    """The contents of one member of a Signature-Input field.
 
     Attributes:
-        components: what is covered, in order.
+        components: the covered components, in order.
         created: seconds since 1970, or None.
         expires: seconds since 1970, or None.
         nonce: as written, or None.
-        algorithm: the `alg` parameter, or None; must be one that the key has.
-        key_id: the `keyid` parameter, or None; a hint, never what decides.
+        algorithm: the `alg` parameter, or None; the key must support it.
+        key_id: the `keyid` parameter, or None; a hint only.
         tag: as written, or None.
-        text: the member as it stands in the last line of the signature base.
+        text: the member as in the last line of the signature base.
     """
 
     components: tuple[Component, ...]
@@ -73,16 +72,16 @@ def make_signature_input(
     key_id: str | None = None,
     tag: str | None = None,
 ) -> SignatureInput:
-    """What a new signature shall cover and say.
+    """Build the parameters of a new signature.
 
     Args:
-        components: in the order of their lines, none twice.
+        components: the covered components in order, none twice.
         created: the signature's time, aware; whole seconds are written.
-        expires: until when it shall be believed, aware.
-        nonce: a value that no other signature has.
+        expires: the end of the signature's validity, aware.
+        nonce: a unique value.
         algorithm: a name of `algorithms.RFC9421`.
-        key_id: names the key to its readers.
-        tag: names the application.
+        key_id: the name of the key.
+        tag: the name of the application.
 
     Raises:
         FormatError: `signature.covered-names`, `structured.malformed`.
@@ -102,7 +101,7 @@ def _read_input(member: Member) -> SignatureInput:
         raise FormatError("signature.malformed", "a member of Signature-Input is not a list in brackets")
     parameters = dict(member.parameters)
     for name, value in parameters.items():
-        # A boolean is an int to Python, so the types are compared and not asked for.
+        # isinstance would accept a boolean as an int.
         if type(value) is not _PARAMETERS.get(name):
             raise FormatError(
                 "signature.malformed", f"the parameter {name} of a signature is unknown or of the wrong type"
@@ -124,7 +123,7 @@ def _read_components(items: tuple[Item, ...]) -> tuple[Component, ...]:
         if not isinstance(value, str):
             raise FormatError("signature.covered-names", "a covered component is not named by a string")
         component = Component(value, parameters)
-        # The order of parameters makes no other component (section 2), and 1 is not the same as ?1.
+        # The order of parameters does not matter (section 2), and 1 differs from ?1.
         identity = value, frozenset([f"{name}={write_bare_item(what)}" for name, what in parameters])
         if value == "@signature-params" or identity in seen:
             raise FormatError("signature.covered-names", f"the signature covers {shown(str(component))} twice")
@@ -134,14 +133,14 @@ def _read_components(items: tuple[Item, ...]) -> tuple[Component, ...]:
 
 
 def make_signature_base(parameters: SignatureInput, value: Callable[[Component], str]) -> bytes:
-    """The bytes that are signed: one line a component, then the parameters.
+    """Return the bytes to sign: one line for each component, then the parameters.
 
     Args:
-        parameters: what is covered.
-        value: gives a component's value; `request_values` for a request.
+        parameters: the parameters of the signature.
+        value: returns the value of a component; for a request, use `request_values`.
 
     Raises:
-        FormatError: `signature.unsupported-component`, a value could not stand on one line; what `value` raises.
+        FormatError: `signature.unsupported-component`, a value is not one line of ASCII; what `value` raises.
 
     Source: RFC 9421 section 2.5.
     """
@@ -158,15 +157,15 @@ def make_signature_base(parameters: SignatureInput, value: Callable[[Component],
 
 
 def request_values(message: Message, *, origin: Origin | None = None) -> Callable[[Component], str]:
-    """A function that gives the components' values in this request (see `components.component_value`)."""
+    """Return a function that returns the value of a component in this request (see `components.component_value`)."""
     return lambda component: component_value(message, component, origin=origin)
 
 
 def make_signature_fields(parameters: SignatureInput, signature: bytes, *, label: str) -> tuple[str, str]:
-    """The values of the Signature-Input and Signature fields with this one signature.
+    """Return the values of the Signature-Input and Signature fields with this signature.
 
     Raises:
-        FormatError: `signature.label`, the label cannot name a member.
+        FormatError: `signature.label`, the label is not a valid key of a dictionary.
     """
     if not is_key(label):
         raise FormatError("signature.label", f"{shown(label)} cannot be a label: use lower case, digits, - _ . *")
@@ -176,15 +175,15 @@ def make_signature_fields(parameters: SignatureInput, signature: bytes, *, label
 def parse_signature_fields(
     signature_input: str, signature: str, *, label: str | None = None
 ) -> tuple[SignatureInput, bytes]:
-    """Read one signature of a request.
+    """Parse one signature of a request.
 
     Args:
         signature_input: the value of the Signature-Input field, several lines joined by `, `.
         signature: the value of the Signature field.
-        label: which one; when None there must be only one.
+        label: the label of the signature; None: the only one.
 
     Returns:
-        What the signature says, and its bytes.
+        The parameters of the signature, and its bytes.
 
     Raises:
         FormatError: `structured.malformed`, `structured.duplicate`, `signature.malformed`, `signature.covered-names`,
@@ -201,7 +200,9 @@ def parse_signature_fields(
             f"Signature-Input has the labels {shown(', '.join(inputs))}, Signature {shown(', '.join(signatures))}",
         )
     if label is None and len(inputs) > 1:
-        raise FormatError("signature.label", f"which of the signatures {shown(', '.join(inputs))} is meant is not said")
+        raise FormatError(
+            "signature.label", f"the request has several signatures ({shown(', '.join(inputs))}): name a label"
+        )
     chosen = label if label is not None else next(iter(inputs), "")
     if chosen not in inputs:
         raise SignatureRejected("signature.missing", f"the request has no signature {shown(chosen)}")
@@ -212,11 +213,11 @@ def parse_signature_fields(
 
 
 class VerifiedSignature(NamedTuple):
-    """What was proven: the owner of the key signed these lines.
+    """A verified signature: the owner of the key signed these lines.
 
     Attributes:
-        parameters: what the signature says and covers.
-        base: the bytes that were signed.
+        parameters: the parameters of the signature.
+        base: the signed bytes.
     """
 
     parameters: SignatureInput
@@ -234,20 +235,20 @@ def verify_message_signature(
     skew: timedelta = CLOCK_SKEW,
     max_age: timedelta | None = None,
 ) -> VerifiedSignature:
-    """Verify one signature of a request. What it covers is the caller's to judge, and so is the body.
+    """Verify one signature of a request. The caller must check what it covers, and the digest of the body.
 
     Args:
         message: the request as received.
-        verifiers: of the key, by the names of RFC 9421: `make_verifiers(key, names=RFC9421)`.
+        verifiers: those of the key, by the names of RFC 9421: `make_verifiers(key, names=RFC9421)`.
         at: the time to judge at, aware.
-        label: which signature; when None there must be only one.
-        origin: where the request arrived, for signatures that cover it.
-        algorithm: the one that was agreed on, if any.
-        skew: how far the two clocks may be apart.
-        max_age: how old it may be.
+        label: the label of the signature; None: the only one.
+        origin: the origin of the request, for signatures that cover it.
+        algorithm: the agreed algorithm, if any.
+        skew: tolerated difference between the two clocks.
+        max_age: maximum age of the signature.
 
     Raises:
-        FormatError: as `parse_signature_fields` and `make_signature_base`.
+        FormatError: see `parse_signature_fields` and `make_signature_base`.
         SignatureRejected: `signature.missing`, `signature.algorithm`, `signature.created`, `signature.expired`,
             `signature.header-absent`, `signature.invalid`.
     """
@@ -261,20 +262,20 @@ def verify_message_signature(
 
 
 def _choose_algorithm(parameters: SignatureInput, verifiers: Mapping[str, Verify], *, agreed: str | None) -> str:
-    """The name of the algorithm to verify with: what was agreed, else `alg`, else the key's only one.
+    """Return the name of the algorithm to verify with: the agreed one, else `alg`, else the key's only one.
 
     Raises:
-        SignatureRejected: `signature.algorithm`, `alg` is not the agreed one, or nothing decides between several.
+        SignatureRejected: `signature.algorithm`, `alg` is not the agreed one, or it is absent and the key has several.
 
     Source: RFC 9421 section 3.2 step 6.
     """
     named = parameters.algorithm
     if agreed is not None and named not in (None, agreed):
-        raise SignatureRejected("signature.algorithm", f"the signature names {shown(named)}, agreed is {agreed}")
+        raise SignatureRejected("signature.algorithm", f"the signature names {shown(named)}, but {agreed} was agreed")
     only = next(iter(verifiers)) if len(verifiers) == 1 else None
     chosen = next((name for name in (agreed, named, only) if name is not None), None)
     if chosen is None:
         raise SignatureRejected(
-            "signature.algorithm", f"the signature has no alg, and the key signs with {' or '.join(verifiers)}"
+            "signature.algorithm", f"the signature has no alg, and the key is for {' or '.join(verifiers)}"
         )
     return chosen

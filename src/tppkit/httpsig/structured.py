@@ -1,11 +1,10 @@
-"""Structured fields: the dictionaries that message signatures and digests are written in, read strictly.
+"""A strict parser and a writer of structured fields: the dictionaries of message signatures and digests.
 
     sig1=("@method" "date";bs);created=1618884473;keyid="key", other=:YQ==:
 
-Read are dictionaries of items and inner lists, with every type of RFC 9651: decimals, dates and display strings mean nothing here, but
-stand beside what does (another signature's parameters). RFC 9651 takes the last of two members or
-parameters of one name and forgives unpadded base64; here both are refused, because two readers may disagree on them. The
-library `http-sf` reads both in the RFC's lenient way, which is why it is not the reader here.
+The parser reads dictionaries of items and inner lists with every type of RFC 9651; decimals, dates and display strings may occur
+in parameters of other signatures. RFC 9651 uses the last of two members or parameters of one name and accepts unpadded base64.
+This parser rejects both, because other parsers may disagree. The library `http-sf` accepts both, so it is not used.
 Source: RFC 9651 sections 3 and 4.
 """
 
@@ -25,7 +24,7 @@ MAX_FIELD_LENGTH = 8192
 MAX_MEMBERS = 64
 
 _KEY = re.compile(r"[a-z*][a-z0-9_.*-]{0,63}")
-# None holds an ambiguous repetition, and only the two kinds of numbers start alike.
+# No alternative has an ambiguous repetition, and only the two kinds of numbers have a common beginning.
 _BARE_ITEM = re.compile(
     r"(?P<integer>-?[0-9]{1,15})(?![0-9.])"
     r"|(?P<decimal>-?[0-9]{1,12}\.[0-9]{1,3})(?![0-9.])"
@@ -38,7 +37,7 @@ _BARE_ITEM = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)")
 _NOT_DISPLAYED = re.compile(rb"[^\x20\x21\x23\x24\x26-\x7e]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")  # which UTF-8 has not
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # not valid in UTF-8
 _COMMA = re.compile(r"[ \t]*,[ \t]*")
 _SPACES = re.compile(r" *")
 
@@ -75,7 +74,7 @@ class DisplayString(NamedTuple):
 
 BareItem = (
     int | str | bytes | Decimal | Token | Date | DisplayString
-)  # a boolean is an int to Python; `write_bare_item` tells them apart
+)  # bool is a subclass of int; `write_bare_item` distinguishes them
 Parameters = tuple[tuple[str, BareItem], ...]
 
 
@@ -92,11 +91,11 @@ class Item(NamedTuple):
 
 
 class InnerList(NamedTuple):
-    """Items in brackets, with parameters of the whole.
+    """Items in brackets, with parameters of the list.
 
     Attributes:
         items: in order.
-        parameters: of the list, as for an item.
+        parameters: (name, value) in order, no name twice; a parameter without a value is True.
     """
 
     items: tuple[Item, ...]
@@ -107,11 +106,11 @@ Member = Item | InnerList
 
 
 def parse_dictionary(value: str, *, what: str) -> Mapping[str, Member]:
-    """Read a dictionary: its members by name, in order.
+    """Parse a dictionary: its members by name, in order.
 
     Args:
         value: the field's value, several field lines joined by `, `; at most 8,192 characters and 64 members.
-        what: the field, named in the error.
+        what: name of the field for error messages.
 
     Raises:
         FormatError: `structured.malformed`, `structured.duplicate`, `base64.malformed`, `base64.noncanonical`.
@@ -152,7 +151,7 @@ class _Reader:
     def fault(self, expected: str) -> FormatError:
         rest = shown(self.text[self.position : self.position + 20])
         return FormatError(
-            "structured.malformed", f"{self.what} has {rest} at character {self.position}, where {expected} belongs"
+            "structured.malformed", f"{self.what} has {rest} at character {self.position}, expected {expected}"
         )
 
     def skip(self, text: str) -> bool:
@@ -180,7 +179,7 @@ class _Reader:
             self.take(_SPACES, "")
             name = self.take(_KEY, "a parameter's name")[0]
             if name in found:
-                raise FormatError("structured.duplicate", f"{self.what} gives the parameter {name} twice")
+                raise FormatError("structured.duplicate", f"{self.what} has the parameter {name} twice")
             found[name] = self.bare_item() if self.skip("=") else True
         return tuple(found.items())
 
@@ -213,11 +212,11 @@ class _Reader:
 
 
 def write_bare_item(value: BareItem) -> str:
-    """A value as RFC 9651 section 4.1.3.1 writes it.
+    """Serialise a value by RFC 9651 section 4.1.3.1.
 
     Raises:
         FormatError: `structured.malformed`, a string with a control character or beyond ASCII, a display string with half of
-            a surrogate pair, a number of too many digits or that is none.
+            a surrogate pair, a number with too many digits or a NaN.
     """
     match value:
         case bool():
@@ -239,11 +238,11 @@ def write_bare_item(value: BareItem) -> str:
             encoded = _NOT_DISPLAYED.sub(lambda match: b"%%%02x" % match[0][0], value.text.encode())
             return f'%"{encoded.decode("ascii")}"'
         case _:
-            raise FormatError("structured.malformed", f"{shown(str(value))} cannot stand in a structured field")
+            raise FormatError("structured.malformed", f"{shown(str(value))} is not valid in a structured field")
 
 
 def write_parameters(parameters: Parameters) -> str:
-    """Parameters as RFC 9651 section 4.1.1.2 writes them, each with its semicolon; a true one without a value.
+    """Serialise parameters by RFC 9651 section 4.1.1.2, each with its semicolon; a true one without a value.
 
     Raises:
         FormatError: `structured.malformed`.
@@ -252,7 +251,7 @@ def write_parameters(parameters: Parameters) -> str:
 
 
 def write_member(member: Member) -> str:
-    """An item or inner list with its parameters.
+    """Serialise an item or inner list with its parameters.
 
     Raises:
         FormatError: `structured.malformed`.
@@ -266,5 +265,5 @@ def write_member(member: Member) -> str:
 
 
 def is_key(name: str) -> bool:
-    """Whether `name` can name a member or parameter."""
+    """Whether `name` is a valid name of a member or parameter."""
     return bool(_KEY.fullmatch(name))

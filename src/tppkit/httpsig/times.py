@@ -1,4 +1,4 @@
-"""When a signature counts: made before the time of judgement, not expired, not too old."""
+"""Check the times of a signature: not in the future, not expired, not too old."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def verify_times(
     """Check the times of a signature, in seconds since 1970.
 
     Args:
-        created: when it was made, or None.
-        expires: until when it counts, or None.
+        created: the time of signing, or None.
+        expires: the end of validity, or None.
         at: the time to judge at, aware.
-        skew: how far the two clocks may be apart.
-        max_age: how old it may be besides; then it must say when it was made.
-        lifetime: how long `expires` may lie behind `created`, and behind `at`: a sender cannot give itself more.
+        skew: tolerated difference between the two clocks.
+        max_age: maximum age; then `created` is required.
+        lifetime: how long after `created`, and after `at`, `expires` may be, so that the sender cannot choose more.
 
     Raises:
         SignatureRejected: `signature.created`, `signature.expired`, `signature.lifetime`.
@@ -42,11 +42,11 @@ def verify_times(
         begin = now if created is None else min(created, now)
         if expires > begin + lifetime.total_seconds() + slack:
             raise SignatureRejected(
-                "signature.lifetime", f"the signature wants to count until {expires}; {lifetime} is the longest time"
+                "signature.lifetime", f"expires={expires} exceeds the maximum lifetime of {lifetime}"
             )
     if max_age is None:
         return
     if created is None:
-        raise SignatureRejected("signature.created", "the signature does not say when it was made")
+        raise SignatureRejected("signature.created", "the signature has no time of signing")
     if created < now - slack - max_age.total_seconds():
         raise SignatureRejected("signature.expired", f"the signature is older than {max_age}: created={created}")

@@ -1,4 +1,4 @@
-"""Raw HTTP/1.1 requests in a file, read into messages."""
+"""Parser of raw HTTP/1.1 requests."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _FORBIDDEN = re.compile(rb"[\x00\r\n]")
 
 
 def parse_request(raw: bytes, *, as_found: bool = False, obs_text: bool = False) -> Message:
-    """Read a raw HTTP/1.1 request.
+    """Parse a raw HTTP/1.1 request.
 
-    The head's lines all end as the first one does, with CR LF or with LF (as editors save them); everything behind the empty line
-    is the body, whatever its line ends are. A folded line continues the value before it with one space, as draft-cavage signs it.
+    The lines of the head all end like the first one, with CR LF or with LF (as saved by editors). Everything after the empty line
+    is the body. A folded line is joined to the value before it with one space, as draft-cavage requires.
 
     Args:
         raw: start line, headers, empty line, body.
-        as_found: read what a file about a broken request may hold too: a byte order mark before it, HTTP/2 in the start line, a
-            body of another length than its headers say. For those who ask what is wrong, never for those who act on it.
-        obs_text: let the target hold bytes beyond ASCII, as no URI does; callback addresses may.
+        as_found: also accept faults of saved requests: a byte order mark at the start, HTTP/2 in the start line, a body of another
+            length than its headers state. Use it to diagnose a request, never to act on it.
+        obs_text: allow bytes beyond ASCII in the target, which URIs cannot have but callback addresses may.
 
     Raises:
-        FormatError: `message.malformed`, `message.too-large`; unless `as_found`, `message.length` for a transfer encoding and a
-            Content-Length that is not the body's.
+        FormatError: `message.malformed`, `message.too-large`; unless `as_found`, `message.length` for a Transfer-Encoding or a
+            Content-Length that differs from the body's length.
 
     Source: RFC 9112 sections 2 to 6.
     """
@@ -51,7 +51,7 @@ def parse_request(raw: bytes, *, as_found: bool = False, obs_text: bool = False)
 
 
 def _split(raw: bytes) -> tuple[list[bytes], bytes]:
-    """The head's lines, which all end as the first one does, and the body."""
+    """Split a request into the lines of its head, which all end like the first one, and its body."""
     end = b"\r\n" if raw.partition(b"\n")[0].endswith(b"\r") else b"\n"
     head, found, body = raw.partition(end + end)
     lines = head.split(end) if found and len(head) <= _MAX_HEAD_BYTES else []
@@ -61,7 +61,7 @@ def _split(raw: bytes) -> tuple[list[bytes], bytes]:
 
 
 def _unfold(lines: list[bytes]) -> list[bytes]:
-    """Lines that begin with white space joined to the one before by one space (RFC 9112 section 5.2)."""
+    """Join lines that begin with white space to the line before, with one space (RFC 9112 section 5.2)."""
     parts: list[list[bytes]] = []
     for line in lines:
         if line[:1] in (b" ", b"\t") and len(parts) > 1:
@@ -79,19 +79,19 @@ def _field(line: bytes) -> tuple[bytes, bytes]:
 
 
 def check_length(message: Message) -> None:
-    """Refuse a body that is not the one its headers announce.
+    """Reject a body whose length differs from the headers.
 
     Raises:
-        FormatError: `message.length`, a Transfer-Encoding, or a Content-Length that is not the body's.
+        FormatError: `message.length`, a Transfer-Encoding, or a Content-Length that differs from the body's length.
     """
     for difference in length_differences(message):
         raise FormatError("message.length", difference)
 
 
 def length_differences(message: Message) -> Iterator[str]:
-    """How a body is not the one that its headers announce, in words."""
+    """Yield the differences between the body and the headers about its length, as messages."""
     if message.values("transfer-encoding"):
-        yield "the request has a Transfer-Encoding; give the decoded body with its length"
+        yield "the request has a Transfer-Encoding; pass the decoded body with its length"
     for length in message.values("content-length"):
         if not length.isdecimal() or len(length) > 20 or int(length) != len(message.body):
             yield f"Content-Length is {shown(length)}, the body has {len(message.body)} bytes"

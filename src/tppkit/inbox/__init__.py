@@ -1,6 +1,6 @@
 """Events that are delivered more than once: each takes effect exactly once, in order, in one transaction with its effect.
 
-The room knows nothing of who sends the events: an entry has a source, a key, a version and content. `tppkit.inbox.store` keeps entries
+This package is independent of the sender: an entry has a source, a key, a version and content. `tppkit.inbox.store` stores entries
 in SQLite or PostgreSQL and needs the extra `sqlalchemy`.
 """
 

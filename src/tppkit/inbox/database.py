@@ -1,4 +1,4 @@
-"""The transactions of an inbox: its own ones, the caller's, and the part of a handler in either."""
+"""The transactions of an inbox: its own, those of callers, and the savepoint of a handler in either."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SAID = (
     "Cannot operate on a closed database",
     "the connection is closed",
 )  # drivers without a code for it
-_HELD = ("55P03", "40P01")  # lock_not_available; deadlock_detected: the other transaction goes on
+_HELD = ("55P03", "40P01")  # lock_not_available; deadlock_detected: the other transaction continues
 
 
 class EffectFailed(Exception):
-    """A handler failed; kept apart from failures of the database.
+    """A handler failed; distinguishes its errors from those of the database.
 
     Attributes:
         error: what the handler raised.
@@ -40,7 +40,7 @@ class EffectFailed(Exception):
 
     @property
     def reason(self) -> str:
-        """The class and code of the error; its message may contain what must not be kept."""
+        """The class and code of the error, without its message, which may contain confidential data."""
         name = type(self.error).__qualname__[:100]
         return f"{name} [{self.code}]" if isinstance(self.error, TppkitError) else name
 
@@ -90,7 +90,7 @@ class Database:
     def __init__(self, engine: Engine, *, forks: bool = True) -> None:
         require_dialect(engine.dialect.name)
         self.is_sqlite = engine.dialect.name == "sqlite"
-        # In READ COMMITTED two transactions that meet wait for each other; at stricter levels one would be given up.
+        # In READ COMMITTED, a conflicting transaction waits; at stricter levels it would be aborted.
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         if forks:
             close_at_fork(self.engine)
@@ -126,13 +126,13 @@ class Database:
         with unavailable(), self._connected() as db:
             db.begin()
             if self.is_sqlite and not _driver_of(db).in_transaction:
-                # Python's driver begins no transaction before a savepoint; one that begins by reading could fail where it writes.
+                # sqlite3 begins no transaction before a savepoint, and one that begins with a read could fail at its first write.
                 BEGIN.first(db, {})
             yield db
             try:
                 db.commit()
             except DBAPIError as e:
-                with suppress(Exception):  # SQLite's transaction is still open, and SQLAlchemy takes it for ended
+                with suppress(Exception):  # SQLite's transaction is still open, but SQLAlchemy considers it ended
                     db.connection.rollback()
                 if isinstance(e, IntegrityError) or _state_of(e) == _RAISED:
                     raise EffectFailed(e) from e
@@ -146,10 +146,10 @@ class Database:
             yield db
         finally:
             try:
-                with suppress(Exception):  # behind an interrupt, SQLAlchemy may be half way through a step
+                with suppress(Exception):  # after an interrupt, SQLAlchemy may be in an inconsistent state
                     db.close()
             finally:
-                if pooled.is_valid:  # not given back
+                if pooled.is_valid:  # not returned to the pool
                     pooled.invalidate()
 
     @contextmanager
@@ -167,7 +167,7 @@ class Database:
 
     @contextmanager
     def of_caller(self, within: Any) -> Iterator[Any]:
-        """What executes statements in the transaction of a caller.
+        """Yield the connection to execute statements in the transaction of a caller.
 
         Args:
             within: a connection or session of SQLAlchemy, also one for asyncio, or a connection of `sqlite3` or `psycopg`.
@@ -187,7 +187,7 @@ class Database:
             except AttributeError as e:
                 raise ConfigurationError(
                     "inbox.no-transaction",
-                    f"a {type(within).__name__} is no connection of the inbox's kind of database",
+                    f"a {type(within).__name__} is not a connection of the inbox's kind of database",
                 ) from e
             except self.engine.dialect.loaded_dbapi.Error as e:
                 raise DBAPIError(None, None, e) from e
@@ -223,7 +223,7 @@ def have_effect(db: Any, effect: Callable[[], object]) -> None:
 
 
 def _fault(error: SQLAlchemyError) -> ConfigurationError | None:
-    """What a handler did to the transaction; None if the database failed by itself."""
+    """Return the error for a handler that ended or spoilt the transaction; None if the database failed by itself."""
     state, cause = _state_of(error), str(getattr(error, "orig", ""))
     if isinstance(error, ResourceClosedError) or state in _ENDED or any(text in cause for text in _SAID):
         return ConfigurationError(
@@ -249,9 +249,11 @@ def unavailable() -> Iterator[None]:
         yield
     except (SQLAlchemyError, OSError) as e:
         cause = getattr(e, "orig", None) or e
-        said = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)  # others may name values
+        text = (
+            str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
+        )  # other drivers' messages may contain values
         raise InboxError(
-            "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {said}".strip()
+            "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {text}".strip()
         ) from e
 
 
@@ -274,7 +276,7 @@ def _require_transaction(driver: Any, *, is_sqlite: bool) -> None:
 
     Raises:
         ConfigurationError: `inbox.no-transaction`.
-        AttributeError: it is no such connection.
+        AttributeError: it is not such a connection.
     """
     if is_sqlite:
         mode = getattr(driver, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level decides
@@ -286,5 +288,5 @@ def _require_transaction(driver: Any, *, is_sqlite: bool) -> None:
     if commits:
         raise ConfigurationError(
             "inbox.no-transaction",
-            "the connection commits each statement by itself, so the done mark would be committed before the effect",
+            "the connection commits each statement by itself, so the done flag would be committed before the effect",
         )

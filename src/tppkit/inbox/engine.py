@@ -35,7 +35,7 @@ def make_engine(url: str, wait_s: float) -> Engine:
     try:
         parsed = make_url(url)
     except SQLAlchemyError as e:
-        raise ConfigurationError("inbox.setting", "the inbox's database is no SQLAlchemy address") from e
+        raise ConfigurationError("inbox.setting", "the inbox's database is not a SQLAlchemy address") from e
     require_dialect(parsed.get_backend_name())
     try:
         if parsed.get_backend_name() == "sqlite":
@@ -44,7 +44,7 @@ def make_engine(url: str, wait_s: float) -> Engine:
     except ImportError as e:
         raise missing_extra("postgres", e) from e
     except OSError as e:
-        raise InboxError("inbox.unavailable", f"the inbox's file cannot be made: {e.strerror}") from e
+        raise InboxError("inbox.unavailable", f"the inbox's file cannot be created: {e.strerror}") from e
 
 
 def _make_sqlite_engine(url: str, name: str | None, wait_s: float) -> Engine:
@@ -63,7 +63,7 @@ def _make_sqlite_engine(url: str, name: str | None, wait_s: float) -> Engine:
     def connect(connection: Any, _: Any) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA temp_store=MEMORY")  # what savepoints keep; it may hold personal data
+        connection.execute("PRAGMA temp_store=MEMORY")  # data of savepoints may be personal
 
     @event.listens_for(engine, "checkout")
     def checkout(*_: Any) -> None:
@@ -95,13 +95,13 @@ def require_dialect(name: str) -> None:
         raise ConfigurationError("inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(DIALECTS)}")
 
 
-# Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would count on locks that only the
-# parent has.
+# Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would rely on locks that only
+# the parent has.
 _FORKED = WeakSet[Engine]()
 
 
 def close_at_fork(engine: Engine) -> None:
-    """Have the connections that are not in use closed before each fork."""
+    """Close the unused connections before each fork."""
     _FORKED.add(engine)
 
 

@@ -1,4 +1,4 @@
-"""Entries of an inbox, and what becomes of them."""
+"""Entries of an inbox, their states and outcomes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
         BUSY: another worker or delivery has it; the sender should repeat it.
         FAILED: its handler failed; workers return this, deliveries raise what the handler raised.
         CONFLICT: its key was used for other content.
-        DROPPED: it is about nothing that exists; it is done without effect.
+        DROPPED: its subject does not exist; it is done without effect.
     """
 
     STORED = "stored"
@@ -71,15 +71,15 @@ class Entry(NamedTuple):
     Attributes:
         source: the sender, and the environment that its keys belong to, such as `webhook:test`.
         key: identifies the event within its source.
-        digest: identifies the content; a key that comes again with another digest is a conflict.
+        digest: identifies the content; a known key with another digest is a conflict.
         name: shown to operators.
         content: what the handler needs; deleted when the entry is done.
         received_at: when it was received, aware UTC.
         version: its version, for events that have one.
         prepared: what the worker's `prepare` read for the handler; it is not stored.
         again_at: when `prepare` wants the entry to be due again after it is handled, aware UTC; None: it is done then. Not stored.
-        fault: why `prepare` wants the entry to be kept as failed after it is handled, until it is released or comes again. Only the class
-            and code are stored.
+        fault: why `prepare` wants the entry to be stored as failed after it is handled, until it is released or delivered again. Only
+            the class and code are stored.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""What is kept in an inbox: listed, released, discarded and forgotten, as operators have it done."""
+"""Operations on stored entries for operators: list, release, discard and purge."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Kept:
         return bool(self._rows(self._sql.release, {**values_of(failure.entry), "at": to_microseconds(as_utc(at))}))
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:
-        """Mark a failed entry as done without effect; False if it is no longer failed, or was tried again since.
+        """Set the done flag of a failed entry without effect; False if it is no longer failed or was retried since.
 
-        Its content is deleted, its repetition is a repetition, and its version is not used up.
+        Its content is deleted, and a repetition is REPEATED. Another entry with its version can still take effect.
         """
         due_at = None if failure.due_at is None else to_microseconds(failure.due_at)
         was = {"was": State.FAILED, "attempt": failure.attempts, "was_due_at": due_at}
@@ -55,7 +55,7 @@ class Kept:
         return bool(self._rows(self._sql.finish, values))
 
     def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
-        """Forget what the retention no longer asks for, in bounded batches; returns how many rows."""
+        """Delete rows whose retention has ended, in bounded batches; returns their number."""
         now, forgotten = as_utc(at), 0
         values = {"of_source": source, "most": MAX_BATCH, "at": to_microseconds(now)}
         if retention.failed is not None:

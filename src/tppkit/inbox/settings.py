@@ -1,4 +1,4 @@
-"""How long an inbox remembers, and when it tries failed entries again."""
+"""Retention and retries of an inbox."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def require_limit(limit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long an inbox remembers.
+    """How long an inbox keeps its rows.
 
     Attributes:
-        done: entries that are done: longer than the sender repeats them.
-        versions: the last version of each record. The default is the 13 months within which a payer can report a payment (Directive
-            (EU) 2015/2366, article 71).
-        failed: failed entries that have no due time, counted from their receipt; then a purge discards them. None: they stay until
-            they are released or discarded.
+        done: for done entries; choose a time longer than the sender repeats them.
+        versions: for the last version of each record. The default is the 13 months within which a payer can report a payment
+            (Directive (EU) 2015/2366, article 71).
+        failed: for failed entries without a due time, from their receipt; then a purge discards them. None: they stay until they are
+            released or discarded.
 
     Raises:
         ConfigurationError: `inbox.setting`, a span is not above zero, or versions are kept shorter than entries.
@@ -59,7 +59,7 @@ class Retention:
         if self.versions < self.done:
             raise ConfigurationError(
                 "inbox.setting",
-                f"versions are kept {self.versions}, shorter than the entries they put in order: {self.done}",
+                f"versions are kept for {self.versions}, which is shorter than for their entries: {self.done}",
             )
 
 
@@ -87,10 +87,10 @@ class Retries:
             raise ConfigurationError("inbox.setting", f"{self.attempts} attempts are not above zero")
 
     def due_at(self, attempt: int, *, at: datetime) -> datetime | None:
-        """Return when to try again after an attempt (from 1) failed; after none (0), the first wait is over then."""
+        """Return when to retry after the failed attempt with this number (from 1); 0 counts as 1. None: no retry."""
         if attempt >= self.attempts:
             return None
-        doublings = min(max(attempt - 1, 0), 40)  # the longest wait is reached long before
+        doublings = min(max(attempt - 1, 0), 40)  # the longest wait is reached much earlier
         try:
             return shift(at, min(self.first * 2**doublings, self.longest))
         except OverflowError:

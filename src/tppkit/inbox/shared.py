@@ -1,7 +1,7 @@
-"""Transactions of SQLite that tasks of an event loop share: there is one writer, and each commit waits for the disk.
+"""SQLite transactions that the tasks of an event loop share, because SQLite has one writer and each commit waits for the disk.
 
-Tasks take turns, and each turn is a savepoint of the transaction. COMMIT runs in a thread, and so does BEGIN, which waits for other
-processes. The turns that are asked for meanwhile are committed together.
+Tasks take turns, and each turn is a savepoint of the transaction. BEGIN, which waits for other processes, and COMMIT run in a thread.
+The turns that are requested in the meantime are committed together.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class _Group:
     """The turns of one transaction.
 
     Attributes:
-        opened: gives the connection when the transaction has begun.
-        committed: ends when it is committed.
-        turns: how many there were.
+        opened: its result is the connection, when the transaction has begun.
+        committed: done when the transaction is committed.
+        turns: the number of turns.
         is_lost: a handler, or a full disk, ended the transaction.
     """
 
@@ -49,7 +49,7 @@ class SharedDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A turn: undone if the body raises, else committed with others when this returns.
+        """Take a turn. It is rolled back if the body raises; otherwise it is committed, with other turns, when this returns.
 
         Raises:
             InboxError: `inbox.unavailable`, also if another turn ended the transaction, or this task has the turn.
@@ -73,12 +73,12 @@ class SharedDatabase(Database):
         finally:
             self._owner = None
             self._turn.release()
-        await_only(asyncio.shield(group.committed))  # a task that is cancelled cancels no other's commit
+        await_only(asyncio.shield(group.committed))  # a cancelled task must not cancel the commit of others
 
     def _begin(self) -> _Group:
         self._group = group = _Group()
         group.committed = asyncio.create_task(self._run(group, super().transaction()))
-        for future in (group.opened, group.committed):  # every task that waits for it may be cancelled
+        for future in (group.opened, group.committed):  # all waiting tasks may be cancelled
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
         return group
 
@@ -89,7 +89,7 @@ class SharedDatabase(Database):
             self._group = None
             group.opened.set_exception(e)
             raise
-        async with self._turn:  # behind all that were asked for so far
+        async with self._turn:  # after all turns requested so far
             self._group = None
             error: Exception | None = _lost() if group.is_lost else None
             try:
@@ -111,7 +111,7 @@ class SharedDatabase(Database):
             try:
                 _ROLLBACK_TO.first(db, {})
                 _RELEASE.first(db, {})
-            except Exception:  # noqa: BLE001  # whatever the reason, the transaction is not what it was
+            except Exception:  # noqa: BLE001  # for any reason: the state of the transaction is unknown
                 group.is_lost = True
             raise
 

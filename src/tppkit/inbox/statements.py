@@ -1,4 +1,4 @@
-"""The tables of an inbox, every statement on them, for SQLite and PostgreSQL, and entries as values and rows of these.
+"""The tables of an inbox, their statements for SQLite and PostgreSQL, and the conversion of entries to and from rows.
 
 `due_at` is the time from which a worker may take an entry: set while it waits, the end of the lease while it is claimed, the next
 attempt after a failure, and null if it is done or given up.
@@ -112,10 +112,10 @@ class Statements:
         of = {column.name: bindparam(f"of_{column.name}", type_=column.type) for column in mine}
         at, before, limit = (bindparam(name, type_=BigInteger) for name in ("at", "before", "most"))
         one = (mine.source == of["source"]) & (mine.key == of["key"])
-        # An attempt has a number and a due time, so a worker that was overtaken changes nothing.
+        # An attempt has a number and a due time, so a worker whose claim was taken over changes nothing.
         was = one & (mine.attempts == bindparam("attempt")) & (mine.state == bindparam("was"))
         was &= mine.due_at.is_not_distinct_from(bindparam("was_due_at", type_=BigInteger))
-        # As a literal: SQLite uses a partial index for no parameter.
+        # A literal, because SQLite does not use a partial index for a parameter.
         failed = (mine.source == of["source"]) & (mine.state == literal_column(f"'{State.FAILED.value}'"))
         kept = [mine[name] for name in _ENTRY]
         moved = {name: of[name] for name in ("state", "due_at", "reason")}
@@ -123,7 +123,7 @@ class Statements:
             **dict.fromkeys(("due_at", "reason", "content", "record", "version", "version_digest")),
             "state": State.DONE.value, "done_at": at,
         }  # fmt: skip
-        # A done entry needs no more than its digest, so nothing else is written; this is the statement of the fast path.
+        # Fast path: a done entry has no content, so only these columns are written.
         new = {name: of[name] for name in ("source", "key", "digest", "name", "received_at")}
         new_done = {**new, "state": State.DONE.value, "attempts": 1, "done_at": at}
         whole = {name: of[name] for name in (*_ENTRY, "attempts")} | moved
@@ -132,7 +132,7 @@ class Statements:
         self.add = Statement(
             {name: into.values(whole).on_conflict_do_nothing().returning(mine.key) for name, into in inserts.items()}
         )
-        # A delivery may take over what waits, what failed, and a claim whose lease has ended; never other content.
+        # A delivery may take over a waiting or failed entry, or a claim whose lease has ended, if the content is the same.
         self.once, self.keep_failed = (
             Statement(
                 {
@@ -150,7 +150,7 @@ class Statements:
             )
             for values, changed in ((new_done, done), (whole, moved))
         )
-        # Renewed: what is done or failed waits again, what waits is due no later, and a worker that has it leaves it waiting.
+        # Renewed: a done or failed entry waits again; a waiting entry is due no later; a claimed entry waits again after its worker.
         is_claimed, is_waiting = mine.state == State.CLAIMED.value, mine.state == State.WAITING.value
         self.renew = Statement(
             {
@@ -167,7 +167,7 @@ class Statements:
                         "reason": case((is_claimed, _RENEWED), else_=None),
                         "done_at": None,
                         "received_at": into.excluded.received_at,
-                        # The greater one: what is known of an entry that waits is not forgotten.
+                        # The greater one, so that an empty content does not replace a known one.
                         "content": case(
                             (mine.content > into.excluded.content, mine.content), else_=into.excluded.content
                         ),
@@ -183,11 +183,11 @@ class Statements:
                 for name, into in inserts.items()
             }
         )
-        # A row if more than this number of entries without content wait.
+        # Returns a row if more than this number of entries without content wait.
         empty = select(mine.source).where(mine.source == of["source"], is_empty)
         self.beyond = Statement(empty.limit(1).offset(limit))
         self.known = Statement(select(mine.state, mine.digest, mine.attempts).where(one))
-        # One statement decides, so the database puts two versions that come at once in order.
+        # A single statement, so that the database orders two concurrent versions.
         version = {name: of[name] for name in ("source", "record", "version", "version_digest")} | {"set_at": at}
         self.advance = Statement(
             {
@@ -264,14 +264,16 @@ def waiting_values(entry: Entry, due_at: datetime) -> dict[str, Any]:
 
 
 def read_entry(row: Any) -> tuple[Entry, Any]:
-    """Return the entry that a row begins with, and what is behind it."""
-    source, key, digest, name, content, received_at, record, number, said = row[: len(_ENTRY)]
-    version = None if record is None else Version(record, number, None if said is None else bytes(said))
+    """Return the entry at the beginning of a row, and the remaining columns."""
+    source, key, digest, name, content, received_at, record, number, version_digest = row[: len(_ENTRY)]
+    version = (
+        None if record is None else Version(record, number, None if version_digest is None else bytes(version_digest))
+    )
     entry = Entry(source, key, bytes(digest), name, bytes(content or b""), from_microseconds(received_at), version)
     return entry, row[len(_ENTRY) :]
 
 
 def read_failure(row: Any) -> Failure:
-    """Return the entry of a row, and attempts, reason and due time behind it."""
+    """Return the failed entry of a row with attempts, reason and due time."""
     entry, (attempts, reason, due_at) = read_entry(row)
     return Failure(entry, attempts, reason or "", None if due_at is None else from_microseconds(due_at))

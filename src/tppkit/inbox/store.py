@@ -1,4 +1,4 @@
-"""An inbox in SQLite or PostgreSQL: each entry takes effect once, in the transaction that marks it as done.
+"""An inbox in SQLite or PostgreSQL: each entry takes effect once, in the transaction that sets its done flag.
 
 1. Insert the key. If it is there, the entry is a repetition, or a conflict if its content differs. A second delivery waits here until
    the first one commits or rolls back.
@@ -31,15 +31,15 @@ Handler = Callable[[Entry, Any], object]  # the second argument is the connectio
 Claim = dict[str, Any]
 Prepare = Callable[[Entry, datetime], Entry | None]
 
-_WORKERS_WAIT = "200ms"  # for a lock in PostgreSQL: a worker gives way to a delivery
+_WORKERS_WAIT = "200ms"  # for a lock in PostgreSQL; short, so that deliveries have priority over workers
 _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
 
 
 class InboxStore(Kept):
     """The entries of any number of sources, for threads and processes.
 
-    Handlers get the entry and SQLAlchemy's `Connection`, write by it, and must not commit. Every method raises InboxError
-    (`inbox.unavailable`) if the database fails; then acknowledge nothing.
+    Handlers get the entry and SQLAlchemy's `Connection`. They write with it and must not commit. Every method raises InboxError
+    (`inbox.unavailable`) if the database fails; then do not acknowledge the event.
 
     Args:
         database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine, also one for
@@ -64,17 +64,19 @@ class InboxStore(Kept):
         engine = make_engine(database, wait_s) if isinstance(database, str) else database
         engine = getattr(engine, "sync_engine", engine)
         if not hasattr(engine, "dialect"):
-            raise ConfigurationError("inbox.setting", f"a {type(database).__name__} is no address and no engine")
+            raise ConfigurationError(
+                "inbox.setting", f"a {type(database).__name__} is neither an address nor an engine"
+            )
         self._database = Database(engine, forks=not isinstance(self, MemoryStore))
         self.engine = self._database.engine
 
     @property
     def database(self) -> Database:
-        """The transactions of the store, for tables beside its own."""
+        """The transactions of the store, for other tables in the same database."""
         return self._database
 
     def create_tables(self) -> None:
-        """Create the tables that are absent; only reads if they are present.
+        """Create absent tables; writes nothing if all are present.
 
         Raises:
             ConfigurationError: `inbox.schema`, tables with these names are not an inbox's.
@@ -83,7 +85,7 @@ class InboxStore(Kept):
         self._database.create_tables(self._sql.metadata)
 
     def for_tasks(self) -> InboxStore:
-        """Return the store as tasks of an event loop use it: on SQLite without an engine for asyncio, they share commits."""
+        """Return the store for tasks of an event loop. On SQLite without an engine for asyncio, the tasks share commits."""
         if self.engine.dialect.name != "sqlite" or self.engine.dialect.is_async:
             return self
         from tppkit.inbox.shared import SharedDatabase  # needs greenlet
@@ -101,8 +103,8 @@ class InboxStore(Kept):
 
         Args:
             entry: the entry.
-            fault: why it cannot be handled yet. Then it is stored as failed, until it is released, and FAILED is returned, also for
-                one that was stored before and is not done.
+            fault: why it cannot be handled yet. Then it is stored as failed until it is released, and FAILED is returned, also for an
+                entry that was stored before and is not done.
         """
         values = waiting_values(entry, entry.received_at)
         if fault is not None:
@@ -118,16 +120,16 @@ class InboxStore(Kept):
     def renew(
         self, entry: Entry, *, due_at: datetime | None = None, most: int | None = None, within: Any = None
     ) -> Outcome:
-        """Store an entry for `work`, also if its key came before: STORED, or REPEATED if one with this key waits already.
+        """Store an entry for `work`, also if its key is known: STORED, or REPEATED if an entry with this key is already waiting.
 
-        One that a worker has at the time is worked once more. Of two contents the greater one is kept. Entries of the source that are
-        done are forgotten.
+        If a worker is handling the entry, it is handled once more. Of two contents, the greater one is kept. Done entries of the source
+        are deleted.
 
         Args:
             entry: the entry, without a version.
             due_at: when it is due, aware; None: now.
             most: how many entries without content may wait; None: any number.
-            within: see `handle_within`; None: a transaction of its own.
+            within: see `handle_within`; None: a new transaction.
 
         Raises:
             InboxError: `inbox.full`, `inbox.unavailable`.
@@ -146,7 +148,8 @@ class InboxStore(Kept):
     def handle(self, entry: Entry, handler: Handler, *, at: datetime, retries: Retries = RETRIES) -> Outcome:
         """Handle an entry now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY or CONFLICT.
 
-        The handler is called for APPLIED only. What it raises undoes what it wrote, is kept as the failure of the entry, and raised.
+        The handler is called for APPLIED only. If it raises, its writes are rolled back, the exception's class and code are stored as
+        the failure of the entry, and the exception is raised again.
 
         Args:
             entry: the entry.
@@ -168,12 +171,12 @@ class InboxStore(Kept):
             return outcome
         except EffectFailed as e:
             failed = e
-        with suppress(InboxError):  # what failed before is more important
+        with suppress(InboxError):  # the handler's error is more important
             self._keep_failed(entry, failed.reason, at, retries)
         raise failed.error
 
     def handle_within(self, entry: Entry, handler: Handler | None, *, at: datetime, within: Any) -> Outcome:
-        """Handle an entry in the transaction of the caller, who commits it, or rolls back whatever is raised.
+        """Handle an entry in the transaction of the caller, who commits it, or rolls it back after any exception.
 
         Args:
             entry: the entry.
@@ -199,10 +202,10 @@ class InboxStore(Kept):
         self, source: str, handler: Handler, *, at: datetime, limit: int = 100, lease: timedelta = LEASE,
         retries: Retries = RETRIES, prepare: Prepare | None = None,
     ) -> list[Worked]:  # fmt: skip
-        """Handle stored entries that are due, oldest first, each in a transaction of its own.
+        """Handle stored entries that are due, oldest first, each in its own transaction.
 
-        A handler that raises leaves no writes, and its entry is tried again later. If a worker dies, the entry that it had claimed is
-        due again when the lease ends; after its attempts it is failed as `lease-ended`.
+        If a handler raises, its writes are rolled back and the entry is retried later. If a worker dies, its entry is due again when
+        the lease ends; after the last attempt it fails as `lease-ended`.
 
         Args:
             source: of the entries.
@@ -211,11 +214,11 @@ class InboxStore(Kept):
             limit: how many at most, up to 1,000.
             lease: how long this worker may take for an entry before another one may claim it.
             retries: when a failed entry is tried again.
-            prepare: called with the entry and the time before its transaction begins. Returns the entry as it is to be handled; None:
-                without effect (DROPPED). What it raises is a failure of the entry, as the handler's is.
+            prepare: called with the entry and the time before its transaction begins. Returns the entry to handle, or None to end it
+                without effect (DROPPED). An exception that it raises counts as a failure of the handler.
 
         Raises:
-            InboxError: `inbox.unavailable`, before anything was done.
+            InboxError: `inbox.unavailable`, before any entry was handled.
         """
         at, began, worked = as_utc(at), time.monotonic(), list[Worked]()
         until = shift(at, lease)
@@ -230,7 +233,7 @@ class InboxStore(Kept):
                     worked.append(self._work_one(entry, claim, handler, at, retries, prepare))
                 until = shift(at, lease + timedelta(seconds=time.monotonic() - began))
         except InboxError:
-            if not worked:  # else return what is done; a failure that lasts meets the next call
+            if not worked:  # else return the handled entries; a lasting failure is raised by the next call
                 raise
         return worked
 
@@ -261,13 +264,13 @@ class InboxStore(Kept):
                 if is_held(e):
                     return Worked(entry, Outcome.BUSY)
                 raise
-            failed = EffectFailed(e)  # it may be the handler that costs the connection
+            failed = EffectFailed(e)  # the handler may have broken the connection
         fails = {"of_state": State.FAILED, "of_attempts": attempt, "of_reason": failed.reason}
         changed = self._rows(self._sql.move, {**claim, **fails, "of_due_at": due_microseconds(retries, attempt, at)})
         return Worked(entry, Outcome.FAILED, failed.code) if changed else Worked(entry, Outcome.BUSY)
 
     def _end(self, db: Any, entry: Entry, claim: Claim) -> bool:
-        """Mark a claimed entry as done, have it wait again, or keep it as failed; False if the claim has ended."""
+        """Set a claimed entry to done, waiting or failed; False if the claim has ended."""
         if not entry.again_at and not entry.fault and self._sql.finish.first(db, claim):
             return True
         again_at = to_microseconds(entry.again_at) if entry.again_at else claim["at"]
@@ -295,8 +298,12 @@ class InboxStore(Kept):
         """Set the version: APPLIED if it is new, else STALE or VERSION_CONFLICT."""
         if entry.version is None or self._sql.advance.first(db, values):
             return Outcome.APPLIED
-        last, said = self._sql.version.first(db, values) or (None, None)
-        if last == entry.version.number and None not in (entry.version.digest, said) and said != entry.version.digest:
+        last, digest = self._sql.version.first(db, values) or (None, None)
+        if (
+            last == entry.version.number
+            and None not in (entry.version.digest, digest)
+            and digest != entry.version.digest
+        ):
             return Outcome.VERSION_CONFLICT
         return Outcome.STALE
 

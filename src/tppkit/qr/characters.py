@@ -1,16 +1,16 @@
-"""Which characters, and how many, a QR text may have (assumptions qr-characters, qr-length)."""
+"""The characters that a QR text may have, and its length (assumptions qr-characters, qr-length)."""
 
 from __future__ import annotations
 
 from tppkit._text import hidden_character
 from tppkit.errors import FormatError
 
-# A code of version 40 at level M holds 2,331 bytes; one is left for naming the character set.
+# A code of version 40 at level M has 2,331 bytes, of which one names the character set.
 MAX_TEXT_BYTES = 2330
 
 
 def check_characters(text: str, *, what: str) -> None:
-    """Refuse text that a person cannot see whole.
+    """Reject text with characters that are invisible or change how other characters look.
 
     Raises:
         FormatError: `qr.character`.
@@ -18,17 +18,17 @@ def check_characters(text: str, *, what: str) -> None:
     hidden = hidden_character(text)
     if hidden is not None:
         raise FormatError(
-            "qr.character", f"{what} contains U+{ord(hidden):04X}, which is invisible or changes what is visible"
+            "qr.character", f"{what} has U+{ord(hidden):04X}, which is invisible or changes how the text looks"
         )
 
 
 def check_text(text: str, *, what: str) -> None:
-    """Refuse text that is too long for a code, or that a person cannot see whole.
+    """Reject text that is too long for a code, or has invisible characters.
 
     Raises:
         FormatError: `qr.too-long`, `qr.character`.
     """
-    if len(text) <= MAX_TEXT_BYTES:  # so that what is looked at is bounded
+    if len(text) <= MAX_TEXT_BYTES:  # limits the work below
         check_characters(text, what=what)
         if len(text.encode()) <= MAX_TEXT_BYTES:
             return

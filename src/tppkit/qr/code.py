@@ -1,4 +1,4 @@
-"""A text that may be any of the codes."""
+"""Parser of a text that may be any of the codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parse_code(text: str) -> Code:
     """Read a login code, a payment code or a scan link.
 
     Raises:
-        FormatError: `qr.unknown`, and what the three readers raise.
+        FormatError: `qr.unknown`, and those of the three parsers.
     """
     check_text(text, what="the code")
     if text.startswith(LOGIN_PREFIX):
@@ -29,4 +29,6 @@ def parse_code(text: str) -> Code:
         return parse_payment(text)
     if text.startswith(SCHEME):
         return parse_scan_link(text)
-    raise FormatError("qr.unknown", f"{shown(text, limit=12)} begins no login code, payment code or scan link")
+    raise FormatError(
+        "qr.unknown", f"{shown(text, limit=12)} is not the beginning of a login code, payment code or scan link"
+    )

@@ -16,11 +16,11 @@ LOGIN_PREFIX = "LOGIN:"
 class Login:
     """A login code.
 
-    Anybody can make one, and the service signs a GET to whatever address is in it. The address is data: compare it with
-    your own before anything is believed of it.
+    Anyone can make a login code, and the service signs a GET to any address in it. So compare the address with your own before you
+    trust it.
 
     Attributes:
-        url: the whole callback address, https; what a `CallbackAddress` can receive.
+        url: the whole callback address, https, of a form that `CallbackAddress` accepts.
 
     Raises:
         FormatError: `qr.address-*`, `qr.character`, `qr.too-long`.

@@ -1,4 +1,4 @@
-"""`TX:` codes: a payment to be made by whoever scans it."""
+"""`TX:` codes: a payment for the person who scans it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ _AMOUNT = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,4})?")
 class Payment:
     """A payment code.
 
-    Nobody signs these codes: what is in one is what its maker wrote.
+    These codes are not signed, so do not trust their contents.
 
     Attributes:
         account: <ACC>, the receiver's IBAN in electronic form or phone number (assumption qr-account).
-        name: <NAME>, the receiver; may be empty. Like <TYPE> and <MSG> it is not blank, and no mark joins the colon before it.
+        name: <NAME>, the receiver; may be empty. Like <TYPE> and <MSG>, it is not blank and does not begin with a combining mark,
+            which would be drawn on the colon before it.
         currency: <CCC>, ISO 4217.
         amount: <AMT> in the major unit, above zero, with at most as many decimals as the currency has, which are kept
             as they are (assumption qr-amount).
-        type: <TYPE>, as it came; may be empty (assumption qr-type).
+        type: <TYPE>, as received; may be empty (assumption qr-type).
         message: <MSG>; may be empty.
 
     Raises:
@@ -50,12 +51,12 @@ class Payment:
         check_text(self.text, what="the payment code")
         for name in ("name", "type", "message"):
             if ":" in getattr(self, name):
-                raise FormatError("qr.colon", f"the {name} holds a colon, which separates fields and cannot be escaped")
+                raise FormatError("qr.colon", f"the {name} has a colon, which separates fields and cannot be escaped")
             _check_seen(getattr(self, name), name)
         _check_account(self.account)
         if not is_currency(self.currency):
-            raise FormatError("qr.currency", f"{shown(self.currency, limit=12)} is no currency code of ISO 4217")
-        amount: object = self.amount  # a float is not what it looks like
+            raise FormatError("qr.currency", f"{shown(self.currency, limit=12)} is not a currency code of ISO 4217")
+        amount: object = self.amount  # a float is not exact
         if not isinstance(amount, Decimal):
             raise FormatError("qr.amount", f"the amount is of type {type(amount).__name__}, not Decimal")
         parse_amount(str(amount))
@@ -107,7 +108,8 @@ def _check_seen(text: str, name: str) -> None:
         return
     if unicodedata.category(text[0]).startswith("M"):
         raise FormatError(
-            "qr.character", f"the {name} begins with U+{ord(text[0]):04X}, a mark that is drawn on the colon before it"
+            "qr.character",
+            f"the {name} begins with U+{ord(text[0]):04X}, a combining mark that is drawn on the colon before it",
         )
     if not text.strip():
         raise FormatError("qr.character", f"the {name} is blank; leave it empty")
@@ -116,6 +118,6 @@ def _check_seen(text: str, name: str) -> None:
 def _check_account(account: str) -> None:
     if account[:2].isalpha():
         if not is_iban(account):
-            raise FormatError("qr.account", "the account is no IBAN in electronic form with right check digits")
+            raise FormatError("qr.account", "the account is not an IBAN in electronic form with correct check digits")
     elif not is_phone(account):
         raise FormatError("qr.account", "the account is neither an IBAN nor a phone number of 7 to 15 digits")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_SCALE = 100  # the largest code has then 18,500 pixels a side
 QUIET_ZONE = 4  # light modules around the symbol (ISO/IEC 18004 section 9.1)
-# Of the fixed part of the palette, which no theme of a terminal changes.
+# Colours of the fixed part of the palette, which terminal themes do not change.
 _BLACK_ON_WHITE, _RESET = "\033[38;5;16;48;5;231m", "\033[0m"
 
 
@@ -31,7 +31,7 @@ class Level(StrEnum):
     H = "H"
 
 
-# Bytes that a code of version 40 holds in byte mode (ISO/IEC 18004 table 7), and what naming UTF-8 takes of them.
+# Bytes of a code of version 40 in byte mode (ISO/IEC 18004 table 7), and the bytes needed to name UTF-8.
 _CAPACITY: Mapping[Level, int] = MappingProxyType({Level.L: 2953, Level.M: 2331, Level.Q: 1663, Level.H: 1273})
 _CHARACTER_SET_BYTES = 1
 
@@ -41,9 +41,9 @@ class Picture:
     """A QR code, ready to be drawn in black on white with its quiet zone.
 
     Attributes:
-        text: what it says.
-        version: its size, 1 to 40; it has 17 + 4 * version modules a side.
-        level: how much damage it bears, at least what was asked for.
+        text: its text.
+        version: its size, 1 to 40; each side has 17 + 4 * version modules.
+        level: its error correction, at least the requested level.
     """
 
     text: str
@@ -52,7 +52,7 @@ class Picture:
     _symbol: segno.QRCode = field(repr=False, compare=False)
 
     def png(self, *, scale: int = 8) -> bytes:
-        """A PNG file, `scale` pixels a module, from 1 to 100.
+        """Return a PNG file with `scale` pixels for each module, from 1 to 100.
 
         Raises:
             ConfigurationError: `qr.scale`.
@@ -63,7 +63,7 @@ class Picture:
         return out.getvalue()
 
     def svg(self, *, scale: int = 8) -> str:
-        """An SVG element, `scale` units a module (1 to 100) unless scaled by its page: for a file, or inside HTML as it is.
+        """Return an SVG element with `scale` units for each module (1 to 100), for a file or for HTML.
 
         Raises:
             ConfigurationError: `qr.scale`.
@@ -79,11 +79,11 @@ class Picture:
         return out.getvalue().decode().replace("<svg ", size, 1)
 
     def terminal(self, *, colour: bool = True) -> str:
-        """Lines of half blocks, two modules a character, each line with its end.
+        """Return lines of half blocks, two modules for each character.
 
         Args:
-            colour: whether black and white are asked for by escape sequences, which holds on any background. Without
-                them what is light is drawn, so the picture is right on a dark background and inverted on a light one.
+            colour: set black and white with escape sequences, for any background. Without them, light modules are drawn, so the
+                picture is correct on a dark background and inverted on a light one.
         """
         blocks = "█▀▄ " if colour else " ▄▀█"  # by two bits, light above and light below
         begin, end = (_BLACK_ON_WHITE, _RESET) if colour else ("", "")
@@ -91,11 +91,11 @@ class Picture:
 
     @property
     def width(self) -> int:
-        """Modules a side, quiet zone included; columns of the picture in a terminal."""
+        """Modules of each side, quiet zone included; also the columns of the picture in a terminal."""
         return 17 + 4 * self.version + 2 * QUIET_ZONE
 
     def _pairs(self) -> Iterator[list[int]]:
-        # The number of rows is odd, so the last line takes one light row more.
+        # The number of rows is odd, so the last line gets an additional light row.
         light = [[not dark for dark in row] for row in self._symbol.matrix_iter(border=QUIET_ZONE)]
         light.append([True] * len(light))
         for above, below in zip(light[::2], light[1::2], strict=True):
@@ -103,13 +103,13 @@ class Picture:
 
 
 def make_picture(code: Code, *, level: Level = Level.M) -> Picture:
-    """The picture of a code.
+    """Make the picture of a code.
 
-    It takes codes only: a provider must not draw approval links (`scaRedirect`) itself.
+    Only codes are accepted, because a provider must not draw approval links (`scaRedirect`) itself.
 
     Args:
-        code: what it says.
-        level: the least damage it bears; it is raised where that makes the picture no larger.
+        code: the code.
+        level: the minimum error correction; it is raised if the picture does not become larger.
 
     Raises:
         FormatError: `qr.too-long` at this level.
@@ -119,7 +119,7 @@ def make_picture(code: Code, *, level: Level = Level.M) -> Picture:
 
 
 def encode_text(text: str, *, level: Level = Level.M) -> Picture:
-    """The picture of any text; see `make_picture`.
+    """Make the picture of any text; see `make_picture`.
 
     Raises:
         FormatError: `qr.too-long` at this level.
@@ -132,7 +132,7 @@ def encode_text(text: str, *, level: Level = Level.M) -> Picture:
     _check_capacity(text, level)
     if text.isascii():
         symbol = segno.make_qr(text, error=level, encoding="iso-8859-1")
-    else:  # what is not named counts as Latin-1, and readers that guess, guess wrong at times (assumption qr-charset)
+    else:  # without a name the character set is Latin-1, and some readers guess wrong (assumption qr-charset)
         symbol = segno.make_qr(text, error=level, mode="byte", encoding="utf-8", eci=True)
     return Picture(text, int(symbol.version), Level(symbol.error), symbol)
 

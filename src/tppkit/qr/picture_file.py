@@ -1,7 +1,7 @@
-"""PNG and JPEG files from anybody, reduced to what their pixels need before a library sees them.
+"""Reduce untrusted PNG and JPEG files to their pixels before a library reads them.
 
-What goes beside the pixels (profiles, Exif, comments) costs libraries time in ways that nobody bounds, and says nothing about a
-code. Sources: PNG third edition section 5; ITU-T T.81 annex B.
+Metadata (profiles, Exif, comments) can cost libraries unbounded time, and is not needed to find a code.
+Sources: PNG third edition section 5; ITU-T T.81 annex B.
 """
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ import re
 from tppkit.errors import FormatError
 
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
-_MAX_CHUNKS = 10_000  # pixels come in chunks of 8 KiB and more; a million empty ones take seconds
+_MAX_CHUNKS = 10_000  # chunks of pixels usually have 8 KiB and more; a million empty ones take seconds
 _PIXEL_CHUNKS = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 _MAX_SEGMENTS = 1_000  # 16 MiB of Exif are 256
-_MAX_SCANS = 64  # a progressive picture has about ten, and each goes over all pixels
+_MAX_SCANS = 64  # a progressive picture has about ten, and each passes over all pixels
 _MARKER = re.compile(rb"\xff([\x01-\xfe])")
 _START_OF_SCAN, _COMMENT = 0xDA, 0xFE
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xDA)})  # TEM, RST, SOI, EOI
-# APP0 (JFIF) and APP14 (Adobe) say how colours are written.
+# All except APP0 (JFIF) and APP14 (Adobe), which define the encoding of colours.
 _BESIDE_PIXELS = frozenset({*range(0xE1, 0xEE), 0xEF, _COMMENT})
-# Marker, length, number of components (T.81 section B.2.3). Cameras append films, in which the marker alone is not rare.
+# Marker, length, number of components (T.81 section B.2.3). Cameras append videos, in which the marker alone is common.
 _SCAN = re.compile(rb"\xff\xda\x00(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
 
 
 def is_picture(data: bytes) -> bool:
-    """Whether bytes begin as a PNG or JPEG file does."""
+    """Whether bytes begin like a PNG or JPEG file."""
     return data.startswith((_PNG, _JPEG))
 
 
 def is_jpeg(data: bytes) -> bool:
-    """Whether they begin as a JPEG file does."""
+    """Whether bytes begin like a JPEG file."""
     return data.startswith(_JPEG)
 
 
 def pixels_only(data: bytes) -> bytes:
-    """The same picture in a file without what stands beside the pixels.
+    """Return the picture without metadata.
 
     Args:
         data: a PNG or JPEG file.
 
     Raises:
-        FormatError: `qr.picture-too-large`, more chunks, segments or scans than a picture has; `qr.picture-malformed`.
+        FormatError: `qr.picture-too-large`, too many chunks, segments or scans; `qr.picture-malformed`.
     """
     return _pixels_of_jpeg(data) if is_jpeg(data) else _pixels_of_png(data)
 
@@ -65,7 +65,7 @@ def _pixels_of_jpeg(jpeg: bytes) -> bytes:
     for _ in range(_MAX_SEGMENTS):
         marker = _MARKER.search(jpeg, at)  # some cameras pad segments
         if marker is None:
-            raise FormatError("qr.picture-malformed", f"the picture has no marker behind byte {at}")
+            raise FormatError("qr.picture-malformed", f"the picture has no marker after byte {at}")
         kind, begin = marker[1][0], marker.end()
         if kind == _START_OF_SCAN:
             return b"".join([*kept, jpeg[begin - 2 :]])

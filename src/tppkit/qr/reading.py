@@ -1,4 +1,4 @@
-"""Pictures of codes, read: PNG and JPEG files from anybody. Limits bound what a hostile file can cost."""
+"""Read codes from untrusted PNG and JPEG files. Limits bound the cost of a hostile file."""
 
 from __future__ import annotations
 
@@ -18,37 +18,35 @@ if TYPE_CHECKING:
 
 MAX_PICTURE_BYTES = 16 * 1024 * 1024
 MAX_PICTURE_PIXELS = 16_000_000
-MAX_PICTURE_SIDE = 65_535  # of what the search takes
-# The search compares all that looks like a code's corner: at worst it takes two seconds here, and a minute in 16 million. It is
-# the area of a screen of 1920 x 1080, a little more.
+MAX_PICTURE_SIDE = 65_535  # the limit of the search
+# A little more than a screen of 1920 x 1080. The search compares all pairs of possible corners: at worst it takes two seconds here,
+# and a minute for 16 million pixels.
 _SEARCHED_PIXELS = 2_100_000
 
 
 def read_picture(data: bytes) -> Code:
-    """Read the one code in a picture.
+    """Read the only code in a picture.
 
     Args:
         data: a PNG or JPEG file.
 
     Raises:
-        FormatError: `qr.no-code`, `qr.several-codes`, and what `read_texts` and `parse_code` raise.
+        FormatError: `qr.no-code`, `qr.several-codes`, and those of `read_texts` and `parse_code`.
         ConfigurationError: `extra.missing`.
     """
     texts = read_texts(data)
     if not texts:
         raise FormatError("qr.no-code", "no QR code is found in the picture")
     if len(texts) > 1:
-        raise FormatError(
-            "qr.several-codes", f"the picture holds {len(texts)} QR codes, and which is meant is not known"
-        )
+        raise FormatError("qr.several-codes", f"the picture has {len(texts)} QR codes, not one")
     return parse_code(texts[0])
 
 
 def read_texts(data: bytes) -> tuple[str, ...]:
-    """The texts of all QR codes in a picture, whatever they say.
+    """Return the texts of all QR codes in a picture.
 
     Args:
-        data: a PNG or JPEG file; of an animation the first picture is read.
+        data: a PNG or JPEG file; of an animation, the first picture is read.
 
     Raises:
         FormatError: `qr.picture-malformed`, `qr.picture-too-large`, `qr.charset`, `qr.part`.
@@ -62,20 +60,22 @@ def read_texts(data: bytes) -> tuple[str, ...]:
         raise missing_extra("scan", e) from e
     try:
         found = read_barcodes(picture, formats=BarcodeFormats(BarcodeFormat.QRCodeModel2), text_mode=TextMode.Plain)
-    except Exception as e:  # noqa: BLE001  # as below, in C++
+    except Exception as e:  # noqa: BLE001  # errors of the C++ library
         raise FormatError("qr.picture-malformed", f"the picture cannot be searched: {type(e).__name__}") from None
     return tuple(_text(code) for code in found)
 
 
 def _load(data: bytes) -> Image:
-    # The file classes are named, not looked up: no other format is parsed, and the size is judged by our limit alone.
+    # Use the file classes directly, so that no other format is parsed and only the limits here apply.
     from PIL.JpegImagePlugin import JpegImageFile
     from PIL.PngImagePlugin import PngImageFile
 
     if not is_picture(data):
-        raise FormatError("qr.picture-malformed", "the picture is no PNG or JPEG file")
+        raise FormatError("qr.picture-malformed", "the picture is not a PNG or JPEG file")
     if len(data) > MAX_PICTURE_BYTES:
-        raise FormatError("qr.picture-too-large", f"the picture has {len(data)} bytes, {MAX_PICTURE_BYTES} are read")
+        raise FormatError(
+            "qr.picture-too-large", f"the picture has {len(data)} bytes, the limit is {MAX_PICTURE_BYTES}"
+        )
     opened = JpegImageFile if is_jpeg(data) else PngImageFile
     pixels = BytesIO(pixels_only(data))
     try:
@@ -84,19 +84,19 @@ def _load(data: bytes) -> Image:
                 size = f"{file.width} x {file.height}"
                 raise FormatError(
                     "qr.picture-too-large",
-                    f"the picture is {size}; {MAX_PICTURE_PIXELS} pixels are read, {MAX_PICTURE_SIDE} a side",
+                    f"the picture is {size}; the limit is {MAX_PICTURE_PIXELS} pixels, and {MAX_PICTURE_SIDE} for each side",
                 )
             return _grey_on_white(_in_eight_bits(file)).reduce(
                 1 + isqrt((file.width * file.height - 1) // _SEARCHED_PIXELS)
             )
     except FormatError:
         raise
-    except Exception as e:  # noqa: BLE001  # its readers raise whatever the fault leads to
+    except Exception as e:  # noqa: BLE001  # pillow's readers raise any class
         raise FormatError("qr.picture-malformed", f"the picture cannot be read: {type(e).__name__}") from None
 
 
 def _in_eight_bits(picture: Image) -> Image:
-    """Grey of 16 bits scaled, which pillow would cut off at 255."""
+    """Scale 16-bit grey to 8 bits, because pillow would clip it at 255."""
     if not picture.mode.startswith("I"):
         return picture
     scaled = picture.convert("I").point(lambda grey: grey * (1 / 256)).convert("L")
@@ -116,16 +116,16 @@ def _grey_on_white(picture: Image) -> Image:
 
 
 def _text(code: Barcode) -> str:
-    """The text in UTF-8, where the bytes alone and the reader's guess agree (assumption qr-charset)."""
+    """Return the text in UTF-8 if the bytes and the library's guess agree (assumption qr-charset)."""
     if is_part(code):
         raise FormatError(
             "qr.part",
-            "the QR code says that it holds one part of a text that several codes share, or the corner that says so is damaged",
+            "the QR code is one part of a text in several codes, or the corner with this information is damaged",
         )
     try:
         text = code.bytes.decode("utf-8")
     except UnicodeDecodeError:
         text = None
     if text is None or text != code.text:
-        raise FormatError("qr.charset", "the QR code's text is not in UTF-8, or says that it is not")
+        raise FormatError("qr.charset", "the QR code's text is not in UTF-8, or names another character set")
     return text

@@ -1,4 +1,4 @@
-"""Scan links: a code's text in a link to the service, a QR code on a desktop and clickable on a phone."""
+"""Scan links: the text of a code in a link to the service, to show as a QR code on a desktop and as a link on a phone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tppkit.qr.login import LOGIN_PREFIX, Login, parse_login
 from tppkit.qr.payment import PAYMENT_PREFIX, Payment, parse_payment
 
 _PATH = "/scan"
-# Without & and =, which separate parameters, and without +, which is a space for some programs (assumption scan-encoding).
+# Without & and =, which separate parameters, and without +, which some programs read as a space (assumption scan-encoding).
 _CONTENT = re.compile(r"(?:[A-Za-z0-9._~!$'()*,;:@/?-]|%[0-9A-Fa-f]{2})+")
 
 
@@ -23,13 +23,13 @@ class ScanLink:
     """A scan link.
 
     Attributes:
-        service: the service's base address, https, without a slash at its end; compare it with the one you know.
-        content: the code's text. A payment or login code must be a right one; other formats, which the document does not
-            show, are taken as they are (assumption scan-content).
+        service: the service's base address, https, without a final slash; compare it with the one you know.
+        content: the code's text. A payment or login code must be valid; other formats, which the document does not show, are not
+            checked (assumption scan-content).
 
     Raises:
-        FormatError: `qr.scan-form`, `qr.address-*`, `qr.character`, `qr.too-long`, and what the readers of payment and
-            login codes raise.
+        FormatError: `qr.scan-form`, `qr.address-*`, `qr.character`, `qr.too-long`, and those of the parsers of payment and login
+            codes.
 
     Source: legacy interface, part B section 4, fallback.
     """
@@ -44,7 +44,7 @@ class ScanLink:
                 "qr.scan-form", f"the service's address ends with a slash or query: {shown(self.service)}"
             )
         if not self.content:
-            raise FormatError("qr.scan-form", "the scan link holds no code")
+            raise FormatError("qr.scan-form", "the scan link has no code")
         check_text(self.content, what="the code in the scan link")
         check_text(self.text, what="the scan link")
         _parse_known(self.content)
@@ -56,7 +56,7 @@ class ScanLink:
 
     @property
     def code(self) -> Login | Payment | None:
-        """The code in the link, None when it is of another format."""
+        """The code in the link, None if it is of another format."""
         return _parse_known(self.content)
 
 
@@ -71,7 +71,7 @@ def parse_scan_link(text: str) -> ScanLink:
     parse_address(text, what="the scan link")
     address, _, content = text.partition("?")
     if not address.endswith(_PATH) or not _CONTENT.fullmatch(content):
-        raise FormatError("qr.scan-form", f"the text has not the form <service>{_PATH}?<percent-encoded code>")
+        raise FormatError("qr.scan-form", f"the text is not of the form <service>{_PATH}?<percent-encoded code>")
     return ScanLink(address.removesuffix(_PATH), decode_percent(content, what="the code in the scan link"))
 
 

@@ -1,4 +1,4 @@
-"""Whether a QR code that was read is one part of several, which the reader does not tell: it is seen in the symbol's own modules.
+"""Find out from a QR code's modules whether it is one part of several, because the library does not report that.
 
 Source: ISO/IEC 18004: 7.4.1 (mode indicators), 7.8 (masks), 7.9 (format information), 8 (structured append).
 """
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 # Whether the module in a row and column is dark.
 _Dark = Callable[[int, int], bool]
 
-_STRUCTURED_APPEND = 0b0011  # the header of a part stands first, before any other
+_STRUCTURED_APPEND = 0b0011  # the first header of a part
 _LEVELS = {"L": 0b01, "M": 0b00, "Q": 0b11, "H": 0b10}
 _FORMAT_DIVISOR, _FORMAT_MASK = 0b10100110111, 0b101010000010010
-# Of the format information beside the upper left corner, from its first bit; mirrored, rows are columns.
+# The modules of the format information near the upper left corner, from its first bit; mirrored, rows are columns.
 _FORMAT_PLACES = (*((8, x) for x in (0, 1, 2, 3, 4, 5, 7, 8)), *((y, 8) for y in (7, 5, 4, 3, 2, 1, 0)))
 # Which modules are inverted, by row and column.
 _MASKS: Mapping[int, Callable[[int, int], bool]] = MappingProxyType(
@@ -36,13 +36,13 @@ _MASKS: Mapping[int, Callable[[int, int], bool]] = MappingProxyType(
 
 
 def is_part(code: Barcode) -> bool:
-    """Whether a code says that its text is one part of a longer one (structured append).
+    """Whether the text of a code is one part of a longer text (structured append).
 
-    The first four modules of its content say so. They are taken as they are seen, without error
-    correction: damage to that corner can make a part look whole, and a whole code a part.
+    The first four modules of its content state it. They are read without error correction, so damage to that corner can make a part
+    look like a whole code, and a whole code like a part.
 
     Args:
-        code: a QR code that was read.
+        code: a code that the library has read.
     """
     image: Any = code.to_image(scale=1, add_quiet_zones=False)
     rows: Any = memoryview(image).tolist()  # upright, 0 is dark
@@ -60,7 +60,7 @@ def is_part(code: Barcode) -> bool:
 
 
 def _distance(dark: _Dark, level: int, mask: int) -> int:
-    """How many modules of the format information are other than they should be."""
+    """Return the number of modules of the format information that differ from a level and mask."""
     expected = _format_information(level << 3 | mask)
     return sum(dark(*place) != bool(expected >> 14 - i & 1) for i, place in enumerate(_FORMAT_PLACES))
 
@@ -74,7 +74,7 @@ def _format_information(data: int) -> int:
 
 
 def _mode(dark: _Dark, last: int, inverted: _Dark) -> int:
-    """The mode indicator: content begins in the lower right corner, two columns wide and upwards."""
+    """Read the mode indicator: content begins in the lower right corner, two columns wide and upwards."""
     bits = 0
     for y, x in ((last, last), (last, last - 1), (last - 1, last), (last - 1, last - 1)):
         bits = bits << 1 | (dark(y, x) != inverted(y, x))

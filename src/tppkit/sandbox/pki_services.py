@@ -1,4 +1,4 @@
-"""The authorities of a test PKI over HTTP: OCSP, revocation lists, time stamps, issuing certificates and trusted lists.
+"""The services of a test PKI over HTTP: OCSP, revocation lists, time stamps, issuing certificates and trusted lists.
 
 `POST /ocsp` and `GET /ocsp/{base64}` (RFC 6960 appendix A), `GET /{authority}.crl` (RFC 5280 section 4.2.1.13),
 `GET /{authority}.der`, `POST /tsa` (RFC 3161 section 3.4), and the trusted lists under their file names.
@@ -33,18 +33,18 @@ from tppkit.web.sources import read_message
 _OCSP, _CRL, _TSP = "application/ocsp-response", "application/pkix-crl", "application/timestamp-reply"
 _CERTIFICATE, _XML = "application/pkix-cert", "application/vnd.etsi.tsl+xml"
 _MAX_LIST_BYTES = 32 * 1024 * 1024
-_ZERO, _LOOK_EVERY = timedelta(0), timedelta(hours=1)  # how often it is asked whether a list ends soon
+_ZERO, _LOOK_EVERY = timedelta(0), timedelta(hours=1)  # how often lists that end soon are looked for
 
 
 class PkiServices:
-    """An ASGI application (`app`) that answers for the test PKI in a folder; what is issued or revoked there meanwhile counts.
+    """An ASGI application (`app`) that answers for the test PKI in a folder, and follows what is issued and revoked there.
 
     Args:
-        folder: what `pki create` made.
-        now: the present, aware.
+        folder: The folder that `pki create` made.
+        now: Returns the present, aware.
 
     Raises:
-        ConfigurationError: as `testpki.folder.open_pki`.
+        ConfigurationError: As `testpki.open_pki`.
     """
 
     def __init__(self, folder: Path, *, now: Callable[[], datetime]) -> None:
@@ -73,13 +73,13 @@ class PkiServices:
         return self._opened
 
     def _open(self) -> tuple[PkiFolder, tuple[int, int]]:
-        """The folder with lists that do not end soon, as far as they can be written."""
+        """Open the folder, and renew lists that end soon if they can be written."""
         try:
             open_pki(self._path).keep_current(now=self._now())
         except ConfigurationError as e:
             if e.code != "file.unwritable":
                 raise
-        stamp = _stamp(self._path)  # before it is read, so that what changes meanwhile is seen the next time
+        stamp = _stamp(self._path)  # taken before reading, so a change meanwhile is noticed at the next request
         return open_pki(self._path), stamp
 
     async def _post_ocsp(self, request: Request) -> Response:
@@ -117,7 +117,7 @@ class PkiServices:
 
 
 def _file(folder: Path, name: str, *, media_type: str) -> Response:
-    """A file of the folder itself, as it stands there."""
+    """Return a file of the folder itself, unchanged."""
     path = file_inside(folder, name)
     if not path.is_file():
         return _not_found()
@@ -125,12 +125,12 @@ def _file(folder: Path, name: str, *, media_type: str) -> Response:
 
 
 class PkiServer:
-    """The same on a port of this machine's loopback.
+    """A server of `PkiServices` on a loopback port.
 
     Args:
-        folder: what `pki create` made.
-        port: 0 takes a free one.
-        now: the present, aware.
+        folder: The folder that `pki create` made.
+        port: 0 chooses a free port.
+        now: Returns the present, aware.
 
     Raises:
         ConfigurationError: `port.unavailable`, and as `PkiServices`.
@@ -147,7 +147,7 @@ class PkiServer:
         self._servers = ((QuietServer(make_config(services.app)), bound),)
 
     async def serve_until_stopped(self, *, on_ready: Callable[[], None]) -> None:
-        """Serve until the process is told to end; `on_ready` is called once it answers."""
+        """Serve until the process gets SIGINT or SIGTERM; `on_ready` is called once the server answers."""
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop, self._servers)
         await serve(self._servers, on_ready=on_ready)
@@ -159,8 +159,8 @@ async def _body(request: Request) -> bytes:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    if isinstance(error, ConfigurationError):  # the folder's fault, which is no affair of who asks
-        return PlainTextResponse("the test PKI's folder cannot be used now\n", status_code=503)
+    if isinstance(error, ConfigurationError):  # the client must not see details of the folder
+        return PlainTextResponse("the folder of the test PKI cannot be used now\n", status_code=503)
     status = 413 if isinstance(error, TppkitError) and error.code == "message.too-large" else 400
     return PlainTextResponse(f"{error}\n", status_code=status)
 

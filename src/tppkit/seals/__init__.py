@@ -1,4 +1,4 @@
-"""What PSD2 makes of HTTP signatures: a provider's seal on a request.
+"""Seals of providers on requests: the use of HTTP signatures in PSD2.
 
 sealed = sign_request(message, seal=Seal(certificate, KeySigner(key)))
 verified = verify_request(received, qwac=qwac, at=utc_now(), policy=SealPolicy(PathVerifier(anchors)))

@@ -1,4 +1,4 @@
-"""The header that carries the seal certificate, in each form that banks have."""
+"""The header with the seal certificate, in the encodings that banks use."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _WHITE_SPACE = str.maketrans("", "", " \t\r\n")
 
 
 class CertificateForm(Enum):
-    """How a certificate stands in a header."""
+    """The encoding of a certificate in a header."""
 
     DER = "base64 of DER"
-    PEM = "PEM without its line breaks, which no header can hold"
+    PEM = "PEM without its line breaks, which are not valid in a header"
     BASE64_PEM = "base64 of PEM"
 
 
 def write_certificate(certificate: EidasCertificate, form: CertificateForm) -> str:
-    """The header's value."""
+    """Return the value of the header."""
     encoded = encode_base64(certificate.der)
     if form is CertificateForm.DER:
         return encoded
@@ -34,11 +34,11 @@ def write_certificate(certificate: EidasCertificate, form: CertificateForm) -> s
 
 
 def read_certificate(value: str, form: CertificateForm) -> EidasCertificate:
-    """The certificate in a header.
+    """Parse the certificate in a header.
 
     Args:
         value: as received, at most 16,384 characters.
-        form: of the dialect; no other is read.
+        form: the encoding of the dialect; others are rejected.
 
     Raises:
         FormatError: `certificate.malformed`, `certificate.too-large`, `base64.*`, `der.*`.

@@ -1,4 +1,4 @@
-"""Whether the fields of a row hold what they are annotated with: the annotations are the table."""
+"""Check the values of a dataclass against its annotations."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _hints = cache(get_type_hints)
 
 
 def require_field_types(row: DataclassInstance) -> None:
-    """Refuse a row with a field of another type than its own.
+    """Reject a dataclass with a value of the wrong type.
 
-    A text where a tuple of texts belongs, as of `("psu-id")` without its comma, would else be taken letter by letter.
+    Otherwise a text instead of a tuple, such as `("psu-id")` without its comma, would be read letter by letter.
 
     Args:
-        row: a dataclass whose fields are classes, tuples of them, or one of several.
+        row: a dataclass whose annotations are classes, tuples of classes, or unions.
 
     Raises:
         ConfigurationError: `profile.malformed`.
@@ -32,7 +32,7 @@ def require_field_types(row: DataclassInstance) -> None:
         if not _is_of(value, hints[field.name]):
             found = f"a {type(value).__name__}" + (" of other things" if isinstance(value, tuple) else "")
             raise ConfigurationError(
-                "profile.malformed", f"{type(row).__name__}.{field.name} is {found}, and not {field.type}"
+                "profile.malformed", f"{type(row).__name__}.{field.name} is {found}, not {field.type}"
             )
 
 

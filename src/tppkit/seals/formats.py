@@ -1,12 +1,12 @@
-"""How seals in other formats than draft-cavage are written, and where each says what; `read` is the way back.
+"""Writer of seals in other formats than draft-cavage. `verify.read_seal` is the parser.
 
 | | RFC 9421 | detached JWS |
 |---|---|---|
 | headers | Signature-Input, Signature under the profile's label | the profile's carrier, x-jws-signature |
 | covered | components by identifier: `@method`, `x-request-id` | `pars`: `(request-target)`, `x-request-id` |
-| keyId | `keyid` | `x5t#S256` where the profile's keyId is a thumbprint, else `kid` |
+| keyId | `keyid` | `x5t#S256` if the profile's keyId is a thumbprint, else `kid` |
 | time of signing | `created` | `sigT` or `iat` |
-| certificate | a header, or known by keyId | `x5c`, a header, or known by keyId |
+| certificate | a header, or found by keyId | `x5c`, a header, or found by keyId |
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class UnsignedSeal(NamedTuple):
 
     Attributes:
         signing_string: the bytes to sign.
-        finish: gives the header fields with a signature.
+        finish: returns the header fields for a signature.
     """
 
     signing_string: bytes
@@ -54,20 +54,20 @@ def prepare_seal(
     at: datetime,
     origin: Origin | None,
 ) -> UnsignedSeal:
-    """What to sign of a request, in the profile's format.
+    """Prepare the seal of a request in the profile's format.
 
     Args:
-        message: the request, with every header that is covered.
+        message: the request, with every covered header.
         covered: names in order, lower case.
-        profile: the dialect; not of draft-cavage.
+        profile: the dialect, in another format than draft-cavage.
         certificate: the seal certificate.
-        algorithm: its name on the wire.
-        key_id: names the certificate.
+        algorithm: the name of the algorithm on the wire.
+        key_id: the keyId of the certificate.
         at: the time of signing, aware.
-        origin: where the request goes.
+        origin: the origin that the request is sent to.
 
     Raises:
-        FormatError: as `rfc9421.make_signature_base` and `message.make_signing_string`.
+        FormatError: see `rfc9421.make_signature_base` and `message.make_signing_string`.
         SignatureRejected: `signature.header-absent`.
     """
     if profile.format is Format.JWS:

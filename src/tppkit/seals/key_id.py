@@ -1,7 +1,7 @@
-"""keyId: how a Signature header names the seal certificate, `SN=<serial in hex>,CA=<issuer's name>` by the guidelines.
+"""keyId: the name of the seal certificate in a Signature header; in the guidelines, `SN=<serial in hex>,CA=<issuer's name>`.
 
-It is a hint: the certificate that is sent decides. But one that names another certificate is a mistake or a trick, so the
-serial is compared as a number and the issuer as a parsed name, in whichever style it is written. An address is never fetched.
+The certificate in the request decides, but a keyId that names another certificate is an error or an attack. So the serial is
+compared as a number and the issuer as a parsed name, in any style. An address is never fetched.
 Source: NextGenPSD2 Implementation Guidelines 1.3.8 section 12.2; the PSD2 document shows no form (assumption `key-id`).
 """
 
@@ -23,11 +23,11 @@ from tppkit.seals.field_types import require_field_types
 
 
 class KeyIdForm(Enum):
-    """What a keyId says."""
+    """The contents of a keyId."""
 
     CERTIFICATE = "SN=<serial>,CA=<issuer>"
     SERIAL = "the serial alone"
-    CLIENT_ID = "an id that the bank gave out"
+    CLIENT_ID = "an id issued by the bank"
     URL = "an address, never fetched"
     THUMBPRINT = "SHA-256 of the certificate in base64url"
 
@@ -42,16 +42,16 @@ class Radix(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyIdStyle:
-    """How a dialect writes keyId. Reading takes each of these spellings of the same serial and name.
+    """How a dialect writes keyId. A verifier accepts other spellings of the same serial and name.
 
     Attributes:
-        form: what it says.
-        radix: of the serial; decimal digits are read as decimal only where this says so.
-        issuer_optional: `SN=<serial>` alone is read too.
-        percent: white space in the issuer is percent-encoded; what cannot stand between quotes always is.
-        unknown_as_text: attributes without an RFC 4514 name as `oid=text`, instead of Java's `oid=#hex`.
-        root_first: the issuer in the certificate's order, country usually first; most specific first otherwise.
-        drops_newlines: a line break in the issuer is left out, as adorsys' verifier does; otherwise it is escaped.
+        form: the contents of the keyId.
+        radix: the radix of the serial, for writing and reading.
+        issuer_optional: a verifier also accepts `SN=<serial>` alone.
+        percent: percent-encode white space in the issuer. Characters that are not valid between quotes are always encoded.
+        unknown_as_text: write attributes without an RFC 4514 name as `oid=text`, instead of Java's `oid=#hex`.
+        root_first: write the issuer in the certificate's order, country usually first; otherwise most specific first.
+        drops_newlines: remove line breaks from the issuer, as adorsys' verifier does; otherwise they are escaped.
 
     Raises:
         ConfigurationError: `profile.malformed`, a field is of another type.
@@ -78,15 +78,15 @@ _SERIAL = re.compile(r"[0-9A-Fa-f]{1,64}")
 _DECIMAL = re.compile(r"[0-9]{1,64}")
 _TEXT = re.compile(r'[^"\x00-\x1f\x7f]{1,2048}')
 _URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
-# OpenSSL's one line, `/C=DE/O=Bank, Ltd/CN=CA`: a slash before each attribute; where none begins, a separator is part of a value.
+# OpenSSL's one-line format, `/C=DE/O=Bank, Ltd/CN=CA`: a slash before each attribute; other separators are part of a value.
 _TYPE = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)="
 _ONE_LINE = rf"/(?={_TYPE})"
-# How it writes what is not printable ASCII, and from 3.0 on a slash and a plus.
+# Its escapes for characters beyond printable ASCII, and since 3.0 for a slash and a plus.
 _WRITTEN = r"(?P<bytes>(?:\\x[0-9A-Fa-f]{2})+)|\\(?P<slash>/)"
 _IN_VALUE = rf'["<>;\\]|[,+](?! *{_TYPE})'
 _ESCAPED = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
-# What separates attributes, and what is replaced in each. One pass, so what came out of an escape is never read as one: as OpenSSL
-# means it, as it stands, both for those who escape more in it, and last as 3.0 means it, with a slash that separates nothing.
+# The possible readings of it: the separator of attributes, and the parts to replace in each attribute in one pass. In order: with
+# OpenSSL's escapes, the same with RFC 4514 escapes, without escapes, with RFC 4514 escapes only, and with the escapes of 3.0.
 _READINGS = tuple([
     (re.compile(separator), re.compile("|".join(parts)))
     for separator, *parts in (
@@ -94,28 +94,28 @@ _READINGS = tuple([
         (_ONE_LINE, _ESCAPED, _IN_VALUE), (rf"(?<!\\){_ONE_LINE}", _WRITTEN, r"\\\+", _IN_VALUE),
     )
 ])  # fmt: skip
-# What RFC 4514 text needs and a quoted parameter can hold; a quote is always percent-encoded. A backslash is not where spaces are not:
-# WSO2 compares the text with the one that Java prints and decodes nothing.
+# Characters of RFC 4514 text that are valid in a quoted parameter; a quote is always percent-encoded. Where spaces are not encoded,
+# a backslash is not either, because WSO2 compares the text with Java's without decoding.
 _SAFE = ",=+#;<>/.:()-_*'@!&?$"
 _SAFE_WITH_SPACES = _SAFE + " \\%"
 
 
 def make_key_id(certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GROUP, text: str | None = None) -> str:
-    """The keyId that names this certificate: `SN=9FA1,CA=CN=D-TRUST%20CA,O=D-Trust%20GmbH,C=DE`.
+    """Return the keyId of a certificate, for example `SN=9FA1,CA=CN=D-TRUST%20CA,O=D-Trust%20GmbH,C=DE`.
 
     Args:
         certificate: the seal certificate.
-        style: of the dialect.
-        text: the client id or address, where the style has one.
+        style: the style of the dialect.
+        text: the client id or address, if the style has one.
 
     Raises:
         ConfigurationError: `seal.key-id-needed`.
-        FormatError: `key-id.malformed`, the text cannot stand in the parameter.
+        FormatError: `key-id.malformed`, the text is not valid in the parameter.
     """
     if style.form in (KeyIdForm.CLIENT_ID, KeyIdForm.URL):
         if text is None:
             raise ConfigurationError(
-                "seal.key-id-needed", f"the keyId is {style.form.value}, so the certificate has none: give key_id"
+                "seal.key-id-needed", f"the keyId is {style.form.value}, which is not in the certificate: pass key_id"
             )
         _require_text(text, style)
         return text
@@ -130,18 +130,18 @@ def make_key_id(certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GRO
     )
     text = quote(name, safe=_SAFE if style.percent else _SAFE_WITH_SPACES)
     if not style.percent and text != name:
-        # Something was encoded, so a reader will decode: then a percent sign of the name itself must be encoded too.
+        # A part was encoded, so the verifier will decode: then a percent sign of the name must be encoded too.
         text = quote(name, safe=_SAFE_WITH_SPACES.replace("%", ""))
     return f"SN={serial},CA={text}"
 
 
 def verify_key_id(text: str, certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GROUP) -> None:
-    """Check that a keyId names this certificate. A client id or an address says nothing of it that could be compared.
+    """Check that a keyId names this certificate. Of a client id or an address, only the syntax is checked.
 
     Args:
         text: the keyId as received.
-        certificate: the certificate that was sent, or is known.
-        style: of the dialect.
+        certificate: the certificate from the request or the policy.
+        style: the style of the dialect.
 
     Raises:
         FormatError: `key-id.malformed`.
@@ -177,7 +177,7 @@ def _require_text(text: str, style: KeyIdStyle) -> None:
 
 
 def _read(text: str, style: KeyIdStyle) -> tuple[str, str | None]:
-    """The serial's digits and the issuer's text."""
+    """Split a keyId into the serial's digits and the issuer's text."""
     decimal = style.radix is Radix.DECIMAL
     if style.form is KeyIdForm.SERIAL:
         serial, issuer = text, None
@@ -198,7 +198,7 @@ def _names_issuer(text: str, issuer: DistinguishedName, style: KeyIdStyle) -> bo
     names, failure = _names(text, drops_newlines=style.drops_newlines)
     if failure:
         raise FormatError("key-id.malformed", f"the issuer in the keyId cannot be read: {failure}")
-    if style.drops_newlines:  # on both sides: `#hex` holds the value with them
+    if style.drops_newlines:  # on both sides, because `#hex` has the value with line breaks
         issuer = _without_newlines(issuer)
     return not names.isdisjoint((issuer.comparable, issuer.comparable[::-1]))
 
@@ -209,17 +209,17 @@ def _without_newlines(name: DistinguishedName) -> DistinguishedName:
     ]))  # fmt: skip
 
 
-@lru_cache(maxsize=4)  # a text is read in up to fifteen ways, and compared with every certificate that may be meant
+@lru_cache(maxsize=4)  # a text has up to fifteen readings, and may be compared with several certificates
 def _names(text: str, *, drops_newlines: bool) -> tuple[frozenset[_Comparable], str]:
-    """The text read as it is and percent-decoded; also with a plus for a space, as Java's URLEncoder writes one.
+    """Parse a text as it is and percent-decoded, also with a plus for a space, as written by Java's URLEncoder.
 
     Returns:
-        Every name that it may be, in the form that is compared, and why there is none.
+        The possible names in comparable form, and the error if there is none.
     """
     readings: set[_Comparable] = set()
     failure = ""
     decoded = [text]
-    with suppress(UnicodeDecodeError):  # in which case the percent signs are the name's own
+    with suppress(UnicodeDecodeError):  # then the percent signs belong to the name
         decoded = [unquote(text, errors="strict"), text, unquote_plus(text, errors="strict")]
     forms = [form for each in decoded for form in (_from_one_line(each) if each[:1] == "/" else (each,))]
     for form in dict.fromkeys(forms):
@@ -233,10 +233,7 @@ def _names(text: str, *, drops_newlines: bool) -> tuple[frozenset[_Comparable], 
 
 
 def _from_one_line(text: str) -> list[str]:
-    r"""OpenSSL's one line as RFC 4514 text: bytes beyond printable ASCII stand there as `\xHH`, a slash sometimes as `\/`.
-
-    Also read as it stands, and as those mean it who escape more in it. Bytes that are no UTF-8 give no reading.
-    """
+    """Return the RFC 4514 texts of the possible readings of OpenSSL's one-line format, without those that are not UTF-8."""
     forms = []
     for separator, replaced in _READINGS:
         with suppress(UnicodeDecodeError):
@@ -245,7 +242,7 @@ def _from_one_line(text: str) -> list[str]:
 
 
 def _escape(found: re.Match[str]) -> str:
-    r"""RFC 4514 text for what was found: `\xHH` becomes `\HH`, and so stays a part of the value whatever the byte is."""
+    r"""Return the RFC 4514 text of an escape or separator: `\xHH` becomes `\HH`, so that any byte stays part of the value."""
     if found.lastgroup == "bytes":
         pairs = found[0].replace("x", "")
         bytes.fromhex(pairs.replace("\\", "")).decode("utf-8")

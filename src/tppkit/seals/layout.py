@@ -1,4 +1,4 @@
-"""What sealing in a dialect writes, worked out once for a seal."""
+"""The headers that sealing reads and writes in a dialect."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tppkit.seals.profile import EmptyBody, Format, Order, SealProfile
 
 
 class Layout(NamedTuple):
-    """What sealing in a dialect writes, worked out once; every name in lower case.
+    """The headers that sealing reads and writes in a dialect, computed once; all names are in lower case.
 
     Attributes:
-        covered: always covered, in order.
-        watched: the fields that are looked at, or None for all.
+        covered: names that are always covered, in order.
+        watched: the fields to read, or None for all.
         written: the fields that sealing adds.
-        if_present: fields that are covered where the request has them.
-        prefixes: the same for every field whose name begins so.
-        spellings: names that are written otherwise.
+        if_present: fields that are covered if the request has them.
+        prefixes: like `if_present`, for every field whose name begins with a prefix.
+        spellings: the spelling of names that are not written in lower case.
         certificate: the header with the certificate, or nothing.
-        timed: a time is written.
-        digest: the digest's header in lower case.
-        plain: nothing depends on the request: always the same names, a digest, no time; the format is draft-cavage.
+        timed: the seal has a time.
+        digest: the header with the digest.
+        plain: the seal is of draft-cavage and always has the same names, a digest and no time.
     """
 
     covered: tuple[str, ...]
@@ -39,12 +39,12 @@ class Layout(NamedTuple):
     plain: bool
 
     def spell(self, name: str) -> str:
-        """A name as the dialect writes it."""
+        """The dialect's spelling of a name."""
         return self.spellings.get(name, name)
 
 
 def make_layout(profile: SealProfile, certificate: EidasCertificate) -> Layout:
-    """What sealing with this certificate in a dialect writes."""
+    """Compute the layout of a dialect for a certificate."""
     names = (*profile.covered, *profile.covered_if_present)
     conditional = [name.lower() for name in profile.covered_if_present]
     prefixes = tuple([name[:-1] for name in conditional if name.endswith("*")])

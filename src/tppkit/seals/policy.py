@@ -1,4 +1,4 @@
-"""What a relying party demands of a seal, and what it remembers of those it has verified."""
+"""The requirements of a relying party for seals, and its cache of verified ones."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _REMEMBERED = 256
 _NOTHING: Mapping[str, EidasCertificate] = MappingProxyType({})
 _ORGANIZATIONS = OrganizationPolicy()
 
-# A request has these at most once (RFC 9110 section 5.3 allows lists, these are none); two of them are two readings.
+# These must not appear twice: they are not lists (RFC 9110 section 5.3), so two of them are ambiguous.
 _SINGLETONS = ("digest", "signature", "x-request-id", "content-type", "content-length", "host", "date", "authorization")
 
 
 class Demands(NamedTuple):
-    """What verification asks of a request's headers, worked out once from the profile; every name in lower case.
+    """The requirements of a profile for a request's headers, computed once; all names are in lower case.
 
     Attributes:
-        watched: the fields that are looked at, or None for all (the profile names some by their beginning).
-        singletons: fields that may stand once.
-        sealing: fields without which a request is not sealed.
-        carrier: the field that holds the signature.
-        certificate_header: the field that holds the certificate, or None.
-        covered: what every signature must cover.
-        if_present: what it must cover where the request has it.
-        prefixes: the same for every field whose name begins so.
-        allowed: what it may cover, or None for anything.
-        digests: what a digest header by a single algorithm that the profile takes begins with.
+        watched: the fields to read, or None for all (if the profile has prefixes).
+        singletons: fields that must not appear twice.
+        sealing: fields that a sealed request must have.
+        carrier: the field with the signature.
+        certificate_header: the field with the certificate, or None.
+        covered: fields that every signature must cover.
+        if_present: fields that a signature must cover if the request has them.
+        prefixes: like `if_present`, for every field whose name begins with a prefix.
+        allowed: the only fields that a signature may cover, or None for any.
+        digests: beginnings of a digest header with one accepted algorithm.
     """
 
     watched: frozenset[str] | None
@@ -54,7 +54,7 @@ class Demands(NamedTuple):
 
 
 def demands_of(profile: SealProfile) -> Demands:
-    """What verification by this profile asks of a request."""
+    """Compute the requirements of a profile."""
     conditional = [name.lower() for name in profile.covered_if_present]
     optional = frozenset({profile.digest_name} if profile.empty_body is EmptyBody.ABSENT else ())
     prefixes = tuple([name[:-1] for name in conditional if name.endswith("*")])
@@ -64,7 +64,7 @@ def demands_of(profile: SealProfile) -> Demands:
     sealing = profile.carriers | {profile.digest_name, *([certificate] if certificate else [])}
     watched = written | if_present | sealing | {*_SINGLETONS}
     begins = [f"{name}=" for name in (profile.digest_algorithm, *profile.digest_algorithms)]
-    # RFC 9421 has dictionaries of signatures, which may stand on several lines (RFC 9651 section 3.2); no label stands twice.
+    # The fields of RFC 9421 are dictionaries, which may have several lines (RFC 9651 section 3.2).
     several = profile.carriers if profile.format is Format.RFC9421 else frozenset()
     return Demands(
         watched=None if prefixes else watched,
@@ -81,14 +81,14 @@ def demands_of(profile: SealProfile) -> Demands:
 
 
 class BelievedSeal(NamedTuple):
-    """A seal certificate that fits its profile and is believed within a window.
+    """A seal certificate that fits its profile and is trusted within a window.
 
     Attributes:
         certificate: the QSealC.
         path: its chain.
-        window: when that is believed.
-        verifiers: by the algorithm's name on the wire.
-        qwac: the certificate last accepted beside it.
+        window: when the chain is trusted.
+        verifiers: verification functions by the algorithm's name on the wire.
+        qwac: the website certificate last accepted with it.
     """
 
     certificate: EidasCertificate
@@ -99,13 +99,13 @@ class BelievedSeal(NamedTuple):
 
 
 class SealMemory:
-    """At most 256 certificates, and 256 ways of naming and covering, under which a signature was verified.
+    """A cache of at most 256 certificates and 256 heads of Signature headers, filled only after a signature was verified.
 
-    Nothing enters before that, and nothing is believed outside the window of its chain, which news of a revocation closes.
+    A certificate is trusted only within the window of its chain, which ends at a known revocation.
 
     Attributes:
-        seals: by what names the certificate in a request (its header's value, or keyId).
-        heads: what the Signature header says before the signature, by its text and by what names the certificate.
+        seals: by the text that identifies the certificate in a request (value of its header, hash, or keyId).
+        heads: parsed parameters before the signature, by their text and by the text that identifies the certificate.
     """
 
     def __init__(self) -> None:
@@ -113,9 +113,9 @@ class SealMemory:
         self.heads: dict[tuple[str, str], SignatureParameters] = {}
 
     def keep(self, named: str, seal: BelievedSeal, head: str, parameters: SignatureParameters) -> None:
-        """Remember a seal, and the head of its signature unless that is empty."""
+        """Cache a seal, and the head of its signature unless that is empty."""
         if len(self.seals) >= _REMEMBERED or len(self.heads) >= _REMEMBERED:
-            # Together: a text that stays behind without its certificate would never have it remembered again.
+            # Together: a head without its certificate would keep that certificate out of the cache.
             self.seals.clear()
             self.heads.clear()
         self.seals[named] = seal
@@ -124,42 +124,35 @@ class SealMemory:
 
 
 class Paths(Protocol):
-    """Believes certificates: a `trust.PathVerifier`."""
+    """Verifies certificates: a `trust.PathVerifier` or `trust.TrustMaterial`."""
 
     def verify_use(
         self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()
     ) -> TrustedPath:
-        """The chain of a certificate that fits its use and is believed at a time.
+        """Return the chain of a certificate that fits its use and is trusted at a time.
 
         Raises:
-            CertificateRejected: as `PathVerifier.verify_use`.
+            CertificateRejected: see `PathVerifier.verify_use`.
         """
 
 
 class SealPolicy:
-    """What a relying party demands of a seal.
+    """The requirements of a relying party for seals, with a cache of verified ones.
 
-    It remembers what it has verified: a provider sends the same certificate and the same parameters, all but the signature,
-    with every request.
+    The cache helps because a provider sends the same certificate and the same parameters with every request.
 
     Args:
-        paths: believes certificates.
+        paths: decides whether a certificate is trusted.
         profile: the dialect.
-        clock_skew: how far a sender's clock may be from the time of judgement, where a seal covers a time.
-        certificates: seal certificates by keyId: where a dialect sends none, the one to verify with; where it sends one, the
-            only one that is taken under that keyId. Nothing is ever fetched.
-        origin: where requests arrive, for a dialect that covers scheme or authority.
-        organizations: the organizationIdentifiers that are accepted, in the seal and in the website certificate beside it.
+        clock_skew: tolerated difference between a covered time and the time of verification.
+        certificates: seal certificates by keyId. If the dialect sends no certificate, this one is used; if it sends one, it must be
+            this one. Certificates are never fetched.
+        origin: the origin of requests, for a dialect that covers scheme or authority.
+        organizations: the accepted organizationIdentifiers, in the seal and in the website certificate.
 
     Attributes:
-        paths: as given.
-        profile: as given.
-        clock_skew: as given.
-        certificates: as given.
-        origin: as given.
-        organizations: as given.
-        demands: what the profile asks of a request's headers.
-        memory: what was verified.
+        demands: the requirements of the profile for a request's headers.
+        memory: the cache.
     """
 
     def __init__(
@@ -184,10 +177,10 @@ class SealPolicy:
     def believe(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate]
     ) -> BelievedSeal:
-        """The seal of a certificate, when it fits the profile of seals and is believed at the time.
+        """Return the trusted seal of a certificate that fits the profile of seals.
 
         Raises:
-            CertificateRejected: as `PathVerifier.verify_use` and `OrganizationPolicy.require`.
+            CertificateRejected: see `PathVerifier.verify_use` and `OrganizationPolicy.require`.
             FormatError: `key.unsupported`, `key.weak`, `profile.key`; `certificate.key-unreadable`.
         """
         path = self.paths.verify_use(certificate, as_=Use.QSEALC, at=at, intermediates=intermediates)

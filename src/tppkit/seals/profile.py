@@ -1,4 +1,4 @@
-"""What varies between banks' dialects of sealing: the fields of one row of `profiles.PROFILES`."""
+"""Dialects of sealing: `SealProfile` has the settings that differ between banks. `profiles.PROFILES` has the known dialects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tppkit.seals.key_id import BERLIN_GROUP, KeyIdStyle
 
 
 class Format(Enum):
-    """How a seal stands in a request."""
+    """The signature format of a seal."""
 
     CAVAGE = "draft-cavage-http-signatures"
     RFC9421 = "RFC 9421"
@@ -33,7 +33,7 @@ class Format(Enum):
 
 
 class EmptyBody(Enum):
-    """What the Digest header of a request without body says."""
+    """The Digest header of a request without body."""
 
     HASHED = "digest of no bytes"
     ABSENT = "no Digest header"
@@ -41,13 +41,13 @@ class EmptyBody(Enum):
 
 
 class Order(Enum):
-    """In which order covered fields are written; read they are in any."""
+    """The order in which covered fields are written. A verifier accepts any order."""
 
     LISTED = "as listed"
     SORTED = "by name"
 
 
-# The headers that each format can stand in; others than these stand in any.
+# The possible carriers of each format; a format that is not listed can be in any header.
 _CARRIERS: Mapping[Format, tuple[str, ...]] = MappingProxyType(
     {Format.CAVAGE: ("Signature", "Authorization"), Format.RFC9421: ("Signature",)}
 )
@@ -65,19 +65,19 @@ def _can_be_covered(name: str, format_: Format) -> bool:
 
 
 def covers_target(covered: Collection[str]) -> bool:
-    """Whether these names prove method, path and query."""
+    """Whether these names cover method, path and query."""
     path = "@target-uri" in covered or "@request-target" in covered or {"@path", "@query"}.issubset(covered)
     return REQUEST_TARGET in covered or ("@method" in covered and path)
 
 
-# Names on the wire, and the algorithm each stands for; a name may stand once for each kind of key. The guidelines allow SHA-256
-# and SHA-512 only, so there is no ecdsa-sha384.
+# Names on the wire, and their algorithms; a name may appear once for each kind of key. The guidelines allow SHA-256 and SHA-512
+# only, so ecdsa-sha384 is missing.
 BERLIN_GROUP_ALGORITHMS = (
     ("rsa-sha256", "rsa-sha256"),
     ("rsa-sha512", "rsa-sha512"),
     ("ecdsa-sha256", "ecdsa-sha256"),
 )
-# Formats that say themselves which algorithm a name stands for; in draft-cavage a dialect says it.
+# Formats that define the meaning of algorithm names; in draft-cavage, it depends on the dialect.
 _NAMES: Mapping[Format, Names] = MappingProxyType({Format.RFC9421: RFC9421, Format.JWS: JWS})
 
 
@@ -88,45 +88,44 @@ def _usual_algorithms(format_: Format) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class SealProfile:
-    """One dialect of sealing. Make a row of your own with `dataclasses.replace`, or from nothing.
+    """A dialect of sealing. Derive your own with `dataclasses.replace`, or create one.
 
     Attributes:
-        name: short name, as the command line takes it.
-        covered: the fields that we always write, in order. Names stand in the signature as they stand here; a row with a
-            capital letter reads them in any case, and a line of the signing string begins with the lower-case name.
-        covered_if_present: further fields that are covered when the request has them; `psu-*` means every field that begins so.
-        required: what a verifier demands, besides those of `covered_if_present` that the request has; lower case. Empty: all
-            of `covered`.
-        only_these: a verifier refuses a seal that covers anything else.
-        order: in which order we write the names. A verifier takes any: the signature says in which order it was made, and no
-            source of a row demands one.
-        request_id: the field that names the request; None where the dialect covers none.
-        digest_algorithm: the Digest we write, spelled as it is written: `SHA-256`, `sha-512`.
-        digest_algorithms: the only ones that a verifier takes, spelled so. Empty: SHA-256 and SHA-512, in any spelling.
-        digest_required: a verifier demands `digest_algorithm`, in any spelling; others beside it must fit the body too.
-        empty_body: what is done for a request without body.
-        algorithms: (name on the wire, name of `httpsig.ALGORITHMS`); a verifier takes these only. We write the first one of
-            the signer's algorithm, and a key's usual algorithm is the first one that it can have. Empty: those of the format, which
-            for `Format.RFC9421` and `Format.JWS` are the only ones there are, and the guidelines' for draft-cavage.
+        name: short name, as used on the command line.
+        covered: the fields that the signer always covers, in order and in this spelling. If a name has a capital letter, a verifier
+            reads names in any case. The signing string has lower-case names.
+        covered_if_present: further fields to cover if the request has them; `psu-*` means every field that begins with `psu-`.
+        required: the lower-case names that a verifier requires, in addition to those of `covered_if_present` that the request has.
+            Empty: all of `covered`.
+        only_these: a verifier rejects a seal that covers other fields.
+        order: the order in which the signer writes names. A verifier accepts any order.
+        request_id: the field that identifies the request; None if the dialect covers none.
+        digest_algorithm: the algorithm of the Digest that the signer writes, in its spelling: `SHA-256`, `sha-512`.
+        digest_algorithms: the only algorithms that a verifier accepts, in their spelling. Empty: SHA-256 and SHA-512 in any case.
+        digest_required: a verifier requires `digest_algorithm`, in any case; additional ones must fit the body too.
+        empty_body: the Digest of a request without body.
+        algorithms: (name on the wire, name of `httpsig.ALGORITHMS`), the only ones that a verifier accepts. The signer writes the
+            first name of its algorithm. The default algorithm of a key is the first that it supports. Empty: all algorithms of the
+            format; for draft-cavage, those of the guidelines.
         key_id: how keyId names the certificate.
-        carrier: the header with the signature: `Signature`; `Authorization`, whose value begins with the word Signature; for
+        carrier: the header with the signature: `Signature`; `Authorization`, with a value that begins with the word Signature; for
             `Format.JWS` any name, usually `x-jws-signature`.
-        label: of the signature, for `Format.RFC9421`.
-        digest_field: the header with the hash of the body; for `Format.RFC9421` it is written as Content-Digest is.
-        signature_quoted: the signature parameter stands between quotes; where it does not, both are read.
-        certificate_header: the header that carries the seal certificate; None where the bank knows it already.
-        certificate_form: how it stands there.
-        sends_x5c: the certificate stands in the signature itself, for `Format.JWS`.
-        expires_after: how long a seal counts, where `(expires)` is covered or `expires` written; a verifier gives none longer.
-        max_age: how old a seal may be, for formats that say when it was made and for rows that demand `(created)`.
-        format: which kind of signature.
-        source: where the row comes from.
-        as_of: the date of that source, ISO 8601; of a source without a date, when it was read.
-        assumed: what the source does not say and was taken from the Berlin Group's guidelines.
+        label: the label of the signature, for `Format.RFC9421`.
+        digest_field: the header with the hash of the body; for `Format.RFC9421` in the syntax of Content-Digest.
+        signature_quoted: the signature parameter is quoted. If False, a verifier accepts it with and without quotes.
+        certificate_header: the header with the seal certificate; None if the bank already has it.
+        certificate_form: the encoding of the certificate in that header.
+        sends_x5c: the certificate is in the signature itself, for `Format.JWS`.
+        expires_after: lifetime of a seal, if `(expires)` is covered or `expires` is written; a verifier rejects longer ones.
+        max_age: maximum age of a seal, for formats with a time of signing and for dialects that require `(created)`.
+        format: the signature format.
+        source: the source of the dialect.
+        as_of: the date of the source, ISO 8601; for a source without a date, the date of reading.
+        assumed: what the source leaves open and was taken from the Berlin Group's guidelines.
 
     Raises:
-        ConfigurationError: `profile.coverage`, a seal would prove neither the body nor which request it was; `profile.malformed`,
-            a field is of another type, or the row contradicts itself.
+        ConfigurationError: `profile.coverage`, a seal would not cover the body, or would fit several requests; `profile.malformed`,
+            a field is of another type, or the fields contradict each other.
     """
 
     name: str
@@ -174,23 +173,23 @@ class SealProfile:
         if self.carrier not in _CARRIERS.get(self.format, (self.carrier,)):
             raise self._malformed(f"{self.carrier[:40]!r} cannot carry the signature")
         if is_key(self.label) is not (self.format is Format.RFC9421):
-            raise self._malformed(f"the label {self.label[:40]!r} is none, or the format has no labels")
+            raise self._malformed(f"the label {self.label[:40]!r} is invalid, or the format has no labels")
         if self.sends_x5c and (self.format is not Format.JWS or self.certificate_header is not None):
-            raise self._malformed("x5c stands in a JSON Web Signature and in no header of its own")
+            raise self._malformed("sends_x5c needs a JSON Web Signature and no certificate_header")
 
     def _check_headers(self) -> None:
-        """The headers that a seal consists of are headers, and no two of them are one."""
+        """Check that the headers of a seal have valid, different names."""
         others = (self.certificate_header, self.request_id, "date")
         headers = [self.carrier, self.digest_field, *(name for name in others if name is not None)]
         for name in headers:
             if not is_field_name(name):
-                raise self._malformed(f"{name[:40]!r} is no header's name")
+                raise self._malformed(f"{name[:40]!r} is not a header name")
         lower = [*self.carriers, *(name.lower() for name in headers[1:])]
         if len(set(lower)) != len(lower):
-            raise self._malformed(f"{', '.join(sorted(lower))}: one header cannot be two things")
+            raise self._malformed(f"{', '.join(sorted(lower))}: one header has two purposes")
 
     def _check_names(self) -> None:
-        """Every covered name is one that the format has, stands once, and can be there when the seal is made."""
+        """Check that each covered name exists in the format, appears once, and is present before the seal is made."""
         conditional = [name.removesuffix("*") for name in self.covered_if_present]
         for name in (*self.covered, *conditional):
             if name.endswith("*") or not _can_be_covered(name, self.format):
@@ -203,23 +202,23 @@ class SealProfile:
             unwritten |= {self.certificate_header.lower()}
         if not unwritten.isdisjoint(names):
             raise self._malformed(
-                f"{', '.join(sorted(unwritten.intersection(names)))} cannot be covered by the seal in it"
+                f"a seal cannot cover {', '.join(sorted(unwritten.intersection(names)))}, which is part of it"
             )
 
     def _check_times(self) -> None:
         written = {name.lower() for name in self.covered}
         for length in (self.expires_after, self.max_age):
             if length is not None and length <= timedelta():
-                raise self._malformed("expires_after and max_age are longer than nothing")
+                raise self._malformed("expires_after and max_age must be above zero")
         if self.format is Format.CAVAGE and (EXPIRES in written) != (self.expires_after is not None):
-            raise self._malformed("(expires) is covered exactly where expires_after says how long a seal counts")
+            raise self._malformed("(expires) must be covered if expires_after is set, and only then")
         if self.format is Format.CAVAGE and self.max_age is not None and CREATED not in self.demanded:
-            raise self._malformed("max_age needs a seal that says when it was made: demand (created)")
+            raise self._malformed("max_age needs a seal with its time of signing: require (created)")
         if self.format is Format.JWS and self.expires_after is not None:
-            raise self._malformed("a JSON Web Signature does not expire; say max_age")
+            raise self._malformed("a JSON Web Signature does not expire; set max_age")
         wire = [name for name, _ in self.algorithms]
         if not written.isdisjoint((CREATED, EXPIRES)) and any(name.startswith(TIMELESS) for name in wire):
-            raise self._malformed(f"seals by {', '.join(wire)} cannot cover a time; say hs2019")
+            raise self._malformed(f"seals with {', '.join(wire)} cannot cover a time; use hs2019")
 
     def _check_coverage(self) -> None:
         written = {name.lower() for name in self.covered}
@@ -232,81 +231,83 @@ class SealProfile:
         ):
             raise ConfigurationError(
                 "profile.coverage",
-                f"the profile {self.name!r} demands {', '.join(sorted(self.demanded))}; "
+                f"the profile {self.name!r} requires {', '.join(sorted(self.demanded))}; "
                 f"a seal must cover {self.digest_name} and {self.request_id or 'a time'}",
             )
 
     def _is_of_one_request(self) -> bool:
-        """By its id, or else by a time, which bounds how long a seal can be replayed; `(created)` alone bounds nothing."""
+        """Whether a seal has a request id, or a time that limits replays; `(created)` alone limits nothing."""
         expires = EXPIRES in self.demanded or (self.format is Format.RFC9421 and self.expires_after is not None)
         return self.request_id in self.demanded or "date" in self.demanded or self.max_age is not None or expires
 
     def _check_algorithms(self) -> None:
         kinds = [(wire, ALGORITHMS[name].key) for wire, name in self.algorithms if name in ALGORITHMS]
         if len(kinds) != len(self.algorithms) or len(set(kinds)) != len(kinds):
-            raise self._malformed("algorithms names one that is not known, or gives a name two meanings for one key")
+            raise self._malformed(
+                "algorithms has an unknown algorithm, or a name with two meanings for one kind of key"
+            )
         for wire, _ in self.algorithms:
             if not _ALGORITHM_NAME.fullmatch(wire):
-                raise self._malformed(f"{wire[:40]!r} cannot stand as an algorithm's name")
+                raise self._malformed(f"{wire[:40]!r} is not a valid name of an algorithm")
         names = _NAMES.get(self.format)
         for wire, name in self.algorithms:
             if names is not None and (wire not in names or names[wire].name != name):
                 raise self._malformed(
-                    f"{wire} for {name} is no algorithm of a {self.format.value}; say which of {', '.join(names)}, or none for all"
+                    f"{wire} for {name} is not an algorithm of {self.format.value}; choose from {', '.join(names)}, or leave it empty"
                 )
 
     def _check_digests(self) -> None:
         make = make_content_digest if self.format is Format.RFC9421 else make_digest
         for name in (self.digest_algorithm, *self.digest_algorithms):
-            make(b"", algorithm=name)  # which knows the algorithms
+            make(b"", algorithm=name)  # raises for an unknown algorithm
         if self.digest_algorithms and not set(self.digest_algorithm.split(",")) <= set(self.digest_algorithms):
-            raise self._malformed(f"it writes the digest {self.digest_algorithm}, which it does not take")
+            raise self._malformed(f"it writes the digest {self.digest_algorithm}, which it does not accept")
 
     def _malformed(self, text: str) -> ConfigurationError:
         return ConfigurationError("profile.malformed", f"the profile {self.name[:40]!r}: {text}")
 
     @cached_property
     def demanded(self) -> frozenset[str]:
-        """What a verifier demands in every request, lower case."""
+        """The lower-case names that a verifier requires in every request."""
         return frozenset(name.lower() for name in self.required or self.covered)
 
     @cached_property
     def digest_name(self) -> str:
-        """`digest_field` in lower case, as it is covered."""
+        """`digest_field` in lower case, as in the signing string."""
         return self.digest_field.lower()
 
     @cached_property
     def carriers(self) -> frozenset[str]:
-        """The headers that the signature stands in, lower case."""
+        """The lower-case names of the headers with the signature."""
         return frozenset({self.carrier.lower(), *(["signature-input"] if self.format is Format.RFC9421 else [])})
 
     @property
     def covers_target(self) -> bool:
-        """Whether method and target are proven by every seal of this dialect."""
+        """Whether every seal of this dialect covers method and target."""
         return covers_target(self.demanded)
 
     @cached_property
     def reading(self) -> Reading:
-        """What the reader of the Signature header tolerates."""
+        """The deviations that the parser of the Signature header tolerates."""
         names = (*self.covered, *self.covered_if_present)
         return Reading(any_case=any(name != name.lower() for name in names), bare_signature=not self.signature_quoted)
 
     @property
     def empty_content(self) -> bytes:
-        """What both sides hash for a request without body, whatever its method."""
+        """The bytes that both sides hash for a request without body."""
         return b"{}" if self.empty_body is EmptyBody.BRACES else b""
 
     def certificate_headers(self, certificate: EidasCertificate) -> tuple[Header, ...]:
-        """The header that carries this seal certificate, if the dialect has one."""
+        """The header with this seal certificate; empty if the dialect has none."""
         if self.certificate_header is None:
             return ()
         return ((self.certificate_header, write_certificate(certificate, self.certificate_form)),)
 
     def algorithms_of(self, kind: str) -> Mapping[str, Algorithm]:
-        """The algorithms of a kind of key by their names on the wire, the usual one first.
+        """The algorithms of a kind of key by their names on the wire, the default first.
 
         Raises:
-            FormatError: `profile.key`, it has none.
+            FormatError: `profile.key`, the dialect has no algorithm for such a key.
         """
         rows = ((wire, ALGORITHMS[name]) for wire, name in self.algorithms)
         fitting = {wire: row for wire, row in rows if row.key == kind}
@@ -316,21 +317,19 @@ class SealProfile:
         return MappingProxyType(fitting)
 
     def algorithm_for(self, certificate: EidasCertificate) -> Algorithm:
-        """The algorithm to seal with under a certificate: the first of the row that its key can have.
+        """The algorithm to seal with: the first of the dialect that the certificate's key supports.
 
         Raises:
-            FormatError: `key.unsupported`, `key.weak`; `profile.key`, the row has none for the key.
+            FormatError: `key.unsupported`, `key.weak`; `profile.key`, the dialect has no algorithm for the key.
         """
         rows = self.algorithms_of(key_kind(certificate.public_key)).values()
         fitting = [row for row in rows if certificate.key.type != "rsa-pss" or row.scheme is Scheme.PSS]
         if not fitting:
-            raise FormatError(
-                "profile.key", f"the profile {self.name} has no PSS, and this key signs with nothing else"
-            )
+            raise FormatError("profile.key", f"the profile {self.name} has no PSS, but this key is for PSS only")
         return fitting[0]
 
     def name_of(self, algorithm: Algorithm) -> str:
-        """How an algorithm is written.
+        """The name of an algorithm on the wire.
 
         Raises:
             ConfigurationError: `profile.algorithm`.
@@ -340,5 +339,5 @@ class SealProfile:
                 return wire
         names = ", ".join(dict.fromkeys(name for _, name in self.algorithms))
         raise ConfigurationError(
-            "profile.algorithm", f"the profile {self.name!r} seals with {names}, the signer with {algorithm.name}"
+            "profile.algorithm", f"the profile {self.name!r} has {names}, but the signer has {algorithm.name}"
         )

@@ -1,4 +1,4 @@
-"""A dialect of one's own in a TOML file, for the command line and for whoever keeps dialects as data.
+"""Read a dialect from a TOML file.
 
     based_on = "berlin-group"
     name = "our-bank"
@@ -10,8 +10,8 @@
     form = "serial"
     radix = "decimal"
 
-Every key is a field of `SealProfile`, or of `KeyIdStyle` under `key_id`; spans of time are whole seconds, enumerations are the
-names of their members in lower case. `based_on` names the row of `PROFILES` that gives what the file leaves out.
+Each key is a field of `SealProfile`, or of `KeyIdStyle` under `key_id`. Durations are whole seconds, members of enumerations are
+in lower case. `based_on` names the row of `PROFILES` with the defaults for absent keys.
 """
 
 from __future__ import annotations
@@ -45,50 +45,48 @@ _FLAGS = frozenset(
         "drops_newlines",
     }
 )  # fmt: skip
-_ABSENT = frozenset({"request_id", "certificate_header"})  # `false` says that the dialect has none
+_ABSENT = frozenset({"request_id", "certificate_header"})  # `false` means that the dialect has none
 _MAX_SPAN_S = 366 * 24 * 3600
 
 
 def load_profile(path: FilePath) -> SealProfile:
-    """The dialect in a file.
+    """Load a dialect from a file.
 
     Raises:
-        FormatError: `file.unreadable`, `file.too-large`, and as `parse_profile`.
-        ConfigurationError: as `SealProfile`.
+        FormatError: `file.unreadable`, `file.too-large`, and those of `parse_profile`.
+        ConfigurationError: see `SealProfile`.
     """
     return parse_profile(read_bounded(path, max_bytes=MAX_PROFILE_BYTES))
 
 
 def parse_profile(raw: bytes) -> SealProfile:
-    """Read a dialect.
+    """Parse a dialect.
 
     Args:
         raw: TOML in UTF-8, at most 64 KiB.
 
     Raises:
-        FormatError: `profile.file`, it is no TOML, or a key is unknown, missing or of the wrong type.
-        ConfigurationError: as `SealProfile`: the row contradicts itself, or proves too little.
+        FormatError: `profile.file`, it is not TOML, or a key is unknown, missing or of the wrong type.
+        ConfigurationError: see `SealProfile`.
     """
     if len(raw) > MAX_PROFILE_BYTES:
         raise FormatError("profile.file", f"a profile of {len(raw)} bytes is too long")
     try:
         table = tomllib.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as e:
-        raise FormatError("profile.file", f"the profile is no TOML: {shown(str(e) or type(e).__name__)}") from None
+        raise FormatError("profile.file", f"the profile is not TOML: {shown(str(e) or type(e).__name__)}") from None
     base = _read_base(table.pop("based_on", None))
     style = table.pop("key_id", {})
     if not isinstance(style, dict):
-        raise FormatError("profile.file", "key_id is a table: [key_id]")
+        raise FormatError("profile.file", "key_id must be a table: [key_id]")
     values = _read_table(table, SealProfile)
     if base is None:
         missing = {"name", "covered", "source"}.difference(values)
         if missing:
-            raise FormatError(
-                "profile.file", f"the profile has no {', '.join(sorted(missing))}, and is based on no other"
-            )
+            raise FormatError("profile.file", f"the profile has no {', '.join(sorted(missing))}, and no based_on")
         return SealProfile(**values, key_id=KeyIdStyle(**_read_table(style, KeyIdStyle)))
     if "name" not in values:
-        raise FormatError("profile.file", f"the profile has no name of its own; it is based on {base.name}")
+        raise FormatError("profile.file", f"the profile based on {base.name} needs its own name")
     return replace(base, **values, key_id=replace(base.key_id, **_read_table(style, KeyIdStyle)))
 
 
@@ -98,7 +96,7 @@ def _read_base(name: object) -> SealProfile | None:
     if not isinstance(name, str) or name not in PROFILES:
         raise FormatError(
             "profile.file",
-            f"based_on is {shown(str(name))}, which is none of {', '.join(PROFILES)}{did_you_mean(str(name), PROFILES)}",
+            f"based_on is {shown(str(name))}, not one of {', '.join(PROFILES)}{did_you_mean(str(name), PROFILES)}",
         )
     return PROFILES[name]
 
@@ -109,7 +107,7 @@ def _read_table(table: Mapping[str, object], row: type[SealProfile | KeyIdStyle]
     for key, value in table.items():
         if key not in known:
             raise FormatError(
-                "profile.file", f"{shown(key)} is no key of a profile; known are {', '.join(sorted(known))}"
+                "profile.file", f"{shown(key)} is not a key of a profile; known keys are {', '.join(sorted(known))}"
             )
         values[key] = _read_value(key, value)
     return values
@@ -120,7 +118,7 @@ def _read_value(key: str, value: object) -> object:
         members = {name.lower(): member for name, member in _ENUMERATIONS[key].__members__.items()}
         if value in members:
             return members[value]
-        raise FormatError("profile.file", f"{key} is {shown(value)}, which is none of {', '.join(members)}")
+        raise FormatError("profile.file", f"{key} is {shown(value)}, not one of {', '.join(members)}")
     if key in _SPANS and type(value) is int and 0 < value <= _MAX_SPAN_S:
         return timedelta(seconds=value)
     if key in _FLAGS and isinstance(value, bool):

@@ -1,8 +1,8 @@
-"""How banks and gateways want requests sealed: one row a dialect.
+"""The known dialects of sealing of banks and gateways.
 
-`psd2-v1` is the PSD2 document's own, `berlin-group` the guidelines' to the letter, `cavage-12` the last draft with its times.
-Where the source of another row does not say, the row has the guidelines' value and names it under `assumed`; a source without
-a date has the year in which it was read. A bank may differ from its row by now: make one of your own with `dataclasses.replace`.
+`psd2-v1` is of the PSD2 document, `berlin-group` follows the guidelines exactly, `cavage-12` is the last draft, with times. If the
+source of another dialect leaves a value open, it is the guidelines' value and is listed in `assumed`. A bank may have changed its
+dialect since: derive your own with `dataclasses.replace`.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ _BANKS = (
     ),
 )  # fmt: skip
 
-# Seals that are no Signature header of draft-cavage.
+# Seals in other formats than draft-cavage.
 _OTHER_FORMATS = (
     SealProfile(
         name="amazon",
@@ -224,7 +224,7 @@ _OTHER_FORMATS = (
         assumed="the age; digest algorithm, that it stands in Digest; that x5t#S256 is demanded",
     ),
 )
-# The call that gets a token names and carries the certificate; its answer has the client id that every later call names.
+# The token request names and contains the certificate. Its response has the client id that later requests use as keyId.
 _ING_TOKEN = replace(
     next(row for row in _BANKS if row.name == "ing"), name="ing-token", carrier="Authorization",
     key_id=KeyIdStyle(issuer_optional=True),

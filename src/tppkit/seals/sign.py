@@ -1,7 +1,7 @@
 """Seal a request: add the digest, the signature and the seal certificate.
 
-In one step with `sign_request` or `sign_request_async`, or in two where something else signs in between: `prepare_request`
-gives the bytes to sign, and `PreparedRequest.finish` takes the signature.
+Use `sign_request` or `sign_request_async`. To sign elsewhere, call `prepare_request`, which returns the bytes to sign, and pass
+the signature to `PreparedRequest.finish`.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _REMEMBERED = 64
 
 
 class Seal:
-    """A QSealC and the signer of its key, made ready for many requests in one dialect.
+    """A QSealC and the signer of its key, prepared for many requests in one dialect.
 
     Args:
         certificate: the QSealC.
-        signer: signs with the certificate's private key; asked for one signature here to see that it does. One that signs only
-            with await is taken by `Seal.make_async`.
+        signer: signs with the certificate's private key; the constructor tests it with one signature. For a signer that has only
+            `sign_async`, use `Seal.make_async`.
         profile: the bank's dialect.
-        key_id: the client id or address for a dialect whose keyId the certificate does not tell.
-        origin: where requests go, for a dialect that covers scheme or authority.
-        verify_own: verify every signature before it is sent; a device that fails is seen here and not by the bank.
+        key_id: the client id or address, for a dialect whose keyId cannot be derived from the certificate.
+        origin: the origin of the bank, for a dialect that covers scheme or authority.
+        verify_own: verify each signature before it is sent, to detect a failing device.
 
     Raises:
-        ConfigurationError: `seal.certificate-type`, the certificate says that it is for something else than seals, usually a QWAC
-            taken by mistake; `seal.key-mismatch`, the signer's signature does not verify with the certificate's key;
+        ConfigurationError: `seal.certificate-type`, the certificate is not for seals, for example a QWAC; `seal.key-mismatch`, the
+            signer's signature does not verify with the certificate's key;
             `signer.answer`, `signer.failed`;
             `profile.algorithm`, the dialect has no name for the signer's algorithm; `seal.key-id-needed`.
         FormatError: `key.unsupported`, `key.weak`.
@@ -79,18 +79,18 @@ class Seal:
         origin: Origin | None = None,
         verify_own: bool = False,
     ) -> Self:
-        """A seal whose key is in memory, with the algorithm that the dialect has for it.
+        """Make a seal with a key in memory, with the dialect's algorithm for the key.
 
         Args:
             certificate: the QSealC.
             key: its private key.
-            profile: as for the constructor.
-            key_id: as for the constructor.
-            origin: as for the constructor.
-            verify_own: as for the constructor.
+            profile: see the constructor.
+            key_id: see the constructor.
+            origin: see the constructor.
+            verify_own: see the constructor.
 
         Raises:
-            As the constructor; FormatError: `profile.key`, the dialect has no algorithm for such a key.
+            The errors of the constructor; FormatError: `profile.key`, the dialect has no algorithm for such a key.
         """
         signer = KeySigner(key, algorithm=profile.algorithm_for(certificate).name)
         return cls(certificate, signer, profile=profile, key_id=key_id, origin=origin, verify_own=verify_own)
@@ -106,11 +106,7 @@ class Seal:
         origin: Origin | None = None,
         verify_own: bool = False,
     ) -> Self:
-        """The same, asking the signer with await.
-
-        Raises:
-            As the constructor.
-        """
+        """Make a seal with a signer that has `sign_async`. Arguments and errors are the constructor's."""
         seal = cls.__new__(cls)
         seal._make_ready(certificate, signer, profile, key_id, origin, verify_own)
         seal._require_key(await seal.sign_async(_PROBE))
@@ -143,10 +139,10 @@ class Seal:
         self._heads: dict[tuple[str, ...], str] = {}
 
     def sign(self, data: bytes) -> bytes:
-        """What the signer gives.
+        """Return the signature of the signer.
 
         Raises:
-            ConfigurationError: `signer.failed`, it raised something that is no error of this package.
+            ConfigurationError: `signer.failed`, the signer raised an error that is not a TppkitError.
             TppkitError: what the signer raises.
         """
         try:
@@ -155,7 +151,7 @@ class Seal:
             raise _signer_error(e) from e
 
     async def sign_async(self, data: bytes) -> bytes:
-        """The same with await. Raises as `sign`."""
+        """Return the signature of the signer. Raises the errors of `sign`."""
         try:
             return await self.signer.sign_async(data)
         except Exception as e:
@@ -167,11 +163,11 @@ class Seal:
             self.verify(signature, _PROBE)
         except SignatureRejected as e:
             raise ConfigurationError(
-                "seal.key-mismatch", f"the signer does not sign for {self.certificate.subject}: {e.message}"
+                "seal.key-mismatch", f"the signer has not the key of {self.certificate.subject}: {e.message}"
             ) from e
 
     def verify(self, signature: bytes, data: bytes) -> None:
-        """Check one of this seal's signatures.
+        """Verify a signature of this seal.
 
         Raises:
             SignatureRejected: `signature.algorithm`, `signature.invalid`.
@@ -179,7 +175,7 @@ class Seal:
         verify_signature(self._verifiers, self.signer.algorithm.name, signature, data)
 
     def head(self, covered: tuple[str, ...]) -> str:
-        """keyId, algorithm and covered names as they stand in the Signature header; remembered, as they come again."""
+        """Return keyId, algorithm and covered names as in the Signature header; the result is cached."""
         head = self._heads.get(covered)
         if head is None:
             if len(self._heads) >= _REMEMBERED:
@@ -189,7 +185,7 @@ class Seal:
 
 
 def require_seal_type(certificate: EidasCertificate) -> None:
-    """Refuse a certificate that says that it is for something else than seals.
+    """Reject a certificate that states another type than seal.
 
     Raises:
         ConfigurationError: `seal.certificate-type`.
@@ -198,19 +194,19 @@ def require_seal_type(certificate: EidasCertificate) -> None:
     if types and "eseal" not in types:
         raise ConfigurationError(
             "seal.certificate-type",
-            f"the certificate of {certificate.subject} says that it is for {' and '.join(types)}, not for seals",
+            f"the certificate of {certificate.subject} is for {' and '.join(types)}, not for seals",
         )
 
 
 def _signer_error(error: Exception) -> TppkitError:
     if isinstance(error, TppkitError):
         return error
-    return ConfigurationError("signer.failed", f"the signer did not sign; it raised {type(error).__name__}")
+    return ConfigurationError("signer.failed", f"the signer raised {type(error).__name__}")
 
 
 def _require_bytes(signature: object) -> None:
     if not isinstance(signature, bytes):
-        raise ConfigurationError("signer.answer", f"the signer gave a {type(signature).__name__} and not bytes")
+        raise ConfigurationError("signer.answer", f"the signer returned a {type(signature).__name__}, not bytes")
 
 
 def _verifiers(certificate: EidasCertificate) -> Mapping[str, Verify]:
@@ -222,12 +218,12 @@ class PreparedRequest(NamedTuple):
     """A request that lacks only its signature.
 
     Attributes:
-        message: as it was given.
-        seal: that will sign.
+        message: the message to seal.
+        seal: the seal to use.
         signing_string: the bytes to sign.
         digest: the Digest header, or nothing.
         head: the Signature header before the signature; empty in other formats than draft-cavage.
-        unsigned: writes the signature in those.
+        unsigned: the seal without its signature, in other formats than draft-cavage.
     """
 
     message: Message
@@ -238,13 +234,14 @@ class PreparedRequest(NamedTuple):
     unsigned: UnsignedSeal | None = None
 
     def finish(self, signature: bytes) -> Message:
-        """The sealed message: the headers of the seal are added at the end.
+        """Return the sealed message, with the headers of the seal at the end.
 
         Args:
             signature: over `signing_string`, in the form of the signer's algorithm.
 
         Raises:
-            ConfigurationError: `seal.own-signature`, where the seal verifies its own; `signer.answer`, it is not bytes.
+            ConfigurationError: `seal.own-signature`, the signature does not verify (with `verify_own`); `signer.answer`, it is not
+                bytes.
         """
         message, seal, signing_string, digest, head, unsigned = self
         profile = seal.profile
@@ -266,21 +263,21 @@ def _require_own(seal: Seal, signature: bytes, data: bytes) -> None:
         seal.verify(signature, data)
     except SignatureRejected as e:
         raise ConfigurationError(
-            "seal.own-signature", f"the signer of {seal.certificate.subject} gave a signature that does not verify"
+            "seal.own-signature", f"the signer of {seal.certificate.subject} made a signature that does not verify"
         ) from e
 
 
 def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None) -> PreparedRequest:
-    """Work out what is signed, for something else to sign it.
+    """Compute the bytes to sign, to sign them elsewhere.
 
     Args:
-        message: method, target, body and every header that the profile covers besides Digest (for `psd2-v1`:
-            X-Request-ID), as they will be sent.
+        message: method, target, body and every header that the profile covers except Digest (for `psd2-v1`: X-Request-ID), as they
+            will be sent.
         seal: certificate and signer.
         at: the time of signing, aware, for a dialect that writes it.
 
     Raises:
-        LocalProtocolError: `seal.header-present`, the message carries one of these already, or twice a covered one.
+        LocalProtocolError: `seal.header-present`, the message already has a header of the seal, or has a covered header twice.
         SignatureRejected: `signature.header-absent`, a covered header is missing.
         FormatError: `header.control-character`, `message.malformed`.
         ConfigurationError: `seal.time-needed`, `time.naive`.
@@ -307,12 +304,12 @@ def _refuse_present(doubled: tuple[str, ...], values: Mapping[str, str], layout:
     names = sorted({*twice, *layout.written.intersection(values)})
     if names:
         raise LocalProtocolError(
-            "seal.header-present", f"{', '.join(names)}: a header that sealing writes, or twice one it covers"
+            "seal.header-present", f"{', '.join(names)}: sealing writes this header, or covers it and found it twice"
         )
 
 
 def _prepare_by_request(message: Message, seal: Seal, values: dict[str, str], at: datetime | None) -> PreparedRequest:
-    """The same for a dialect in which the covered names, the digest or a time depend on the request."""
+    """Prepare a request in a dialect whose covered names, digest or time depend on the request."""
     layout, profile = seal.layout, seal.profile
     digest: tuple[Header, ...] = ()
     if message.body or profile.empty_body is not EmptyBody.ABSENT:
@@ -370,30 +367,21 @@ def sign_request(message: Message, *, seal: Seal, at: datetime | None = None) ->
     """Seal a request.
 
     Args:
-        message: as for `prepare_request`.
+        message: the request, with every header that the profile covers except Digest.
         seal: certificate and signer.
-        at: as for `prepare_request`.
+        at: the time of signing, aware, for a dialect that writes it.
 
     Returns:
         The message with Digest, Signature and the certificate's header added at the end.
 
     Raises:
-        As `prepare_request` and `PreparedRequest.finish`; what the signer raises, for example `signer.async-only`, or `signer.failed`.
+        The errors of `prepare_request`, `PreparedRequest.finish` and `Seal.sign`, for example `signer.async-only`.
     """
     prepared = prepare_request(message, seal=seal, at=at)
     return prepared.finish(seal.sign(prepared.signing_string))
 
 
 async def sign_request_async(message: Message, *, seal: Seal, at: datetime | None = None) -> Message:
-    """Seal a request without holding up the event loop while something else signs.
-
-    Args:
-        message: as for `prepare_request`.
-        seal: certificate and signer.
-        at: as for `prepare_request`.
-
-    Raises:
-        As `sign_request`.
-    """
+    """Seal a request without blocking the event loop. Arguments and errors are those of `sign_request`."""
     prepared = prepare_request(message, seal=seal, at=at)
     return prepared.finish(await seal.sign_async(prepared.signing_string))

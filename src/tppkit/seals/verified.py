@@ -1,4 +1,4 @@
-"""What was proven about a request."""
+"""The results of verifying a sealed request."""
 
 from __future__ import annotations
 
@@ -16,36 +16,40 @@ from tppkit.httpsig.digest import parse_digest, require_digests
 from tppkit.httpsig.message import Message, message_components
 from tppkit.seals.advice import digest_form, with_form
 from tppkit.seals.profile import Format, SealProfile, covers_target
+from tppkit.trust import TrustedPath
 
 
 class _Proven(NamedTuple):
-    """What a verified head and a verified request have in common.
-
-    A named tuple, because one is made for every request and this is the cheapest value.
+    """The common part of a verified head and a verified request. A named tuple, because it is the fastest to create.
 
     Attributes:
-        parameters: what the Signature header said.
-        signing_string: the bytes that were signed.
-        seal: the QSealC, which fits its profile and is believed at `at`.
-        chain: the seal first, the root last.
-        qwac: the certificate whose organisation the seal has, or None when the caller had none to compare with.
-        at: the time of judgement, aware UTC.
-        profile: the dialect it was verified by.
-        unverified_message: the whole request as it was given, with headers that nobody signed.
+        parameters: the parameters of the signature.
+        signing_string: the signed bytes.
+        seal: the QSealC, which fits its profile and is trusted at `at`.
+        path: the path from the seal to its root, with what is known of its revocation.
+        qwac: the website certificate of the same organisation, or None if the caller passed none.
+        at: the time of verification, aware UTC.
+        profile: the dialect.
+        unverified_message: the whole request as received, including headers that are not signed.
     """
 
     parameters: SignatureParameters
     signing_string: bytes
     seal: EidasCertificate
-    chain: tuple[EidasCertificate, ...]
+    path: TrustedPath
     qwac: EidasCertificate | None
     at: datetime
     profile: SealProfile
     unverified_message: Message
 
     @property
+    def chain(self) -> tuple[EidasCertificate, ...]:
+        """The seal first, the root last."""
+        return self.path.chain
+
+    @property
     def covered(self) -> Mapping[str, str]:
-        """The covered headers' values by lower-case name; a header that nobody signed is not in it."""
+        """The values of the covered headers by lower-case name."""
         values, _ = message_components(self.unverified_message, only=self.parameters.headers)
         return MappingProxyType({name: values[name] for name in self.parameters.headers if name[0] not in '(@"'})
 
@@ -59,7 +63,7 @@ class _Proven(NamedTuple):
         """The covered method, as on the wire.
 
         Raises:
-            ConfigurationError: `seal.target-uncovered`, nobody signed it.
+            ConfigurationError: `seal.target-uncovered`, the seal does not cover it.
         """
         self._require_target()
         return self.unverified_message.method
@@ -69,7 +73,7 @@ class _Proven(NamedTuple):
         """The covered path and query, as on the wire.
 
         Raises:
-            ConfigurationError: `seal.target-uncovered`, nobody signed it.
+            ConfigurationError: `seal.target-uncovered`, the seal does not cover it.
         """
         self._require_target()
         return self.unverified_message.target
@@ -78,7 +82,7 @@ class _Proven(NamedTuple):
         if not self.covers_target:
             raise ConfigurationError(
                 "seal.target-uncovered",
-                f"a seal of the profile {self.profile.name} covers neither method nor target; nobody signed them",
+                f"this seal of the profile {self.profile.name} does not cover method and target",
             )
 
     @property
@@ -89,51 +93,44 @@ class _Proven(NamedTuple):
 
     @property
     def request_id(self) -> str:
-        """The covered X-Request-ID, or what the dialect has in its place; empty where the seal covers none."""
+        """The covered X-Request-ID, or the dialect's field for it; empty if the seal covers none."""
         return self.covered.get(self.profile.request_id or "", "")
 
 
 class VerifiedRequest(_Proven):
-    """What was proven about a request. A handler works on this and on nothing else of the request.
-
-    Beside the attributes of a verified head it has the body.
-    """
+    """A request whose seal is verified. Handlers should use only this, not the received request."""
 
     __slots__ = ()
 
     @property
     def body(self) -> bytes:
-        """The exact bytes whose hash was covered.
+        """The exact bytes whose hash is covered.
 
-        In a dialect that hashes `{}` where there is no body (`EmptyBody.BRACES`), empty bytes may have been sealed as `{}`: the two
-        are one to its banks and cannot be told apart.
+        With `EmptyBody.BRACES`, an empty body and `{}` have the same hash, so the sender may have sealed `{}` if this is empty.
         """
         return self.unverified_message.body
 
 
 class VerifiedHead(_Proven):
-    """What was proven of a request before its body was read: the seal, and which digest the body must have.
-
-    Nothing of the body is proven yet; `receive_body` gives the second half.
-    """
+    """A request whose seal is verified, but not yet its body; see `receive_body`."""
 
     __slots__ = ()
 
     def receive_body(self, *, max_bytes: int) -> BodyReceiver:
-        """Take the body in pieces.
+        """Return a receiver that verifies the body in chunks.
 
         Args:
-            max_bytes: a longer body is refused as soon as it is.
+            max_bytes: maximum length of the body.
         """
         return BodyReceiver(self, max_bytes=max_bytes)
 
 
 class BodyReceiver:
-    """The second half of a verification: keeps the body while it arrives; gives it out when it is proven.
+    """Collects the chunks of a body, and returns the verified request at the end.
 
     Args:
-        head: the first half.
-        max_bytes: how much is kept.
+        head: the verified head.
+        max_bytes: maximum length of the body.
     """
 
     def __init__(self, head: VerifiedHead, *, max_bytes: int) -> None:
@@ -147,7 +144,7 @@ class BodyReceiver:
         self._hashes = None if digest is None else read_digest(digest, head.profile)
 
     def update(self, chunk: bytes) -> None:
-        """Take the next bytes.
+        """Add the next chunk.
 
         Raises:
             FormatError: `message.too-large`.
@@ -158,7 +155,7 @@ class BodyReceiver:
         self._chunks.append(chunk)
 
     def finish(self) -> VerifiedRequest:
-        """The verified request, once the whole body was taken.
+        """Return the verified request after the last chunk.
 
         Raises:
             SignatureRejected: `digest.mismatch`, `signature.uncovered`.
@@ -170,10 +167,10 @@ class BodyReceiver:
 
 
 def read_digest(value: str, profile: SealProfile) -> Mapping[str, bytes]:
-    """The hashes in the digest header of a profile, by algorithm.
+    """Parse the digest header of a profile into hashes by algorithm.
 
     Raises:
-        FormatError: as `parse_digest` or `parse_content_digest`; the message has the form that the profile expects.
+        FormatError: see `parse_digest` and `parse_content_digest`; the message states the form that the profile expects.
     """
     parse = parse_content_digest if profile.format is Format.RFC9421 else parse_digest
     try:
@@ -183,7 +180,7 @@ def read_digest(value: str, profile: SealProfile) -> Mapping[str, bytes]:
 
 
 def verify_body(hashes: Mapping[str, bytes] | None, body: bytes, profile: SealProfile) -> None:
-    """Compare the whole body with the hashes of the digest header; without one, refuse bytes that nothing covers.
+    """Compare the whole body with the hashes of the digest header; without hashes, reject a body that is not empty.
 
     Raises:
         SignatureRejected: `digest.mismatch`, `signature.uncovered`.

@@ -1,7 +1,7 @@
 """Verify a sealed request: that this organisation signed exactly this body for exactly this target.
 
-The same function serves the bank's door (at = now) and the auditor's desk years later (at = the time of receipt). A server
-that reads bodies in pieces verifies the head first and takes the body under its digest.
+The same function serves a bank's gate (`at` is now) and an auditor years later (`at` is the time of receipt). A server that reads
+bodies in chunks verifies the head first and then checks the body against its digest.
 """
 
 from __future__ import annotations
@@ -52,15 +52,11 @@ def verify_request(
 
     Args:
         message: the request as received; the body is hashed as raw bytes.
-        qwac: the believed certificate of the TLS connection, whose organisation must be the seal's. None only where there
-            was no connection (a file on a desk); then the result says so.
+        qwac: the trusted certificate of the TLS connection, which must be of the seal's organisation. None only if there was no
+            connection (a stored request); then `VerifiedRequest.qwac` is None.
         at: the time to judge at, aware. Pass the receipt time when checking a kept request.
         policy: the anchors and the dialect.
-        intermediates: authorities that may stand above the seal, for example those kept with it; believed only through an
-            anchor.
-
-    Returns:
-        What was proven.
+        intermediates: possible authorities of the seal, for example those stored with it; trusted only through an anchor.
 
     Raises:
         FormatError: a header cannot be parsed: `header.duplicate`, `header.control-character`, `header.date`,
@@ -92,31 +88,31 @@ def verify_request_head(
     policy: SealPolicy,
     intermediates: Sequence[EidasCertificate] = (),
 ) -> VerifiedHead:
-    """Verify all of a request but its body, which need not have arrived; `VerifiedHead.receive_body` takes that.
+    """Verify a request except its body, which may arrive later; see `VerifiedHead.receive_body`.
 
     Args:
-        message: the request as received, whatever its body.
-        qwac: as for `verify_request`.
-        at: as for `verify_request`.
-        policy: as for `verify_request`.
-        intermediates: as for `verify_request`.
+        message: the request as received; its body is ignored.
+        qwac: the trusted certificate of the TLS connection, or None if there was no connection.
+        at: the time to judge at, aware UTC.
+        policy: the anchors and the dialect.
+        intermediates: possible authorities of the seal; trusted only through an anchor.
 
     Raises:
-        As `verify_request`, but for what is wrong with the digest's form and the body.
+        The errors of `verify_request`, except those about the form of the digest and about the body.
     """
     proven, _ = _verify_head(new_tuple(Message, (*message[:3], b"")), qwac, as_utc(at), policy, intermediates)
     return new_tuple(VerifiedHead, proven)
 
 
 class ReadSeal(NamedTuple):
-    """What the seal of a request says.
+    """The parsed seal of a request.
 
     Attributes:
-        parameters: as of a Signature header; `headers` are the covered names, `key_id` is empty where the seal names none.
-        signing_string: the bytes that were signed.
-        certificates: DER, the seal's first, where they stand in the seal itself.
-        head: the text before the signature, if it may be remembered: it says no time, and covers only fields that are watched.
-        is_new: the text was not known from a seal that was verified before.
+        parameters: in the form of a Signature header; `headers` are the covered names, `key_id` is empty if the seal has none.
+        signing_string: the signed bytes.
+        certificates: DER of the certificates in the seal itself, the signer's first.
+        head: the text before the signature, if it may be cached: it has no time and covers only watched fields.
+        is_new: the text is not cached from a seal that was verified before.
     """
 
     parameters: SignatureParameters
@@ -136,13 +132,13 @@ def _verify_head(
     policy: SealPolicy,
     intermediates: Sequence[EidasCertificate],
 ) -> tuple[_Proven, str | None]:
-    # The same steps for every format; only what the seal says is read in different ways.
-    # 1. Collect the headers; one that must be single is single.
-    # 2. Read the seal strictly.
-    # 3. It covers what the profile demands, and nothing that it does not allow; the digest is one that it allows.
-    # 4. The certificate fits the seal profile, is the one that keyId names, and is believed at the time.
-    # 5. The signature fits the signing string under the certificate's key, and every time that it covers is near enough.
-    # 6. Seal and QWAC are the same organisation's, which the relying party accepts.
+    # The steps are the same for every format; only the parser differs.
+    # 1. Collect the headers; reject duplicates of single ones.
+    # 2. Parse the seal strictly.
+    # 3. It covers what the profile requires, and only what it allows; the digest algorithm is allowed.
+    # 4. The certificate fits the seal profile, is the one that keyId names, and is trusted at the time.
+    # 5. The signature fits the signing string under the certificate's key, and its times are within their limits.
+    # 6. Seal and QWAC are of the same organisation, which the relying party accepts.
     # 7. (in the callers) The digest fits the raw body.
     demands, memory, profile = policy.demands, policy.memory, policy.profile
     values = _collect(message, demands)  # 1
@@ -160,7 +156,7 @@ def _verify_head(
         named, known = _find_certificate(read, policy)
     seal = remembered = memory.seals.get(named)
     if seal is None or not seal.window.not_before <= at <= seal.window.not_after:
-        seal = _believe(read, named if known is None else known, at, policy, intermediates)
+        seal = _trusted_seal(read, named if known is None else known, at, policy, intermediates)
     if is_new and (parameters.key_id or not certificates):
         verify_key_id(parameters.key_id, seal.certificate, style=profile.key_id)
     if policy.certificates:
@@ -173,27 +169,27 @@ def _verify_head(
         _check_organisation(seal.certificate, qwac)
         policy.organizations.require(qwac)
         memory.seals[named] = seal._replace(qwac=qwac)
-    return (parameters, signing_string, seal.certificate, seal.path.chain, qwac, at, profile, message), digest
+    return (parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, message), digest
 
 
 def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
-    """What the seal says, in the profile's format.
+    """Parse the seal in the profile's format.
 
     Args:
         message: the request.
-        values: its fields by lower-case name; those that hold the seal are among them.
-        policy: the dialect, what was verified before, and where requests arrive.
+        values: its fields by lower-case name, including those of the seal.
+        policy: the dialect, the cache of verified seals, and the origin of requests.
 
     Raises:
-        FormatError: as the readers of the formats in `httpsig`.
-        SignatureRejected: `signature.missing`, `signature.header-absent`, `signature.algorithm` where none is named.
+        FormatError: see the parsers of the formats in `httpsig`.
+        SignatureRejected: `signature.missing`, `signature.header-absent`; `signature.algorithm`, none is named.
     """
     if policy.profile.format is not Format.CAVAGE:
         read = _read_jws if policy.profile.format is Format.JWS else _read_rfc9421
         return read(message, values, policy)
     value, named = values[policy.demands.carrier], values.get(policy.demands.certificate_header or "")
-    # The text before `signature` is remembered, and a remembered one used, only where the quoted `signature` is the last thing
-    # in the header: so a header with a remembered text and another signature reads exactly as the strict reader would read it.
+    # The cache of heads is used only if the quoted `signature` is last in the header. Then a cached text with another signature has
+    # exactly the result of the strict parser.
     head, _, last = value.rpartition(_LAST)
     encoded, quote, rest = last.partition('"')
     if named is None or not quote or rest or len(value) > MAX_HEADER_LENGTH:
@@ -203,7 +199,7 @@ def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -
         return _read_cavage(message, values, policy, head)
     try:
         signature = decode_base64(encoded, what="the signature parameter")
-    except FormatError:  # which the strict reader names
+    except FormatError:  # the strict parser reports it
         return _read_cavage(message, values, policy, head)
     key_id, algorithm, covered, *_ = known
     parameters = new_tuple(SignatureParameters, (key_id, algorithm, covered, signature, None, None))
@@ -219,7 +215,7 @@ def _read_cavage(message: Message, values: Mapping[str, str], policy: SealPolicy
     except FormatError as e:
         raise with_form(e, signature_form(policy.profile), policy.profile) from e
     if parameters.created is not None or parameters.expires is not None:
-        head = ""  # with a time in it no text comes again
+        head = ""  # a text with a time does not repeat
     if watched is not None and not watched.issuperset(parameters.headers):
         values, head = message_components(message)[0], ""
     signing_string = make_signing_string(parameters.headers, {**values, **time_components(parameters)})
@@ -237,11 +233,13 @@ def _read_rfc9421(message: Message, values: Mapping[str, str], policy: SealPolic
     profile = policy.profile
     read, signature = parse_signature_fields(values["signature-input"], values["signature"], label=profile.label)
     if read.algorithm is None:
-        raise SignatureRejected("signature.algorithm", "the signature has no alg, which this profile demands")
+        raise SignatureRejected("signature.algorithm", "the signature has no alg, which this profile requires")
     if profile.expires_after is not None and read.expires is None:
-        raise FormatError("signature.missing-parameter", "the signature has no expires, which this profile demands")
+        raise FormatError("signature.missing-parameter", "the signature has no expires, which this profile requires")
     if any(component.name == "date" and component.parameters for component in read.components):
-        raise FormatError("signature.unsupported-component", "the Date is covered in parts, which says no time")
+        raise FormatError(
+            "signature.unsupported-component", "the Date is covered with parameters, so its time is not signed"
+        )
     covered = tuple([str(component) if component.parameters else component.name for component in read.components])
     parameters = SignatureParameters(
         read.key_id or "", read.algorithm, covered, signature, created=read.created, expires=read.expires
@@ -256,7 +254,7 @@ def _read_jws(message: Message, values: Mapping[str, str], policy: SealPolicy) -
     if profile.key_id.form is KeyIdForm.THUMBPRINT:
         if header.certificate_sha256 is None:
             raise FormatError(
-                "signature.missing-parameter", "the signature has no x5t#S256, which this profile demands"
+                "signature.missing-parameter", "the signature has no x5t#S256, which this profile requires"
             )
         key_id = encode_base64url(header.certificate_sha256)
     parameters = SignatureParameters(key_id or "", header.algorithm, header.covered, signature, created=header.created)
@@ -266,28 +264,28 @@ def _read_jws(message: Message, values: Mapping[str, str], policy: SealPolicy) -
 
 
 def _find_certificate(read: ReadSeal, policy: SealPolicy) -> tuple[str, EidasCertificate | None]:
-    """Where no header has it: by what the memory knows the certificate, and the certificate if it was known before."""
+    """Find a certificate that is not in a header: return its key in the cache, and the certificate if the policy has it."""
     if policy.profile.sends_x5c:
         if not read.certificates:
-            raise SignatureRejected("signature.missing", "the signature carries no certificate in x5c")
+            raise SignatureRejected("signature.missing", "the signature has no certificate in x5c")
         return hashlib.sha256(read.certificates[0]).hexdigest(), None
     key_id = read.parameters.key_id
     certificate = policy.certificates.get(key_id)
     if certificate is None:
         raise SignatureRejected(
-            "seal.unknown-certificate", f"no certificate is known by the keyId {shown(key_id)}; none is fetched"
+            "seal.unknown-certificate", f"the policy has no certificate for the keyId {shown(key_id)}; none is fetched"
         )
     return certificate.sha256, certificate
 
 
-def _believe(
+def _trusted_seal(
     read: ReadSeal,
     found: EidasCertificate | str,
     at: datetime,
     policy: SealPolicy,
     intermediates: Sequence[EidasCertificate],
 ) -> BelievedSeal:
-    """The certificate of a seal, believed: one that was known, or as it stands in the seal, or else in the header."""
+    """Require trust in the certificate of a seal: the given one, else the one in the seal, else the one in the header."""
     sent = [EidasCertificate.from_der(der) for der in read.certificates]
     if isinstance(found, str):
         found = sent[0] if sent else _read_certificate(found, policy.profile)
@@ -302,13 +300,13 @@ def _read_certificate(value: str, profile: SealProfile) -> EidasCertificate:
 
 
 def _check_known(key_id: str, certificate: EidasCertificate, policy: SealPolicy) -> None:
-    """Where the certificate of a keyId is known, no other can be sent under it."""
+    """Reject a certificate that differs from the one that the policy has for its keyId."""
     known = policy.certificates.get(key_id)
     if known is not None and known.der != certificate.der:
         raise SignatureRejected(
             "key-id.mismatch",
-            f"the certificate of {certificate.subject} was sent, the one known by the keyId {shown(key_id)} "
-            f"is that of {known.subject} with the serial {known.serial:X}",
+            f"the certificate of {certificate.subject} was sent, but the policy has for the keyId {shown(key_id)} "
+            f"that of {known.subject} with the serial {known.serial:X}",
         )
 
 
@@ -349,7 +347,7 @@ def _check_coverage(read: ReadSeal, values: Mapping[str, str], demands: Demands,
 
 
 def _check_times(parameters: SignatureParameters, values: Mapping[str, str], at: datetime, policy: SealPolicy) -> None:
-    """Every time that the seal says: a covered Date, when it was made, until when it counts."""
+    """Check the times of the seal: a covered Date, the time of signing, the end of validity."""
     profile = policy.profile
     if "date" in parameters.headers:
         date = parse_http_date(values["date"])
@@ -370,7 +368,7 @@ def _check_times(parameters: SignatureParameters, values: Mapping[str, str], at:
 
 def _verify_body(digest: str | None, body: bytes, profile: SealProfile) -> None:
     if profile.format is not Format.RFC9421 and digest == make_digest(body or profile.empty_content):
-        return  # the usual header needs no parsing
+        return  # fast path without parsing
     verify_body(None if digest is None else read_digest(digest, profile), body, profile)
 
 

@@ -1,4 +1,4 @@
-"""Test certificates as production profiles have them: in memory, or as files.
+"""Test certificates with the profiles of production, in memory or as files.
 
 pki = make_pki(at=utc_now(), provider=make_provider(roles=["PSP_PI"]))
 write_pki(pki, Path("certs"))

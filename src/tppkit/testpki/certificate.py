@@ -29,7 +29,7 @@ _IA5 = frozenset({"1.2.840.113549.1.9.1", "0.9.2342.19200300.100.1.25"})
 
 
 class Attribute(NamedTuple):
-    """One attribute of a name: identifier, text, and the tag of its string type."""
+    """An attribute of a name: identifier, text, and the tag of its string type."""
 
     oid: str
     text: str
@@ -37,7 +37,7 @@ class Attribute(NamedTuple):
 
 
 class Extension(NamedTuple):
-    """One extension: identifier, DER of its value, and whether it is critical."""
+    """An extension: identifier, DER of its value, and whether it is critical."""
 
     oid: str
     value: bytes
@@ -45,24 +45,24 @@ class Extension(NamedTuple):
 
 
 def attribute_of(oid: str, text: str) -> Attribute:
-    """The attribute with the string type that RFC 5280 wants for it."""
+    """Return an attribute with the string type that RFC 5280 prescribes."""
     if oid in _IA5:
         return Attribute(oid, text, der.IA5_STRING)
     return Attribute(oid, text, der.PRINTABLE_STRING if oid in _PRINTABLE else der.UTF8_STRING)
 
 
 def attributes_of(name: DistinguishedName) -> tuple[Attribute, ...]:
-    """The attributes of a name, each with the string type that RFC 5280 wants for it."""
+    """Return the attributes of a name, each with the string type that RFC 5280 prescribes."""
     return tuple(attribute_of(oid, text) for rdn in name.rdns for oid, text in rdn)
 
 
 def extension_of(extension: x509.ExtensionType, critical: bool) -> Extension:
-    """The extension as DER."""
+    """Return an extension with its value as DER."""
     return Extension(extension.oid.dotted_string, extension.public_bytes(), critical)
 
 
 def write_name(attributes: tuple[Attribute, ...]) -> bytes:
-    """DER of a Name with each attribute in a set of its own."""
+    """Write a Name as DER, each attribute in a set of its own."""
     return der.write_element(der.SEQUENCE, *(_rdn(attribute) for attribute in attributes))
 
 
@@ -74,14 +74,14 @@ def _rdn(attribute: Attribute) -> bytes:
 
 
 def write_time(at: datetime) -> bytes:
-    """DER of a time: UTCTime through 2049, GeneralizedTime from 2050 (RFC 5280 section 4.1.2.5)."""
+    """Write a time as DER: UTCTime until 2049, GeneralizedTime from 2050 (RFC 5280 section 4.1.2.5)."""
     if 1950 <= at.year < 2050:
         return der.write_element(_UTC_TIME, at.strftime("%y%m%d%H%M%SZ").encode())
     return write_generalized_time(at)
 
 
 def write_generalized_time(at: datetime) -> bytes:
-    """DER of a GeneralizedTime without fractions."""
+    """Write a GeneralizedTime without fractions, as DER."""
     return der.write_element(_GENERALIZED_TIME, f"{at.year:04}{at:%m%d%H%M%S}Z".encode())
 
 
@@ -89,14 +89,17 @@ def write_generalized_time(at: datetime) -> bytes:
 class Draft:
     """A certificate before it is signed.
 
+    draft = Draft.of(pki.qwac.certificate).without_extension(oids.KEY_USAGE)
+    certificate = EidasCertificate.from_der(draft.sign(pki.qwac_ca.key))
+
     Attributes:
-        subject: the holder's name.
+        subject: The holder's name.
         issuer: DER of the issuer's name.
         public_key: DER of the SubjectPublicKeyInfo.
-        serial: serial number.
-        not_before: aware UTC.
-        not_after: aware UTC.
-        extensions: in the order in which they are written.
+        serial: Serial number.
+        not_before: Aware UTC.
+        not_after: Aware UTC.
+        extensions: In the order in which they are written.
         version: 2 means version 3.
     """
 
@@ -111,7 +114,7 @@ class Draft:
 
     @classmethod
     def of(cls, certificate: EidasCertificate) -> Self:
-        """The draft that a certificate was signed from, for one that `cryptography` can read in full."""
+        """Return the draft of a certificate, all extensions of which `cryptography` can read."""
         known = certificate.x509
         return cls(
             subject=attributes_of(certificate.subject),
@@ -124,20 +127,20 @@ class Draft:
         )
 
     def with_extension(self, extension: Extension) -> Self:
-        """The same with this extension in the place of the one with its identifier, or at the end."""
+        """Return the draft with an extension, which replaces the one with its identifier or is added at the end."""
         others = {known.oid: known for known in self.extensions} | {extension.oid: extension}
         return replace(self, extensions=tuple(others.values()))
 
     def without_extension(self, oid: str) -> Self:
-        """The same without the extension."""
+        """Return the draft without an extension."""
         return replace(self, extensions=tuple(extension for extension in self.extensions if extension.oid != oid))
 
     def sign(self, key: PrivateKey, *, hash_name: str | None = None) -> bytes:
-        """DER of the certificate, signed.
+        """Sign the certificate, and return it as DER.
 
         Args:
-            key: the issuer's key.
-            hash_name: one of `signing.HASHES`; the one that fits the key by default.
+            key: The issuer's key.
+            hash_name: One of `signing.HASHES`; the one that fits the key by default.
         """
         algorithm = signature_algorithm(key, hash_name or default_hash(key))
         version = der.write_element(0xA0, der.write_integer(self.version)) if self.version else b""
@@ -151,12 +154,12 @@ class Draft:
 
 
 def write_extensions(extensions: Iterable[Extension]) -> bytes:
-    """DER of a SEQUENCE of them."""
+    """Write a SEQUENCE of extensions, as DER."""
     return der.write_element(der.SEQUENCE, *map(write_extension, extensions))
 
 
 def write_extension(extension: Extension) -> bytes:
-    """DER of an Extension."""
+    """Write an Extension, as DER."""
     critical = b"\x01\x01\xff" if extension.critical else b""
     value = der.write_element(der.OCTET_STRING, extension.value)
     return der.write_element(der.SEQUENCE, der.write_oid(extension.oid), critical, value)
@@ -166,12 +169,15 @@ def write_extension(extension: Extension) -> bytes:
 class Issued:
     """A certificate, its private key, and the authorities above it.
 
+    issued = pki.issue_qwac(make_provider(), label="more")
+    issued.certificate, issued.key
+
     Attributes:
-        label: short name, also the stem of its files.
+        label: Short name, which is also the stem of its files.
         kind: `root`, `issuing-ca`, `qwac`, `qseal`, `server`, `ocsp`, `tsa` or `list-signer`.
-        certificate: the certificate.
-        key: its private key; a test key.
-        chain: issuing authorities from the nearest upwards, without the root.
+        certificate: The certificate.
+        key: Its private key; a test key.
+        chain: Issuing authorities from the nearest upwards, without the root.
     """
 
     label: str
@@ -187,7 +193,7 @@ class Issued:
 
     @property
     def key_identifier(self) -> bytes:
-        """The subject key identifier, by which issued certificates and revocation lists name the key."""
+        """The subject key identifier, which identifies the key in issued certificates and revocation lists."""
         return self.certificate.extensions.subject_key_identifier or b""
 
     @property
@@ -200,7 +206,7 @@ class Issued:
 
 
 def is_issued_by(certificate: EidasCertificate, issuer: EidasCertificate) -> bool:
-    """Whether a certificate names another as its issuer, and that one's key signed it."""
+    """Return whether a certificate names another as its issuer, and that one's key signed it."""
     try:
         certificate.x509.verify_directly_issued_by(issuer.x509)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
@@ -218,17 +224,17 @@ class Drafted(NamedTuple):
 def sign_draft(
     drafted: Drafted, issuer: Issued | None, label: str, kind: str, *, hash_name: str | None = None
 ) -> Issued:
-    """The certificate, signed by its issuer, or by itself when there is none."""
+    """Sign a draft by its issuer, or by itself if there is none."""
     signed = drafted.draft.sign(issuer.key if issuer else drafted.key, hash_name=hash_name)
     chain = (issuer.certificate, *issuer.chain) if issuer and issuer.kind != "root" else ()
     return Issued(label, kind, EidasCertificate.from_der(signed), drafted.key, chain)
 
 
 def for_key(draft: Draft, public_key: bytes) -> Draft:
-    """The draft for another key, and with its identifier.
+    """Return the draft for another key, with its identifier.
 
     Args:
-        draft: a certificate before it is signed.
+        draft: The draft.
         public_key: DER of the SubjectPublicKeyInfo.
     """
     identifier = der.write_element(der.OCTET_STRING, key_identifier(public_key))
@@ -236,7 +242,7 @@ def for_key(draft: Draft, public_key: bytes) -> Draft:
 
 
 def key_identifier(public_key: bytes) -> bytes:
-    """The identifier of a key: SHA-1 of its bits (RFC 5280 section 4.2.1.2, method 1).
+    """Return the identifier of a key: SHA-1 of its bits (RFC 5280 section 4.2.1.2, method 1).
 
     Args:
         public_key: DER of the SubjectPublicKeyInfo.
@@ -245,6 +251,6 @@ def key_identifier(public_key: bytes) -> bytes:
 
 
 def public_key_bits(public_key: bytes) -> bytes:
-    """Content of the BIT STRING of a SubjectPublicKeyInfo, without the byte of unused bits."""
+    """Return the BIT STRING of a SubjectPublicKeyInfo, without the byte of unused bits."""
     bits = der.read_children(public_key, der.read_whole(public_key, tag=der.SEQUENCE))[1]
     return public_key[bits.start + 1 : bits.end]

@@ -1,4 +1,4 @@
-"""The catalogue of faults as files, each with the codes that a check of it gives."""
+"""The catalogue of faults as files, and their entries in the manifest."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tppkit.testpki.pem import PkiFile, pem_block
 from tppkit.testpki.pki import Pki
 
 FAULTS_FOLDER = "faults"
-# The latest of the rules that a fault breaks: before it, a check rightly finds nothing wrong with some of the catalogue.
+# The start of the latest rule that a fault breaks. Before that day, a check correctly accepts some of the catalogue.
 EARLIEST_DAY = EN_319_412_5_V2_4_1.begins
 
 
 def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
-    """The manifest's entry and the files of every fault.
+    """Make the manifest's entry and the files of every fault.
 
-    An entry names, beside what every entry has, whether a check `fails`, `warns` or only `notes` (`verdict`), the use that the
-    certificate claims (`as`), the time at which it is judged (`at`), the revocation lists and OCSP answers to judge it with,
-    the whole `command`, and what is wrong (`summary`).
+    Besides the keys of every entry, it has `verdict` (a check `fails`, `warns` or only `notes`), `as` (the use that the certificate
+    claims), `at` (the time to judge it at), `crl` and `ocsp` (the files to judge it with), `command` (the whole check), and
+    `summary` (what is wrong).
 
     Args:
-        pki: the PKI whose authorities and keys they are made with.
+        pki: The PKI, whose authorities and keys are used.
 
     Raises:
         ConfigurationError: `pki.faults`: the PKI begins before the rules that the catalogue breaks.
     """
     if pki.not_before.date() < EARLIEST_DAY:
-        message = f"faults are of rules that hold since {EARLIEST_DAY}, and the PKI begins on {pki.not_before.date()}"
+        message = f"faults break rules that hold since {EARLIEST_DAY}, but the PKI begins on {pki.not_before.date()}"
         raise ConfigurationError("pki.faults", message)
     pki = plain_pki(pki)
     for fault in FAULTS.values():
@@ -73,7 +73,7 @@ def _entry(pki: Pki, fault: Fault, case: FaultCase, names: list[str]) -> dict[st
 
 
 def _command(names: list[str], *, use: Use, at: str) -> str:
-    """The check, to be run in the PKI's folder."""
+    """Return the command line of the check, for a shell in the PKI's folder."""
     path, *answers = names
     kept = "".join(f" --{'crl' if name.endswith('.crl') else 'ocsp'} {name}" for name in answers)
     return f"tppkit cert check {path} --as {use.value} --trust root.pem --at {at}{kept}"

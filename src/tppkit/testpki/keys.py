@@ -1,4 +1,4 @@
-"""Keys and serial numbers of a test PKI: random, or the same again from a seed."""
+"""Keys and serial numbers of a test PKI, random or from a seed."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _CURVES: Mapping[str, tuple[ec.EllipticCurve, int]] = MappingProxyType(
 _RSA_BITS: Mapping[str, int] = MappingProxyType({"rsa2048": 2048, "rsa3072": 3072, "rsa4096": 4096})
 
 KEY_KINDS = (*_CURVES, *_RSA_BITS)
-SEAL_KEY_KINDS = (
-    *KEY_KINDS,
-    "ed25519",
-)  # TLS with QWACs, and path validation of authorities, know no Ed25519 in practice
+# In practice, TLS with QWACs and path validation of authorities do not support Ed25519.
+SEAL_KEY_KINDS = (*KEY_KINDS, "ed25519")
 
 
 class KeySource:
     """Makes the keys and serial numbers of one PKI.
 
+    keys = KeySource("p256", seed=1)
+    key, serial = keys.make_key("qwac"), keys.make_serial("qwac")
+
     Args:
-        kind: kind of every key, one of `KEY_KINDS`.
-        seed: the same seed gives the same keys and serials again, by label; None takes the machine's randomness. Seeded
-            keys are known to everybody who knows the seed: for tests only. Seeded RSA keys take a third of a second (2048
-            bits) to three seconds (4096 bits) each.
+        kind: Kind of every key, one of `KEY_KINDS`.
+        seed: The same seed and label give the same key and serial number again. None uses the randomness of the machine. Anyone
+            who knows the seed knows the keys. A seeded RSA key takes a third of a second (2048 bits) to three seconds (4096 bits).
 
     Raises:
         ConfigurationError: `pki.key-kind`.
@@ -64,11 +64,11 @@ class KeySource:
                 self._prepared.update(zip(names, threads.map(self.make_key, names), strict=True))
 
     def make_key(self, label: str, *, kind: str | None = None) -> PrivateKey:
-        """A new private key; with a seed, the one that belongs to the label.
+        """Make a private key; with a seed, the one that belongs to the label.
 
         Args:
-            label: whose key it is.
-            kind: one of `SEAL_KEY_KINDS`; the PKI's own by default.
+            label: The name of the key.
+            kind: One of `SEAL_KEY_KINDS`; that of the PKI by default.
 
         Raises:
             ConfigurationError: `pki.key-kind`.
@@ -93,23 +93,23 @@ class KeySource:
         return make_rsa_key(bits, self.random_bytes(label, bits // 8))
 
     def make_serial(self, label: str) -> int:
-        """A positive serial number of 127 bits; with a seed, the one that belongs to the label."""
+        """Make a positive serial number of 127 bits; with a seed, the one that belongs to the label."""
         return (int.from_bytes(self.random_bytes(f"serial {label}", 16), "big") >> 1) | 1 << 126
 
     def random_bytes(self, label: str, size: int) -> bytes:
-        """Bytes from the machine; with a seed, those that belong to the label."""
+        """Return random bytes; with a seed, those that belong to the label."""
         if self._seed is None:
             return secrets.token_bytes(size)
         return hashlib.shake_256(f"tppkit test pki\0{self._seed}\0{label}".encode()).digest(size)
 
 
 def public_key_der(key: PrivateKey) -> bytes:
-    """DER of the key's SubjectPublicKeyInfo."""
+    """Return DER of the key's SubjectPublicKeyInfo."""
     return key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def require_kind(kind: str, kinds: Sequence[str]) -> str:
-    """The kind, when it is one of `kinds`.
+    """Return the kind, if it is one of `kinds`.
 
     Raises:
         ConfigurationError: `pki.key-kind`.
@@ -120,7 +120,7 @@ def require_kind(kind: str, kinds: Sequence[str]) -> str:
 
 
 def load_key(data: bytes) -> PrivateKey:
-    """An unencrypted private key of a test PKI, in PEM.
+    """Load an unencrypted private key from PEM.
 
     Raises:
         FormatError: `pem.malformed`.
@@ -128,19 +128,19 @@ def load_key(data: bytes) -> PrivateKey:
     try:
         key = load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as e:
-        raise FormatError("pem.malformed", "this is no private key in unencrypted PEM") from e
+        raise FormatError("pem.malformed", "this is not a private key in unencrypted PEM") from e
     if not isinstance(key, PrivateKey):
-        raise FormatError("pem.malformed", f"a {type(key).__name__} is no key of a test PKI")
+        raise FormatError("pem.malformed", f"a test PKI has no key of the type {type(key).__name__}")
     return key
 
 
 def kind_of_key(key: PrivateKey) -> str:
-    """Which of `SEAL_KEY_KINDS` a key is; `p256` for a key that is none of them."""
+    """Return which of `SEAL_KEY_KINDS` a key is; `p256` if it is none of them."""
     return kind_of_public_key(key.public_key()) or "p256"
 
 
 def kind_of_public_key(key: CertificatePublicKeyTypes) -> str | None:
-    """Which of `SEAL_KEY_KINDS` a public key is; None for a key that is none of them."""
+    """Return which of `SEAL_KEY_KINDS` a public key is, or None."""
     if isinstance(key, ed25519.Ed25519PublicKey):
         return "ed25519"
     if isinstance(key, rsa.RSAPublicKey):

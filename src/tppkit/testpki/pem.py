@@ -1,4 +1,4 @@
-"""Files of a test PKI, and PEM."""
+"""PEM, and the files of a test PKI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tppkit.testpki.keys import PrivateKey
 
 
 class PkiFile(NamedTuple):
-    """One file: its name in the folder, its content, and its mode."""
+    """A file of a test PKI: its name in the folder, its content, and its mode."""
 
     name: str
     content: bytes
@@ -21,14 +21,14 @@ class PkiFile(NamedTuple):
 
 
 def pem_block(label: str, content: bytes) -> bytes:
-    """One PEM block."""
+    """Write a PEM block."""
     encoded = base64.b64encode(content).decode()
     lines = "\n".join(encoded[start : start + 64] for start in range(0, len(encoded), 64))
     return f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n".encode()
 
 
 def certificate_pem(certificate: EidasCertificate) -> bytes:
-    """The certificate as PEM."""
+    """Write a certificate as PEM."""
     return pem_block("CERTIFICATE", certificate.der)
 
 

@@ -1,6 +1,6 @@
-"""PKCS#12 files that are the same again for the same salts: `cryptography` takes its salts from the machine.
+"""Writing deterministic PKCS#12 files: `cryptography` takes its salts only from the machine.
 
-AES-256-CBC with PBKDF2 for key and certificates, HMAC-SHA-256 over the whole: what OpenSSL 3 and Java write today.
+Key and certificates are encrypted by AES-256-CBC with PBKDF2, and protected by HMAC-SHA-256, as OpenSSL 3 and Java do.
 
 Sources: RFC 7292 section 4 and appendix B, RFC 8018 (PBES2).
 """
@@ -36,14 +36,14 @@ Random = Callable[[str, int], bytes]
 def write_pkcs12(
     key: PrivateKey, chain: Sequence[EidasCertificate], *, name: str, password: str, random: Random
 ) -> bytes:
-    """DER of a PKCS#12 file.
+    """Write a PKCS#12 file, as DER.
 
     Args:
-        key: the private key.
-        chain: its certificate, then the authorities above.
-        name: friendly name of key and certificate.
+        key: The private key.
+        chain: Its certificate, then the authorities above it.
+        name: Friendly name of key and certificate.
         password: ASCII.
-        random: gives salts and initialisation vectors: (label, number of bytes) -> bytes.
+        random: Returns salts and initialisation vectors for a label and a number of bytes.
     """
     own = hashlib.sha1(chain[0].der, usedforsecurity=False).digest()
     attributes = _attributes(name, own)
@@ -95,7 +95,7 @@ def _attributes(name: str, key_id: bytes) -> bytes:
 
 
 def _encrypt(data: bytes, password: str, random: bytes) -> tuple[bytes, bytes]:
-    """The AlgorithmIdentifier and the ciphertext."""
+    """Return the AlgorithmIdentifier and the ciphertext."""
     salt, vector = random[:8], random[8:]
     key = PBKDF2HMAC(hashes.SHA256(), 32, salt, ROUNDS).derive(password.encode("ascii"))
     padder, encryptor = PKCS7(128).padder(), Cipher(algorithms.AES256(key), modes.CBC(vector)).encryptor()
@@ -122,7 +122,7 @@ def _mac(data: bytes, password: str, salt: bytes) -> bytes:
 
 
 def _derive_mac_key(password: bytes, salt: bytes) -> bytes:
-    """RFC 7292 appendix B.2 for SHA-256, purpose 3 (MAC), where one round of output is enough."""
+    """Derive the MAC key by RFC 7292 appendix B.2 for SHA-256 and purpose 3, where one block of output is enough."""
 
     def filled(text: bytes) -> bytes:
         size = _BLOCK * -(-len(text) // _BLOCK)

@@ -1,8 +1,9 @@
-"""The certificates of a test PKI: names and extensions, as production profiles have them.
+"""Names and extensions of the certificates of a test PKI, as production profiles prescribe them.
 
-Sources: ETSI EN 319 412-1, -3, -4, -5 and TS 119 495 (leaf profiles), RFC 5280 (authorities). Every authority says TEST in
-its name, and every provider's certificate in the organisation's name, its locality or its policy, so that none can be taken for one of
-production.
+Every authority has the word TEST in its name. A provider's certificate has it in the organisation's name, the locality or the policy.
+
+Sources: ETSI EN 319 412-1, -3, -4, -5 and TS 119 495 (leaf profiles), RFC 5280 (authorities), RFC 6960 section 4.2.2.2, RFC 3161
+section 2.3, ETSI TS 119 612 clause 5.7.1.
 """
 
 from __future__ import annotations
@@ -37,33 +38,32 @@ Name = tuple[Attribute, ...]
 
 SERVICES_URL = "http://pki.test.example.com"
 PDS = (PdsLocation("https://pki.test.example.com/pds_en.pdf", "en"),)
-_REGISTRAR = (
-    "https://pki.test.example.com/register"  # of names by a scheme of a country's own (EN 319 412-1 LEG-5.1.4-05)
-)
+# Registers the names of a national scheme (EN 319 412-1 LEG-5.1.4-05).
+_REGISTRAR = "https://pki.test.example.com/register"
 _JURISDICTION, _BUSINESS_CATEGORY = "1.3.6.1.4.1.311.60.2.1.3", "2.5.4.15"
 _SERIAL_NUMBER, _LOCALITY = "2.5.4.5", "2.5.4.7"
 _TEST = re.compile(r"(?<![^\W_])TEST(?![^\W_])")
 _PRINTABLE_STRING = re.compile(r"[A-Za-z0-9 '()+,./:=?-]{1,64}")
-EV_ATTRIBUTES = frozenset({_JURISDICTION, _BUSINESS_CATEGORY})  # which only the name of an EV certificate has
+EV_ATTRIBUTES = frozenset({_JURISDICTION, _BUSINESS_CATEGORY})  # only in the names of EV certificates
 _TSL_SIGNING = "0.4.0.2231.3.0"
-# Website certificates for payment services only (QNCP-w-gen), or ones that browsers believe as well (QEVCP-w with CABF EV).
+# Website certificates for payment services only (QNCP-w-gen), or also for browsers (QEVCP-w with CABF EV).
 QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"gen": (oids.POLICY_QNCP_W_GEN,), "ev": ("2.23.140.1.1", "0.4.0.194112.1.4")}
 )
 
 
 def says_test(text: str) -> bool:
-    """Whether the word TEST stands in a name; ATTESTATION does not say so."""
+    """Return whether a name contains the word TEST; ATTESTATION does not."""
     return _TEST.search(text) is not None
 
 
 def policy_of(qwac: EidasCertificate) -> str:
-    """Which of `QWAC_POLICIES` a QWAC was made with."""
+    """Return which of `QWAC_POLICIES` a QWAC has."""
     return next((name for name, stated in QWAC_POLICIES.items() if stated == qwac.extensions.policies), "gen")
 
 
 def require_policy(policy: str) -> str:
-    """The policy, when it is one of `QWAC_POLICIES`.
+    """Return the policy, if it is one of `QWAC_POLICIES`.
 
     Raises:
         ConfigurationError: `pki.policy`.
@@ -74,7 +74,7 @@ def require_policy(policy: str) -> str:
 
 
 def authority_name(common_name: str) -> Name:
-    """The name of a test authority."""
+    """Return the name of a test authority."""
     return _name(
         (oids.COUNTRY, "LT"),
         (oids.ORGANIZATION, "tppkit TEST Trust Services"),
@@ -84,19 +84,19 @@ def authority_name(common_name: str) -> Name:
 
 
 def longest_days(policy: str, issued: date, wanted: int) -> int:
-    """The wanted validity in days, or what browsers take of it, for QWACs of a policy that are issued on a day.
+    """Return the wanted validity of a QWAC in days, or the longest that browsers accept if its policy is `ev`.
 
     Args:
-        policy: one of `QWAC_POLICIES`.
-        issued: the first day of validity.
-        wanted: days.
+        policy: One of `QWAC_POLICIES`.
+        issued: The first day of validity.
+        wanted: Days.
     """
     limit = public_limit_on(issued) if policy == "ev" else None
     return wanted if limit is None else min(wanted, limit)
 
 
 def qwac_name(provider: Provider, *, policy: str = "gen") -> Name:
-    """The name of a QWAC; one with the EV policy also says how the organisation is registered (EV guidelines 7.1.4.2)."""
+    """Return the name of a QWAC; with the EV policy, it also states the registration (EV guidelines 7.1.4.2)."""
     country, *others = provider_name(provider, provider.dns_name)
     if policy != "ev":
         return country, *others
@@ -112,15 +112,13 @@ def _registration_number(identifier: OrganizationIdentifier) -> str:
     reference = identifier.reference or ""
     if not _PRINTABLE_STRING.fullmatch(reference):
         clause = "RFC 5280 appendix A.1"
-        message = (
-            f"{shown(reference)} is no serialNumber, as the policy ev wants it: 1 to 64 characters of PrintableString"
-        )
-        raise ConfigurationError("pki.organization-identifier", f"{message} ({clause})", clause=clause)
+        message = f"the policy ev needs a serialNumber of 1 to 64 characters of PrintableString, not {shown(reference)} ({clause})"
+        raise ConfigurationError("pki.organization-identifier", message, clause=clause)
     return reference
 
 
 def provider_name(provider: Provider, common_name: str) -> Name:
-    """The name of a provider's certificate (EN 319 412-3 clause 4.2.1)."""
+    """Return the name of a provider's certificate (EN 319 412-3 clause 4.2.1)."""
     return _name(
         (oids.COUNTRY, provider.country),
         (oids.ORGANIZATION, provider.name),
@@ -134,7 +132,7 @@ def _name(*attributes: tuple[str, str]) -> Name:
 
 
 def key_usage(*names: str) -> Extension:
-    """A critical keyUsage of the given names (`digital_signature`, `content_commitment`, …)."""
+    """Return a critical keyUsage with the given names, for example `digital_signature`."""
     fields = (
         "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
         "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
@@ -143,12 +141,12 @@ def key_usage(*names: str) -> Extension:
 
 
 def tls_purposes() -> Extension:
-    """The extended key usage of a QWAC: it serves and calls."""
+    """Return the extended key usage of a QWAC: server and client authentication."""
     return x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False
 
 
 def authority_extensions(*, path_length: int | None) -> list[Extension]:
-    """Extensions of a root (`path_length` None) or an issuing authority."""
+    """Return the extensions of a root (`path_length` None) or an issuing authority."""
     return [
         (x509.BasicConstraints(ca=True, path_length=path_length), True),
         key_usage("key_cert_sign", "crl_sign"),
@@ -158,13 +156,13 @@ def authority_extensions(*, path_length: int | None) -> list[Extension]:
 def qwac_extensions(
     provider: Provider, *, services_url: str = SERVICES_URL, policy: str = "gen", pds: tuple[PdsLocation, ...] = PDS
 ) -> list[Extension]:
-    """Extensions of a QWAC (EN 319 412-4, TS 119 495 clause 5.3).
+    """Return the extensions of a QWAC (EN 319 412-4, TS 119 495 clause 5.3).
 
     Args:
-        provider: whom it is for.
-        services_url: where the authority's services answer.
-        policy: one of `QWAC_POLICIES`.
-        pds: where the authority's disclosure statements are; none in a request, as only the authority knows them.
+        provider: The provider.
+        services_url: Base URL of the authority's services.
+        policy: One of `QWAC_POLICIES`.
+        pds: Addresses of the authority's disclosure statements; none in a request, because only the authority knows them.
     """
     identifier = provider.organization_identifier
     return [
@@ -181,13 +179,13 @@ def qwac_extensions(
 def qseal_extensions(
     provider: Provider, *, services_url: str = SERVICES_URL, qscd: bool = False, pds: tuple[PdsLocation, ...] = PDS
 ) -> list[Extension]:
-    """Extensions of a QSealC (EN 319 412-3, TS 119 495 clause 5.4).
+    """Return the extensions of a QSealC (EN 319 412-3, TS 119 495 clause 5.4).
 
     Args:
-        provider: whom it is for.
-        services_url: where the authority's services answer.
-        qscd: state that the key is in a qualified device (which no test key is).
-        pds: as for `qwac_extensions`.
+        provider: The provider.
+        services_url: Base URL of the authority's services.
+        qscd: State that the key is in a qualified device (which no test key is).
+        pds: As for `qwac_extensions`.
     """
     return [
         key_usage("content_commitment"),
@@ -198,7 +196,7 @@ def qseal_extensions(
 
 
 def server_extensions(names: Sequence[x509.GeneralName]) -> list[Extension]:
-    """Extensions of a TLS server on this machine."""
+    """Return the extensions of a TLS server certificate."""
     return [
         key_usage("digital_signature"),
         (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
@@ -207,19 +205,19 @@ def server_extensions(names: Sequence[x509.GeneralName]) -> list[Extension]:
 
 
 def responder_extensions() -> list[Extension]:
-    """An OCSP responder that the authority delegated, and that needs no check of its own."""
+    """Return the extensions of a delegated OCSP responder, whose own revocation is not checked."""
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING])
     return [key_usage("digital_signature"), (usage, False), (x509.OCSPNoCheck(), False)]
 
 
 def timestamping_extensions() -> list[Extension]:
-    """A time-stamping authority: its one extended key usage is critical."""
+    """Return the extensions of a time-stamping authority, whose one extended key usage is critical."""
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.TIME_STAMPING])
     return [key_usage("digital_signature"), (usage, True)]
 
 
 def list_signer_extensions() -> list[Extension]:
-    """A signer of trusted lists."""
+    """Return the extensions of a signer of trusted lists."""
     constraints = x509.BasicConstraints(ca=False, path_length=None)
     return [
         (constraints, True),
@@ -229,7 +227,7 @@ def list_signer_extensions() -> list[Extension]:
 
 
 def key_identifiers(key: CertificatePublicKeyTypes, issuer_key: CertificatePublicKeyTypes) -> list[Extension]:
-    """Subject and authority key identifiers (RFC 5280 section 4.2.1.2, method 1)."""
+    """Return subject and authority key identifiers (RFC 5280 section 4.2.1.2, method 1)."""
     return [
         (x509.SubjectKeyIdentifier.from_public_key(key), False),
         (x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), False),  # type: ignore[arg-type]
@@ -237,9 +235,9 @@ def key_identifiers(key: CertificatePublicKeyTypes, issuer_key: CertificatePubli
 
 
 def _policies(provider: Provider, *stated: str) -> Extension:
-    """The policies; the first says TEST where the organisation's name does not, but not beside one of the CA/Browser Forum.
+    """Return the policies. A User Notice says TEST if the organisation's name does not.
 
-    Its rules allow no User Notice (BR section 7.1.2.7.9); the name of such a certificate has TEST as its locality.
+    Policies of the CA/Browser Forum allow no User Notice (BR section 7.1.2.7.9); such a certificate has TEST as its locality.
     """
     may_notice = oids.PUBLIC_TLS_POLICIES.isdisjoint(stated) and not says_test(provider.name)
     notice = [x509.UserNotice(None, "TEST certificate, not to be relied on")] if may_notice else None
@@ -249,7 +247,7 @@ def _policies(provider: Provider, *stated: str) -> Extension:
 
 
 def _registration(identifier: OrganizationIdentifier) -> Extension:
-    """The organizationIdentifier again, in the parts of the CA/Browser Forum's extension (EV guidelines 7.1.2.4)."""
+    """Return the CA/Browser Forum's extension with the organizationIdentifier (EV guidelines 7.1.2.4)."""
     reference = "-".join(part for part in (identifier.authority, identifier.reference) if part)
     value = der.write_element(
         der.SEQUENCE,

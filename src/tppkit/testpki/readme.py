@@ -1,4 +1,4 @@
-"""The README of a test PKI's folder: what each file is for, and how to use it."""
+"""The README of a test PKI's folder: the purpose of each file, and how to use it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from tppkit._clock import format_time
 from tppkit.testpki.faults import judged_at
 from tppkit.testpki.pki import Pki
 
-_GUIDE = """# Test PKI of {name}
+_README = """# Test PKI of {name}
 
 TEST KEYS ONLY: nothing real may ever trust anything in this folder. `manifest.json` names every file for programs.
 
 | file | what it is |
 |---|---|
-| `root.pem` | the trust anchor; believe only this |
+| `root.pem` | the trust anchor; trust only this |
 | `issuing-ca-qwac.pem`, `issuing-ca-qseal.pem` | the authorities that issue QWACs and QSealCs |
 | `qwac.pem` | the provider's QWAC, for mutual TLS ({organization}, {roles}) |
 | `qseal.pem` | the provider's QSealC, for the Signature header |
-| `other-qwac.pem`, `other-qseal.pem` | another organisation ({other}), for what must be refused |
+| `other-qwac.pem`, `other-qseal.pem` | another organisation ({other}), to test what must be rejected |
 | `server.pem` | a TLS server on localhost |
-| `ocsp-qwac.pem`, `ocsp-qseal.pem` | who answers OCSP for each issuing authority |
+| `ocsp-qwac.pem`, `ocsp-qseal.pem` | OCSP responders of the issuing authorities |
 | `tsa.pem` | the time-stamping authority (RFC 3161) |
-| `lotl-signer.pem`, `list-signer.pem` | who signs the trusted lists |
+| `lotl-signer.pem`, `list-signer.pem` | signers of the trusted lists |
 | `callback-test.key`, `callback-live.key` and `.pub` | P-256 keys that sign the legacy interface's callbacks |
 | `*.crl` | revocation lists (DER) of the root and the issuing authorities |
 | `trusted-lists/` | a list of the lists and a national list, in which the issuing authorities are granted services |
 {faults}
-Every certificate also stands as `.der`, its private key as `.key` (PKCS#8 PEM, mode 0600). A provider's or server's
-certificate has four more forms: `-chain.pem` (with its issuing authority, what a TLS side sends), `.p12` (PKCS#12, password
+Every certificate also has `.der` and its private key `.key` (PKCS#8 PEM, mode 0600). The certificate of a provider or a
+server has four more forms: `-chain.pem` (with its issuing authority, to be sent in TLS), `.p12` (PKCS#12, password
 `{password}`), `.csr` (the request for it) and `.b64` (one line, the value of the TPP-Signature-Certificate header).
 
 The commands below are for a shell in this folder.
@@ -51,7 +51,7 @@ The commands below are for a shell in this folder.
 
 ## nginx
 
-A server that accepts clients with a QWAC only and passes the certificate on to an application on port 8080, which reads it with
+This server accepts only clients with a QWAC and passes the certificate to an application on port 8080, which reads it with
 `TrustedProxy("127.0.0.1", form=ProxyForm.NGINX)`. Replace /DIR by the path of this folder (`pwd`).
 
     server {{
@@ -74,8 +74,8 @@ A server that accepts clients with a QWAC only and passes the certificate on to 
     tppkit cert check qwac-chain.pem --as qwac --trust . --crl issuing-ca-qwac.crl --crl root.crl
     tppkit trust status qwac.pem --trusted-lists trusted-lists
     tppkit pki issue qwac .     # one more certificate
-    tppkit pki revoke qwac.pem  # and new revocation lists
-    tppkit pki renew .          # revocation lists and trusted lists, signed anew
+    tppkit pki revoke qwac.pem  # and a new revocation list
+    tppkit pki renew .          # new revocation lists and trusted lists
     tppkit pki serve .          # OCSP, revocation lists, time stamps and trusted lists on http://localhost:8448
 
 While it serves:
@@ -89,8 +89,8 @@ While it serves:
 
 
 _FAULTS = (
-    "| `faults/` | one fault each: most must be refused (`verdict` in the manifest: `fails`), some break a recommendation only"
-    " (`warns`) or give a notice (`notes`); the manifest says why, with which command, and the codes that it gives |\n"
+    "| `faults/` | one fault each: a check rejects most (`verdict` in the manifest: `fails`), others break a recommendation"
+    " (`warns`) or cause a notice (`notes`); the manifest has the reason, the command of the check and the codes that it reports |\n"
 )
 _TRYING = """
 ## Faults
@@ -98,21 +98,21 @@ _TRYING = """
     tppkit cert check faults/role-mismatch.pem --as qwac --trust root.pem --at {at}
     tppkit cert check faults/revoked-by-crl.pem --as qwac --trust root.pem --at {at} --crl faults/revoked-by-crl-1.crl
 
-Each fault is one from the day of creation on (without `--at` it is judged now). The whole command for any of them:
+Each is a fault from the day of creation on; without `--at` it is judged now. The commands of all checks:
 
     python3 -c "import json; print(*(e['command'] for e in json.load(open('manifest.json'))['files'] if 'command' in e), sep='\\n')"
 """
 
 
 def make_readme(pki: Pki, *, password: str, with_faults: bool = False) -> str:
-    """The guide to a folder.
+    """Write the README of a folder.
 
     Args:
-        pki: what stands in it.
-        password: of the PKCS#12 files.
-        with_faults: the catalogue of faults is there too.
+        pki: The PKI in the folder.
+        password: The password of the PKCS#12 files.
+        with_faults: Whether the folder contains the catalogue of faults.
     """
-    return _GUIDE.format(
+    return _README.format(
         name=pki.provider.name,
         organization=pki.provider.organization_identifier.text,
         roles=", ".join(pki.provider.roles),

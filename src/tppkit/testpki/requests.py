@@ -104,8 +104,9 @@ def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
     typed = {"web": "qwac", "eseal": "qseal"}.get(types[0]) if len(types) == 1 else None
     if stated is not None and typed not in (None, stated):
         raise ConfigurationError("pki.request", f"the request is for a {typed} by its QcType, not for a {stated}")
-    if stated or typed:
-        return stated or typed or ""
+    chosen = stated or typed
+    if chosen is not None:
+        return chosen
     if "clientAuth" in known.extended_key_usage or known.dns_names:
         return "qwac"
     if "nonRepudiation" in known.key_usage:

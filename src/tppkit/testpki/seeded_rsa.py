@@ -1,7 +1,7 @@
-"""RSA keys that are the same again for the same bytes: for seeded test PKIs only, where everybody may know them.
+"""Deterministic RSA keys, for seeded test PKIs only: the same bytes give the same key.
 
-The library makes RSA keys from the machine's randomness alone, so the primes are searched here: a candidate from the given
-bytes, the next numbers sieved by small primes, then Miller-Rabin (FIPS 186-5 appendix B.3.1).
+`cryptography` generates RSA keys only from the randomness of the machine, so the primes are searched here: numbers from the given
+bytes on are sieved by small primes, then tested by Miller-Rabin (FIPS 186-5 appendix B.3.1).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 PUBLIC_EXPONENT = 65537
 _SIEVE_LIMIT = 1 << 16
 _WINDOW = 1 << 14
-_BASES = (2, 3, 5, 7, 11, 13, 17, 19)  # fixed: nobody chooses these candidates against the test
+_BASES = (2, 3, 5, 7, 11, 13, 17, 19)  # fixed bases suffice, because no attacker chooses the candidates
 
 
 def make_rsa_key(bits: int, random: bytes) -> rsa.RSAPrivateKey:
-    """The RSA key of `bits` bits that belongs to these bytes.
+    """Return the RSA key that belongs to these bytes.
 
     Args:
-        bits: size of the modulus, even.
-        random: at least `bits // 8` bytes.
+        bits: Size of the modulus, even.
+        random: At least `bits // 8` bytes.
     """
     half = bits // 16
     p = _next_prime(random[:half])
@@ -43,13 +43,13 @@ def _small_primes() -> tuple[int, ...]:
 
 
 def _next_prime(random: bytes) -> int:
-    """The first fitting prime at or above these bytes, whose two highest bits are set so that the product has full size."""
+    """Return the first usable prime from these bytes on; its two highest bits are set, so the product has full size."""
     size = 8 * len(random)
     start = int.from_bytes(random, "big") | 3 << (size - 2) | 1
     while True:
-        composite = bytearray(_WINDOW)  # of start, start + 2, start + 4, …
+        composite = bytearray(_WINDOW)  # one flag for each of start, start + 2, start + 4, …
         for prime in _small_primes():
-            first = (-start * ((prime + 1) // 2)) % prime  # where start + 2 * first is divisible
+            first = (-start * ((prime + 1) // 2)) % prime  # start + 2 * first is divisible
             composite[first::prime] = b"\x01" * len(range(first, _WINDOW, prime))
         for place in range(_WINDOW):
             candidate = start + 2 * place

@@ -1,7 +1,7 @@
-"""Signatures over DER, the same every time: deterministic ECDSA (RFC 6979), RSA PKCS #1 v1.5, Ed25519.
+"""Deterministic signatures: ECDSA (RFC 6979), RSA PKCS #1 v1.5, Ed25519.
 
-Certificates, revocation lists, OCSP answers and time stamps of a test PKI are all signed here, also in ways that no authority
-would sign (SHA-1), because a test needs them.
+Certificates, revocation lists, OCSP responses and time stamps of a test PKI are signed here. SHA-1, which no authority may use,
+is supported for faults.
 """
 
 from __future__ import annotations
@@ -20,32 +20,28 @@ HASHES: Mapping[str, hashes.HashAlgorithm] = MappingProxyType(
 )
 # RFC 8017 appendix A.2.4, RFC 5758 section 3.2 and RFC 3279 section 2.2.3, RFC 8410 section 3.
 _RSA = {
-    "sha1": "1.2.840.113549.1.1.5",
-    "sha256": "1.2.840.113549.1.1.11",
-    "sha384": "1.2.840.113549.1.1.12",
+    "sha1": "1.2.840.113549.1.1.5", "sha256": "1.2.840.113549.1.1.11", "sha384": "1.2.840.113549.1.1.12",
     "sha512": "1.2.840.113549.1.1.13",
-}
+}  # fmt: skip
 _ECDSA = {
-    "sha1": "1.2.840.10045.4.1",
-    "sha256": "1.2.840.10045.4.3.2",
-    "sha384": "1.2.840.10045.4.3.3",
+    "sha1": "1.2.840.10045.4.1", "sha256": "1.2.840.10045.4.3.2", "sha384": "1.2.840.10045.4.3.3",
     "sha512": "1.2.840.10045.4.3.4",
-}
+}  # fmt: skip
 _ED25519 = "1.3.101.112"
 _NULL = b"\x05\x00"
 
 
 def default_hash(key: PrivateKey) -> str:
-    """The hash that fits a key: SHA-384 for P-384, SHA-256 for everything else."""
+    """Return the hash that fits a key: SHA-384 for P-384, SHA-256 for every other key."""
     return "sha384" if isinstance(key, ec.EllipticCurvePrivateKey) and key.key_size == 384 else "sha256"
 
 
 def signature_algorithm(key: PrivateKey, hash_name: str) -> bytes:
-    """The AlgorithmIdentifier of a signature with this key.
+    """Write the AlgorithmIdentifier of a signature, as DER.
 
     Args:
-        key: the signing key.
-        hash_name: one of `HASHES`; Ed25519 has its own and ignores it.
+        key: The signing key.
+        hash_name: One of `HASHES`; ignored for Ed25519, which has its own.
     """
     if isinstance(key, rsa.RSAPrivateKey):
         return der.write_element(der.SEQUENCE, der.write_oid(_RSA[hash_name]), _NULL)
@@ -54,12 +50,12 @@ def signature_algorithm(key: PrivateKey, hash_name: str) -> bytes:
 
 
 def sign_bytes(key: PrivateKey, data: bytes, hash_name: str) -> bytes:
-    """The signature value.
+    """Return a signature value.
 
     Args:
-        key: the signing key.
-        data: what is signed.
-        hash_name: one of `HASHES`.
+        key: The signing key.
+        data: The signed bytes.
+        hash_name: One of `HASHES`.
     """
     if isinstance(key, rsa.RSAPrivateKey):
         return key.sign(data, padding.PKCS1v15(), HASHES[hash_name])
@@ -68,18 +64,16 @@ def sign_bytes(key: PrivateKey, data: bytes, hash_name: str) -> bytes:
     return key.sign(data)
 
 
-def sign_der(
-    to_be_signed: bytes, key: PrivateKey, *, hash_name: str | None = None, algorithm: bytes | None = None
-) -> bytes:
-    """SEQUENCE { to-be-signed, AlgorithmIdentifier, BIT STRING }: the frame of certificates, requests and revocation lists.
+def sign_der(to_be_signed: bytes, key: PrivateKey, *, hash_name: str | None = None) -> bytes:
+    """Sign DER and write the frame of certificates, requests and revocation lists.
+
+    The frame is SEQUENCE { to-be-signed, AlgorithmIdentifier, BIT STRING }.
 
     Args:
         to_be_signed: DER.
-        key: the signing key.
-        hash_name: one of `HASHES`; the one that fits the key by default.
-        algorithm: another AlgorithmIdentifier than the true one, for faults.
+        key: The signing key.
+        hash_name: One of `HASHES`; the one that fits the key by default.
     """
     hash_name = hash_name or default_hash(key)
-    signature = sign_bytes(key, to_be_signed, hash_name)
-    stated = algorithm or signature_algorithm(key, hash_name)
-    return der.write_element(der.SEQUENCE, to_be_signed, stated, der.write_element(der.BIT_STRING, b"\x00", signature))
+    signature = der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, to_be_signed, hash_name))
+    return der.write_element(der.SEQUENCE, to_be_signed, signature_algorithm(key, hash_name), signature)

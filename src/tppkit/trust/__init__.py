@@ -1,14 +1,15 @@
-"""Whether a certificate is believed at a time.
+"""Whether a certificate is trusted at a time.
 
 paths = PathVerifier(load_anchors(Path("pki")))
 paths.verify(certificate, at=utc_now())
 
-lists = load_trusted_lists(Path("lists"))
-lists.status(certificate, at=utc_now()).qualified_for
+material = load_trust(trusted_lists=Path("lists"), now=utc_now())
+check_trust(certificate, as_=Use.QSEALC, at=utc_now(), material=material).findings
 """
 
 from tppkit.trust.anchors import Anchors, load_anchors, make_anchors
 from tppkit.trust.fetching import Fetch
+from tppkit.trust.material import TrustMaterial, TrustReport, check_trust, load_trust
 from tppkit.trust.path.verifier import PathVerifier, TrustedPath
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
@@ -28,7 +29,7 @@ from tppkit.trust.trusted_list.reader import verify_trusted_list
 __all__ = [
     "Anchors", "CertificateStatus", "Crl", "Fetch", "Judgement", "OcspResponse", "PathVerifier", "Purpose",
     "QualifiedStatus", "RevocationChecker", "RevocationEvidence", "RevocationPolicy", "RevocationScope", "Source",
-    "State", "TrustedList", "TrustedLists", "TrustedPath", "Window", "load_anchors", "load_revocation",
-    "load_trusted_lists", "make_anchors", "make_ocsp_request", "parse_crl", "parse_ocsp_response", "read_revocation",
-    "verify_crl", "verify_ocsp", "verify_trusted_list",
+    "State", "TrustMaterial", "TrustReport", "TrustedList", "TrustedLists", "TrustedPath", "Window", "check_trust",
+    "load_anchors", "load_revocation", "load_trust", "load_trusted_lists", "make_anchors", "make_ocsp_request",
+    "parse_crl", "parse_ocsp_response", "read_revocation", "verify_crl", "verify_ocsp", "verify_trusted_list",
 ]  # fmt: skip

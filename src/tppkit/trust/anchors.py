@@ -1,4 +1,4 @@
-"""The certification authorities that are believed, from files the caller chose."""
+"""Trust anchors: the certification authorities that the caller chose to trust."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ MAX_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """Who is believed.
+    """The authorities that chains may lead to.
+
+        Anchors(roots=(root,), intermediates=(issuing,))
+        make_anchors(load_certificates("bundle.pem"))
+        load_anchors("pki")
 
     Attributes:
         roots: a chain must end at one of these.
-        intermediates: certification authorities that may stand between; they are believed only through a root.
-        findings: authorities that were passed over, and why.
+        intermediates: authorities that may be part of a chain; they are trusted only through a root.
+        findings: authorities that were left out, and why.
     """
 
     roots: tuple[EidasCertificate, ...]
@@ -30,26 +34,25 @@ class Anchors:
     findings: tuple[Finding, ...] = ()
 
 
-def make_anchors(certificates: Iterable[EidasCertificate], *, all_believed: bool = False) -> Anchors:
+def make_anchors(certificates: Iterable[EidasCertificate], *, all_trusted: bool = False) -> Anchors:
     """Sort certification authorities into roots and intermediates.
 
-    Self-signed authorities are roots, others intermediates: an intermediate that somebody added to a bundle is not believed by
-    itself. Certificates that are no authority are passed over.
+    Self-signed authorities are roots, others intermediates: an intermediate added to a bundle is not trusted by itself.
+    Certificates that are no authority are ignored.
 
     Args:
         certificates: in any order.
-        all_believed: every authority among them is a root, self-signed or not; say so only of certificates that were
-            chosen one by one, such as the issuing authorities of a trusted list.
+        all_trusted: makes every authority a root, self-signed or not. Use it only for certificates that were chosen one by
+            one, such as the issuing authorities of a trusted list.
 
     Raises:
-        ConfigurationError: `trust.no-anchors`, there is no authority among them; `trust.no-root`, there is, but none is
-            self-signed.
+        ConfigurationError: `trust.no-anchors`, none is an authority; `trust.no-root`, no authority is self-signed.
     """
     # A folder often has the same authority in several forms.
     authorities = list({c.sha256: c for c in certificates if c.extensions.is_ca}.values())
     if not authorities:
-        raise ConfigurationError("trust.no-anchors", "no certification authority stands in the trust material")
-    roots = authorities if all_believed else [one for one in authorities if _is_self_signed(one)]
+        raise ConfigurationError("trust.no-anchors", "the trust material has no certification authority")
+    roots = authorities if all_trusted else [one for one in authorities if _is_self_signed(one)]
     if not roots:
         raise ConfigurationError(
             "trust.no-root", f"none of the {len(authorities)} authorities of the trust material is self-signed"
@@ -66,11 +69,11 @@ def _is_self_signed(certificate: EidasCertificate) -> bool:
 def load_anchors(path: FilePath) -> Anchors:
     """Read the authorities of a file, or of the certificate files directly inside a folder.
 
-    Self-signed authorities are roots. A file that has none was named by the caller for what it holds, so then every authority
-    in it is a root (an issuing authority alone is a common anchor); a folder is a collection, and needs a self-signed one.
+    Self-signed authorities are roots. In a file without any, every authority is a root, as the caller named that file (an issuing
+    authority alone is a common anchor). A folder is a collection, and needs a self-signed authority.
 
     Args:
-        path: a file in any certificate form, or a folder. Of a folder, regular files and links to such are read if they end
+        path: a file in any certificate form, or a folder. In a folder, regular files and links to them are read if they end
             in .pem, .crt, .cer or .der; subfolders, FIFOs and devices are ignored.
 
     Raises:
@@ -87,7 +90,7 @@ def load_anchors(path: FilePath) -> Anchors:
     except (FormatError, OSError) as e:
         raise ConfigurationError("trust.unreadable", f"the trust material at {path} cannot be read: {e}") from e
     has_root = any(c.extensions.is_ca and _is_self_signed(c) for c in certificates)
-    return make_anchors(certificates, all_believed=not (is_folder or has_root))
+    return make_anchors(certificates, all_trusted=not (is_folder or has_root))
 
 
 def _is_certificate_file(path: Path) -> bool:

@@ -1,6 +1,6 @@
-"""How trust material is fetched: by a function that the caller passes in, with limits that this room names.
+"""The function that fetches trust material. The caller passes it in, as this package opens no connection.
 
-The room itself opens no connection. `tppkit.client.make_fetch` makes such a function over httpcore.
+`tppkit.client.make_fetch` makes one over httpcore.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ MAX_ADDRESS_LENGTH = 2048
 
 
 def is_web_address(url: str) -> bool:
-    """Whether an address is one that may be asked: http or https, with a host, and nothing strange in it."""
+    """Whether an address may be fetched: http or https, with a host, in printable ASCII and without user information."""
     if len(url) > MAX_ADDRESS_LENGTH or not url.isascii() or not url.isprintable() or " " in url:
         return False
     try:
@@ -25,17 +25,17 @@ def is_web_address(url: str) -> bool:
 class Fetch(Protocol):
     """Gets the bytes behind an address, or raises `TransportError`.
 
-    It must not give more than `max_bytes` bytes nor take longer than `timeout` seconds, whatever the other side does.
+    It must not return more than `max_bytes` bytes or take longer than `timeout` seconds, whatever the server does.
     """
 
     def __call__(
         self, url: str, *, max_bytes: int, timeout: float, body: bytes | None = None, content_type: str | None = None
     ) -> bytes:
-        """GET `url`, or POST `body` to it when there is one.
+        """GET `url`, or POST `body` to it if there is one.
 
         Args:
             url: an http or https address.
-            max_bytes: more than this is a failure.
+            max_bytes: a longer answer is a failure.
             timeout: seconds for the whole exchange.
             body: what to POST (an OCSP request).
             content_type: the media type of `body`.

@@ -1,12 +1,12 @@
-"""What a bank's or provider's server mounts in front of its handlers: who calls, and did they seal the request.
+"""Middleware for servers. For banks and providers, it authenticates the caller and verifies the seal of each request:
 
 app = SealMiddleware(app, gate=SealGate(PSD2, qwacs=QwacPolicy(paths), seals=SealPolicy(paths)))
 
-And what a provider's server mounts to receive callbacks:
+For providers, it receives callbacks:
 
 app = CallbackMiddleware(app, gate=CallbackGate(inbox, handler=handler))
 
-And a merchant's, to receive webhooks of the payment gateway:
+For merchants, it receives webhooks of the payment gateway:
 
 app = CallbackMiddleware(app, gate=WebhookGate(WebhookInbox(store, client.order), path=path))
 

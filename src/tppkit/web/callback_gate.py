@@ -4,8 +4,8 @@ gate = CallbackGate(Inbox(receiver, store), handler=handle)
 answer = gate.receive(received, source)
 
 A status has one of three meanings, and no reason is sent. 200: the callback is stored or handled. 400, 403, 408, 411 and 413: it is
-rejected, and its repetition will be too. 503: it was not received, and should be sent again. What the service makes of them is not
-documented (assumption callback-answers).
+rejected, and its repetition will be too. 503: it was not received, and should be sent again. The document does not state how the
+service reacts to them (assumption callback-answers).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]
 
 
 class _Gate(RequestGate):
-    """What both gates do before and after the inbox."""
+    """The common part of both gates."""
 
     _awaited = False  # whether functions of the application may be coroutine functions
 
@@ -69,7 +69,7 @@ class _Gate(RequestGate):
         if scanned and login is None:
             raise ConfigurationError(
                 "callback.no-login",
-                f"login GETs come to {shown(scanned[0])}, and the gate has no login= to answer them",
+                f"{shown(scanned[0])} receives login GETs, but the gate has no login= to answer them",
             )
         given = {name: one for name, one in handlers.items() if one is not None}
         self._handler: Any = handler_by_kind(self.receiver, **given) if given else None
@@ -84,8 +84,8 @@ class _Gate(RequestGate):
             raise CallbackRejected("callback.method", "a login GET came to a gate without login=")
         if receipt.outcome is Outcome.VERSION_CONFLICT:
             LOG.warning(
-                "callback %s: its record came before with the same ver and other content, so it is acknowledged and not"
-                " applied [%s]",
+                "callback %s: acknowledged but not applied, because its record was received before with the same ver and other"
+                " content [%s]",
                 receipt.callback.request_id, "callback.version-conflict",
             )  # fmt: skip
         elif receipt.outcome is Unhandled.UNREADABLE:
@@ -119,12 +119,12 @@ class CallbackGate(_Gate):
         keep: called with the receipt of each callback before it is acknowledged, to keep it as evidence. It is called for repetitions
             too, because the process may have died the first time. If it raises, the callback is not acknowledged.
         peers: the networks from which callbacks are accepted; without it, all.
-        on_refusal: called with each refusal, in place of the default that logs it. What it raises is logged and changes no answer.
-            Under ASGI it may be called on the event loop, so it must not block: use `logging.handlers.QueueHandler` for slow logs, and
-            call `explain_callback` elsewhere.
-        count: called with outcome and code for each request that is answered, for metrics: the outcome of the receipt and an empty
-            code, `refused` with the code of the error, or `failed` with it for what is answered 503. Neither contains anything of the
-            request. It is called on the event loop and in threads.
+        on_refusal: called with each refusal; the default logs it. An exception that it raises is logged and does not change the
+            answer. Under ASGI it may be called on the event loop, so it must not block: use `logging.handlers.QueueHandler` for slow
+            logs, and call `explain_callback` elsewhere.
+        count: called with outcome and code of each answered request, for metrics: the outcome of the receipt and an empty code,
+            `refused` with the code of the error, or `failed` with the code for an answer 503. Neither contains data of the request. It
+            is called on the event loop and in threads.
         now: the clock.
 
     Raises:
@@ -151,8 +151,8 @@ class CallbackGate(_Gate):
         """Receive a request to one of the addresses, and return the answer.
 
         Args:
-            received: the request, exactly as it came.
-            source: the request as the server hands it over.
+            received: the request, exactly as received.
+            source: the request as the server passes it.
         """
         raised: list[Exception] = []
         try:
@@ -248,7 +248,7 @@ class AsyncCallbackGate(_Gate):
                 result = handler(callback, connection)
                 if not inspect.isawaitable(result):
                     raise ConfigurationError(
-                        "callback.function", "handler returned nothing to await: use a coroutine function"
+                        "callback.function", "handler did not return an awaitable: use a coroutine function"
                     )
                 return await result
 
@@ -259,9 +259,9 @@ class AsyncCallbackGate(_Gate):
 
 @contextmanager
 def _application(raised: list[Exception], task: asyncio.Task[Any] | None = None) -> Iterator[None]:
-    """Collect what a function of the application raises: whatever its class, the request is not at fault.
+    """Collect the exceptions of a function of the application, for which the request is not at fault.
 
-    Only a login code that does not count is the request's fault (`LoginCodes.answer`).
+    The exception is an invalid login code (`LoginCodes.answer`), for which it is.
     """
     try:
         with own_cancellation("a function of the application", task):

@@ -1,4 +1,4 @@
-"""What a request that is refused is answered, logged and counted as, before gates and the application's own routes."""
+"""Answer, log and count rejected callbacks, for gates and for routes of the application."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG = logging.getLogger("tppkit.web")
 
 
 def make_answer(status: int, body: bytes = b"") -> Answer:
-    """Return an answer that nothing may store."""
+    """Return an answer that caches must not store."""
     fixed = (("content-length", str(len(body))), ("cache-control", "no-store"))
     return Answer(status, (*fixed, ("content-type", "application/json")) if body else fixed, body)
 
@@ -39,10 +39,10 @@ _BY_CODE = {
 
 @dataclass(frozen=True, slots=True)
 class RefusedCallback:
-    """A request that was not acknowledged, for the log and never for the sender.
+    """A request that was not acknowledged. Do not show it to the sender.
 
     Attributes:
-        error: the whole reason; the exception of the handler if that failed.
+        error: the reason in full; the exception of the handler if that failed.
         status: the status of the answer.
         at: the time of the answer, aware UTC.
         peer: the address of the connection, or None.
@@ -70,7 +70,7 @@ def log_refused_callback(refused: RefusedCallback) -> None:
 
 
 class BodyGate:
-    """What gates and routes do before the body of a request is read, and with a request that is refused.
+    """Checks a request before its body is read, and answers rejected requests.
 
     Args:
         max_body: longest body in bytes.
@@ -101,7 +101,7 @@ class BodyGate:
         require_head(source, max_bytes=self.max_body, peers=self._peers)
 
     def count(self, outcome: str, code: str = "") -> None:
-        """Call `count`; what it raises is logged."""
+        """Call `count`, and log an exception that it raises."""
         if self._count is not None:
             try:
                 require_over(self._count(outcome, code))
@@ -114,10 +114,10 @@ class BodyGate:
         """Call `on_refusal` for a request that is not acknowledged, and return the answer to it.
 
         Args:
-            error: the reason. Errors of the store, of settings and of no class of ours are answered 503.
-            source: the request as the server hands it over.
+            error: the reason. Errors of the store, of settings, and exceptions that are not TppkitErrors are answered with 503.
+            source: the request as the server passes it.
             received: the request, if its body was read.
-            again: answer 503 whatever the error is, because the request is not at fault.
+            again: always answer 503, because the request is not at fault.
         """
         answer = AGAIN
         if not again and isinstance(error, CallbackRejected | FormatError | TransportError):
@@ -133,11 +133,11 @@ class BodyGate:
 
 
 class RequestGate(BodyGate):
-    """What gates and routes do before a callback is verified, and with one that is refused.
+    """A `BodyGate` for the addresses of a receiver.
 
     Args:
         receiver: the addresses and keys.
-        settings: of `BodyGate`.
+        settings: the settings of `BodyGate`.
     """
 
     def __init__(self, receiver: CallbackReceiver, **settings: Any) -> None:
@@ -160,7 +160,7 @@ def require_run(*, awaited: bool, **functions: object) -> None:
     if not awaited:
         wrong.append(inspect.iscoroutinefunction)
     for name, function in functions.items():
-        # An object that can be called is what its __call__ is.
+        # A callable object is of the kind of its __call__.
         if any(is_wrong(one) for is_wrong in wrong for one in (function, getattr(function, "__call__", None))):  # noqa: B004
             raise ConfigurationError(
                 "callback.function",

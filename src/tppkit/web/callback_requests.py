@@ -1,4 +1,4 @@
-"""What is checked before the body of a callback is read: the target, the address of the sender, and the announced length."""
+"""Checks before the body of a callback is read: the target, the address of the sender, and the Content-Length."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CallbackPeers:
             if not isinstance(network, IPv4Network | IPv6Network):
                 raise ConfigurationError(
                     "callback.networks",
-                    f"{shown(str(network))} is a {type(network).__name__}: give parse_networks(...)",
+                    f"{shown(str(network))} is a {type(network).__name__}: use parse_networks(...)",
                 )
 
     def require(self, source: Source) -> None:
@@ -59,7 +59,7 @@ class CallbackPeers:
         proxy's address: the server may have taken it from there.
 
         Args:
-            source: the request as the server hands it over.
+            source: the request as the server passes it.
 
         Raises:
             CallbackRejected: `callback.peer`.
@@ -137,7 +137,7 @@ def require_length(source: Source, *, max_bytes: int) -> None:
     """Reject a body whose Content-Length is above the limit.
 
     Args:
-        source: the request as the server hands it over.
+        source: the request as the server passes it.
         max_bytes: the limit.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Verify callbacks in routes of the application's own. Nothing is remembered here: a repetition is verified again.
+"""Verify callbacks in routes of the application, without an inbox, so repetitions are not detected.
 
 @app.post("/cb/")
 async def granted(request: Request) -> Response:
@@ -50,10 +50,10 @@ def verify_callback_request(
 def verify_callback_request(
     request: Any, *, receiver: CallbackReceiver, peers: CallbackPeers | None = None, at: datetime | None = None
 ) -> Any:
-    """Verify a callback or login GET that came to a route of the application, without an inbox.
+    """Verify a callback or login GET in a route of the application, without an inbox.
 
-    To have each effect once, remember `VerifiedCallback.replay_key` in the transaction of the effect. The answer to what is raised is
-    a bare 400: its text is for the log, not for the sender.
+    To apply each effect once, store `VerifiedCallback.replay_key` in the transaction of the effect. If this raises, answer 400
+    without the text of the error, which is for the log.
 
     Args:
         request: a request of Starlette or FastAPI, whose result is awaited; or a request of Flask, of Django under WSGI, or a WSGI
@@ -86,7 +86,7 @@ async def _verify_asgi(
 async def read_asgi_callback(
     request: AsgiRequest, *, receiver: CallbackReceiver, peers: CallbackPeers | None
 ) -> ReceivedCallback:
-    """Read what may be a callback; see `verify_callback_request`."""
+    """Read a request that may be a callback; see `verify_callback_request`."""
     source = AsgiSource(request.scope)
     target = _require_target(source, receiver, peers)
     chunks, size = list[bytes](), 0
@@ -98,8 +98,8 @@ async def read_asgi_callback(
                     raise too_large(receiver.max_body)
                 chunks.append(chunk)
     except TimeoutError as e:
-        raise TransportError("transport.timeout", f"the body did not come within {TIMEOUT_S:g} seconds") from e
-    except Exception as e:  # ClientDisconnect is Starlette's, which is not a requirement of this module
+        raise TransportError("transport.timeout", f"the body did not arrive within {TIMEOUT_S:g} seconds") from e
+    except Exception as e:  # Starlette's ClientDisconnect; this module does not require Starlette
         if type(e).__name__ != "ClientDisconnect":
             raise
         raise TransportError(
@@ -109,7 +109,7 @@ async def read_asgi_callback(
 
 
 def read_wsgi_callback(environ: Scope, *, receiver: CallbackReceiver, peers: CallbackPeers | None) -> ReceivedCallback:
-    """Read what may be a callback; see `verify_callback_request`."""
+    """Read a request that may be a callback; see `verify_callback_request`."""
     source = WsgiSource(environ)
     target = _require_target(source, receiver, peers)
     body = b"".join(read_pieces(environ, max_bytes=receiver.max_body))

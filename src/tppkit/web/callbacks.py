@@ -27,14 +27,14 @@ class CallbackMiddleware:
     """Receive callbacks, or webhooks of the payment gateway, before an ASGI application, on asyncio.
 
     A blocking inbox runs in a thread for each request, so a handler that hangs blocks neither the event loop nor the threads of the
-    application. When the time is over the answer is 503, and the call goes on: if it ends well, the repetition is acknowledged. The end
-    of the process does not wait for it; what is not committed then is repeated by the service.
+    application. After the time limit the answer is 503 and the call continues: if it succeeds, the repetition is acknowledged. The
+    process does not wait for it at its end; the service then repeats a callback that was not committed.
 
     Args:
         app: the application.
         gate: decides about callbacks or webhooks.
-        timeout_s: how long reading, storing and handling may take together; more than 0, and finite.
-        threads: how many callbacks a blocking inbox handles at a time; more are answered 503.
+        timeout_s: time limit for reading, storing and handling together; above 0, and finite.
+        threads: how many callbacks a blocking inbox handles at a time; others are answered with 503.
 
     Raises:
         ConfigurationError: `web.setting`, `timeout_s` or `threads` is out of range.
@@ -52,9 +52,9 @@ class CallbackMiddleware:
         threads: int = THREADS,
     ) -> None:
         if not 0 < timeout_s < inf:
-            raise ConfigurationError("web.setting", f"a timeout_s of {timeout_s} is no time to receive a callback in")
+            raise ConfigurationError("web.setting", f"timeout_s is {timeout_s}; it must be above 0 and finite")
         if threads < 1:
-            raise ConfigurationError("web.setting", f"{threads} threads handle no callback: give one at least")
+            raise ConfigurationError("web.setting", f"threads is {threads}; at least one is needed")
         self._app, self._gate, self._timeout_s = app, gate, timeout_s
         self._free = threading.Semaphore(threads)
 
@@ -78,7 +78,7 @@ class CallbackMiddleware:
                     return await self._gate.receive(received, source)
                 return await self._in_thread(self._gate, received, source)
         except TimeoutError as e:
-            what = "the body did not come" if received is None else "the callback was not received"
+            what = "the body did not arrive" if received is None else "the callback was not received"
             late = TransportError("transport.timeout", f"{what} within {self._timeout_s:g} seconds")
             late.__cause__ = e
             return self._gate.refuse(late, source, received, again=received is not None)
@@ -88,16 +88,18 @@ class CallbackMiddleware:
     async def _in_thread(
         self, gate: CallbackGate | WebhookGate, received: ReceivedCallback, source: AsgiSource
     ) -> Answer:
-        """Run the gate in a daemon thread: those of `asyncio.to_thread` are few, and the end of the process waits for them.
+        """Run the gate in a daemon thread: `asyncio.to_thread` has few threads, and the process would wait for them at its end.
 
         Raises:
-            TransportError: `transport.busy`, too many calls are under way.
-            RuntimeError: the system gives no thread.
+            TransportError: `transport.busy`, too many calls are running.
+            RuntimeError: the system cannot start a thread.
         """
         if not self._free.acquire(blocking=False):
-            raise TransportError("transport.busy", "as many callbacks are under way as may be; does a handler hang?")
+            raise TransportError(
+                "transport.busy", "the maximum number of callbacks is being handled; does a handler hang?"
+            )
         answer = Future[Answer]()
-        answer.set_running_or_notify_cancel()  # a call that has begun goes on, also if its request is cancelled
+        answer.set_running_or_notify_cancel()  # the call continues if its request is cancelled
         receive = partial(copy_context().run, gate.receive, received, source)
 
         def work() -> None:

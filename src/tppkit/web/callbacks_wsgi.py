@@ -1,6 +1,6 @@
 """WSGI middleware for callbacks and webhooks: the same gate as under ASGI, before an application of Flask, Django or any other.
 
-How long a request may take is a setting of the server: nothing here can end a slow body or a slow store.
+Limit the time of a request in the settings of the server: this middleware cannot end a slow body or a slow store.
 """
 
 from __future__ import annotations

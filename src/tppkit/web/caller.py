@@ -1,6 +1,6 @@
-"""Who sent a request: the certificate of its connection, whether it is a trusted QWAC, and what else was proven.
+"""The authenticated caller of a request: the certificate of its connection, and the check that it is a trusted QWAC.
 
-The protocols between those who prove it and those who ask are here too.
+The protocols of authenticators are here too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PeerCertificate:
         tls_error: the result of the TLS library's own verification, or None.
         source: where it was read: `asgi-tls`, the ASGI TLS extension, or the form of the trusted proxy: `nginx`, `haproxy`,
             `envoy`, `rfc9440`.
-        ignored: headers of the request that claim a certificate without a right to, lower case.
+        ignored: certificate headers of the request that do not come from a trusted proxy, lower case.
     """
 
     chain_pem: tuple[str, ...]
@@ -49,15 +49,15 @@ class PeerCertificate:
 
 
 class Caller(NamedTuple):
-    """An authenticated caller. A named tuple, because one is made for every request and this is the cheapest value.
+    """An authenticated caller. A named tuple, because it is the fastest to create.
 
     Attributes:
-        id: the name that its requests, payments and evidence are kept under; with a QWAC its organizationIdentifier. Never a key.
-        at: when the request was judged, aware UTC.
+        id: the name of the owner of requests, payments and evidence; with a QWAC its organizationIdentifier. Never a key.
+        at: when the request was verified, aware UTC.
         roles: its PSD2 roles.
-        qwac_path: the chain of its QWAC, or None where the interface asks for no certificate.
-        peer: the certificates as they were received, or None.
-        seal: what the seal of the request proves, or None where none was required.
+        qwac_path: the chain of its QWAC, or None if the interface requires no certificate.
+        peer: the certificates as received, or None.
+        seal: the verified request, or None if no seal was required.
         repeated: the same request was received before, and its handler may have run.
 
     Example:
@@ -75,7 +75,7 @@ class Caller(NamedTuple):
 
     @property
     def qwac_chain(self) -> tuple[EidasCertificate, ...]:
-        """The chain of the QWAC, the QWAC first; empty where there is none."""
+        """The chain of the QWAC, the QWAC first; empty if there is none."""
         return () if self.qwac_path is None else self.qwac_path.chain
 
     @property
@@ -86,21 +86,21 @@ class Caller(NamedTuple):
 
 
 class Pending(Protocol):
-    """A request whose head was accepted and whose body is still to come."""
+    """A request whose head was accepted and whose body has not arrived yet."""
 
     @property
     def caller(self) -> Caller:
-        """What the head proves."""
+        """The caller that the head proves."""
 
     def update(self, chunk: bytes) -> None:
-        """Take the next bytes of the body.
+        """Add the next bytes of the body.
 
         Raises:
             FormatError: `message.too-large`.
         """
 
     def finish(self) -> tuple[Caller, bytes]:
-        """The caller and the whole body, after the last `update`.
+        """Return the caller and the whole body, after the last `update`.
 
         Raises:
             FormatError: `message.malformed`, the body is not as long as its Content-Length.
@@ -115,11 +115,11 @@ class Authenticator(Protocol):
         """Judge the head of a request.
 
         Args:
-            source: the request as the server hands it over.
-            row: the endpoint; None to find out only who calls.
+            source: the request as the server passes it.
+            row: the endpoint; None to authenticate the caller only.
 
         Raises:
-            TppkitError: why the request is rejected.
+            TppkitError: the request is rejected.
         """
 
 
@@ -128,14 +128,14 @@ def peer_certificate(
 ) -> PeerCertificate:
     """Read the peer's certificate from the server that ended the TLS connection, or from the trusted proxy that did.
 
-    On a connection from a trusted proxy only the proxy's header counts, elsewhere only the ASGI TLS extension (0.2). The server must
-    give the address of the connection itself. Servers can be configured to take it from `X-Forwarded-For`, `Forwarded` or
+    On a connection from a trusted proxy only the proxy's header is used, otherwise only the ASGI TLS extension (0.2). The server must
+    pass the address of the connection itself. Servers can be configured to take it from `X-Forwarded-For`, `Forwarded` or
     `X-Real-IP`, so a request with one of these headers is not attributed to a proxy, unless `address_is_raw`. A request of a proxy
     must announce its length: some servers (uvicorn with httptools) append trailers to the headers, and a body with a length
     has none.
 
     Args:
-        source: the request as the server hands it over: `AsgiSource(scope)` or `WsgiSource(environ)`.
+        source: the request as the server passes it: `AsgiSource(scope)` or `WsgiSource(environ)`.
         trusted_proxies: the first that has the connection's address is used.
         address_is_raw: the server was started so that it reads the address from no header and no PROXY protocol.
 
@@ -166,7 +166,7 @@ def peer_certificate(
             spoofed += f", an address that may come from {doubts[0]}: see address_is_raw"
         raise CertificateRejected(
             "certificate.missing",
-            f"the {where} carries no client certificate{spoofed}",
+            f"the {where} has no client certificate{spoofed}",
             clause="PSD2 document A.5 rules 1 and 3",
         )
     return found
@@ -190,11 +190,11 @@ def _unproven_headers(source: Source, *, proxies: Sequence[TrustedProxy], taken:
 
 
 class QwacPolicy:
-    """Judge QWACs; the last 512 trusted ones are remembered, each with the chain that was last sent with it.
+    """Verify QWACs; the last 512 trusted ones are cached, each with the chain that was last sent with it.
 
     Args:
         paths: verifies certificates.
-        organizations: the organizationIdentifiers that are accepted; give the same to `SealPolicy`.
+        organizations: the accepted organizationIdentifiers; pass the same to `SealPolicy`.
     """
 
     def __init__(self, paths: PathVerifier, *, organizations: OrganizationPolicy = _ORGANIZATIONS) -> None:
@@ -254,13 +254,13 @@ def _authorities(chain_pem: tuple[str, ...]) -> list[EidasCertificate]:
 
 
 def caller_of(request: Mapping[str, Any]) -> Caller:
-    """The caller of a request that passed the seal middleware.
+    """Return the caller of a request that passed the seal middleware.
 
     Args:
         request: the ASGI scope or the WSGI environ.
 
     Raises:
-        ConfigurationError: `web.unverified`, no middleware was passed.
+        ConfigurationError: `web.unverified`, the request did not pass a middleware.
     """
     found = request.get(KEY)
     if not isinstance(found, Caller):
@@ -269,13 +269,13 @@ def caller_of(request: Mapping[str, Any]) -> Caller:
 
 
 def verified_request(request: Mapping[str, Any]) -> VerifiedRequest:
-    """What the seal of a request proves.
+    """Return the verified request behind the seal middleware.
 
     Args:
         request: the ASGI scope or the WSGI environ.
 
     Raises:
-        ConfigurationError: `web.unverified`, no middleware was passed, or the endpoint requires no seal.
+        ConfigurationError: `web.unverified`, the request did not pass a middleware, or the endpoint requires no seal.
     """
     seal = caller_of(request).seal
     if seal is None:

@@ -1,4 +1,4 @@
-"""What a FastAPI handler asks for: the verified request behind `SealMiddleware`, or a verified callback, as a dependency.
+"""FastAPI dependencies: the verified request behind `SealMiddleware`, or a verified callback.
 
 @app.post("/psd2/v1/payments/{product}")
 async def initiate(product: str, verified: Sealed) -> Response: ...
@@ -29,10 +29,10 @@ from tppkit.web.sources import AsgiSource
 
 
 async def sealed_request(request: Request) -> VerifiedRequest:
-    """The dependency: what the seal of the request proves.
+    """Return the verified request behind `SealMiddleware`; use it as a dependency.
 
     Raises:
-        ConfigurationError: `web.unverified`, no middleware was passed, or the endpoint requires no seal.
+        ConfigurationError: `web.unverified`, the request did not pass a middleware, or the endpoint requires no seal.
     """
     return verified_request(request.scope)
 
@@ -46,7 +46,7 @@ def verified_callback(
 ) -> Callable[[Request], Coroutine[Any, Any, VerifiedCallback]]:  # fmt: skip
     """Return a dependency that verifies a callback or login GET; a request that is refused gets a status without a reason.
 
-    Nothing is remembered: see `verify_callback_request`.
+    Repetitions are not detected: see `verify_callback_request`.
 
     Args:
         receiver: the addresses and keys.

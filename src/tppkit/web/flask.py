@@ -1,4 +1,4 @@
-"""What a Flask view asks for: the verified request behind `WsgiSealMiddleware`, or a verified callback, through a decorator.
+"""Flask decorators: pass the verified request behind `WsgiSealMiddleware`, or a verified callback, to a view.
 
 @app.post("/psd2/v1/payments/<product>")
 @sealed
@@ -31,14 +31,14 @@ R = TypeVar("R")
 
 
 def sealed(view: Callable[..., R]) -> Callable[..., R]:
-    """Call a view with the keyword argument `verified`: what the seal of the request proves.
+    """Call a view with the keyword argument `verified`: the verified request.
 
-    The view raises ConfigurationError `web.unverified` if no middleware was passed, or the endpoint requires no seal.
+    The view raises ConfigurationError `web.unverified` if the request did not pass a middleware, or the endpoint requires no seal.
     """
 
     @wraps(view)
     def proven(*args: Any, **kwargs: Any) -> R:
-        # An async view is run, as Flask itself would.
+        # ensure_sync runs an async view, as Flask does.
         run: Callable[..., R] = current_app.ensure_sync(view)
         return run(*args, verified=verified_request(request.environ), **kwargs)
 
@@ -51,7 +51,7 @@ def verified_callback(
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:  # fmt: skip
     """Return a decorator that calls a view with the keyword argument `verified`: the verified callback or login GET.
 
-    A request that is refused gets a status without a reason. Nothing is remembered: see `verify_callback_request`.
+    A rejected request gets a status without a reason. Repetitions are not detected: see `verify_callback_request`.
 
     Args:
         receiver: the addresses and keys.

@@ -36,7 +36,7 @@ MAX_BODY_BYTES = 64 * 1024
 
 _LOG = logging.getLogger("tppkit.web")
 _LENGTH, _ENCODING, _CODING = "content-length", "content-encoding", "transfer-encoding"
-# gunicorn takes the mount from the first, and a WSGI application may read both as what its server knows about the path.
+# gunicorn takes the mount from the first, and a WSGI application may mistake both for values of its server about the path.
 _ROUTE_HEADERS = frozenset({"script-name", "path-info"})
 _MAX_SHOWN = 2048
 _FAILURE = Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
@@ -46,17 +46,17 @@ class SealGate:
     """Admit requests from trusted callers, with a valid seal where the endpoint requires one.
 
     Args:
-        interface: the endpoints, and the form of refusals; `seal_every_request` makes one for routes of your own.
-        qwacs: judges the certificate of the connection.
-        seals: what a seal must fulfil; its profile names the header of the request id.
+        interface: the endpoints, and the form of refusals; `seal_every_request` makes one for your own routes.
+        qwacs: verifies the certificate of the connection.
+        seals: the requirements for seals; its profile names the header of the request id.
         now: the clock.
         trusted_proxies: proxies that forward the certificate of the connection.
         address_is_raw: see `peer_certificate`.
         mount: the beginning of every path that the server or an outer application removes before the application routes, for
             example `/bank`. Requests with another mount are rejected.
-        max_body_bytes: a longer body is rejected; up to this much is held in memory.
-        brief: send only the code and its general meaning to the peer. False sends the whole reason, as a sandbox should.
-        replay: detects a sealed request that was received before; used by the middlewares.
+        max_body_bytes: a longer body is rejected; a body up to this length is held in memory.
+        brief: send only the code and its general meaning to the peer. False sends the full reason, which suits a sandbox.
+        replay: detects sealed requests that were received before; used by the middlewares.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
@@ -94,7 +94,7 @@ class SealGate:
         self._proxies = tuple(trusted_proxies)
         self._address_is_raw = address_is_raw
         self._mount = mount
-        # Read here: at the first refusal the process may have no file descriptor left.
+        # Read now: at the first refusal the process may have no file descriptor left.
         self._explained = dict(CODES) if brief else {}
         self._id_header = profile.request_id or interface.request_id or ""
         self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
@@ -104,10 +104,10 @@ class SealGate:
         return as_utc(self._clock())
 
     def enter(self, source: Source) -> tuple[Route, SealPending]:
-        """Route a request and judge its head. A stranger does not learn which paths exist, nor without the role which queries.
+        """Route a request and verify its head. Unauthenticated callers do not learn which paths exist.
 
         Raises:
-            TppkitError: as `route` and `open`.
+            TppkitError: see `route` and `open`.
         """
         try:
             route = self.route(source)
@@ -118,10 +118,10 @@ class SealGate:
         return route, self.open(source, route.row)
 
     def route(self, source: Source) -> Route:
-        """Find the endpoint of a request that the application will route by the target that was sent.
+        """Find the endpoint of a request, and check that the application will route it by the same target.
 
-        Seal and role are judged by the target on the wire, but handlers are found by the path that the server decoded. Both must
-        be the same path and query, and the mount must be the configured one.
+        Seal and role are checked against the target on the wire, but the application routes by the path that the server decoded. Both
+        must be the same path and query, and the mount must be the configured one.
 
         Raises:
             FormatError: `message.rerouted`, `message.malformed`, `message.no-raw-path`, `query.*`.
@@ -148,11 +148,11 @@ class SealGate:
         """Judge the head of a request.
 
         Args:
-            source: the request as the server hands it over.
-            row: the endpoint; None to find out only who calls.
+            source: the request as the server passes it.
+            row: the endpoint; None to authenticate the caller only.
 
         Raises:
-            TppkitError: as `peer_certificate`, `QwacPolicy.verify`, `require_role` and `verify_request_head`;
+            TppkitError: see `peer_certificate`, `QwacPolicy.verify`, `require_role` and `verify_request_head`;
                 `header.duplicate`, `request-id.*`, `message.*`.
             ConfigurationError: `web.setting`, the endpoint requires neither QWAC nor seal.
         """
@@ -181,7 +181,7 @@ class SealGate:
         The logger is `tppkit.web`: WARNING for faults of the caller, ERROR with the traceback for our own.
 
         Args:
-            source: the request as the server hands it over.
+            source: the request as the server passes it.
             error: the reason; any other exception than a `TppkitError` gives 500 without details.
         """
         refusal = self._refusal(error)
@@ -244,13 +244,13 @@ class SealGate:
             raise too_large(self.max_body_bytes)
         coding = values.get(_CODING)
         if coding is not None and (coding.lower() != "chunked" or _LENGTH in values):
-            # RFC 9112 section 6.3: another reader of this body would see another request.
-            beside = " beside a Content-Length" if _LENGTH in values else ""
+            # RFC 9112 section 6.3: other software could read this body as another request.
+            beside = " in addition to a Content-Length" if _LENGTH in values else ""
             raise FormatError("message.malformed", f"the Transfer-Encoding is {shown(coding)}{beside}")
 
     def _open_seal(self, head: Message, values: Mapping[str, str], caller: Caller) -> BodyReceiver:
         if values.get(_ENCODING):
-            # The seal covers the encoded body; nothing covers what it is decoded to.
+            # The seal covers the encoded body, not the decoded one.
             raise FormatError("message.content-encoding", "a sealed body has a Content-Encoding")
         verified = verify_request_head(head, qwac=caller.qwac_chain[0], at=caller.at, policy=self._seals)
         return verified.receive_body(max_bytes=self.max_body_bytes)
@@ -260,8 +260,8 @@ class SealPending:
     """A request whose head was accepted by a `SealGate`; see `Pending`.
 
     Args:
-        caller: what the head proves.
-        body: takes a sealed body; None for an endpoint without seal.
+        caller: the caller that the head proves.
+        body: verifies a sealed body; None for an endpoint without seal.
         max_bytes: a longer body is rejected.
         length: the Content-Length, or None.
     """
@@ -289,7 +289,7 @@ class SealPending:
     def finish(self) -> tuple[Caller, bytes]:
         """See `Pending.finish`."""
         if self._announced not in (None, self._length):
-            message = f"the body has {self._length} bytes, and its Content-Length is {self._announced}"
+            message = f"the body has {self._length} bytes, but its Content-Length is {self._announced}"
             raise FormatError("message.malformed", message)
         if self._body is None:
             return self.caller, b"".join(self._chunks)
@@ -298,7 +298,7 @@ class SealPending:
 
 
 def authorize(certificate: EidasCertificate, interface: Interface, method: str, path: str) -> Route:
-    """Check that the holder of a certificate may make a call: by roles alone, not by trust in the certificate.
+    """Check that the roles of a certificate allow a call. Trust in the certificate is not checked.
 
     Args:
         certificate: the QWAC of the connection.
@@ -312,7 +312,7 @@ def authorize(certificate: EidasCertificate, interface: Interface, method: str, 
     Raises:
         LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
         FormatError: `query.*`.
-        CertificateRejected: as `require_role`.
+        CertificateRejected: see `require_role`.
 
     Source: PSD2 document, part A section 5 rule 2.
     """
@@ -330,7 +330,7 @@ def require_role(certificate: EidasCertificate, row: Endpoint[Any, Any]) -> None
     """Check that a certificate is well-formed and has the role of an endpoint.
 
     Raises:
-        CertificateRejected: `role.missing`; or the code of what is malformed, because roles in a malformed certificate prove nothing.
+        CertificateRejected: `role.missing`; or the code of a malformation, because roles in a malformed certificate prove nothing.
 
     Source: PSD2 document, part A section 5 rule 2.
     """
@@ -341,7 +341,7 @@ def require_role(certificate: EidasCertificate, row: Endpoint[Any, Any]) -> None
     if row.role is not None and row.role not in certificate.roles:
         stated = shown(", ".join(certificate.roles), limit=200) if certificate.roles else "none"
         raise CertificateRejected(
-            "role.missing", f"{row.method} {row.path} needs the role {row.role}, the certificate has {stated}",
+            "role.missing", f"{row.method} {row.path} needs the role {row.role}, but the certificate has {stated}",
             clause="PSD2 document A.5 rule 2",
         )  # fmt: skip
 
@@ -360,10 +360,10 @@ _SEALED = Endpoint(
 
 
 def seal_every_request(interface: Interface) -> Interface:
-    """The interface for an application with routes of its own: every request must be sealed, and no role is required.
+    """Return an interface for an application with its own routes: every request must be sealed, and no role is required.
 
     Args:
-        interface: its request id and its form of refusals are used.
+        interface: the source of the request id and the form of refusals.
 
     Example:
         SealGate(seal_every_request(PSD2), qwacs=qwacs, seals=seals)

@@ -1,4 +1,4 @@
-"""Authenticate callers by a key: alone in the Authorization header, or as the user name of HTTP Basic.
+"""Authenticate callers by a key: as the whole Authorization header, or as the user name of HTTP Basic.
 
 keys = KeyAuthenticator({"merchant-7": hash_key("sk_test_...")}, auth=Auth.BASIC)
 """
@@ -23,7 +23,7 @@ _SCHEME = "basic "
 
 
 def hash_key(key: str) -> bytes:
-    """The SHA-256 of a key, as it is stored; keys are random, with at least 128 bits, so no salt is needed."""
+    """Return the SHA-256 of a key for storage. Keys are random with at least 128 bits, so no salt is needed."""
     return hashlib.sha256(key.encode()).digest()
 
 
@@ -31,13 +31,13 @@ class KeyAuthenticator:
     """Admit requests with a known key; no error, log line or representation contains it. See `Authenticator`.
 
     Args:
-        keys: for each caller's id the hash of its key, as `hash_key` returns it; entries may be added later.
+        keys: the hash of the key (see `hash_key`) by the caller's id; entries may be added later.
         auth: `Auth.API_KEY`, the Authorization header is the key; `Auth.BASIC`, the key is the user name and the password is empty.
         now: the clock.
         max_body_bytes: a longer body is rejected.
 
     Raises:
-        ConfigurationError: `web.setting`, `auth` is another kind, or a hash has not 32 bytes.
+        ConfigurationError: `web.setting`, `auth` is another kind, or a hash does not have 32 bytes.
 
     Example:
         Host(..., authenticators={Auth.API_KEY: KeyAuthenticator({"shop": hash_key(key)}, auth=Auth.API_KEY)})
@@ -47,7 +47,7 @@ class KeyAuthenticator:
         self, keys: Mapping[str, bytes], *, auth: Auth, now: Clock = utc_now, max_body_bytes: int = MAX_BODY_BYTES
     ) -> None:
         if auth not in (Auth.API_KEY, Auth.BASIC) or any(len(known) != _DIGEST_BYTES for known in keys.values()):
-            raise ConfigurationError("web.setting", "keys are SHA-256 hashes, and are for API_KEY or BASIC")
+            raise ConfigurationError("web.setting", "keys must be SHA-256 hashes, and auth API_KEY or BASIC")
         self._keys = keys
         self._auth = auth
         self._clock = now
@@ -59,10 +59,12 @@ class KeyAuthenticator:
         Raises:
             VerificationError: `credentials.missing`, `credentials.unknown`.
             FormatError: `credentials.malformed`, `header.duplicate`.
-            ConfigurationError: `web.setting`, the endpoint requires another proof.
+            ConfigurationError: `web.setting`, the endpoint requires another kind of authentication.
         """
         if row is not None and row.auth is not self._auth:
-            raise ConfigurationError("web.setting", f"{row.name} requires {row.auth}, and here keys are {self._auth}")
+            raise ConfigurationError(
+                "web.setting", f"{row.name} requires {row.auth}, but this authenticator is for {self._auth}"
+            )
         values = source.header_values("authorization")
         if len(values) > 1:
             raise FormatError("header.duplicate", "the Authorization header appears more than once")
@@ -70,20 +72,20 @@ class KeyAuthenticator:
             raise VerificationError("credentials.missing", "the request has no Authorization header")
         key = values[0].encode("latin-1") if self._auth is Auth.API_KEY else _parse_basic(values[0])
         digest = hashlib.sha256(key).digest()
-        # All keys are compared, so that the time does not depend on which one fits.
+        # Compare all keys, so that the time does not depend on which one fits.
         found = [caller for caller, known in self._keys.items() if hmac.compare_digest(known, digest)]
         if not found:
-            raise VerificationError("credentials.unknown", "the key is not known")
+            raise VerificationError("credentials.unknown", "the key is unknown")
         caller = Caller(found[0], as_utc(self._clock()))
         return SealPending(caller, None, self._max_body_bytes, None)
 
 
 def _parse_basic(value: str) -> bytes:
-    """The user name of HTTP Basic with an empty password. Source: RFC 7617 section 2."""
+    """Return the user name of HTTP Basic with an empty password. Source: RFC 7617 section 2."""
     if value[: len(_SCHEME)].lower() == _SCHEME:
         try:
             key, colon, password = binascii.a2b_base64(value[len(_SCHEME) :].strip(), strict_mode=True).partition(b":")
-        except ValueError:  # its text could show a part of the key
+        except ValueError:  # its text could contain a part of the key
             pass
         else:
             if key and colon and not password:

@@ -1,7 +1,7 @@
 """The client certificate in a header of the proxy that ended the TLS connection.
 
-A header proves nothing by itself. It counts on a connection from a configured address only, and there only the one header that the
-proxy overwrites. Every other header of this kind is ignored and reported.
+A header proves nothing by itself. It is used only on a connection from a configured address, and only the header that the proxy
+overwrites. Other headers of this kind are ignored and reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PAIR = re.compile(r'\s*+([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^",;=]*+))\s*+([;,
 
 
 class ProxyForm(StrEnum):
-    """How a proxy writes the certificate of its client.
+    """The format of the client certificate in a proxy's header.
 
     Attributes:
         NGINX: PEM, percent-encoded: `proxy_set_header X-SSL-Client-Cert $ssl_client_escaped_cert`.
@@ -71,8 +71,8 @@ class TrustedProxy:
     Args:
         networks: its addresses as the application sees the connection, for example `10.0.0.0/28`; `unix` for a server that
             listens on a Unix socket only.
-        form: how it writes the certificate.
-        header: the header; by default the usual one of the form.
+        form: the format of the certificate.
+        header: the header; by default the usual one of the format.
 
     Raises:
         ConfigurationError: `proxy.network`.
@@ -85,7 +85,7 @@ class TrustedProxy:
         try:
             self._networks = tuple(_network(text) for text in networks if text != UNIX)
         except (ValueError, TypeError) as e:
-            raise ConfigurationError("proxy.network", f"a trusted proxy's network is not one: {e}") from e
+            raise ConfigurationError("proxy.network", f"the network of a trusted proxy is malformed: {e}") from e
         if not networks:
             raise ConfigurationError("proxy.network", "a trusted proxy has no network")
 
@@ -101,7 +101,7 @@ class TrustedProxy:
         return any((mapped or parsed) in network for network in self._networks)
 
     def chain(self, source: Source) -> tuple[str, ...]:
-        """PEM of the forwarded certificates, the client's first; empty when the proxy forwards none.
+        """Return PEM of the forwarded certificates, the client's first; empty if the proxy forwards none.
 
         Raises:
             FormatError: `certificate.malformed`, `certificate.too-large`.
@@ -124,12 +124,12 @@ class TrustedProxy:
 
 
 def address_headers(source: Source) -> tuple[str, ...]:
-    """The headers of a request from which its server may have taken the connection's address, lower case."""
+    """Return the headers from which the server may have taken the connection's address, lower case."""
     return tuple(name for name in FORWARDED if source.header_values(name))
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:
-    """A network; IPv4 addresses within IPv6 (RFC 4291 section 2.5.5.2) as an IPv4 network."""
+    """Parse a network; IPv4 addresses within IPv6 (RFC 4291 section 2.5.5.2) become an IPv4 network."""
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is not a string")  # ip_network accepts numbers
     network = ip_network(text)
@@ -163,15 +163,15 @@ def _read_envoy(value: str) -> tuple[bytes, ...]:
         raise _malformed("Chain does not begin with Cert")
     stated = element.get("hash")
     if leaf and stated and not (_HASH.fullmatch(stated) and sha256(leaf[0]).hexdigest() == stated.lower()):
-        raise _malformed("Hash is not that of Cert")
+        raise _malformed("Hash does not fit Cert")
     return (*leaf, *chain[1:])
 
 
 def _element(value: str) -> Mapping[str, str]:
-    """The only element of Envoy's header.
+    """Parse the only element of Envoy's header.
 
-    Envoy copies URIs and DNS names of its client's certificate into it, so a client can begin an element of its own there. What it
-    adds to the first element is a duplicate or does not match the hash.
+    Envoy copies URIs and DNS names of the client's certificate into the header, so a client can inject an element. A key that the
+    client adds to the first element is a duplicate or does not match the hash.
     """
     element: dict[str, str] = {}
     position, separator = 0, ";"
@@ -185,7 +185,7 @@ def _element(value: str) -> Mapping[str, str]:
         element[key] = found[3] if found[2] is None else re.sub(r"\\(.)", r"\1", found[2])
         position, separator = found.end(), found[4]
     if separator:
-        raise _malformed("it has several elements, of which the client may have written one: SANITIZE_SET gives one")
+        raise _malformed("it has several elements, and the client may have written one: configure SANITIZE_SET")
     return element
 
 

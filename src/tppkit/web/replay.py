@@ -1,7 +1,7 @@
 """Detect a sealed request that was received before: within a window, an organisation uses a request id for one request.
 
-A seal covers no time, so anyone who has seen a sealed request can send it again; and a provider that got no answer may repeat it.
-The same request gets the kept answer, another one with the same id is rejected.
+A seal of the document's dialect covers no time, so anyone who has seen a sealed request can send it again. A provider without an
+answer may repeat its request, too. The same request gets the stored answer; another request with the same id is rejected.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _MAX_WRITTEN = 2 * MAX_ANSWER_BYTES  # in base64, with its headers
 WINDOW = timedelta(hours=1)
 LEASE = timedelta(seconds=60)
 
-# A repeated answer has these headers and those that begin so; a cookie or a trace belongs to the first one alone.
+# A repeated answer has these headers and those with these prefixes; cookies and traces belong to the first answer only.
 REPEATED_HEADERS = frozenset({"location", "retry-after", "x-request-id"})
 REPEATED_BEGINNINGS = ("content-", "aspsp-")
 
-# Statuses below 500 that ask for the same request again, and are no result of it: timeout, too early, too many.
+# Statuses below 500 that ask for a repetition and are not a result: timeout, too early, too many.
 # RFC 9110 section 15.5.9, RFC 8470 section 5.2, RFC 6585 section 4.
 NOT_NOW = frozenset({408, 425, 429})
 
 _LOG = logging.getLogger("tppkit.web")
-_TOO_LONG = b""  # kept in place of an answer that is too long
+_TOO_LONG = b""  # stored instead of an answer that is too long
 
 
 class Verdict(StrEnum):
-    """What a store knows about a request.
+    """The result of looking up a request in a store.
 
     Attributes:
         FIRST: the id was not used within the window.
-        AGAIN: the same request as before, whose answer is not known; the caller has the claim now.
-        RUNNING: the same request as before, and its first handler may still run.
-        SAME: the same request as before, and its answer.
+        AGAIN: the same request as before, whose answer is unknown; the caller now holds the claim.
+        RUNNING: the same request as before, whose first handler may still run.
+        SAME: the same request as before, whose answer is stored.
         OTHER: another request used the id within the window.
     """
 
@@ -58,8 +58,8 @@ class Claim(NamedTuple):
     """The result of a claim.
 
     Attributes:
-        verdict: who has the id.
-        answer: with SAME, the answer that was kept.
+        verdict: what the store knows about the request.
+        answer: with SAME, the stored answer.
         attempt: with FIRST and AGAIN, the number of this claim, greater than that of every earlier claim of the id.
     """
 
@@ -83,10 +83,10 @@ class Bounds(NamedTuple):
 
 
 class ReplayStore(Protocol):
-    """Keeps used ids. Every method is atomic, also between processes, and may be called by any thread.
+    """Stores used ids. Every method is atomic, also between processes, and thread-safe.
 
     Attributes:
-        blocking: its methods wait for a disk or a network, so an event loop calls them in a thread.
+        blocking: whether its methods wait for a disk or a network, so that an event loop must call them in a thread.
     """
 
     blocking: bool
@@ -104,22 +104,21 @@ class ReplayStore(Protocol):
         """
 
     def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
-        """Keep the answer to a claimed request, or with None give the claim up.
+        """Store the answer to a claimed request, or with None give up the claim.
 
-        Nothing happens unless the claim is the last one: a handler that was overtaken must neither answer for the next one nor
-        free its claim.
+        If the claim is not the latest one, this does nothing, because the request now belongs to another handler.
 
         Args:
             key: as claimed.
             attempt: the number of the claim.
-            answer: returned with SAME from now on.
+            answer: the answer to return with SAME.
 
         Raises:
             TransportError: `replay.unavailable`.
         """
 
     def purge(self, *, forget: int, limit: int) -> int:
-        """Forget at most `limit` ids that were first used at or before a time; return how many.
+        """Delete at most `limit` ids that were first used at or before a time; return their number.
 
         Raises:
             TransportError: `replay.unavailable`.
@@ -144,27 +143,27 @@ class Replay:
         self._attempt = claim.attempt
 
     def settle(self, answer: Answer | None) -> None:
-        """Keep the answer for repetitions. After None, 5xx, 408, 425 and 429 the request may be tried again.
+        """Store the answer for repetitions. After None, 5xx, 408, 425 and 429, give up the claim so that the request may be retried.
 
-        If the store fails, that is logged: the handler has run, so its answer is sent.
+        If the store fails, log it: the handler has run, so its answer is sent anyway.
         """
         self.is_settled = True
         final = answer is not None and answer.status < 500 and answer.status not in NOT_NOW
         try:
             self._store.settle(self._key, self._attempt, _write_answer(answer) if final and answer else None)
         except TransportError as e:
-            _LOG.error("an answer was not kept for repetitions: %s", e)
+            _LOG.error("an answer was not stored for repetitions: %s", e)
 
 
 class ReplayGuard:
-    """Sort sealed requests into new ones, repeated ones and misuses of an id.
+    """Distinguish new sealed requests, repeated ones, and misuses of an id.
 
-    If processes die, only the handler's own transaction can promise that an effect happens once; see `RequestTable`.
+    If a process dies, only the handler's own transaction can ensure that an effect happens once; see `RequestTable`.
 
     Args:
-        store: keeps used ids.
+        store: stores used ids.
         window: how long an id is bound to its first request.
-        lease: how long a handler may take. Until then a repetition is rejected with 409, afterwards it goes to the handler.
+        lease: how long a handler may take. Until then a repetition is rejected with 409; after that, it is passed to the handler.
 
     Raises:
         ConfigurationError: `web.setting`, window or lease is not positive, or the lease is longer than the window.
@@ -208,11 +207,11 @@ class ReplayGuard:
         if claim.verdict is Verdict.RUNNING:
             raise LocalProtocolError("request-id.in-progress", "the first request with this id has no answer yet")
         if claim.answer == _TOO_LONG:
-            raise LocalProtocolError("request-id.answered", "the answer to the first request was too long to be kept")
+            raise LocalProtocolError("request-id.answered", "the answer to the first request was too long to be stored")
         return Replay(self.store, key, claim)
 
     def purge(self, *, at: datetime, limit: int = 10_000) -> int:
-        """Forget at most `limit` ids that are older than the window; every first use forgets two as well.
+        """Delete at most `limit` ids that are older than the window. Each first use also deletes two.
 
         Raises:
             TransportError: `replay.unavailable`.
@@ -221,7 +220,7 @@ class ReplayGuard:
 
 
 def unavailable(name: str, error: Exception) -> TransportError:
-    """The error for a store that fails; raise it from `error`."""
+    """Return the error for a failing store; raise it from `error`."""
     cause = getattr(error, "orig", None) or error  # without SQLAlchemy's statement and links
     return TransportError(
         "replay.unavailable", f"the replay guard's {name} store fails: {type(cause).__name__}: {cause}"

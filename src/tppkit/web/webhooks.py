@@ -87,7 +87,7 @@ class WebhookGate(_WebhookGate):
 
         Args:
             received: the request.
-            source: the request as the server hands it over.
+            source: the request as the server passes it.
         """
         try:
             return self.answer(self._inbox.accept(received.body, at=self.now()))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import unicodedata
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
+from tppkit.httpsig import make_digest
 from tppkit.seals import Message
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued
@@ -136,29 +136,6 @@ def bare_ecdsa(key: Key, data: bytes) -> bytes:
     return r.to_bytes(32, "big") + s.to_bytes(32, "big")
 
 
-def with_plus(key: Key, data: bytes) -> bytes:
-    """ECDSA, whose bytes differ each time: one with a + in its base64."""
-    return next(raw for _ in range(10_000) if "+" in encode_base64(raw := sign(key, data)))
-
-
-def without_null(key: Key, data: bytes) -> bytes:
-    """A DigestInfo built by hand: the parameters of SHA-256 are absent instead of NULL."""
-    return padded(key, bytes.fromhex("302f300b0609608648016503040201") + b"\x04\x20" + hashlib.sha256(data).digest())
-
-
-def without_digest_info(key: Key, data: bytes) -> bytes:
-    """What Java's RSA/ECB/PKCS1Padding makes of a hash: PKCS#1 padding around the bare hash."""
-    return padded(key, hashlib.sha256(data).digest())
-
-
-def padded(key: Key, content: bytes) -> bytes:
-    """PKCS#1 padding around any content, and the private key's operation."""
-    numbers = key.private_numbers()
-    size = key.key_size // 8
-    block = b"\0\1" + b"\xff" * (size - len(content) - 3) + b"\0" + content
-    return pow(int.from_bytes(block, "big"), numbers.d, numbers.public_numbers.n).to_bytes(size, "big")
-
-
 def text_digest(name: str, algorithm: str, encode: Callable[[bytes], str] = encode_base64) -> Callable[[bytes], str]:
     return lambda body: f"{name}={encode(hashlib.new(algorithm, body).digest())}"
 
@@ -198,57 +175,34 @@ def wrapped(raw: bytes) -> str:
     return " ".join(text[start : start + 76] for start in range(0, len(text), 76))
 
 
-def percent_encoded(raw: bytes) -> str:
-    return quote(encode_base64(raw), safe="")
-
-
 CRLF_BODY = PRETTY.replace(b"\n", b"\r\n")
-BEYOND_ASCII = (("X-Name", "Zo\xeb"), ("X-Town", "K\xf6ln"))
-NAMES = " ".join(COVERED)
+NEEDED = ("digest", "x-request-id", "(request-target)")
 
 BODY_CASES = (
     Case("body-braces", {"method": "GET", "body": b"", "hashed": lambda body: b"{}"}),
-    Case("body-null", {"body": b"", "hashed": lambda body: b"null"}),
     Case("body-ignored", {"hashed": lambda body: b""}),
     Case("body-crlf-to-lf", {"body": CRLF_BODY, "hashed": lambda body: body.replace(b"\r\n", b"\n")}),
     Case("body-lf-to-crlf", {"body": PRETTY, "hashed": lambda body: body.replace(b"\n", b"\r\n")}),
     Case("body-newline-dropped", {"body": PRETTY, "hashed": lambda body: body[:-1]}),
     Case("body-newline-added", {"hashed": lambda body: body + b"\n"}),
-    Case("body-read-by-lines", {"body": CRLF_BODY, "hashed": lambda body: b"\n".join(body.splitlines())}),
     Case("body-newlines-removed", {"body": PRETTY, "hashed": lambda body: body.replace(b"\n", b"")}),
-    Case("body-stripped", {"body": b"  " + BODY + b" \n", "hashed": bytes.strip}),
     Case("body-bom-dropped", {"body": b"\xef\xbb\xbf" + BODY, "hashed": lambda body: body[3:]}),
-    Case("body-bom-added", {"hashed": lambda body: b"\xef\xbb\xbf" + body}),
     Case("json-compact", {"body": PRETTY, "hashed": compact}),
     Case("json-python", {"hashed": dumped(ensure_ascii=False)}),
     Case("json-pretty", {"hashed": dumped(ensure_ascii=False, indent=4)}),
     Case("json-sorted", {"hashed": dumped(ensure_ascii=False, sort_keys=True, separators=(",", ":"))}),
     Case("json-escaped", {"hashed": dumped(separators=(",", ":"))}),
     Case("json-unescaped", {"body": dumped()(BODY), "hashed": dumped(ensure_ascii=False)}),
-    Case("json-long-escapes", {"body": rb'{"a":"\n"}', "hashed": lambda body: body.replace(rb"\n", rb"\u000a")}),
     Case("json-slashes", {"hashed": lambda body: body.replace(b"/", b"\\/")}),
     Case("json-html-escaped", {"hashed": lambda body: body.replace(b"<", b"\\u003c").replace(b">", b"\\u003e")}),
-    Case(
-        "json-html-escaped-gson",
-        {"body": b'{"a":"x=1"}', "hashed": lambda body: body.replace(b"x=1", b"x\\u003d1")},
-    ),
-    Case("body-code-page", {"body": '{"n":"Žąsė"}'.encode(), "hashed": lambda body: body.decode().encode("cp1257")}),
     Case("body-gzip", {"body": gzip.compress(BODY, mtime=0), "hashed": gzip.decompress}),
     Case("body-gzipped", {"hashed": lambda body: gzip.compress(body, mtime=0)}),
     Case("json-nulls-dropped", {"hashed": lambda body: body.replace(b',"empty":null', b"")}),
-    Case("json-numbers", {"hashed": lambda body: body.replace(b'"12.50"', b"12.5")}),
-    Case("json-quoted", {"hashed": lambda body: json.dumps(body.decode(), ensure_ascii=False).encode()}),
-    Case("json-unquoted", {"body": json.dumps('{"a":1}').encode(), "hashed": lambda body: json.loads(body).encode()}),
     Case("body-latin-1", {"hashed": lambda body: body.decode().encode("latin-1")}),
     Case(
         "body-from-latin-1",
         {"body": BODY.decode().encode("latin-1"), "hashed": lambda body: body.decode("latin-1").encode()},
     ),
-    Case("body-ascii", {"hashed": lambda body: body.decode().encode("ascii", "replace")}),
-    Case("body-utf-16", {"hashed": lambda body: body.decode().encode("utf-16-le")}),
-    Case("body-unicode-form", {"hashed": lambda body: unicodedata.normalize("NFD", body.decode()).encode()}),
-    Case("body-base64", {"hashed": b64encode}),
-    Case("body-repr", {"hashed": lambda body: str(body).encode()}),
     Case("digest-twice", {"hashed": lambda body: hashlib.sha256(body).digest()}),
     Case("digest-of-hex", {"hashed": lambda body: hashlib.sha256(body).hexdigest().encode()}),
 )
@@ -264,189 +218,111 @@ DIGEST_CASES = (
         {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw.hex().encode()))},
     ),
     Case("digest-url-safe", {"digest": text_digest("SHA-512", "sha512", lambda raw: urlsafe_b64encode(raw).decode())}),
-    Case("digest-unpadded", {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw).rstrip("="))}),
-    Case("digest-leading-zero", {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(b"\0" + raw))}),
-    Case(
-        "digest-zero-dropped",
-        {
-            "body": next(body for body in map(b"%d".__mod__, range(10**6)) if hashlib.sha256(body).digest()[0] == 0),
-            "digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw.lstrip(b"\0"))),
-        },
-    ),
     Case("digest-in-colons", {"digest": text_digest("sha-256", "sha256", lambda raw: f":{encode_base64(raw)}:")}),
     Case("digest-in-lines", {"digest": text_digest("SHA-512", "sha512", wrapped)}),
-    Case("digest-plus-lost", {"digest": text_digest("SHA-512", "sha512", lambda raw: encode_base64(raw).replace("+", " "))}),
-    Case("digest-percent-encoded", {"digest": text_digest("SHA-256", "sha256", percent_encoded)}),
-    Case("digest-base64-twice", {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(encode_base64(raw).encode()))}),
     Case("digest-wrong-padding", {"digest": text_digest("SHA-256", "sha256", lambda raw: f"{encode_base64(raw)}=")}),
 )  # fmt: skip
 
 TARGET_CASES = (
     Case("target-without-query", {"signed_target": lambda value: value.partition("?")[0]}),
     Case("target-decoded", {"signed_target": decoded_path}),
-    Case("target-decoded-without-query", {"signed_target": lambda value: decoded_path(value).partition("?")[0]}),
-    Case("target-encoded-twice", {"signed_target": lambda value: value.replace("%", "%25")}),
-    Case(
-        "target-escape-case", {"signed_target": lambda value: value.replace("%2F", "%2f").replace("%C3%A9", "%c3%a9")}
-    ),
-    Case("target-fragment", {"signed_target": lambda value: f"{value}#top"}),
-    Case("target-encoded-otherwise", {"signed_target": lambda value: value.replace("%20", "+")}),
     Case("target-full-url", {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/")}),
-    Case(
-        "target-full-url-without-query",
-        {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/").partition("?")[0]},
-    ),
     Case("target-base-path-stripped", {"signed_target": lambda value: value.replace(" /psd2/v1", " ")}),
-    *(
-        Case("target-base-path-removed", {"target": prefix + TARGET, "finish": lambda one: one._replace(target=TARGET)})
-        for prefix in ("/xs2a", "/bank", "/gateway/berlingroup/v1", "/api/v2")
-    ),
+    Case("target-base-path-removed", {"target": f"/api/psd2/v1{TARGET}", "finish": lambda one: one._replace(target=TARGET)}),
     Case("target-slash", {"signed_target": lambda value: value.replace("?", "/?")}),
-    Case("target-query-order", {"signed_target": lambda value: value.replace("x=%2Fa&b=2", "b=2&x=%2Fa")}),
     Case("method-upper-case", {"signed_target": upper_method}),
-    Case("method-other", {"signed_target": lambda value: value.replace("post ", "put ")}),
-    Case("method-missing", {"signed_target": lambda value: value.partition(" ")[2]}),
-    Case("target-with-version", {"signed_target": lambda value: f"{value} HTTP/1.1"}),
-    Case("target-with-host", {"signed_target": lambda value: value.replace(" /", " api.bank.example/")}),
-    Case("target-before-gateway", {"headers": (*HEADERS, ("X-Original-URI", "/before")), "signed_target": lambda _: "post /before"}),
-    Case("target-question-mark", {"target": "/psd2/v1/accounts", "signed_target": lambda value: f"{value}?"}),
-    Case("target-lower-case", {"target": "/psd2/v1/Payments?x=1", "signed_target": str.lower}),
-    Case("target-query-alone", {"signed_target": lambda value: f"post {value.partition('?')[2]}"}),
-    Case("target-spacing", {"signed_target": lambda value: value.replace(" ", "  ", 1)}),
-    Case("target-as-start-line", {"assemble": lambda lines: "\n".join(
-    f"POST {TARGET} HTTP/1.1" if name == "(request-target)" else f"{name}: {value}" for name, value in lines).encode()}),
 )  # fmt: skip
 
 LINE_CASES = (
     Case("header-missing", {"lines": without_line("date")}),
-    Case("headers-missing", {"lines": lambda lines: [line for line in lines if line[0] not in ("date", "digest")]}),
     Case("order", {"lines": sorted}),
     Case("header-added", {"lines": lambda lines: [*lines, ("content-type", "application/json")]}),
     Case("names-not-lower-case", {"lines": as_sent}),
-    Case("names-left-out", {"assemble": lambda lines: "\n".join(v for _, v in lines).encode()}),
     Case("target-name", {"lines": lambda lines: [(n.strip("()"), v) for n, v in lines]}),
-    Case("colon-spaces", {"assemble": joined(colon=" : ")}),
     Case("colon-no-space", {"assemble": joined(colon=":")}),
-    Case("colon-other", {"assemble": joined(colon="=")}),
-    Case("value-first", {"lines": replaced("x-many", lambda value: "One")}),
-    Case("value-last", {"lines": replaced("x-many", lambda value: "Two")}),
-    Case("value-joined", {"lines": replaced("x-many", lambda value: "One,Two")}),
-    Case("value-lower-case", {"lines": replaced("tpp-redirect-uri", str.lower)}),
-    Case("value-upper-case", {"lines": replaced("x-request-id", str.upper)}),
-    Case("value-uuid-form", {"lines": replaced("x-request-id", lambda value: value.replace("-", ""))}),
-    Case("value-untrimmed", {"lines": replaced("x-words", lambda value: f"{value} ")}),
-    Case("value-spaces", {"lines": replaced("x-words", lambda value: value.replace("  ", " "))}),
-    Case("value-folded", {"lines": replaced("x-words", lambda value: value.replace("s H", "s\r\n H"))}),
-    Case("value-time-form", {"lines": replaced("date", lambda value: value.replace("Mon,", "Tue,"))}),
-    Case("value-time-form", {"lines": replaced("date", lambda value: value.replace("GMT", "+0000"))}),
     Case("value-time-near", {"lines": replaced("date", lambda value: value.replace("12:00:00", "11:59:59"))}),
-    Case("value-time-apart", {"lines": replaced("date", lambda value: value.replace("12:00:00", "12:04:10"))}),
-    Case("value-semicolon", {"lines": replaced("digest", lambda value: f"{value};")}),
-    Case("value-content-type", {"covered": (*COVERED, "content-type"),
-    "lines": replaced("content-type", lambda value: f"{value}; charset=utf-8")}),
-    Case("value-url-encoded", {"lines": replaced("tpp-redirect-uri", lambda value: value.replace(":", "%3A").replace("/",
-    "%2F").replace("?", "%3F").replace("=", "%3D"))}),
-    Case("value-quoted", {"lines": replaced("x-words", lambda value: f'"{value}"')}),
-    Case("value-host", {"covered": (*COVERED, "host"), "lines": replaced("host", lambda value: f"{value}:443")}),
-    Case("value-character-set", {"headers": (*HEADERS, *BEYOND_ASCII), "covered": (*COVERED, "x-name", "x-town"),
-    "lines": replaced("x-town", lambda value: value.encode().decode("latin-1"))}),
-    Case("value-left-out", {"lines": replaced("x-request-id", lambda value: "")}),
-    Case("value-digest-bare", {"lines": replaced("digest", lambda value: value.partition("=")[2])}),
-    Case("value-digest-label", {"lines": replaced("digest", lambda value: value.replace("SHA", "sha"))}),
     Case("value-digest-other", {"body": PRETTY, "lines": replaced("digest",
     lambda value: f"SHA-256={encode_base64(hashlib.sha256(compact(PRETTY)).digest())}")}),
 )  # fmt: skip
 
 STRING_CASES = (
     Case("string-newline-after", {"assemble": joined(after="\n")}),
-    Case("string-crlf-after", {"assemble": joined(after="\r\n")}),
-    Case("string-newline-before", {"assemble": joined(before="\n")}),
-    Case("string-space-after", {"assemble": joined(after="\0")}),
-    Case("string-quoted", {"string": lambda data: b'"' + data + b'"'}),
-    Case("string-lower-case", {"string": bytes.lower}),
-    Case("string-utf-8", {"headers": (*HEADERS, *BEYOND_ASCII), "covered": (*COVERED, "x-name", "x-town"),
-    "string": lambda data: data.decode("latin-1").encode()}),
     Case("string-crlf", {"assemble": joined("\r\n")}),
     Case("string-joined-otherwise", {"assemble": joined("")}),
-    Case("string-bom", {"string": lambda data: b"\xef\xbb\xbf" + data}),
-    Case("string-utf-16", {"string": lambda data: data.decode("latin-1").encode("utf-16-le")}),
     Case("hashed-first", {"string": lambda data: hashlib.sha256(data).digest()}),
     Case("hashed-first-as-hex", {"string": lambda data: hashlib.sha256(data).hexdigest().encode()}),
     Case("hashed-first-as-base64", {"string": lambda data: b64encode(hashlib.sha256(data).digest())}),
-    Case("string-encoded", {"string": b64encode}),
-    Case("signed-digest-alone", {"assemble": lambda lines: dict(lines)["digest"].encode()}),
     Case("signed-body", {"string": lambda data: BODY}),
-    Case("signed-target-and-body", {"string": lambda data: TARGET.encode() + BODY}),
 )  # fmt: skip
 
 SIGNATURE_CASES = (
     Case("signature-url-safe", {"written": lambda raw: urlsafe_b64encode(raw + b"").decode()}, ("rsa",)),
-    Case("signature-unpadded", {"written": lambda raw: encode_base64(raw).rstrip("=")}, ("rsa",)),
     Case("signature-in-lines", {"written": wrapped}),
     Case("signature-hex", {"written": bytes.hex}),
     Case("signature-base64-of-hex", {"written": lambda raw: encode_base64(raw.hex().encode())}),
-    Case("signature-base64-twice", {"written": lambda raw: encode_base64(encode_base64(raw).encode())}),
-    Case("signature-reversed", {"written": lambda raw: encode_base64(raw[::-1])}, ("rsa",)),
-    Case("signature-plus-lost", {"signer": with_plus, "written": lambda raw: encode_base64(raw).replace("+", " ")}, ("ec",)),
-    Case("signature-percent-encoded", {"written": percent_encoded}, ("rsa",)),
-    Case("signature-in-colons", {"written": lambda raw: f":{encode_base64(raw)}:"}),
     Case("signature-wrong-padding", {"written": lambda raw: f"{encode_base64(raw)}="}, ("rsa",)),
-    Case("signature-leading-zero", {"written": lambda raw: encode_base64(b"\0" + raw)}, ("rsa",)),
-    Case("pss-for-pkcs1", {"signer": pss()}, ("rsa",)),
-    Case("signature-trailing-bytes", {"written": lambda raw: encode_base64(raw + bytes(3))}, ("ec",)),
-    Case("raw-for-der", {"signer": bare_ecdsa}, ("ec",)),
+    Case("signature-scheme", {"signer": bare_ecdsa}, ("ec",)),
+    Case("signature-scheme", {"signer": pss()}, ("rsa",)),
     Case("signature-hash", {"signer": with_hash(hashes.SHA512())}),
     Case("signature-hash-weak", {"signer": with_hash(hashes.SHA1())}, ("rsa",)),
-    Case("no-digest-info", {"signer": without_digest_info}, ("rsa",)),
-    Case("digest-info-without-null", {"signer": without_null}, ("rsa",)),
 )  # fmt: skip
 
-FORM_CASES = (
-    Case("parameter-unquoted", {"template": 'keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature={signature}'}),
-    Case("parameter-twice",
-    {"template": 'keyId="{key_id}",algorithm="{algorithm}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
-    Case("parameter-case", {"template": 'keyid="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
-    Case("parameter-single-quotes",
-    {"template": "keyId=\"{key_id}\",algorithm='{algorithm}',headers=\"{names}\",signature=\"{signature}\""}),
-    Case("parameter-spaces", {"template": 'keyId="{key_id}", algorithm = "{algorithm}", headers="{names}", signature="{signature}"'}),
-    Case("scheme-word", {"template": 'Signature keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
-    Case("time-quoted",
-    {"template": 'keyId="{key_id}",algorithm="{algorithm}",created="1780315200",headers="{names}",signature="{signature}"'}),
-    Case("headers-twice", {"covered": (*COVERED, "date")}),
-    Case("signature-form",
-    {"template": 'keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}",\1'}),
-    Case("digest-missing", {"covered": ("x-request-id", "(request-target)"),
-    "finish": lambda message: message._replace(headers=tuple(h for h in message.headers if h[0] != "Digest"))}),
-    Case("headers-case", {"names": NAMES.title().replace("(Request-Target)", "(request-target)")}),
-    Case("headers-separator", {"names": NAMES.replace(" ", ",")}),
+
+def renamed(old: str, new: str, write: Callable[[str], str] = str) -> Callable[[Message], Message]:
+    """A header sent under another name, its value written otherwise; not sent at all where the new name is empty."""
+
+    def finish(message: Message) -> Message:
+        headers = [(new, write(value)) if name == old else (name, value) for name, value in message.headers]
+        return message._replace(headers=tuple([header for header in headers if header[0]]))
+
+    return finish
+
+
+def form(text: str) -> dict[str, Any]:
+    return {"template": text + ',headers="{names}",signature="{signature}"'}
+
+
+CERTIFICATE = "TPP-Signature-Certificate"
+HEADER_CASES = (
+    Case("signature-form", form('keyId="{key_id}", algorithm = "{algorithm}"')),
+    Case("signature-form", form("keyId=\"{key_id}\",algorithm='{algorithm}'")),
+    Case("signature-form", form('Signature keyid="{key_id}",algorithm={algorithm}')),
+    Case("signature-form", {"names": " ".join(COVERED).title().replace("(Request-Target)", "(request-target)")}),
+    Case("signature-form", {"names": ", ".join(COVERED)}),
+    Case("parameter-missing", {"covered": NEEDED, "template": 'keyId="{key_id}",headers="{names}",signature="{signature}"'}),
+    Case("time-not-allowed", {**form('keyId="{key_id}",algorithm="{algorithm}",created=1780315200'),
+        "names": f"{' '.join(COVERED)} (created)"}),
+    Case("signature-missing", {"covered": NEEDED, "finish": renamed("Signature", "")}),
+    Case("signature-carrier", {"covered": NEEDED, "finish": renamed("Signature", "Authorization", "Signature {}".format)}),
+    Case("digest-missing", {"covered": NEEDED[1:], "finish": renamed("Digest", "")}),
+    Case("digest-replaced", {"covered": NEEDED, "finish": renamed("Digest", "Digest", lambda value: make_digest(b"else"))}),
+    Case("header-doubled", {"finish": lambda message: message.with_headers(("X-Request-ID", "another"))}),
+    Case("header-doubled", {"finish": lambda message: message._replace(headers=(("X-Request-ID", "another"), *message.headers))}),
+    Case("covered-absent", {"lines": without_line("x-words"), "finish": renamed("X-Words", "")}),
+    Case("header-not-sent", {"covered": (NEEDED[0], NEEDED[2]), "finish": renamed("X-Request-ID", "")}),
+    Case("method-sent-lower-case", {"finish": lambda message: message._replace(method="post")}),
+    Case("target-absolute", {"finish": lambda message: message._replace(target=f"https://api.bank.example{TARGET}")}),
+    Case("certificate-missing", {"covered": NEEDED, "finish": renamed(CERTIFICATE, "")}),
+    Case("certificate-header", {"covered": NEEDED, "finish": renamed(CERTIFICATE, "TPP-Signing-Certificate")}),
+    Case("certificate-form", {"covered": NEEDED, "finish": renamed(CERTIFICATE, CERTIFICATE,
+        lambda text: b64encode(text.encode()).decode())}),
     Case("algorithm-name", {"algorithm": "SHA256withSOMETHING"}),
     Case("key-id-other", {"key_id": "SN=1,CA=CN=Another CA"}),
     Case("key-id-form", {"key_id": "my-seal"}),
-    Case("certificate-missing",
-    {"finish": lambda message: message._replace(headers=tuple(h for h in message.headers if not h[0].startswith("TPP-Sig")))}),
-    Case("uncovered", {"covered": ("digest", "(request-target)")}),
-    Case("signature-carrier", {"covered": ("digest", "x-request-id", "(request-target)"),
-    "finish": lambda message: message._replace(headers=tuple(("Authorization", f"Signature {v}") if n == "Signature" else (n, v) for n,
-    v in message.headers))}),
+    Case("uncovered", {"covered": NEEDED[:1] + NEEDED[2:]}),
 )  # fmt: skip
 
-SINGLE = (*BODY_CASES, *DIGEST_CASES, *TARGET_CASES, *LINE_CASES, *STRING_CASES, *SIGNATURE_CASES, *FORM_CASES)
+SINGLE = (*BODY_CASES, *DIGEST_CASES, *TARGET_CASES, *LINE_CASES, *STRING_CASES, *SIGNATURE_CASES, *HEADER_CASES)
 BY_NAME = {case.name: case for case in SINGLE}
 
 # Two mistakes at once: steps of two cases that do not replace the same thing.
 _PAIRS = (
     ("json-compact", "target-without-query"), ("body-lf-to-crlf", "string-crlf"), ("body-newline-added", "string-newline-after"),
     ("target-without-query", "string-newline-after"), ("target-full-url", "order"), ("target-decoded", "string-crlf"),
-    ("target-base-path-stripped", "value-lower-case"), ("method-upper-case", "names-not-lower-case"),
-    ("method-upper-case", "hashed-first"), ("target-slash", "header-missing"), ("order", "colon-no-space"),
-    ("header-missing", "string-crlf"), ("value-time-near", "target-without-query"), ("value-uuid-form", "string-newline-after"),
-    ("value-first", "method-upper-case"), ("value-spaces", "target-escape-case"), ("value-joined", "string-crlf-after"),
-    ("names-not-lower-case", "string-crlf"), ("colon-no-space", "hashed-first-as-hex"), ("target-without-query", "signature-hex"),
-    ("string-newline-after", "signature-in-lines"), ("json-escaped", "digest-hex"), ("body-bom-added", "digest-leading-zero"),
-    ("json-sorted", "digest-unpadded"), ("digest-name", "order"), ("json-pretty", "parameter-twice"),
-    ("headers-case", "target-without-query"), ("parameter-unquoted", "order"), ("key-id-other", "method-upper-case"),
-    ("target-without-query", "signature-hash"), ("string-newline-after", "pss-for-pkcs1"), ("target-decoded", "raw-for-der"),
-    ("hashed-first", "signature-reversed"), ("algorithm-name", "string-crlf"), ("digest-label", "header-missing"),
+    ("target-base-path-stripped", "header-missing"), ("method-upper-case", "names-not-lower-case"), ("method-upper-case", "hashed-first"),
+    ("order", "colon-no-space"), ("value-time-near", "target-without-query"), ("colon-no-space", "hashed-first-as-hex"),
+    ("string-newline-after", "signature-in-lines"), ("json-escaped", "digest-hex"), ("digest-name", "order"),
+    ("key-id-other", "method-upper-case"), ("target-without-query", "signature-hash"), ("algorithm-name", "string-crlf"),
 )  # fmt: skip
 
 

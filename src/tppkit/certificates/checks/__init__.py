@@ -1,1 +1,1 @@
-"""What the rules ask, by subject. Each check takes a certificate and a time and gives a fault or None; it never raises."""
+"""The checks that the rules use, by subject. Each takes a certificate and a time, returns a fault or None, and never raises."""

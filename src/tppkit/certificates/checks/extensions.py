@@ -1,4 +1,4 @@
-"""Which extensions a certificate has, which of them are critical, and where they say its status is."""
+"""Checks of extensions: which are present, which are critical, and the addresses of issuer and status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.checks.names import is_internal_host
 from tppkit.certificates.rule import Check, Fault
 
-# Extensions whose criticality is honoured. The poison of a pre-certificate has a rule of its own.
+# Extensions that this software processes. The poison extension of a pre-certificate has its own rule.
 _PROCESSED = frozenset({
     oids.KEY_USAGE, oids.SUBJECT_ALTERNATIVE_NAME, oids.BASIC_CONSTRAINTS, oids.CERTIFICATE_POLICIES, oids.EXTENDED_KEY_USAGE,
     oids.QC_STATEMENTS, oids.PRECERTIFICATE_POISON,
@@ -34,20 +34,20 @@ def is_ca(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def precertificate(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A pre-certificate, which was made for a log and for nobody else."""
+    """A pre-certificate, which is only for certificate transparency logs."""
     return ("it is a pre-certificate, made for a log", {}) if certificate.extensions.is_precertificate else None
 
 
 def unknown_critical(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A critical extension that nothing here processes."""
+    """A critical extension that this software does not process."""
     for oid in certificate.extensions.critical:
         if oid not in _PROCESSED:
-            return f"the critical extension {oid} is not one this software processes", {"oid": oid}
+            return f"this software does not process the critical extension {oid}", {"oid": oid}
     return None
 
 
 def absent(oid: str, name: str) -> Check:
-    """The extension is not there."""
+    """The extension is absent."""
 
     def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
         return None if oid in certificate.extensions.present else (f"it has no {name}", {"oid": oid})
@@ -56,7 +56,7 @@ def absent(oid: str, name: str) -> Check:
 
 
 def critical(oid: str, name: str) -> Check:
-    """The extension is critical and may not be."""
+    """The extension is critical, which is not allowed."""
 
     def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
         return (f"its {name} is critical", {"oid": oid}) if oid in certificate.extensions.critical else None
@@ -65,7 +65,7 @@ def critical(oid: str, name: str) -> Check:
 
 
 def key_usage_not_critical(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The key usage is there, but whoever does not know it may pass it over."""
+    """The key usage is present but not critical, so software may ignore it."""
     extensions = certificate.extensions
     if oids.KEY_USAGE not in extensions.present or oids.KEY_USAGE in extensions.critical:
         return None
@@ -79,7 +79,7 @@ def authority_extension(certificate: EidasCertificate, at: datetime) -> Fault | 
 
 
 def no_issuer_location(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """No address that can be fetched says where the issuer's certificate is."""
+    """The issuer's certificate has no http address in caIssuers."""
     extensions = certificate.extensions
     urls = extensions.ca_issuers_urls
     if oids.AUTHORITY_INFORMATION_ACCESS not in extensions.present or _any(urls, _HTTP):
@@ -89,7 +89,7 @@ def no_issuer_location(certificate: EidasCertificate, at: datetime) -> Fault | N
 
 
 def no_status_location(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """Neither an OCSP responder over HTTP nor a CRL is named, so nobody can ask for revocation."""
+    """Neither an OCSP responder over HTTP nor a CRL is named, so revocation cannot be checked."""
     extensions = certificate.extensions
     if oids.CRL_DISTRIBUTION_POINTS in extensions.present or _any(extensions.ocsp_urls, _HTTP):
         return None
@@ -111,14 +111,14 @@ def _any(urls: tuple[str, ...], schemes: tuple[str, ...]) -> bool:
 
 
 def internal_address(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """Issuer, status or CRL are at an address of one network or machine only."""
+    """The address of issuer, status or CRL is internal to one network or machine."""
     for url in _addresses(certificate):
         try:
             host = urlsplit(url).hostname
         except ValueError:
             host = None
         if host is not None and is_internal_host(host):
-            return f"{shown(url)} is an address of one network only", {"url": url}
+            return f"{shown(url)} is an internal address, not one of the public internet", {"url": url}
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the key may be used for: key usage, its types A to F, and extended key usage."""
+"""Checks of key usage, its types A to F, and extended key usage."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _TYPES: dict[frozenset[str], str] = {
     **{_COMMIT | _SIGN | encipher: "F" for encipher in _ENCIPHER},
 }
 _MIXED = frozenset("BDF")
-# RFC 5280 section 4.2.1.12: purposes that leave no room for sealing what a provider says.
+# RFC 5280 section 4.2.1.12: purposes that exclude sealing of a provider's requests.
 _OTHER_PURPOSES = frozenset({"serverAuth", "codeSigning", "timeStamping", "OCSPSigning"})
 
-# What is known of it: version 1.6 of the policy has one day for every certificate. Version 1.8 is only reported, by advisers'
-# pages: that day for new authorities, and the later one for what they issue.
+# Version 1.6 of the policy has one date for all certificates. Version 1.8 is only known from reports: that date for new
+# authorities, and a later one for certificates of holders.
 CLIENT_AUTH_ENDS = (
     "Chrome's root program ends clientAuth in certificates of public authorities that are issued from"
     f" {CHROME_SERVER_ONLY.begins} on (policy 1.6; version 1.8 is reported to leave holders until 2027-03-15), and many"
     " authorities stopped before"
 )
-CLIENT_AUTH_WAY_OUT = "order the QWAC under QNCP-w-gen, from a qualified authority whose hierarchy browsers do not hold"
+CLIENT_AUTH_WAY_OUT = "order the QWAC under QNCP-w-gen, from a qualified authority whose hierarchy is not in browsers"
 
 
 def key_usage_type(usages: tuple[str, ...]) -> str | None:
-    """The type of EN 319 412-2 table 1, `A` to `F`; None when the usages are none of them."""
+    """Return the type of EN 319 412-2 table 1, `A` to `F`; None for any other combination."""
     return _TYPES.get(frozenset(usages))
 
 
 def not_for_tls(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A key usage is stated, and it leaves out TLS authentication."""
+    """A key usage is stated that excludes TLS authentication."""
     usage = certificate.extensions.key_usage
     if not usage or "digitalSignature" in usage:
         return None
@@ -48,7 +48,7 @@ def not_for_tls(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def not_for_signatures(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """No key usage that seals."""
+    """The key usage does not allow seals."""
     usage = certificate.extensions.key_usage
     if "digitalSignature" in usage or "nonRepudiation" in usage:
         return None
@@ -57,7 +57,7 @@ def not_for_signatures(certificate: EidasCertificate, at: datetime) -> Fault | N
 
 
 def no_key_usage(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """No key usage is stated, which only public website certificates may leave out."""
+    """No key usage is stated; only public website certificates may omit it."""
     extensions = certificate.extensions
     if oids.KEY_USAGE in extensions.present or extensions.is_public_tls:
         return None
@@ -65,7 +65,7 @@ def no_key_usage(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def untyped(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The key usages are none of the types; of public website certificates the CA/Browser Forum decides instead."""
+    """The key usages are none of the types. Public website certificates follow the CA/Browser Forum instead."""
     usage = certificate.extensions.key_usage
     if not usage or certificate.extensions.is_public_tls or key_usage_type(usage):
         return None
@@ -73,13 +73,13 @@ def untyped(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def mixed(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """One key for several kinds of work."""
+    """The key usage is of a type that uses one key for several purposes."""
     usage = certificate.extensions.key_usage
     kind = key_usage_type(usage)
     if kind is None or kind not in _MIXED or certificate.extensions.is_public_tls:
         return None
     values = {"key_usage": ", ".join(usage), "type": kind}
-    return f"its key usage ({', '.join(usage)}) is of type {kind}, which uses one key for several things", values
+    return f"its key usage ({', '.join(usage)}) is of type {kind}, which uses one key for several purposes", values
 
 
 def authentication_only(certificate: EidasCertificate, at: datetime) -> Fault | None:
@@ -105,7 +105,7 @@ def no_client_auth(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def client_auth_ends(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A public website certificate that still has clientAuth: its successor will not."""
+    """A public website certificate that still has clientAuth, which its successor will not have."""
     extensions = certificate.extensions
     if "clientAuth" not in extensions.extended_key_usage or not extensions.is_public_tls:
         return None
@@ -125,9 +125,9 @@ def no_server_auth(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def purposes_exclude_seals(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A seal whose extended key usage allows only other work (RFC 5280: then it must not be used)."""
+    """A seal whose extended key usage allows other purposes only (RFC 5280: then it must not be used)."""
     usages = certificate.extensions.extended_key_usage
     if not usages or not _OTHER_PURPOSES.issuperset(usages):
         return None
     stated = ", ".join(usages)
-    return f"its extended key usage ({stated}) leaves no room for seals", {"extended_key_usage": stated}
+    return f"its extended key usage ({stated}) does not allow seals", {"extended_key_usage": stated}

@@ -1,4 +1,4 @@
-"""The subject: its attributes, its organizationIdentifier, and the DNS names of a website certificate."""
+"""Checks of the subject: its attributes, its organizationIdentifier, and the DNS names of a website certificate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STRING_TYPES = {
 }
 _LENGTHS = {"2.5.4.5": 64, "2.5.4.7": 128, "2.5.4.8": 128, "1.2.840.113549.1.9.1": 255}
 _PUBLIC_LENGTHS = _LENGTHS | {oids.COMMON_NAME: 64, oids.ORGANIZATION: 64, "2.5.4.11": 64}
-# The last three are of RFC 2606: no DNS name below them exists.
+# The last three are of RFC 2606: no public DNS name is below them.
 _INTERNAL_ZONES = (
     ".local", ".localhost", ".localdomain", ".internal", ".intranet", ".private", ".lan", ".home", ".corp", ".home.arpa",
     ".test", ".example", ".invalid",
@@ -39,7 +39,7 @@ _STATE = 0x80  # registrationStateOrProvince [0] IMPLICIT PrintableString
 def missing_issuer_attribute(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """The issuer, a legal person, lacks country, organisation or common name.
 
-    The CA/Browser Forum decides on the common name of authorities that issue public website certificates.
+    Authorities that issue public website certificates follow the CA/Browser Forum's rule on common names instead.
     """
     issuer = certificate.issuer
     if any(issuer.values(oid) for oid in _NATURAL_PERSON):
@@ -81,11 +81,11 @@ def unknown_country(certificate: EidasCertificate, at: datetime) -> Fault | None
 
 
 def string_type(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A subject attribute is of a string type that its syntax does not have."""
+    """A subject attribute has a string type that its syntax does not allow."""
     for oid, tag, value in _attributes(certificate):
         if tag not in _STRING_TYPES.get(oid, _ANY_STRING):
             name = oids.NAME_ATTRIBUTES.get(oid, oid)
-            message = f"the subject's {name} has string type 0x{tag:02x}, which it may not have"
+            message = f"the subject's {name} has string type 0x{tag:02x}, which is not allowed"
             return message, {"attribute": name, "tag": f"0x{tag:02x}", "value": value}
     return None
 
@@ -96,7 +96,7 @@ def string_length(certificate: EidasCertificate, at: datetime) -> Fault | None:
     for rdn in certificate.subject.rdns:
         for oid, value in rdn:
             if oid == oids.COUNTRY and len(value) != 2:
-                return f"the country {shown(value)} has not two letters", {"attribute": "C", "value": value}
+                return f"the country {shown(value)} does not have two letters", {"attribute": "C", "value": value}
             if not value or len(value) > limits.get(oid, len(value)):
                 name = oids.NAME_ATTRIBUTES.get(oid, oid)
                 message = f"the subject's {name} has {len(value)} characters, not 1 to {limits.get(oid, 'any number')}"
@@ -105,7 +105,7 @@ def string_length(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def _attributes(certificate: EidasCertificate) -> Iterator[tuple[str, int, str]]:
-    """Each attribute of the subject as (identifier, string tag, value); names keep no string types, so DER is read again."""
+    """Yield (identifier, string tag, value) of the subject's attributes, from DER because names do not keep string types."""
     data = certificate.der
     parts = der.read_children(data, der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))[0])
     subject = parts[(1 if parts[0].tag == 0xA0 else 0) + 4]
@@ -115,7 +115,7 @@ def _attributes(certificate: EidasCertificate) -> Iterator[tuple[str, int, str]]
 
 
 def no_organization_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The subject has not exactly one organizationIdentifier."""
+    """The subject has no or several organizationIdentifiers."""
     values = certificate.subject.values(oids.ORGANIZATION_IDENTIFIER)
     if len(values) == 1 and values[0]:
         return None
@@ -125,19 +125,19 @@ def no_organization_identifier(certificate: EidasCertificate, at: datetime) -> F
 
 
 def unusable_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The organizationIdentifier names nobody, or looks like another."""
+    """The organizationIdentifier cannot name an organisation, or may look like another one."""
     identifier = certificate.organization_identifier
     if identifier is None or not identifier.text or identifier.is_usable:
         return None
     message = (
         f"the organizationIdentifier {shown(identifier.text)} names no organisation: it is a placeholder, longer than"
-        f" {MAX_LENGTH} characters, or has characters that nobody sees"
+        f" {MAX_LENGTH} characters, or has invisible characters"
     )
     return message, {"organization_identifier": identifier.text}
 
 
 def unusual_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The organizationIdentifier has white space at an end or doubled, or letters that are not ASCII."""
+    """The organizationIdentifier has leading, trailing or double white space, or letters that are not ASCII."""
     identifier = certificate.organization_identifier
     if identifier is None or not identifier.is_usable:
         return None
@@ -145,13 +145,13 @@ def unusual_identifier(certificate: EidasCertificate, at: datetime) -> Fault | N
     if text.isascii() and text == " ".join(text.split()):
         return None
     message = (
-        f"{shown(text)} has white space at an end or doubled, or letters beyond ASCII: who compares it may see another"
+        f"{shown(text)} has leading, trailing or double white space, or letters beyond ASCII, so comparisons may fail"
     )
     return message, {"organization_identifier": text}
 
 
 def identifier_form(code: str) -> Check:
-    """The organizationIdentifier cannot be parsed, for the reason that has this code."""
+    """The organizationIdentifier cannot be parsed, with this code as the reason."""
 
     def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
         identifier = certificate.organization_identifier
@@ -167,7 +167,7 @@ def identifier_form(code: str) -> Check:
 
 
 def identifier_country(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The organizationIdentifier's country is none that its scheme knows."""
+    """The country of the organizationIdentifier does not exist in its scheme."""
     identifier = certificate.organization_identifier
     if identifier is None or identifier.scheme is None or identifier.country is None:
         return None
@@ -186,7 +186,7 @@ def not_psd_form(certificate: EidasCertificate, at: datetime) -> Fault | None:
         return None
     message = (
         f"{shown(identifier.text)} is not PSDcc-AUTHORITY-number;"
-        " another registered identifier may stand there only where the authority gave no number (GEN-5.2.1-4)"
+        " another registered identifier is allowed only if the authority issued no number (GEN-5.2.1-4)"
     )
     return message, {"organization_identifier": identifier.text}
 
@@ -201,11 +201,11 @@ def identifier_is_name(certificate: EidasCertificate, at: datetime) -> Fault | N
 
 
 def local_scheme_unregistered(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A national scheme (`xx:`) without the address of who registers its names."""
+    """A national scheme (`xx:`) without the address of its registration authority."""
     identifier = certificate.organization_identifier
     if identifier is None or not identifier.is_local or certificate.qc.name_registration_authorities:
         return None
-    message = f"{shown(identifier.text)} is of a national scheme, but no nameRegistrationAuthorities says whose"
+    message = f"{shown(identifier.text)} is of a national scheme, but nameRegistrationAuthorities names no register"
     return message, {"organization_identifier": identifier.text}
 
 
@@ -217,7 +217,7 @@ def eidas_identifier(certificate: EidasCertificate, at: datetime) -> Fault | Non
     text = identifier.text
     if len(text) <= 256 and not any(character.isspace() for character in text):
         return None
-    message = f"{shown(text)} has white space or more than 256 characters, which an eIDAS identifier may not"
+    message = f"{shown(text)} has white space or more than 256 characters, which an eIDAS identifier must not have"
     return message, {"organization_identifier": text}
 
 
@@ -237,7 +237,7 @@ def other_registration(certificate: EidasCertificate, at: datetime) -> Fault | N
 
 
 def _read_registration(value: bytes) -> str:
-    """The extension's parts (scheme, country, perhaps a state, reference) as the subject's attribute writes them.
+    """Return the extension's parts (scheme, country, optional state, reference) in the format of the subject's attribute.
 
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`.
@@ -246,18 +246,18 @@ def _read_registration(value: bytes) -> str:
     texts = [der.read_text(value, part) for part in parts if part.tag != _STATE]
     states = [value[part.start : part.end].decode("ascii", "replace") for part in parts if part.tag == _STATE]
     if len(texts) != 3 or len(states) > 1:
-        raise FormatError("der.malformed", "it has not the parts scheme, country, state (optional) and reference")
+        raise FormatError("der.malformed", "it does not have the parts scheme, country, state (optional) and reference")
     scheme, country, reference = texts
     return f"{scheme}{country}{''.join(f'+{state}' for state in states)}-{reference}"
 
 
 def no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A website certificate without a website."""
+    """A website certificate without a DNS name."""
     return None if certificate.extensions.dns_names else ("the subject alternative name has no dNSName", {})
 
 
 def dns_name_syntax(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A dNSName that is no DNS name; `*.` may stand before one."""
+    """A dNSName that is not a DNS name; `*.` may precede one."""
     for name in certificate.extensions.dns_names:
         if not is_dns_name(name.removeprefix("*.")):
             message = (
@@ -269,7 +269,7 @@ def dns_name_syntax(certificate: EidasCertificate, at: datetime) -> Fault | None
 
 
 def common_name_is_no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The common name of a website certificate is none of its DNS names; capitals are as good as small letters."""
+    """The common name of a website certificate is none of its DNS names, ignoring case."""
     names = {name.lower() for name in certificate.extensions.dns_names}
     for common_name in certificate.subject.values(oids.COMMON_NAME):
         if common_name.lower() not in names:
@@ -279,7 +279,7 @@ def common_name_is_no_dns_name(certificate: EidasCertificate, at: datetime) -> F
 
 
 def internal_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A DNS name or address that means something else in every network."""
+    """A DNS name or address that is internal to one network."""
     for name in (*certificate.extensions.dns_names, *certificate.extensions.ip_addresses):
         if is_internal_host(name):
             return f"{shown(name)} is an internal name or address, not one of the public internet", {"name": name}
@@ -287,7 +287,7 @@ def internal_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def is_internal_host(host: str) -> bool:
-    """Whether a host name or address means nothing, or something else, outside one network."""
+    """Whether a host name or address is internal to one network, so that it has another or no meaning outside."""
     name = host.lower().rstrip(".")
     if "." not in name and ":" not in name:
         return True

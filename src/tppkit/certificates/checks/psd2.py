@@ -1,4 +1,4 @@
-"""The PSD2 statement: roles, competent authority, and that the organizationIdentifier names the same one."""
+"""Checks of the PSD2 statement: roles, competent authority, and agreement with the organizationIdentifier."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tppkit.certificates.rule import Fault, SubjectCheck
 
 _NCA_ID = re.compile(r"([A-Z]{2})-[A-Z]{2,8}")
 _LIKE_NCA_ID = re.compile(r"[A-Za-z]{2}[^A-Za-z]?[A-Za-z]{0,8}")  # such as lt-bl, LT_BL, LTBL
-_MAX_NOTHING = 4  # letters of what is written for nothing, such as N/A and none
+_MAX_NOTHING = 4  # letters of a placeholder such as N/A or none
 _MAX_TEXT = 256  # characters of NCAName, NCAId and roleOfPspName (TS 119 495 annex A)
 _NOT_APPLICABLE = "NA"
-# Central banks and public authorities are supervised by nobody (GEN-5.2.3-1A, GEN-5.2.3-5).
+# Central banks and public authorities have no supervisor (GEN-5.2.3-1A, GEN-5.2.3-5).
 _UNSUPERVISED = frozenset({oids.ROLE_OIDS["PSP_CB"], oids.ROLE_OIDS["PSP_PA"]})
 _UNSPECIFIED = oids.ROLE_OIDS["Unspecified"]
 
@@ -38,7 +38,7 @@ def no_roles(certificate: Subject, at: datetime) -> Fault | None:
 
 
 def role_mismatch(certificate: Subject, at: datetime) -> Fault | None:
-    """A role's name is another's."""
+    """The name of a role does not fit its identifier."""
     for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
         if role.oid in oids.PSP_ROLES and role.name != role.standard_name:
             message = f"role {role.oid} is {role.standard_name}, but is named {shown(role.name)}"
@@ -47,38 +47,40 @@ def role_mismatch(certificate: Subject, at: datetime) -> Fault | None:
 
 
 def unspecified_and_more(certificate: Subject, at: datetime) -> Fault | None:
-    """The role is unspecified, and yet there are others."""
+    """The role Unspecified together with other roles."""
     psd2 = certificate.qc.psd2
     if psd2 is None or len(psd2.roles) < 2 or all(role.oid != _UNSPECIFIED for role in psd2.roles):
         return None
     stated = ", ".join(psd2.role_names)
-    return f"the role Unspecified stands beside others ({shown(stated)})", {"roles": stated}
+    return f"the role Unspecified appears together with others ({shown(stated)})", {"roles": stated}
 
 
 def role_repeated(certificate: Subject, at: datetime) -> Fault | None:
     """The same role twice."""
     found = Counter(role.oid for role in certificate.qc.psd2.roles if role.oid) if certificate.qc.psd2 else Counter()
     twice = sorted(oid for oid, times in found.items() if times > 1)
-    return (f"a role stands more than once ({', '.join(twice)})", {"oids": ", ".join(twice)}) if twice else None
+    return (f"a role appears more than once ({', '.join(twice)})", {"oids": ", ".join(twice)}) if twice else None
 
 
 def role_unknown(certificate: Subject, at: datetime) -> Fault | None:
-    """A role that TS 119 495 does not list: it gives no right here, and may be registered elsewhere."""
+    """A role that TS 119 495 does not list. It grants nothing here, but may be registered elsewhere."""
     for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
         if role.oid and role.oid not in oids.PSP_ROLES:
-            message = f"the role {role.oid} ({shown(role.name)}) is none of TS 119 495, so it gives no right here"
+            message = f"the role {role.oid} ({shown(role.name)}) is not in TS 119 495, so it grants nothing here"
             return message, {"oid": role.oid, "name": role.name}
     return None
 
 
 def role_of_later(*names: str) -> SubjectCheck:
-    """A role that a later edition than the one that counts brought."""
+    """One of the roles that only a later edition of the standard defines."""
     later = frozenset(oids.ROLE_OIDS[name] for name in names)
 
     def check(certificate: Subject, at: datetime) -> Fault | None:
         for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
             if role.oid in later:
-                message = f"the role {role.standard_name} came with a later edition than the one that this certificate follows"
+                message = (
+                    f"the role {role.standard_name} is of a later edition than the one that this certificate follows"
+                )
                 return message, {"oid": role.oid, "name": role.name}
         return None
 
@@ -99,14 +101,14 @@ def text_size(certificate: Subject, at: datetime) -> Fault | None:
 
 
 def name_not_plain(certificate: Subject, at: datetime) -> Fault | None:
-    """The authority's name is no plain text in Latin letters: it is in another alphabet, or has what nobody sees.
+    """The authority's name has letters of another alphabet than Latin, or invisible characters.
 
-    Accents and digits are Latin text too. A UTF8String may hold control characters; plain text does not.
+    Accents and digits are Latin text too. A UTF8String may contain control characters; plain text does not.
     """
     name = certificate.qc.psd2.nca_name if certificate.qc.psd2 else ""
-    hidden = hidden_character(name.replace("\u00a0", " "))  # a no-break space is seen as a space
+    hidden = hidden_character(name.replace("\u00a0", " "))  # a no-break space looks like a space
     if hidden is not None:
-        message = f"NCAName {shown(name)} has a character that nobody sees (U+{ord(hidden):04X}): it is no plain text"
+        message = f"NCAName {shown(name)} has an invisible character (U+{ord(hidden):04X}), so it is not plain text"
         return message, {"nca_name": name, "character": f"U+{ord(hidden):04X}"}
     if name.isascii():
         return None
@@ -118,11 +120,11 @@ def name_not_plain(certificate: Subject, at: datetime) -> Fault | None:
 
 
 def name_not_applicable(certificate: Subject, at: datetime) -> Fault | None:
-    """`NA` stands for the name of an authority that NCAId names."""
+    """NCAName is `NA` (no authority), but NCAId names an authority."""
     psd2 = certificate.qc.psd2
     if psd2 is None or psd2.nca_name != _NOT_APPLICABLE or not _NCA_ID.fullmatch(psd2.nca_id):
         return None
-    message = f"NCAName is NA, as where no authority is, and NCAId names {psd2.nca_id}: which is meant?"
+    message = f"NCAName is NA (no authority), but NCAId names {psd2.nca_id}"
     return message, {"nca_name": psd2.nca_name, "nca_id": psd2.nca_id}
 
 
@@ -131,13 +133,13 @@ def nca_id_form(certificate: Subject, at: datetime) -> Fault | None:
     psd2 = certificate.qc.psd2
     if psd2 is None or not psd2.nca_id or _NCA_ID.fullmatch(psd2.nca_id) or _names_no_authority(certificate):
         return None
-    if are_name_and_id_exchanged(psd2):  # which is told of the name already
+    if are_name_and_id_exchanged(psd2):  # reported by `name_is_identifier`
         return None
     return f"NCAId {shown(psd2.nca_id)} is not CC-AUTHORITY in 2 and 2 to 8 capital letters", {"nca_id": psd2.nca_id}
 
 
 def name_is_identifier(certificate: Subject, at: datetime) -> Fault | None:
-    """An authority's identifier stands where its name belongs, whatever the NCAId is."""
+    """NCAName is an authority's identifier, whatever the NCAId is."""
     psd2 = certificate.qc.psd2
     if psd2 is None or not _NCA_ID.fullmatch(psd2.nca_name):
         return None
@@ -153,7 +155,7 @@ def is_nca_id(text: str) -> bool:
 
 
 def are_name_and_id_exchanged(psd2: Psd2Statement) -> bool:
-    """Whether NCAName is an identifier and NCAId a name: one that is known, or a text that no misspelt identifier is."""
+    """Whether NCAName is an identifier and NCAId a name: a known one, or a text that cannot be a misspelt identifier."""
     if not _NCA_ID.fullmatch(psd2.nca_name) or _NCA_ID.fullmatch(psd2.nca_id):
         return False
     if psd2.nca_id in AUTHORITIES.values():
@@ -170,7 +172,7 @@ def nca_country(certificate: Subject, at: datetime) -> Fault | None:
 
 
 def authority_where_none_is(certificate: Subject, at: datetime) -> Fault | None:
-    """A central bank or public authority names an authority, where `NA` belongs."""
+    """A central bank or public authority names an authority instead of `NA`."""
     psd2 = certificate.qc.psd2
     if psd2 is None or not _is_unsupervised(certificate) or psd2.nca_name == psd2.nca_id == _NOT_APPLICABLE:
         return None
@@ -190,7 +192,7 @@ def authority_mismatch(certificate: Subject, at: datetime) -> Fault | None:
 
 
 def authority_unknown(certificate: Subject, at: datetime) -> Fault | None:
-    """An authority that the list, which binds nobody, does not have."""
+    """An authority that is not in the informative list."""
     nca_id = certificate.qc.psd2.nca_id if certificate.qc.psd2 else ""
     if nca_id in AUTHORITIES or not _NCA_ID.fullmatch(nca_id):
         return None

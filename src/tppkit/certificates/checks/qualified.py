@@ -1,4 +1,4 @@
-"""What a qualified certificate says of itself: the QcStatements of EN 319 412-5, and the policies that must agree with them."""
+"""Checks of the QcStatements of EN 319 412-5, and of the policies that must agree with them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ SEAL_POLICIES = frozenset({oids.POLICY_QCP_L, oids.POLICY_QCP_L_QSCD})
 
 
 def not_compliant(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """It does not say that it is qualified."""
+    """The certificate does not state that it is qualified."""
     if certificate.qc.compliance:
         return None
     return "the QcCompliance statement is absent, so it is not EU qualified", {}
 
 
 def wrong_type(expected: str) -> Check:
-    """It is not of this type alone."""
+    """QcType is not exactly this type."""
 
     def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
         types = certificate.qc.types
@@ -50,10 +50,10 @@ def wrong_type(expected: str) -> Check:
 
 
 def type_as_statement(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A type stands where a statement's identifier belongs."""
+    """A type is used as the identifier of a statement."""
     for oid in certificate.qc.statement_oids:
         if oid in oids.QC_TYPES:
-            return f"the type {oids.QC_TYPES[oid]} ({oid}) stands as a statement, not inside QcType", {"oid": oid}
+            return f"the type {oids.QC_TYPES[oid]} ({oid}) is a statement of its own, not inside QcType", {"oid": oid}
     return None
 
 
@@ -63,7 +63,7 @@ def device_in_web(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def device_missing(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The policy promises a qualified device that no statement names."""
+    """The policy requires a qualified device, but QcSSCD is absent."""
     promised = _DEVICE_POLICIES.intersection(certificate.extensions.policies)
     if not promised or certificate.qc.sscd:
         return None
@@ -72,7 +72,7 @@ def device_missing(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def device_without_policy(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A statement names a qualified device, and the policy of EN 319 411-2 is one for keys without."""
+    """QcSSCD is stated, but the policy of EN 319 411-2 is for keys outside a qualified device."""
     policies = certificate.extensions.policies
     found = sorted(_QUALIFIED_POLICIES.intersection(policies))
     if not certificate.qc.sscd or not found or not _DEVICE_POLICIES.isdisjoint(policies):
@@ -83,11 +83,11 @@ def device_without_policy(certificate: EidasCertificate, at: datetime) -> Fault 
 
 
 def other_legislation(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """It is qualified by another law than the EU's."""
+    """The certificate is qualified under another law than the EU's."""
     if oids.QC_CC_LEGISLATION not in certificate.qc.statement_oids:
         return None
     countries = ", ".join(certificate.qc.cc_legislation)
-    message = f"it states QcCClegislation ({countries or 'no country'}), so the EU's law is not what qualifies it"
+    message = f"it states QcCClegislation ({countries or 'no country'}), so it is not qualified under EU law"
     return message, {"cc_legislation": countries}
 
 
@@ -113,7 +113,7 @@ def no_english_pds(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def pds_address(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A PKI disclosure statement whose way here is not protected."""
+    """A PKI disclosure statement that is not at an https address."""
     for pds in certificate.qc.pds:
         if not pds.url.lower().startswith("https://"):
             return f"the PKI disclosure statement {shown(pds.url)} is not at an https address", {"url": pds.url}
@@ -129,7 +129,7 @@ def pds_language(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def pds_language_repeated(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """Two PKI disclosure statements in one language, which may say different things."""
+    """Two PKI disclosure statements in one language, which may contradict each other."""
     languages = [pds.language.lower() for pds in certificate.qc.pds]
     twice = sorted({shown(language) for language in languages if languages.count(language) > 1})
     if not twice:
@@ -140,26 +140,26 @@ def pds_language_repeated(certificate: EidasCertificate, at: datetime) -> Fault 
 
 
 def pds_language_case(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A language in capitals."""
+    """A language with capital letters."""
     for pds in certificate.qc.pds:
         if pds.language != pds.language.lower():
-            return f"the language {shown(pds.language)} of a PDS is not in small letters", {"language": pds.language}
+            return f"the language {shown(pds.language)} of a PDS is not in lower case", {"language": pds.language}
     return None
 
 
 def limit_value(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A limit in no currency, or below nothing. A negative exponent is right: cents are 10^-2."""
+    """A limit below zero or without a valid currency. A negative exponent is fine: cents are 10^-2."""
     limit = certificate.qc.limit_value
     if limit is None:
         return None
     if limit.amount >= 0 and (is_currency(limit.currency) or _CURRENCY_NUMBER.fullmatch(limit.currency)):
         return None
     stated = f"{limit.amount} x 10^{limit.exponent} {limit.currency}"
-    return f"the limit {shown(stated)} is negative or in no currency of ISO 4217", {"limit_value": stated}
+    return f"the limit {shown(stated)} is negative or not in a currency of ISO 4217", {"limit_value": stated}
 
 
 def numeric_currency(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """A currency as a number, where letters are better."""
+    """A currency as a number; letters are recommended."""
     limit = certificate.qc.limit_value
     if limit is None or not _NUMBER.fullmatch(limit.currency):
         return None
@@ -167,7 +167,7 @@ def numeric_currency(certificate: EidasCertificate, at: datetime) -> Fault | Non
 
 
 def negative_retention(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """Records kept for less than no time."""
+    """The retention period is negative."""
     years = certificate.qc.retention_years
     if years is None or years >= 0:
         return None

@@ -1,4 +1,4 @@
-"""When a certificate is valid, its serial number, key and signature algorithm."""
+"""Checks of validity, serial number, key and signature algorithm."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from tppkit.certificates.editions import (
     BALLOT_SC81_THIRD,
     Edition,
 )
+from tppkit.certificates.key_facts import STRONG_KEYS, key_weakness
 from tppkit.certificates.rule import Check, Fault
 
 
 class PublicLimit(NamedTuple):
-    """How long a public website certificate may be valid when it is issued within a time.
+    """The maximum validity of a public website certificate that is issued between two editions.
 
     Attributes:
-        days: of 86,400 seconds.
-        since: the edition that brought it.
-        until: the edition that ended it, None when it still holds.
+        days: days of 86,400 seconds.
+        since: the edition that introduced the limit.
+        until: the edition that ended it, None if it is still in force.
         last_second: the certificate's last second counts too (RFC 5280 section 4.1.2.5).
     """
 
@@ -35,7 +36,7 @@ class PublicLimit(NamedTuple):
     last_second: bool = True
 
 
-# BR section 6.3.2. Before ballot SC31 the last second was not counted.
+# Baseline Requirements section 6.3.2. Before ballot SC31 the last second was not counted.
 PUBLIC_LIMITS = (
     PublicLimit(825, BALLOT_193, BALLOT_SC31, last_second=False),
     PublicLimit(398, BALLOT_SC31, BALLOT_SC81_FIRST),
@@ -43,10 +44,7 @@ PUBLIC_LIMITS = (
     PublicLimit(100, BALLOT_SC81_SECOND, BALLOT_SC81_THIRD),
     PublicLimit(47, BALLOT_SC81_THIRD, None),
 )
-_MIN_RSA_BITS = 2048
 _MAX_SERIAL_BITS = 20 * 8 - 1  # twenty octets, and the first bit is the sign
-# TS 119 312 clause 6.2.2.3: NIST's and Brainpool's curves. secp256k1 is none of them.
-_OTHER_CURVES = frozenset({None, "secp256k1"})
 # RFC 8017 appendix A.2.4, RFC 3279 section 2.2: signatures over MD2, MD5 and SHA-1.
 _BROKEN_SIGNATURES = {
     "1.2.840.113549.1.1.2": "MD2 with RSA",
@@ -58,7 +56,7 @@ _BROKEN_SIGNATURES = {
 
 
 def not_yet_valid(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The time lies before the validity."""
+    """The time is before the validity."""
     if at >= certificate.not_before:
         return None
     begins = format_time(certificate.not_before)
@@ -66,7 +64,7 @@ def not_yet_valid(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def expired(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The time lies behind the validity."""
+    """The time is after the validity."""
     if at <= certificate.not_after:
         return None
     ended = format_time(certificate.not_after)
@@ -74,7 +72,7 @@ def expired(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def public_limit_on(issued: date) -> int | None:
-    """The days for which a public website certificate that is issued on a day may be valid; None before there was a limit."""
+    """Return the maximum validity in days of a public website certificate issued on a day; None before the first limit."""
     return next((limit.days for limit in reversed(PUBLIC_LIMITS) if limit.since.begins <= issued), None)
 
 
@@ -82,7 +80,7 @@ def longer_than(days: int, *, last_second: bool = True) -> Check:
     """A public website certificate is valid for more than `days`; one with the PSD2 policy follows TS 119 495 instead.
 
     Args:
-        days: of 86,400 seconds.
+        days: days of 86,400 seconds.
         last_second: the certificate's last second counts too (RFC 5280 section 4.1.2.5).
     """
     limit = timedelta(days=days)
@@ -95,13 +93,16 @@ def longer_than(days: int, *, last_second: bool = True) -> Check:
         if lasts <= limit:
             return None
         stated = f"{lasts / timedelta(days=1):.1f}"
-        return f"it is valid for {stated} days; a public one may be for {days}", {"days": stated, "limit": str(days)}
+        return f"it is valid for {stated} days; the limit of a public one is {days}", {
+            "days": stated,
+            "limit": str(days),
+        }
 
     return check
 
 
 def long_serial(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The serial number takes more than twenty octets."""
+    """The serial number has more than twenty octets."""
     bits = certificate.serial.bit_length()
     if bits <= _MAX_SERIAL_BITS:
         return None
@@ -112,21 +113,21 @@ def long_serial(certificate: EidasCertificate, at: datetime) -> Fault | None:
 def weak_key(certificate: Subject, at: datetime) -> Fault | None:
     """An RSA key below 2048 bits."""
     key = certificate.key
-    if not key.type.startswith("rsa") or key.bits is None or key.bits >= _MIN_RSA_BITS:
+    if key.bits is None or key_weakness(key) != "key.weak":
         return None
-    return f"the RSA key has {key.bits} bits, less than {_MIN_RSA_BITS}", {"bits": str(key.bits)}
+    return f"the RSA key has {key.bits} bits, less than {STRONG_KEYS[key.type]}", {"bits": str(key.bits)}
 
 
 def unusual_key(certificate: Subject, at: datetime) -> Fault | None:
     """An elliptic curve that TS 119 312 does not recommend."""
     key = certificate.key
-    if key.type != "ec" or key.curve not in _OTHER_CURVES:
+    if key.type != "ec" or key_weakness(key) is None:
         return None
     curve = key.curve or "unknown"
-    return f"the key's curve ({curve}) is none that TS 119 312 recommends", {"curve": curve}
+    return f"TS 119 312 does not recommend the key's curve ({curve})", {"curve": curve}
 
 
 def broken_signature(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The issuer signed with a hash function that is broken."""
+    """The issuer signed with a broken hash function."""
     name = _BROKEN_SIGNATURES.get(certificate.x509.signature_algorithm_oid.dotted_string)
     return None if name is None else (f"it is signed with {name}, which can be forged", {"algorithm": name})

@@ -1,7 +1,7 @@
-"""Who signs: a key in memory, a device, a service, a function of the caller's. All fit one protocol.
+"""Signers behind one protocol: a key in memory, a device, a service, or functions of the caller.
 
-A signer knows its public key and its one algorithm. `sign` blocks; `sign_async` does not hold up an event loop. A signer that
-has only one of the two says so with `signer.sync-only` or `signer.async-only`.
+A signer has a public key and one algorithm. `sign` blocks; `sign_async` does not block an event loop. A signer that has only one
+of the two raises `signer.sync-only` or `signer.async-only` for the other.
 """
 
 from tppkit.httpsig.signers.functions import CallableSigner

@@ -1,4 +1,4 @@
-"""A signer made of the caller's functions."""
+"""A signer that calls functions of the caller."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tppkit.httpsig.signers.protocol import choose_algorithm
 
 
 class CallableSigner:
-    """Signs through functions of the caller's, for example one that asks a signing service.
+    """Signs with functions of the caller, for example with a remote signing service.
 
     Args:
         public_key: the key that verifies the signatures.
         sign: signs and blocks.
         sign_async: signs without blocking.
-        algorithm: a name of `httpsig.ALGORITHMS`; the key's usual one when absent.
+        algorithm: a name of `httpsig.ALGORITHMS`; by default the key's usual one.
 
     Raises:
         ConfigurationError: `signer.no-function`, neither function is given.
@@ -40,25 +40,23 @@ class CallableSigner:
         self._sign_async = sign_async
 
     def sign(self, data: bytes) -> bytes:
-        """The signature that the caller's function gives.
+        """Return the signature of the caller's function.
 
         Raises:
             ConfigurationError: `signer.async-only`.
         """
         if self._sign is None:
-            raise ConfigurationError(
-                "signer.async-only", "this signer signs only with await; use the asynchronous call"
-            )
+            raise ConfigurationError("signer.async-only", "this signer has only sign_async; use the asynchronous call")
         return self._sign(data)
 
     async def sign_async(self, data: bytes) -> bytes:
-        """The signature that the caller's asynchronous function gives.
+        """Return the signature of the caller's asynchronous function.
 
         Raises:
-            ConfigurationError: `signer.sync-only`; a function that blocks would hold up every other task.
+            ConfigurationError: `signer.sync-only`, because a blocking function would stop all other tasks.
         """
         if self._sign_async is None:
             raise ConfigurationError(
-                "signer.sync-only", "this signer blocks; give sign_async, for example through asyncio.to_thread"
+                "signer.sync-only", "this signer blocks; pass sign_async, for example with asyncio.to_thread"
             )
         return await self._sign_async(data)

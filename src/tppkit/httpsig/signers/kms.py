@@ -1,6 +1,6 @@
-"""Signs with a key in AWS Key Management Service (extra `kms`).
+"""A signer with a key in AWS Key Management Service (extra `kms`).
 
-The private key never leaves the service. What is signed leaves this machine: up to 4096 bytes as they are, more as their hash.
+The private key never leaves the service. Up to 4096 bytes are sent to it as they are, more bytes as their hash.
 Source: AWS KMS API reference, GetPublicKey and Sign.
 """
 
@@ -20,7 +20,7 @@ from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, hash_data, raw_from_der
 from tppkit.httpsig.signers.protocol import choose_algorithm
 
-MAX_RAW_BYTES = 4096  # of a message that KMS hashes itself
+MAX_RAW_BYTES = 4096  # the longest message that KMS hashes itself
 
 _ALGORITHMS: Mapping[str, str] = MappingProxyType(
     {
@@ -35,7 +35,7 @@ _ALGORITHMS: Mapping[str, str] = MappingProxyType(
     }
 )
 _NAMES = MappingProxyType({name: ALGORITHMS[name] for name in _ALGORITHMS})
-# What passes when one waits, and what stays until somebody changes a setting.
+# Temporary errors, and errors that need another setting.
 _THROTTLED = frozenset({"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded"})
 _TROUBLE = frozenset(
     {"KMSInternalException", "DependencyTimeoutException", "KeyUnavailableException", "ServiceUnavailable"}
@@ -44,20 +44,20 @@ _ABSENT = frozenset({"NotFoundException", "InvalidArnException"})
 
 
 class KmsSigner:
-    """Signs with a key of AWS KMS; can be used from several threads.
+    """Signs with a key of AWS KMS; thread-safe.
 
-    An alias is followed once: when it is pointed at another key later, this signer stays with the key whose public key it knows.
+    An alias is resolved once. If it is pointed at another key later, this signer continues to use the first key.
 
     Args:
         key_id: the key's id, ARN or alias (`alias/seal-2026`); its usage is SIGN_VERIFY.
-        client: a boto3 client of KMS; one from the environment's settings when absent.
-        algorithm: a name of `httpsig.ALGORITHMS`; the key's usual one when absent. Ed25519 keys are not served.
-        timeout_s: of a connect and of a read, in seconds, for the client made here.
-        attempts: how often the client made here asks in all when KMS is throttled or in trouble.
+        client: a boto3 client of KMS; by default one from the environment's settings.
+        algorithm: a name of `httpsig.ALGORITHMS`; by default the key's usual one. Ed25519 keys are not supported.
+        timeout_s: timeout for connecting and for reading, in seconds, of the default client.
+        attempts: total number of attempts of the default client if KMS throttles or fails.
 
     Raises:
         ConfigurationError: `extra.missing`; `signer.key-not-found`; `signer.refused`, no credentials, no permission, a disabled key,
-            one of another usage, or a `key_id` that is none.
+            a key of another usage, or an invalid `key_id`.
         FormatError: `key.unsupported`, `key.weak`, `signature.algorithm`.
         TransportError: `signer.timeout`, `signer.throttled`, `signer.unavailable`.
     """
@@ -82,13 +82,13 @@ class KmsSigner:
         return f"KmsSigner({self.key_id!r}, algorithm={self.algorithm.name!r})"
 
     def sign(self, data: bytes) -> bytes:
-        """KMS's signature over `data`.
+        """Return the signature of KMS over `data`.
 
         Raises:
             ConfigurationError: `signer.key-not-found`, `signer.refused`.
             TransportError: `signer.timeout`, `signer.throttled`, `signer.unavailable`.
         """
-        kind = "RAW" if 0 < len(data) <= MAX_RAW_BYTES else "DIGEST"  # no message of no bytes is taken
+        kind = "RAW" if 0 < len(data) <= MAX_RAW_BYTES else "DIGEST"  # KMS rejects an empty message
         answer = self._ask(
             "sign",
             KeyId=self.key_id,
@@ -103,11 +103,11 @@ class KmsSigner:
             return raw_from_der(signature, size=self._size)
         except ValueError as e:
             raise TransportError(
-                "signer.unavailable", f"KMS gave {len(signature)} bytes, no signature of its key"
+                "signer.unavailable", f"KMS returned {len(signature)} bytes, which are not a signature of its key"
             ) from e
 
     async def sign_async(self, data: bytes) -> bytes:
-        """The same in a thread. Raises as `sign`."""
+        """Run `sign` in a thread."""
         return await asyncio.to_thread(self.sign, data)
 
     def _ask(self, operation: str, **question: Any) -> Any:
@@ -131,7 +131,7 @@ class KmsSigner:
                 "signer.timeout", f"KMS did not answer {operation} in time ({type(e).__name__})"
             ) from e
         except (NoCredentialsError, PartialCredentialsError, NoRegionError, ParamValidationError) as e:
-            raise ConfigurationError("signer.refused", f"KMS cannot be asked: {type(e).__name__}") from e
+            raise ConfigurationError("signer.refused", f"the KMS client is misconfigured: {type(e).__name__}") from e
         except BotoCoreError as e:
             raise TransportError("signer.unavailable", f"KMS cannot be reached ({type(e).__name__})") from e
 
@@ -141,11 +141,11 @@ def _error(operation: str, code: str, key_id: str) -> TransportError | Configura
         return TransportError("signer.throttled", f"KMS has too many requests for {operation} ({code})")
     if code in _ABSENT:
         return ConfigurationError("signer.key-not-found", f"KMS has no key {key_id!r} here ({code})")
-    if code in _TROUBLE or code.isdigit() or not code:  # boto3 gives the HTTP status when the body holds no code
+    if code in _TROUBLE or code.isdigit() or not code:  # boto3 returns the HTTP status if the body has no code
         return TransportError("signer.unavailable", f"KMS cannot do {operation} now ({code or 'no code'})")
     return ConfigurationError(
         "signer.refused",
-        f"KMS refuses {operation} with the key {key_id!r} ({code}): check that the key is enabled, and the permissions",
+        f"KMS rejects {operation} with the key {key_id!r} ({code}): check that the key is enabled, and the permissions",
     )
 
 
@@ -167,7 +167,7 @@ def _read_public_key(der: bytes) -> rsa.RSAPublicKey | ec.EllipticCurvePublicKey
     try:
         key = load_der_public_key(der)
     except (ValueError, UnsupportedAlgorithm) as e:
-        raise FormatError("key.unsupported", "the public key that KMS gives is of a kind that is not read") from e
+        raise FormatError("key.unsupported", "the public key of KMS is of an unsupported type") from e
     if not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
         raise FormatError("key.unsupported", "KMS's key is neither RSA nor EC")
     return key

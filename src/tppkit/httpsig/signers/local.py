@@ -1,4 +1,4 @@
-"""Keys in memory, read from PEM, DER or PKCS#12."""
+"""Signers with keys in memory, and readers of PEM, DER and PKCS#12 files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class KeySigner:
 
     Args:
         key: RSA of at least 2048 bits, EC P-256 or P-384, or Ed25519.
-        algorithm: a name of `httpsig.ALGORITHMS`; the key's usual one when absent.
+        algorithm: a name of `httpsig.ALGORITHMS`; by default the key's usual one.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`, `signature.algorithm`.
@@ -31,7 +31,7 @@ class KeySigner:
     def __init__(self, key: PrivateKeyTypes, *, algorithm: str | None = None) -> None:
         self.algorithm = choose_algorithm(key, algorithm)
         if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
-            raise FormatError("key.unsupported", f"a {type(key).__name__} does not sign")
+            raise FormatError("key.unsupported", f"a {type(key).__name__} cannot sign")
         self.public_key: CertificatePublicKeyTypes = key.public_key()
         self.sign = make_sign(key, self.algorithm)
 
@@ -39,13 +39,13 @@ class KeySigner:
         return f"KeySigner(algorithm={self.algorithm.name!r})"
 
     async def sign_async(self, data: bytes) -> bytes:
-        """At once: a signature by a key in memory takes less time than a change of threads."""
+        """Sign directly: a signature with a key in memory is faster than a thread switch."""
         return self.sign(data)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """What a PKCS#12 file holds for one holder.
+    """A private key and its certificates from a PKCS#12 file.
 
     Attributes:
         key: the private key.
@@ -63,27 +63,27 @@ def load_pkcs12(data: bytes, *, password: bytes | str | None = None) -> KeyFile:
 
     Args:
         data: the file.
-        password: of an encrypted file, text as UTF-8; one in which nothing is encrypted needs none, and is read with one too.
+        password: for an encrypted file; text is encoded as UTF-8. An unencrypted file is read with or without a password.
 
     Raises:
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`, `certificate.*`.
-        ConfigurationError: `key.unreadable`, the file holds no private key, or none whose certificate it holds.
+        ConfigurationError: `key.unreadable`, the file has no private key, or no certificate for it.
     """
     bundle = open_pkcs12(data, password)
     key = _require_key(bundle.key)
     own = key.public_key()
     holders = [found.certificate for found in (bundle.cert, *bundle.additional_certs) if found is not None]
     certificates = [EidasCertificate.from_der(holder.public_bytes(Encoding.DER)) for holder in holders]
-    # Some programs leave out which certificate is the key's, so the key itself decides.
+    # Some files do not state which certificate belongs to the key, so compare the public keys.
     place = next((at for at, certificate in enumerate(certificates) if certificate.public_key == own), None)
     if place is None:
-        raise ConfigurationError("key.unreadable", "this PKCS#12 file holds no certificate of its private key")
+        raise ConfigurationError("key.unreadable", "this PKCS#12 file has no certificate for its private key")
     return KeyFile(key, certificates.pop(place), tuple(certificates))
 
 
 def _require_key(key: PrivateKeyTypes | None) -> PrivateKeyTypes:
     if key is None:
-        raise ConfigurationError("key.unreadable", "this PKCS#12 file holds no private key")
+        raise ConfigurationError("key.unreadable", "this PKCS#12 file has no private key")
     return key
 
 
@@ -92,17 +92,15 @@ def load_private_key(data: bytes, *, password: bytes | str | None = None) -> Pri
 
     Args:
         data: the file.
-        password: of an encrypted key, text as UTF-8; one that is not encrypted needs none, and is read with one too.
+        password: for an encrypted key; text is encoded as UTF-8. An unencrypted key is read with or without a password.
 
     Raises:
-        ConfigurationError: `key.unreadable`; the message holds nothing of the key.
+        ConfigurationError: `key.unreadable`; the message contains no part of the key.
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`.
     """
     given: object = data
-    if isinstance(given, str):  # a file's name, or PEM text, which must not be shown
-        raise ConfigurationError(
-            "key.unreadable", "the private key is given as text, not as bytes: read its file first"
-        )
+    if isinstance(given, str):  # a file name or PEM text, which the message must not show
+        raise ConfigurationError("key.unreadable", "the private key is text, not bytes: read its file first")
     if is_pkcs12(data):
         return _require_key(open_pkcs12(data, password).key)
     password = utf8(password)

@@ -1,7 +1,6 @@
-"""Signs with a key in a hardware security module, through PKCS#11 (extra `hsm`).
+"""A signer with a key in a hardware security module, through PKCS#11 (extra `hsm`).
 
-The private key never leaves the device. The public key is read from it, so a signer fits its certificate or says so when the seal
-is made.
+The private key never leaves the device. The public key is read from the device.
 Source: PKCS #11 Cryptographic Token Interface 2.40 (OASIS).
 """
 
@@ -27,20 +26,19 @@ _RAW_BYTES = {"P-256": 32, "P-384": 48}
 
 
 class Pkcs11Signer:
-    """Signs with a key in a device; can be used from several threads.
+    """Signs with a key in a device; thread-safe.
 
-    The session stays open until `close`, or the end of a `with` block. When it has gone, or the device has dropped it (restart,
-    log-out, removal), the next signature opens another one and logs in again, once. After a refused PIN nothing is tried any more, and
-    no signer of this process gives the token the same one again, because a few wrong ones lock a device.
+    The session stays open until `close` or the end of a `with` block. If the device drops the session (restart, log-out, removal),
+    the next signature opens a new one and logs in again, once. If the device rejects a PIN, this signer stops, and no signer of this
+    process sends that PIN to the token again, because a few wrong PINs lock a device.
 
     Args:
         module: the device's PKCS#11 library, for example `/usr/lib/softhsm/libsofthsm2.so`.
         token: the token's label.
-        pin: the user's PIN, or a function that gives it, which is asked whenever the device wants a log-in; what it gives is not
-            kept.
+        pin: the user's PIN, or a function that returns it. The function is called for each log-in, and its result is not stored.
         label: the key's label.
-        key_id: the key's id (CKA_ID). At least one of both; the private key must be the only one that fits.
-        algorithm: a name of `httpsig.ALGORITHMS`; the key's usual one when absent.
+        key_id: the key's id (CKA_ID). Label, id or both must identify one private key.
+        algorithm: a name of `httpsig.ALGORITHMS`; by default the key's usual one.
 
     Raises:
         ConfigurationError: `extra.missing`; `signer.module`, the library cannot be used; `signer.key-not-found`, no such token,
@@ -60,7 +58,7 @@ class Pkcs11Signer:
         algorithm: str | None = None,
     ) -> None:
         if label is None and key_id is None:
-            raise ConfigurationError("signer.key-not-found", "a key of a token is named by its label, its id or both")
+            raise ConfigurationError("signer.key-not-found", "pass the key's label, its id or both")
         self._pkcs11 = _import()
         self._module = str(module)
         self._token = token
@@ -91,57 +89,58 @@ class Pkcs11Signer:
         self.close()
 
     def close(self) -> None:
-        """End the session, and the log-in that was made with it, which counts for the whole process."""
+        """End the session and its log-in, which applies to the whole process."""
         with self._lock:
             self._close()
 
     def sign(self, data: bytes) -> bytes:
-        """The device's signature over `data`.
+        """Return the device's signature over `data`.
 
         Raises:
-            ConfigurationError: `signer.pin`, the device wants a log-in again and refuses it.
+            ConfigurationError: `signer.pin`, the device requires a new log-in and rejects it.
             TransportError: `signer.unavailable`.
         """
         with self._lock:
             self._require_no_refusal()
             try:
-                signature = self._sign_anew(data) if self._key is None else self._sign(data)
+                signature = self._sign_in_new_session(data) if self._key is None else self._sign(data)
             except self._pkcs11.PKCS11Error:
-                signature = self._sign_anew(data)
+                signature = self._sign_in_new_session(data)
         try:
             return self._finish(signature)
         except InvalidSignature as e:
             raise TransportError(
-                "signer.unavailable", f"the token {self._token!r} gave {len(signature)} bytes, no signature of its key"
+                "signer.unavailable",
+                f"the token {self._token!r} returned {len(signature)} bytes, which are not a signature of its key",
             ) from e
 
     async def sign_async(self, data: bytes) -> bytes:
-        """The same in a thread. Raises as `sign`."""
+        """Run `sign` in a thread."""
         return await asyncio.to_thread(self.sign, data)
 
-    def _sign_anew(self, data: bytes) -> bytes:
-        """In a new session: a signature changes nothing in the device, so asking again is safe."""
+    def _sign_in_new_session(self, data: bytes) -> bytes:
+        """Sign in a new session. Signing changes nothing in the device, so a retry is safe."""
         try:
             self._open()
             return self._sign(data)
         except ConfigurationError as e:
             if e.code == "signer.pin":
                 raise
-            raise TransportError("signer.unavailable", f"{e.message}, and had it before") from e
+            raise TransportError("signer.unavailable", f"{e.message}, although the key was found before") from e
         except self._pkcs11.PKCS11Error as e:
-            raise self._unavailable("does not sign", e) from e
+            raise self._unavailable("cannot sign", e) from e
 
     def _sign(self, data: bytes) -> bytes:
         mechanism, parameter = _mechanism(self._pkcs11, self.algorithm)
         if self.algorithm.scheme in (Scheme.ECDSA_DER, Scheme.ECDSA_RAW):
-            data = hash_data(data, self.algorithm.hash)  # every device has plain ECDSA, few hash for it
+            data = hash_data(data, self.algorithm.hash)  # few devices support ECDSA with a hash
         again = self._ask_pin() if self._asks_always else None
-        with self._refused_pin_told(again):
+        with self._pin_errors(again):
             signature: bytes = self._key.sign(data, mechanism=mechanism, mechanism_param=parameter, pin=again)
         return signature
 
     def _open(self) -> None:
-        """Find the private key in a session of ours, logging in where the device wants it."""
+        """Open a session and find the private key, with a log-in if the device requires it."""
         self._close()
         try:
             token = self._library().get_token(token_label=self._token)
@@ -164,17 +163,17 @@ class Pkcs11Signer:
     def _log_in(self, token: Any) -> Any:
         pin = self._ask_pin()
         try:
-            with self._refused_pin_told(pin):
+            with self._pin_errors(pin):
                 return token.open(user_pin=pin)
         except self._pkcs11.UserAlreadyLoggedIn:
-            return token.open()  # a log-in counts for the whole process, and another part of it was first
+            return token.open()  # another part of the process has logged in, which applies here too
 
     def _ask_pin(self) -> str:
         pin: object = self._pin()
-        if not isinstance(pin, str) or not pin:  # without one a session is opened that shows no private key
+        if not isinstance(pin, str) or not pin:  # without a PIN, the session would not show private keys
             given = "an empty text" if isinstance(pin, str) else f"a {type(pin).__name__} and no text"
             raise ConfigurationError(
-                "signer.pin", f"the PIN for the token {self._token!r} is {given}; nothing was tried"
+                "signer.pin", f"the PIN for the token {self._token!r} is {given}; no log-in was tried"
             )
         self._refused = self._process.has_refused(self._token, pin)
         self._require_no_refusal()
@@ -200,11 +199,12 @@ class Pkcs11Signer:
     def _close(self) -> None:
         session, self._session, self._key = self._session, None, None
         if session is not None:
-            with suppress(self._pkcs11.PKCS11Error):  # the device may have dropped it long ago
+            with suppress(self._pkcs11.PKCS11Error):  # the device may have dropped the session
                 session.close()
 
     @contextmanager
-    def _refused_pin_told(self, pin: str | None) -> Iterator[None]:
+    def _pin_errors(self, pin: str | None) -> Iterator[None]:
+        """Convert errors about the PIN, and remember a wrong one."""
         p11 = self._pkcs11
         wrong = (p11.PinIncorrect, p11.PinInvalid, p11.PinLenRange)
         try:
@@ -212,20 +212,20 @@ class Pkcs11Signer:
         except (*wrong, p11.PinLocked, p11.PinExpired) as e:
             self._refused = True
             if pin is not None and isinstance(e, wrong):
-                self._process.note_refused(self._token, pin)
+                self._process.remember_refused(self._token, pin)
             raise ConfigurationError(
                 "signer.pin",
-                f"the token {self._token!r} refuses the PIN ({type(e).__name__}): correct it first, as a few wrong PINs lock the token",
+                f"the token {self._token!r} refuses the PIN ({type(e).__name__}): correct it, because a few wrong PINs lock the token",
             ) from None
 
     def _require_no_refusal(self) -> None:
         if self._refused:
             raise ConfigurationError(
-                "signer.pin", f"the token {self._token!r} refused the PIN before; nothing was tried"
+                "signer.pin", f"the token {self._token!r} refused the PIN before; no log-in was tried"
             )
 
     def _read_public_key(self) -> CertificatePublicKeyTypes:
-        """From the public key that stands beside the private one, or else from its certificate."""
+        """Read the public key from the device's public key object, else from the key's certificate."""
         p11 = self._pkcs11
         identity = self._attribute(self._key, "ID", default=b"")
         wanted = {"ID": identity} if identity else {"LABEL": self._wanted["LABEL"]}
@@ -236,8 +236,8 @@ class Pkcs11Signer:
             for thing in self._objects("CERTIFICATE", wanted):
                 return read_certificate_key(thing[p11.Attribute.VALUE])
         except p11.PKCS11Error as e:
-            raise self._unavailable("does not tell the public key", e) from e
-        raise self._not_found("has neither public key nor certificate beside the private key")
+            raise self._unavailable("does not return the public key", e) from e
+        raise self._not_found("has neither public key nor certificate for the private key")
 
     def _attribute(self, thing: Any, name: str, *, default: Any) -> Any:
         try:
@@ -280,7 +280,7 @@ def _mechanism(p11: Any, algorithm: Algorithm) -> tuple[Any, Any]:
 
 
 def _finisher(algorithm: Algorithm) -> Callable[[bytes], bytes]:
-    """From what a device gives (ECDSA: r and s bare) to the form of the algorithm's scheme."""
+    """Return a function that converts a device's signature (for ECDSA, raw r and s) to the form of the algorithm."""
     size = _RAW_BYTES.get(algorithm.key, 0)
     if algorithm.scheme is Scheme.ECDSA_DER:
         return lambda signature: der_from_raw(signature, size=size)

@@ -1,4 +1,4 @@
-"""Public keys as a PKCS#11 device tells them. Source: PKCS #11 Cryptographic Token Interface 2.40 (OASIS)."""
+"""Reader of public keys in a PKCS#11 device. Source: PKCS #11 Cryptographic Token Interface 2.40 (OASIS)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tppkit.errors import FormatError
 
 
 def read_public_key(p11: Any, key: Any) -> CertificatePublicKeyTypes | None:
-    """The public key that a key object tells; None when it does not (an EC private key).
+    """Read the public key from a key object; None for an EC private key, which does not contain it.
 
     Args:
         p11: the module `pkcs11`.
@@ -25,7 +25,7 @@ def read_public_key(p11: Any, key: Any) -> CertificatePublicKeyTypes | None:
     """
     try:
         match key.key_type:
-            case p11.KeyType.RSA:  # the private key's object has these as well
+            case p11.KeyType.RSA:  # private key objects have these attributes too
                 modulus, exponent = key[p11.Attribute.MODULUS], key[p11.Attribute.PUBLIC_EXPONENT]
                 numbers = rsa.RSAPublicNumbers(int.from_bytes(exponent, "big"), int.from_bytes(modulus, "big"))
                 return numbers.public_key()
@@ -37,17 +37,17 @@ def read_public_key(p11: Any, key: Any) -> CertificatePublicKeyTypes | None:
     except (p11.AttributeTypeInvalid, p11.AttributeSensitive):
         return None
     except (ValueError, UnsupportedAlgorithm) as e:
-        raise FormatError("key.unsupported", "the device's public key is of a kind that is not read") from e
+        raise FormatError("key.unsupported", "the device's public key is of an unsupported type") from e
     raise FormatError("key.unsupported", "the device's key is neither RSA nor EC")
 
 
 def _octets(point: bytes) -> bytes:
-    # PKCS #11 3.0 wants the point as it is, earlier drafts wrap it as an OCTET STRING; devices have both.
+    # PKCS #11 3.0 has the raw point, earlier drafts wrap it in an OCTET STRING; devices have both.
     return point[2:] if point[:2] == b"\x04\x20" and len(point) == 34 else point
 
 
 def read_certificate_key(der: bytes) -> CertificatePublicKeyTypes:
-    """The public key of a certificate in the device.
+    """Read the public key of a certificate in the device.
 
     Raises:
         FormatError: `key.unsupported`.
@@ -55,4 +55,4 @@ def read_certificate_key(der: bytes) -> CertificatePublicKeyTypes:
     try:
         return x509.load_der_x509_certificate(der).public_key()
     except (ValueError, UnsupportedAlgorithm) as e:
-        raise FormatError("key.unsupported", "the certificate in the device is of a kind that is not read") from e
+        raise FormatError("key.unsupported", "the certificate in the device has an unsupported key") from e

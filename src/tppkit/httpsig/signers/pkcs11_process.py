@@ -1,4 +1,4 @@
-"""What a process knows of a PKCS#11 library: who may enter it, and which PINs its tokens refused."""
+"""State of a PKCS#11 library in this process: a lock, and the PINs that its tokens rejected."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from threading import RLock
 
 
 class Pkcs11Process:
-    """What this process knows of a library.
+    """State of a PKCS#11 library in this process.
 
     Attributes:
-        lock: python-pkcs11 initialises a library without asking it for locks, so the library may be entered by one thread at a time,
-            whichever token or session it is for.
+        lock: hold it for each call of the library. python-pkcs11 initialises the library without locking, so only one thread may
+            call it at a time, for all tokens and sessions.
     """
 
     def __init__(self) -> None:
@@ -22,11 +22,11 @@ class Pkcs11Process:
         self._refused: set[bytes] = set()
 
     def has_refused(self, token: str, pin: str) -> bool:
-        """Whether a token refused this PIN before."""
+        """Whether a token rejected this PIN before."""
         return self._digest(token, pin) in self._refused
 
-    def note_refused(self, token: str, pin: str) -> None:
-        """Remember it, as a digest under a key of this process."""
+    def remember_refused(self, token: str, pin: str) -> None:
+        """Remember a rejected PIN as a digest, keyed with a random secret of this process."""
         self._refused.add(self._digest(token, pin))
 
     def _digest(self, token: str, pin: str) -> bytes:
@@ -35,5 +35,5 @@ class Pkcs11Process:
 
 @cache
 def process_of(module: str) -> Pkcs11Process:
-    """The one of a library, named as its signers name it."""
+    """Return the state of a library; signers must name the library by the same path."""
     return Pkcs11Process()

@@ -1,4 +1,4 @@
-"""What every signer is, and the choice of its algorithm."""
+"""The protocol of signers, and the choice of their algorithm."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class Signer(Protocol):
         """The key that verifies them."""
 
     def sign(self, data: bytes) -> bytes:
-        """The signature over `data`, in the form of the algorithm's scheme."""
+        """Return the signature over `data`, in the form of the algorithm's scheme."""
 
     async def sign_async(self, data: bytes) -> bytes:
-        """The same without holding up the event loop."""
+        """Return the signature over `data` without blocking the event loop."""
 
 
 def choose_algorithm(key: object, name: str | None, *, names: Names = ALGORITHMS) -> Algorithm:
-    """The algorithm of this name, or the usual one of the key.
+    """Return the algorithm of this name, or the key's usual one.
 
     Args:
         key: public or private.
-        name: a name of `httpsig.ALGORITHMS`.
-        names: those that the signer can have.
+        name: a name of `httpsig.ALGORITHMS`, or None.
+        names: the algorithms that the signer supports.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`, `signature.algorithm`.
     """
     rows = algorithms_for(key, names=names)
     if name is not None and name not in rows:
-        raise FormatError("signature.algorithm", f"this key signs with {' or '.join(rows)}, not with {name[:40]!r}")
+        raise FormatError("signature.algorithm", f"this key can use {' or '.join(rows)}, not {name[:40]!r}")
     return rows[name] if name is not None else next(iter(rows.values()))

@@ -1,6 +1,7 @@
-"""What senders hash instead of the bytes they send: one row a mistake.
+"""What senders hash instead of the bytes they send: one row per mistake.
 
-Each row goes from the body that arrived to what may have been hashed. The rows of JSON and of forms stand in modules of their own.
+Each row leads from the body that arrived to what may have been hashed. JSON is written again with its texts and numbers exactly as
+they arrived, so an amount that was altered is never explained as white space; escapes that differ are rows of their own.
 """
 
 from __future__ import annotations
@@ -8,50 +9,62 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
+import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from tppkit._encoding import encode_base64, parse_json
+from tppkit._encoding import parse_json
 from tppkit.errors import FormatError
-from tppkit.seals.diagnose.coded_bodies import CODED_BODY_MISTAKES
-from tppkit.seals.diagnose.form_bodies import FORM_BODY_MISTAKES
-from tppkit.seals.diagnose.json_bodies import BOM, JSON_MISTAKES, MAX_JSON_BYTES, RAW
-from tppkit.seals.diagnose.json_escapes import JSON_ESCAPES
-from tppkit.seals.diagnose.mistake import MAX_CHANGED_BYTES, BodyMistake, Part
+from tppkit.seals.diagnose.mistakes import Mistake, Part
 
-_LATIN = ("latin-1", "cp1252")
-_CODE_PAGES = ("cp1257", "iso8859-13", "cp1250", "iso8859-2", "iso8859-15", "iso8859-4")
-_CHARACTER_SET = "Hash the text in the character set it is sent in; say UTF-8 explicitly where text becomes bytes."
+MAX_CHANGED_BYTES = 4 * 1024 * 1024  # a longer body is compared as it is
+MAX_JSON_BYTES = 1024 * 1024
+MAX_COMPRESSED_BYTES = 256 * 1024
+
+_RAW = "Hash the bytes that are sent: serialise once, keep them, and pass the same bytes to the digest and to the HTTP client."
+_COMPRESSED = "Hash the bytes that are sent, compressed or not; better, send the body uncompressed."
+_BOM = b"\xef\xbb\xbf"
+_COMPACT = (",", ":")
+# RFC 1952 section 2.3.1: level, the flags that record it, and what is written for the operating system (Java, gzip, Python, Node.js).
+_GZIP_WRITERS = ((6, 0, (0, 3, 255)), (9, 2, (3, 255)))
+# A text with its escapes.
+_TEXT = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+)"')
+_WRITTEN = re.compile(r'\\(["\\])')
+_ESCAPE = re.compile(r"\\(?:u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[^u])")
+_ESCAPE_OR_SLASH = re.compile(r"\\.|/")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_HTML, _GSON = re.compile("[<>&\u2028\u2029]"), re.compile("[<>&='\u2028\u2029]")
 
 Apply = Callable[[bytes], Iterable[bytes]]
+Change = Callable[[str], str]
 
 
-def _row(name: str, cause: str, apply: Apply, mend: str = RAW) -> BodyMistake:
-    return BodyMistake(name, Part.BODY, cause, mend, apply)
+@dataclass(frozen=True, slots=True)
+class BodyMistake(Mistake):
+    """One way in which the bytes that were hashed differ from those that arrived.
+
+    Attributes:
+        apply: the bytes that may have been hashed, given the body that arrived.
+    """
+
+    apply: Apply
 
 
-def _one(change: Callable[[bytes], bytes]) -> Apply:
-    return lambda body: (change(body),)
+def changed_bodies(body: bytes, *, mistake: BodyMistake) -> Iterator[bytes]:
+    """The bytes that may have been hashed under one mistake, without the body itself and without repetitions."""
+    seen = {body}
+    for changed in mistake.apply(body) if len(body) <= MAX_CHANGED_BYTES else ():
+        if changed not in seen:
+            seen.add(changed)
+            yield changed
 
 
-def _text(change: Callable[[str], str], *, encoding: str = "utf-8") -> Apply:
-    """A change of the text, where the body is one."""
-
-    def apply(body: bytes) -> Iterator[bytes]:
-        try:
-            yield change(body.decode("utf-8")).encode(encoding)
-        except UnicodeError:
-            return
-
-    return apply
+def _row(name: str, cause: str, apply: Apply, fix: str = _RAW) -> BodyMistake:
+    return BodyMistake(name, Part.BODY, cause, fix, apply)
 
 
-def _lone_line_feeds(body: bytes) -> bytes:
-    return body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def _read_lines(body: bytes) -> bytes:
-    return _lone_line_feeds(body).removesuffix(b"\n")
+# ---- character sets and compression
 
 
 def _is_utf_8(body: bytes) -> bool:
@@ -62,110 +75,187 @@ def _is_utf_8(body: bytes) -> bool:
     return True
 
 
-def _in_character_sets(body: bytes, names: Iterable[str]) -> Iterator[bytes]:
-    """The text of the body in these character sets; what is UTF-8 even so was no text in one of them."""
-    for name in names:
-        yield from (text for text in _text(str, encoding=name)(body) if not _is_utf_8(text))
+def _latin_1(body: bytes) -> Iterator[bytes]:
+    for name in ("latin-1", "cp1252"):
+        try:
+            text = body.decode("utf-8").encode(name)
+        except UnicodeError:
+            continue
+        if not _is_utf_8(text):  # a text that is still UTF-8 was not Latin-1: it had been encoded twice
+            yield text
 
 
-def _encoded_again(body: bytes, character_set: str) -> Iterator[bytes]:
-    """UTF-8 taken for text in another character set, and encoded once more."""
-    try:
-        twice = body.decode(character_set).encode("utf-8")
-    except UnicodeError:
+def _from_latin_1(body: bytes) -> Iterable[bytes]:
+    return () if _is_utf_8(body) else [body.decode(name, "replace").encode("utf-8") for name in ("latin-1", "cp1252")]
+
+
+def _decompressed(body: bytes) -> Iterator[bytes]:
+    if body.startswith(b"\x1f\x8b"):
+        reader = zlib.decompressobj(wbits=31)
+        try:
+            inside = reader.decompress(body, MAX_CHANGED_BYTES)
+        except zlib.error:
+            return
+        if reader.eof:
+            yield inside
+
+
+def _compressed(body: bytes) -> Iterator[bytes]:
+    if not body or len(body) > MAX_COMPRESSED_BYTES:
         return
-    if _is_utf_8(body):
-        yield twice
+    end = zlib.crc32(body).to_bytes(4, "little") + len(body).to_bytes(4, "little")
+    for level, flags, systems in _GZIP_WRITERS:
+        writer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+        content = writer.compress(body) + writer.flush()
+        yield from (b"\x1f\x8b\x08\0\0\0\0\0" + bytes((flags, system)) + content + end for system in systems)
 
 
-def _no_body(body: bytes, *texts: bytes) -> Iterator[bytes]:
-    if not body:
-        yield from texts
+def _line_feeds(body: bytes) -> bytes:
+    return body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _added_ends(body: bytes) -> Iterator[bytes]:
-    if body:
-        yield from (body + b"\n", body + b"\r\n", body + b"\r\n\r\n", body + b"\0")
+# ---- JSON
+
+
+class _Document:
+    """A JSON value whose texts keep their escapes, and whose numbers are texts between two marks that no text of the body contains."""
+
+    def __init__(self, value: Any, mark: str) -> None:
+        self.value = value
+        self.mark = mark
+
+    def write(self, **options: Any) -> bytes:
+        """The document as `json.dumps` writes it with these options."""
+        written = json.dumps(self.value, ensure_ascii=False, **options)
+        if "\\" in written:
+            written = _WRITTEN.sub(r"\1", written)
+        return written.replace(f'"{self.mark}', "").replace(f'{self.mark}"', "").encode("utf-8")
+
+
+def _read(body: bytes) -> _Document | None:
+    if len(body) > MAX_JSON_BYTES:
+        return None
+    mark = hashlib.sha256(body).hexdigest()[:24]  # no text of the body can contain a hash of the whole body
+    try:
+        raw = body.removeprefix(_BOM)
+        raw = _TEXT.sub(_with_escapes_kept, raw.decode()).encode() if b"\\" in raw else raw
+        value = parse_json(
+            raw, what="the body", max_bytes=2 * MAX_JSON_BYTES, number=lambda text: f"{mark}{text}{mark}"
+        )
+    except (FormatError, UnicodeError):
+        return None
+    return _Document(value, mark)
+
+
+def _with_escapes_kept(text: re.Match[str]) -> str:
+    return json.dumps(text[1], ensure_ascii=False) if "\\" in text[1] else text[0]
+
+
+def _serialised(*all_options: dict[str, Any], value: Callable[[Any], Any] = lambda value: value) -> Apply:
+    """The body written again, where it is JSON."""
+
+    def apply(body: bytes) -> Iterator[bytes]:
+        document = _read(body)
+        if document is None:
+            return
+        changed = _Document(value(document.value), document.mark)
+        for options in all_options:
+            try:
+                yield changed.write(**options)
+            except (UnicodeError, ValueError, RecursionError):
+                continue
+
+    return apply
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(member) for name, member in value.items() if member is not None}
+    return [_without_nulls(member) for member in value] if isinstance(value, list) else value
+
+
+def _escapes(*changes: Change) -> Apply:
+    """Changes of the text of a body that is JSON."""
+
+    def apply(body: bytes) -> Iterator[bytes]:
+        if _read(body) is not None:
+            text = body.decode("utf-8")
+            yield from (changed.encode("utf-8") for change in changes if (changed := change(text)) != text)
+
+    return apply
+
+
+def _escaping(characters: re.Pattern[str]) -> Change:
+    return lambda text: characters.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
+
+
+def _slashes(text: str) -> str:
+    return _ESCAPE_OR_SLASH.sub(lambda match: "\\/" if match[0] == "/" else match[0], text)
+
+
+def _beyond_ascii(text: str) -> str:
+    return _BEYOND_ASCII.sub(lambda character: json.dumps(character[0])[1:-1], text)
+
+
+def _unescaping(chosen: Callable[[str], bool]) -> Change:
+    """Characters in place of the chosen escapes; what JSON has to escape keeps its shortest escape."""
+
+    def plain(escape: str) -> str:
+        character: str = json.loads(f'"{escape}"')
+        whole = not "\ud800" <= character <= "\udfff"
+        return json.dumps(character, ensure_ascii=False)[1:-1] if whole and chosen(escape) else escape
+
+    def change(text: str) -> str:
+        table = {escape: plain(escape) for escape in set(_ESCAPE.findall(text))}
+        return _ESCAPE.sub(lambda match: table[match[0]], text)
+
+    return change
 
 
 BODY_MISTAKES: tuple[BodyMistake, ...] = (
-    _row("body-braces", "There is no body, and the digest is that of the text {}.",
-         lambda body: _no_body(body, b"{}"), "Without a body hash zero bytes, unless the bank's dialect says otherwise."),
-    _row("body-null", "There is no body, and the digest is that of a text that stands for nothing (null, \"\", []).",
-         lambda body: _no_body(body, b"null", b'""', b"[]", b"undefined", b"None", b"\n", b"\r\n", b" "),
-         "Without a body hash zero bytes."),
     _row("body-ignored", "The digest is that of no bytes at all, and there is a body.",
          lambda body: (b"",) if body else (), "Compute the digest after the body was set, from the bytes that are sent."),
-    _row("body-crlf-to-lf", "The body has CR LF at its line ends; what was hashed has LF alone.", _one(_lone_line_feeds)),
-    _row("body-lf-to-crlf", "The body has LF at its line ends; what was hashed has CR LF.",
-         _one(lambda body: _lone_line_feeds(body).replace(b"\n", b"\r\n"))),
+    _row("body-braces", "There is no body, and the digest is that of a text that stands for nothing ({}, null).",
+         lambda body: () if body else (b"{}", b"null", b'""', b"[]", b"undefined", b"None", b"\n"),
+         "Without a body hash zero bytes, unless the bank's dialect says otherwise."),
+    _row("body-crlf-to-lf", "The body has CR LF at its line ends; LF alone was hashed.", lambda body: (_line_feeds(body),)),
+    _row("body-lf-to-crlf", "The body has LF at its line ends; CR LF was hashed.", lambda body: (_line_feeds(body).replace(b"\n",
+         b"\r\n"),)),
     _row("body-newline-dropped", "The body ends with a line break or white space that was not hashed.",
          lambda body: (body.removesuffix(b"\n"), body.removesuffix(b"\r\n"), body.rstrip(b" \t\r\n"))),
-    _row("body-newline-added", "What was hashed ends with a line break (or a zero byte) that was not sent.", _added_ends),
-    _row("body-read-by-lines", "The body was read line by line and put together again with LF, so its last line end is lost.",
-         _one(_read_lines)),
-    _row("body-newlines-removed", "What was hashed has no line breaks; the body that arrived has them.",
-         lambda body: (body.translate(None, b"\r\n"), re.sub(rb"\r?\n[ \t]*", b"", body)),
-         f"curl --data drops the line breaks of a file: use --data-binary. {RAW}"),
-    _row("body-stripped", "White space around the body was not hashed.", _one(bytes.strip)),
-    _row("body-bom-dropped", "The body begins with a byte order mark that was not hashed.", _one(lambda b: b.removeprefix(BOM))),
-    _row("body-bom-added", "What was hashed begins with a byte order mark that was not sent.",
-         lambda body: () if body.startswith(BOM) else (BOM + body,)),
-    *JSON_ESCAPES,
-    *JSON_MISTAKES,
-    *FORM_BODY_MISTAKES,
-    _row("json-quoted", "The body was serialised twice: what was hashed is the JSON text inside a JSON string.",
-         _text(lambda text: json.dumps(text, ensure_ascii=False))),
-    _row("json-unquoted", "The body is a JSON string, and what was hashed is the text inside it: one of them was serialised twice.",
-         lambda body: (text.encode("utf-8", "replace") for text in _strings_in(body))),
-    _row("body-utf-8-twice", "The body is UTF-8, and what was hashed was encoded as UTF-8 once more (PHP's utf8_encode of what is UTF-8).",
-         lambda body: (twice for name in (*_LATIN, *_CODE_PAGES) for twice in _encoded_again(body, name)),
-         f"Turn text into bytes once. {RAW}"),
-    _row("body-sent-utf-8-twice", "The body was encoded as UTF-8 twice, and what was hashed is the text encoded once.",
-         lambda body: (once for name in (*_LATIN, *_CODE_PAGES) for once in _text(str, encoding=name)(body) if _is_utf_8(once)),
-         f"Turn text into bytes once: the body that was sent has the wrong letters. {RAW}"),
-    _row("body-latin-1", "The body is UTF-8, and what was hashed is the same text in Latin-1.",
-         lambda body: _in_character_sets(body, _LATIN), _CHARACTER_SET),
-    _row("body-code-page", "The body is UTF-8, and what was hashed is the same text in a Baltic or Central European character set.",
-         lambda body: _in_character_sets(body, _CODE_PAGES), _CHARACTER_SET),
-    *CODED_BODY_MISTAKES,
-    _row("body-from-latin-1", "The body is Latin-1, and what was hashed is the same text in UTF-8.",
-         lambda body: () if _is_utf_8(body) else (body.decode(name, "replace").encode("utf-8") for name in _LATIN),
-         "Send the text in the character set that was hashed; say UTF-8 explicitly where text becomes bytes."),
-    _row("body-ascii", "Characters beyond ASCII were replaced (by ? or U+FFFD) in what was hashed.",
-         lambda body: (body.decode("utf-8", "replace").encode("ascii", "replace"), body.decode("ascii", "replace").encode("utf-8"),
-                       body.decode("utf-8", "replace").encode("utf-8")),
-         "Say UTF-8 explicitly where text becomes bytes."),
-    _row("body-utf-16", "What was hashed is the text in UTF-16.",
-         lambda body: (*_text(str, encoding="utf-16-le")(body), *_text(str, encoding="utf-16-be")(body), *_text(str,
-         encoding="utf-16")(body)),
-         "Hash the text in UTF-8, as it is sent."),
-    _row("body-unicode-form", "What was hashed has its accented letters composed otherwise (Unicode NFC or NFD).",
-         lambda body: (*_text(lambda text: unicodedata.normalize("NFC", text))(body), *_text(lambda text: unicodedata.normalize("NFD",
-         text))(body))),
-    _row("body-base64", "What was hashed is the body in base64.", _one(lambda body: encode_base64(body).encode())),
-    _row("body-repr", "What was hashed is how Python prints the body: b'…'.", _one(lambda body: repr(body).encode())),
-    _row("digest-twice", "The hash was hashed once more.", lambda body: (hashlib.sha256(body).digest(), hashlib.sha512(body).digest()),
+    _row("body-newline-added", "The bytes that were hashed end with a line break that was not sent.",
+         lambda body: (body + b"\n", body + b"\r\n") if body else ()),
+    _row("body-newlines-removed", "The body has line breaks; they were removed before it was hashed.",
+         lambda body: (body.translate(None, b"\r\n"),), f"curl --data drops the line breaks of a file: use --data-binary. {_RAW}"),
+    _row("body-bom-dropped", "The body begins with a byte order mark that was not hashed.", lambda body: (body.removeprefix(_BOM),)),
+    _row("json-slashes", "The body is JSON; it was hashed with its slashes escaped (PHP's json_encode).",
+         _escapes(_slashes, lambda text: _beyond_ascii(_slashes(text)))),
+    _row("json-escaped", "The body is JSON with characters beyond ASCII; they were hashed as \\u escapes.", _escapes(_beyond_ascii)),
+    _row("json-html-escaped", "The body is JSON; it was hashed with <, > and & as \\u escapes (Go's encoding/json, Java's Gson).",
+         _escapes(_escaping(_HTML), _escaping(_GSON))),
+    _row("json-unescaped", "The body is JSON with escapes (\\/, \\u0117); the characters themselves were hashed.",
+         _escapes(_unescaping(lambda escape: escape == "\\/"), _unescaping(lambda escape: escape[1] == "u"),
+         _unescaping(lambda escape: True))),
+    _row("json-compact", "The body is JSON; the same JSON was hashed without white space (JSON.stringify).",
+         _serialised({"separators": _COMPACT})),
+    _row("json-python", "The body is JSON; the same JSON was hashed with a space after commas and colons (Python's json.dumps).",
+         _serialised({})),
+    _row("json-pretty", "The body is JSON; the same JSON was hashed in its form over several lines (Jackson's printer among others).",
+         _serialised({"indent": 2}, {"indent": 4}, {"indent": "\t"}, {"indent": 2, "separators": (",", " : ")})),
+    _row("json-sorted", "The body is JSON; the same JSON was hashed with its names in alphabetical order.",
+         _serialised(*[{"sort_keys": True, **options} for options in ({"separators": _COMPACT}, {}, {"indent": 2}, {"indent": 4})])),
+    _row("json-nulls-dropped", "The body is JSON; it was hashed without the members that are null.",
+         _serialised({"separators": _COMPACT}, {}, {"indent": 2}, value=_without_nulls)),
+    _row("body-latin-1", "The body is UTF-8; the same text was hashed in Latin-1.", _latin_1,
+         "Hash the text in the character set it is sent in; name UTF-8 explicitly where text becomes bytes."),
+    _row("body-from-latin-1", "The body is Latin-1; the same text was hashed in UTF-8.", _from_latin_1,
+         "Send the text in the character set that is hashed; name UTF-8 explicitly where text becomes bytes."),
+    _row("body-gzip", "The body that arrived is compressed (gzip); its content was hashed.", _decompressed, _COMPRESSED),
+    _row("body-gzipped", "The body arrived uncompressed; it was hashed compressed (gzip).", _compressed, _COMPRESSED),
+    _row("digest-twice", "The hash of the body was hashed once more.",
+         lambda body: (hashlib.sha256(body).digest(), hashlib.sha512(body).digest()),
          "Hash the body once; a function that signs or verifies a digest often hashes by itself."),
     _row("digest-of-hex", "The hash was written in hexadecimal, and that text was hashed once more.",
          lambda body: (hashlib.sha256(body).hexdigest().encode(), hashlib.sha256(body).hexdigest().upper().encode()),
          "Hash the body once."),
 )  # fmt: skip
-
-
-def _strings_in(body: bytes) -> Iterator[str]:
-    try:
-        value = parse_json(body, what="the body", max_bytes=MAX_JSON_BYTES)
-    except FormatError:
-        return
-    if isinstance(value, str):
-        yield value
-
-
-def changed_bodies(body: bytes, *, mistake: BodyMistake) -> Iterator[bytes]:
-    """What may have been hashed under one mistake; nothing that equals the body, and nothing twice."""
-    seen = {body}
-    for changed in mistake.apply(body) if len(body) <= MAX_CHANGED_BYTES else ():
-        if changed not in seen:
-            seen.add(changed)
-            yield changed

@@ -1,6 +1,6 @@
-"""What a diagnosis does not show unless it is asked to: tokens, keys, card numbers, bodies.
+"""What a diagnosis hides unless values are asked for: tokens, keys, card numbers, bodies.
 
-A masked value keeps its length and its white space, so places in a signing string stay what they are.
+A masked value keeps its length and its white space, so positions in a signing string do not change.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import re
 from functools import partial
 from typing import NamedTuple
 
-from tppkit.seals.diagnose.draft import Draft, Line
-from tppkit.seals.diagnose.strings import WHOLE, signed_bytes
+from tppkit.seals.diagnose.strings import Line, SigningString
 
 _SECRET_NAME = re.compile(r"authorization|cookie|token|secret|key|passw|credential|session|assertion|otp")
 _SECRET_PARAMETER = re.compile(
@@ -19,8 +18,8 @@ _SECRET_PARAMETER = re.compile(
     re.IGNORECASE,
 )
 _VISIBLE = re.compile(r"\S")
-# A percent escape is read before digits are, as its own end in some. How often the text was encoded is not known, so each reading
-# counts: `%25204` holds an escaped space, `%254` an escaped percent sign before a 4, and `%4` may be no escape at all.
+# How often a text was encoded is not known, so each reading of percent escapes counts: `%25204` may be an escaped space before a 4,
+# `%254` an escaped percent sign before a 4, and `%4` no escape at all.
 _ESCAPES = (r"%(?:25)*[0-9A-Fa-f]{2}", r"%(?:25)++|%[0-9A-Fa-f]{2}", r"(?!)")
 
 
@@ -29,7 +28,7 @@ class _Reading(NamedTuple):
 
     Attributes:
         token: an escape, or `groups` of digits with one to three signs or escapes between each two.
-        group: what stands before a group of digits, and the group.
+        group: the text before a group of digits, and the group.
     """
 
     token: re.Pattern[str]
@@ -44,24 +43,21 @@ def _reading(escape: str) -> _Reading:
 
 _READINGS = tuple([_reading(escape) for escape in _ESCAPES])
 _CARD_LENGTHS = range(13, 20)
-_DOUBLED = str.maketrans("0123456789", "0246813579")  # and the digits of what then has two summed up
+_DOUBLED = str.maketrans("0123456789", "0246813579")  # each digit doubled, the digits of the result added
 
 
-def shown_bytes(draft: Draft, *, show_values: bool) -> bytes | None:
-    """What was signed, fit to be shown; None where other bytes than a signing string were.
+def shown_bytes(string: SigningString, *, show_values: bool) -> bytes | None:
+    """The bytes that were signed, without secrets; None if other bytes than a signing string were signed.
 
     Args:
-        draft: what was signed.
-        show_values: show everything as it is.
+        string: what was signed.
+        show_values: hide nothing.
     """
-    if show_values:
-        return signed_bytes(draft)
-    if draft.instead is not None:
+    if show_values or (string.hashed and string.instead is None):  # a hash reveals nothing
+        return string.signed()
+    if string.instead is not None:
         return None
-    if draft.hashed.startswith("sha"):  # a hash gives nothing away, and one of a masked text would be no one's
-        return signed_bytes(draft)
-    masked = draft._replace(lines=tuple([_masked_line(line) for line in draft.lines])).text()
-    return WHOLE[draft.hashed](masked) if draft.hashed else masked
+    return string._replace(lines=tuple([_masked_line(line) for line in string.lines])).text()
 
 
 def _masked_line(line: Line) -> Line:
@@ -78,7 +74,7 @@ def _masked(text: str) -> str:
 
 
 def _without_card_numbers(token: re.Match[str], *, group: re.Pattern[str]) -> str:
-    """Groups of digits, those masked that together are a card number; what stands between them is kept, as is an escape."""
+    """Groups of digits, with those masked that together are a card number; escapes and the text between groups are kept."""
     if token["groups"] is None:
         return token[0]
     parts = group.findall(token[0])

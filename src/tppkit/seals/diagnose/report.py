@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tppkit.seals.diagnose.mistake import Part
+from tppkit.seals.diagnose.mistakes import Part
 
 _MARKS = str.maketrans({"\n": "␊\n", "\r": "␍", "\t": "␉", " ": "·", "\0": "␀"})
 
@@ -29,14 +29,14 @@ class Cause:
         part: what of the request it is in.
         sentence: what was done.
         evidence: the values that prove it.
-        mend: what to do instead.
+        fix: what to do instead.
     """
 
     name: str
     part: Part
     sentence: str
     evidence: tuple[str, ...]
-    mend: str
+    fix: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Diagnosis:
                     "part": c.part.value,
                     "cause": c.sentence,
                     "evidence": list(c.evidence),
-                    "mend": c.mend,
+                    "mend": c.fix,
                 }
                 for c in self.causes
             ],

@@ -1,214 +1,271 @@
-"""Mistakes in the signing string as a whole, and other bytes that were signed in its place."""
+"""Mistakes in a signing string: which lines, how they are written and joined, and other bytes signed in its place."""
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
+from itertools import islice, permutations
 from types import MappingProxyType
+from typing import NamedTuple
 
-from tppkit._encoding import decode_base64, encode_base64, encode_base64url
-from tppkit.errors import FormatError
-from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
-from tppkit.seals.diagnose.draft import Draft, Seen
-from tppkit.seals.diagnose.hashes import KNOWN
-from tppkit.seals.diagnose.mistake import Part, StringMistake
+from tppkit._encoding import encode_base64
+from tppkit.httpsig.cavage import CREATED, EXPIRES
+from tppkit.httpsig.message import REQUEST_TARGET, Message
+from tppkit.seals.diagnose.mistakes import Mistake, Part
+from tppkit.seals.diagnose.signatures import HASHES
 
-_MAX_BODY = 256 * 1024
-_INDENTS = ("    ", "  ", "\t", " " * 8, " " * 6, " " * 12, " " * 16, "\t\t", " " * 10)
+SIGNATURE_PARAMS = '"@signature-params"'
+MAX_LINES = 32
+_PERMUTED = 5  # lines; of more, only the usual orders are tried
+_TEXT = ("{}", "{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n")  # how shell tools print a hash
+
+_LINE = "Write each line as the name in lower case, a colon, one space and the value; join the lines by one line feed."
 _JOIN = "Join the lines by one line feed, without one after the last."
-_ONCE = "Give the signing string itself to the function that signs; it hashes by itself."
-
-Apply = Callable[[Draft, Seen], Iterator[Draft]]
+_ONCE = "Pass the signing string itself to the function that signs; it hashes by itself."
 
 
-def _printed(form: str) -> Callable[[bytes], bytes]:
-    """The SHA-256 in hexadecimal, as a tool prints it."""
-    return lambda data: form.format(KNOWN["SHA-256"].digest(data).hex()).encode()
+class Line(NamedTuple):
+    """One line of a signing string: name as written, value with its bytes as Latin-1, and what is between them."""
+
+    name: str
+    value: str
+    colon: str = ": "
+
+    @property
+    def component(self) -> str:
+        """The name in lower case, without the quotes of RFC 9421."""
+        return self.name.strip('"').lower()
+
+
+class SigningString(NamedTuple):
+    """What may have been signed, in parts that mistakes can change one by one.
+
+    Attributes:
+        lines: in order.
+        joiner: the text between lines.
+        after: the text after the last line.
+        hashed: how the bytes were changed as a whole, a name of `WHOLE`; empty if they were not.
+        instead: other bytes that were signed in place of the signing string.
+        prefix: of a JSON Web Signature, its protected header and the dot after it.
+    """
+
+    lines: tuple[Line, ...]
+    joiner: str = "\n"
+    after: str = ""
+    hashed: str = ""
+    instead: bytes | None = None
+    prefix: str = ""
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, *, is_jws: bool) -> SigningString:
+        """The parts of a signing string as the verifier makes it."""
+        prefix, dot, text = raw.decode("latin-1").partition(".") if is_jws else ("", "", raw.decode("latin-1"))
+        lines = [line.partition(": ") for line in text.split("\n")]
+        return cls(tuple([Line(name, value, colon) for name, colon, value in lines]), prefix=prefix + dot)
+
+    def text(self) -> bytes:
+        """The bytes before they were changed as a whole."""
+        if self.instead is not None:
+            return self.instead
+        lines = self.joiner.join([f"{name}{colon}{value}" for name, value, colon in self.lines])
+        return f"{self.prefix}{lines}{self.after}".encode("latin-1", "replace")
+
+    def signed(self) -> bytes:
+        """The bytes that were signed."""
+        return WHOLE[self.hashed](self.text()) if self.hashed else self.text()
+
+    def value(self, component: str) -> str | None:
+        """The value of a line."""
+        return next((line.value for line in self.lines if line.component == component), None)
+
+    def with_value(self, component: str, value: str) -> SigningString:
+        """The same with another value in a line."""
+        return self._replace(
+            lines=tuple([line._replace(value=value) if line.component == component else line for line in self.lines])
+        )
+
+
+class Seen(NamedTuple):
+    """What the mistakes may use; they are applied thousands of times, so none of them walks through all headers.
+
+    Attributes:
+        message: as received.
+        values: every component by lower-case name.
+        sent_names: header names as sent, by lower-case name.
+        digests: values that the digest header could have had.
+        digest_name: of that header, in lower case.
+    """
+
+    message: Message
+    values: Mapping[str, str]
+    sent_names: Mapping[str, str]
+    digests: tuple[str, ...]
+    digest_name: str
+
+
+Apply = Callable[[SigningString, Seen], Iterator[SigningString]]
+
+
+@dataclass(frozen=True, slots=True)
+class StringMistake(Mistake):
+    """One way in which the bytes that were signed differ from the signing string.
+
+    Attributes:
+        apply: what may have been signed, given the right signing string.
+    """
+
+    apply: Apply
+
+
+def _sha256(form: str) -> Callable[[bytes], bytes]:
+    return lambda data: form.format(HASHES["SHA-256"].digest(data).hex()).encode()
 
 
 # What was done to the bytes before they were signed.
-WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
-    {
-        "sha256": KNOWN["SHA-256"].digest,
-        "sha512": KNOWN["SHA-512"].digest,
-        "sha1": KNOWN["SHA-1"].digest,
-        "sha384": KNOWN["SHA-384"].digest,
-        "sha256 in hexadecimal": _printed("{}"),
-        "sha256 in hexadecimal and a line feed": _printed("{}\n"),
-        "sha256 in capital hexadecimal": lambda data: KNOWN["SHA-256"].digest(data).hex().upper().encode(),
-        "sha512 in hexadecimal": lambda data: KNOWN["SHA-512"].digest(data).hex().encode(),
-        "sha256 as sha256sum prints it": _printed("{}  -\n"),
-        "sha256 as openssl prints it": _printed("SHA2-256(stdin)= {}\n"),
-        "sha256 as openssl 3.0 prints it": _printed("SHA256(stdin)= {}\n"),
-        "sha256 as openssl 1.1 prints it": _printed("(stdin)= {}\n"),
-        "sha256 in base64": lambda data: encode_base64(KNOWN["SHA-256"].digest(data)).encode(),
-        "sha256 in base64 and a line feed": lambda data: encode_base64(KNOWN["SHA-256"].digest(data)).encode() + b"\n",
-        "sha512 in base64": lambda data: encode_base64(KNOWN["SHA-512"].digest(data)).encode(),
-        "base64": lambda data: encode_base64(data).encode(),
-        "hexadecimal": lambda data: data.hex().encode(),
-        "lower case": bytes.lower,
-        "capitals": bytes.upper,
-    }
-)
+WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType({
+    **{name: row.digest for name, row in HASHES.items()},
+    **{f"SHA-256 as text, {form.strip()!r}" if form != "{}\n" else "SHA-256 as text and a line feed": _sha256(form) for form in _TEXT},
+    "SHA-512 as text": lambda data: HASHES["SHA-512"].digest(data).hex().encode(),
+    "SHA-256 in base64": lambda data: encode_base64(HASHES["SHA-256"].digest(data)).encode(),
+    "SHA-512 in base64": lambda data: encode_base64(HASHES["SHA-512"].digest(data)).encode(),
+})  # fmt: skip
 
 
-def _row(
-    name: str, cause: str, apply: Apply, mend: str, *, common: bool = False, likely: int = 4, of_bytes: bool = False
-) -> StringMistake:
-    return StringMistake(name, Part.STRING, cause, mend, apply, common, likely, of_bytes)
+def _row(name: str, cause: str, apply: Apply, fix: str = _LINE) -> StringMistake:
+    return StringMistake(name, Part.STRING, cause, fix, apply)
 
 
-def _after(*texts: str) -> Apply:
-    return lambda draft, seen: (draft._replace(after=text) for text in texts)
+def _each(change: Callable[[Line, Seen], Iterator[str]]) -> Apply:
+    """A row that changes the value of one line."""
 
-
-def _before(*texts: str) -> Apply:
-    return lambda draft, seen: (draft._replace(before=text) for text in texts)
-
-
-def _joined(*texts: str) -> Apply:
-    return lambda draft, seen: (draft._replace(joiner=text) for text in texts)
-
-
-def _encoded(*names: str) -> Apply:
-    return lambda draft, seen: (draft._replace(encoding=name) for name in names)
-
-
-def _hashed(*names: str) -> Apply:
-    def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
-        if not draft.hashed:
-            yield from (draft._replace(hashed=name) for name in names)
+    def apply(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+        for line in string.lines[:MAX_LINES]:
+            yield from (string.with_value(line.component, value) for value in change(line, seen))
 
     return apply
 
 
-def _signed_body(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    if seen.message.body:
-        yield from draft.replaced(seen.message.body)
-        for mistake in BODY_MISTAKES if len(seen.message.body) <= _MAX_BODY else ():
-            for body in changed_bodies(seen.message.body, mistake=mistake):
-                yield from draft.replaced(body)
+def _after(*texts: str) -> Apply:
+    return lambda string, seen: (string._replace(after=text) for text in texts)
 
 
-def _signed_digest(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    value = seen.values.get(seen.digest_name)
-    if value is None:
-        return
-    encoded = value.partition("=")[2]
-    for text in (value, encoded, f"{seen.digest_name}: {value}", f"{seen.digest_name.title()}: {value}"):
-        yield from draft.replaced(text.encode("latin-1", "replace"))
-    try:
-        yield from draft.replaced(decode_base64(encoded.strip(":"), what="the digest"))
-    except FormatError:
-        return
+def _hashed(*names: str) -> Apply:
+    return lambda string, seen: (string._replace(hashed=name) for name in names)
 
 
-def _string_and_body(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    if draft.instead is None and 0 < len(seen.message.body) <= _MAX_BODY:
-        for between in (b"\n", b"", b"\n\n", b"\r\n", b"\r\n\r\n"):
-            yield draft._replace(instead=draft.text() + between + seen.message.body)
+def _orders(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+    lines, sent = string.lines, [*seen.sent_names]
+    yield string._replace(lines=tuple(sorted(lines)))
+    yield string._replace(lines=lines[::-1])
+    places = {name: place for place, name in enumerate(sent)}
+    for target in (-1, len(sent)):
+        placed = places | {REQUEST_TARGET: target}
+        yield string._replace(lines=tuple(sorted(lines, key=lambda line: placed.get(line.component, len(sent) + 1))))
+    if len(lines) <= _PERMUTED:
+        yield from (string._replace(lines=order) for order in permutations(lines))
 
 
-def _as_object(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    lines = {line.component: line.value for line in draft.lines}
-    for text in (
-        json.dumps(lines, ensure_ascii=False),
-        json.dumps(lines, ensure_ascii=False, separators=(",", ":")),
-        json.dumps(lines, ensure_ascii=False, indent=2),
-        json.dumps(lines, ensure_ascii=False, indent=4),
-        str(lines),
-    ):
-        yield from draft.replaced(text.encode("latin-1", "replace"))
+def _left_out(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+    for number in range(len(string.lines[:MAX_LINES])):
+        yield string._replace(lines=string.lines[:number] + string.lines[number + 1 :])
 
 
-def _indented(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    alone = [draft._replace(joiner=draft.joiner + blanks) for blanks in _INDENTS]
-    yield from alone
-    for blanks, indented in zip(_INDENTS, alone, strict=True):
-        yield indented._replace(before=blanks)
+def _added(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+    present = {line.component for line in string.lines} | {"signature", "signature-input"}
+    quote = '"' if any(line.name == SIGNATURE_PARAMS for line in string.lines) else ""
+    more = [
+        Line(f"{quote}{name}{quote}", value) for name, value in islice(seen.values.items(), 64) if name not in present
+    ]
+    for line in more[:MAX_LINES]:
+        for place in (len(string.lines), 0, len(string.lines) - 1):
+            yield string._replace(lines=(*string.lines[:place], line, *string.lines[place:]))
+
+
+def _names(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+    def spelled(write: Callable[[str], str]) -> SigningString:
+        lines = [line if line.name[:1] in '("' else line._replace(name=write(line.name)) for line in string.lines]
+        return string._replace(lines=tuple(lines))
+
+    yield spelled(lambda name: seen.sent_names.get(name, name))
+    yield spelled(lambda name: re.sub(r"(?<![a-z0-9])[a-z]", lambda first: first[0].upper(), name))
+    yield spelled(str.upper)
+    for line in string.lines[:MAX_LINES]:
+        yield spelled(lambda name, only=line.name: seen.sent_names.get(name, name) if name == only else name)  # type: ignore[misc]
+
+
+def _target_name(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+    for other in ("request-target", "(Request-Target)", "(REQUEST-TARGET)", "request-line", "@request-target"):
+        lines = [line._replace(name=other) if line.name == REQUEST_TARGET else line for line in string.lines]
+        yield string._replace(lines=tuple(lines))
+
+
+def _no_space(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+    bare = [line._replace(colon=":") for line in string.lines]
+    yield string._replace(lines=tuple(bare))
+    for number, line in enumerate(bare[:MAX_LINES]):
+        yield string._replace(lines=(*string.lines[:number], line, *string.lines[number + 1 :]))
+
+
+def _near_times(line: Line, seen: Seen) -> Iterator[str]:
+    if line.component in (CREATED, EXPIRES) and line.value.isdecimal() and len(line.value) < 16:
+        yield from (str(int(line.value) + seconds) for one in range(1, 11) for seconds in (-one, one))
+    if line.component == "date":
+        try:
+            at = parsedate_to_datetime(line.value).replace(microsecond=0).astimezone(UTC)
+            near = [at + timedelta(seconds=seconds) for one in range(1, 11) for seconds in (-one, one)]
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return
+        yield from (format_datetime(time, usegmt=True) for time in near)
+
+
+def _digest_other(line: Line, seen: Seen) -> Iterator[str]:
+    if line.component == seen.digest_name:
+        yield from seen.digests
+
+
+def _instead(string: SigningString, data: bytes) -> Iterator[SigningString]:
+    if data:
         yield from (
-            indented._replace(before=f"\n{blanks}", after=f"\n{end}")
-            for end in ("", blanks[: len(blanks) // 2], blanks)
+            string._replace(instead=before + data) for before in dict.fromkeys((string.prefix.encode("latin-1"), b""))
         )
 
 
-def _target_and_body(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    body, target = seen.message.body, seen.message.target.encode("latin-1", "replace")
-    method = seen.message.method.encode("latin-1", "replace")
-    for text in (target + body, method + target + body, method + b" " + target + b"\n" + body):
-        yield from draft.replaced(text)
+def _signed_body(string: SigningString, seen: Seen) -> Iterator[SigningString]:
+    yield from _instead(string, seen.message.body)
 
 
-def _payload_encoded(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    """As a JSON Web Signature is signed without b64=false."""
-    if draft.prefix and draft.instead is None:
-        lines = draft._replace(prefix="").text()
-        yield draft._replace(instead=f"{draft.prefix}{encode_base64url(lines)}".encode("ascii"))
-        if seen.message.body:
-            yield draft._replace(instead=f"{draft.prefix}{encode_base64url(seen.message.body)}".encode("ascii"))
-
-
-def _without_protected(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    if draft.prefix:
-        yield draft._replace(prefix="")
-        yield draft._replace(prefix=draft.prefix.removesuffix("."))
-
-
-def _both_ends(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    yield draft._replace(joiner="\r\n")
-    yield draft._replace(joiner="\r\n", after="\r\n")
-    yield draft._replace(joiner="\r")
-
-
-STRING_MISTAKES: tuple[StringMistake, ...] = (
-    _row("string-newline-after", "A line feed stands after the last line of what was signed.", _after("\n", "\n\n"), _JOIN, common=True),
-    _row("string-crlf-after", "CR LF stands after the last line of what was signed.", _after("\r\n", "\r", "\r\n\r\n"), _JOIN, common=True),
-    _row("string-newline-before", "A line break or space stands before the first line of what was signed.",
-         _before("\n", "\r\n", " "), _JOIN),
-    _row("string-crlf", "The lines were joined by CR LF instead of LF.", _both_ends, _JOIN, common=True),
-    _row("string-joined-otherwise", "The lines were not joined by line feeds.",
-         _joined("", " ", ", ", ",", "\\n", "\\r\\n", "&", ";", "; ", "\n\n", "|"), _JOIN, common=True),
-    _row("lines-indented", "Lines begin with white space in what was signed, as in a text that is indented in a program.",
-         _indented, _JOIN),
-    _row("string-space-after", "A space or zero byte stands after the last line of what was signed.", _after(" ", "\0", "\t"), _JOIN),
-    _row("string-bom", "A byte order mark stands before what was signed.", _before("ï»¿"), "Turn text into bytes without a mark."),
-    _row("string-utf-16", "The signing string was turned into bytes as UTF-16.", _encoded("utf-16-le", "utf-16-be", "utf-16"),
-         "Turn the signing string into bytes one by one (ASCII)."),
-    _row("string-utf-8", "A value beyond ASCII was turned into bytes as UTF-8 of Latin-1.", _encoded("utf-8"),
-         "Sign header values as the bytes that are sent; better, send ASCII."),
-    _row("string-quoted", "Quotes stand around what was signed.", lambda draft, seen: iter((draft._replace(before='"', after='"'),)),
-         "Sign the text alone."),
-    _row("hashed-first", "The signature is over the hash of the signing string: it was hashed twice.",
-         _hashed("sha256", "sha512", "sha1", "sha384"), _ONCE, of_bytes=True, common=True),
-    _row("hashed-first-as-hex", "The signature is over the hash of the signing string in hexadecimal text.",
-         _hashed("sha256 in hexadecimal", "sha256 in hexadecimal and a line feed", "sha256 in capital hexadecimal", "sha512 in hexadecimal",
-                 "sha256 as sha256sum prints it", "sha256 as openssl prints it", "sha256 as openssl 3.0 prints it",
-                 "sha256 as openssl 1.1 prints it"), _ONCE, of_bytes=True, common=True),
-    _row("hashed-first-as-base64", "The signature is over the hash of the signing string in base64 text.",
-         _hashed("sha256 in base64", "sha256 in base64 and a line feed", "sha512 in base64"), _ONCE, of_bytes=True),
-    _row("string-encoded", "The signing string was encoded (base64 or hexadecimal) before it was signed.", _hashed("base64",
-         "hexadecimal"), _ONCE, of_bytes=True),
-    _row("string-lower-case", "The whole signing string was written in lower case before it was signed.", _hashed("lower case"),
-         "Only the names of headers and the method are in lower case."),
-    _row("string-upper-case", "The whole signing string was written in capitals before it was signed.", _hashed("capitals"),
-         "Only values have capitals, those that are sent."),
-    _row("jws-payload-encoded", "The lines (or the body) were signed in base64url, as a JSON Web Signature has its payload otherwise.",
-         _payload_encoded, "Sign the encoded protected header, a point, and the lines as they are."),
-    _row("jws-header-not-signed", "The JSON Web Signature's protected header, or the point behind it, is missing from what was signed.",
-         _without_protected, "Sign the encoded protected header, a point, and the lines."),
-    _row("signed-digest-alone", "Only the digest was signed, not the signing string.", _signed_digest,
-         "Sign the lines of the signing string."),
-    _row("signed-body", "The body was signed, not the signing string.", _signed_body,
-         "Sign the lines of the signing string; the digest covers the body."),
-    _row("string-and-body", "The signing string was signed with the body behind it.", _string_and_body,
-         "Sign the lines of the signing string alone; the digest covers the body."),
-    _row("string-json", "The lines were signed as a JSON object (or as Python prints a dict).", _as_object, _JOIN),
-    _row("signed-target-and-body", "Target and body were signed, not the signing string.", _target_and_body,
-         "Sign the lines of the signing string; the digest covers the body."),
+LINE_MISTAKES: tuple[StringMistake, ...] = (
+    _row("value-digest-other", "The signature covers another digest than the one that was sent: that of the body, or of a form of it.",
+         _each(_digest_other), "Set the digest once, from the bytes that are sent, and sign that value."),
+    _row("value-time-near", "A time was signed that is some seconds from the one that was sent: the clock was read twice.",
+         _each(_near_times),
+         "Read the clock once, and use that value for the header and the signing string."),
+    _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
+         "Sign every header that the headers parameter names, or name fewer."),
+    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders,
+         "Write the lines in the order of the headers parameter."),
+    _row("header-added", "A header was signed that the headers parameter does not name.",
+         _added, "Name every signed header in the headers parameter."),
+    _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _names),
+    _row("colon-no-space", "No space follows the colon in what was signed.", _no_space),
+    _row("target-name", "The name of (request-target) is written otherwise in what was signed.", _target_name),
 )  # fmt: skip
 
-
-def signed_bytes(draft: Draft) -> bytes:
-    """What a draft says was signed."""
-    text = draft.text()
-    return WHOLE[draft.hashed](text) if draft.hashed else text
+WHOLE_MISTAKES: tuple[StringMistake, ...] = (
+    _row("string-newline-after", "A line break follows the last line of what was signed.", _after("\n", "\r\n", "\n\n", "\r"), _JOIN),
+    _row("string-crlf", "The lines were joined by CR LF instead of LF.",
+         lambda string, seen: (string._replace(joiner="\r\n", after=after) for after in ("", "\r\n")), _JOIN),
+    _row("string-joined-otherwise", "The lines were not joined by line feeds.",
+         lambda string, seen: (string._replace(joiner=text) for text in ("", " ", ", ", ",", "\\n", "&", ";", "|", "\r")), _JOIN),
+    _row("signed-body", "The body was signed, not the signing string.", _signed_body,
+         "Sign the lines of the signing string; the digest covers the body."),
+    _row("hashed-first", "The signature is over the hash of the signing string: it was hashed twice.",
+         _hashed("SHA-256", "SHA-512", "SHA-1", "SHA-384"), _ONCE),
+    _row("hashed-first-as-hex", "The signature is over the hash of the signing string in hexadecimal text.",
+         _hashed(*[name for name in WHOLE if " as text" in name]), _ONCE),
+    _row("hashed-first-as-base64", "The signature is over the hash of the signing string in base64 text.",
+         _hashed("SHA-256 in base64", "SHA-512 in base64"), _ONCE),
+)  # fmt: skip

@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID as Purpose
 
 from tppkit.certificates import Use, der, oids
 from tppkit.testpki.certificate import Extension
-from tppkit.testpki.faults import sound_pki as cases
+from tppkit.testpki.faults import cases
 from tppkit.testpki.pki import Pki
 
 # isort: off
@@ -116,7 +116,7 @@ _ROWS = (
     _row("sha1-signature", "certificate.broken-signature path.weak-signature", "The authority signed with SHA-1",
          lambda p: p.edited(hash_name="sha1")),
     _row("broken-signature", "path.signature", "The serial number of the certificate was changed after it was signed",
-         SoundPki.changed_after_signing),
+         cases.changed_after_signing),
     _row("signed-by-another-key", "path.signature", "The QSealC authority signed a certificate that names the QWAC authority",
          lambda p: p.edited(key=p.pki.qseal_ca.key)),
     _qwac("unknown-issuer", "trust.no-path", "The certificate names an issuer that is not trusted", changed(issuer=cases.NOBODY)),

@@ -7,18 +7,14 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cryptography import x509
-
 from tppkit.certificates import EidasCertificate, Use, der, oids
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.testpki import profiles
 from tppkit.testpki.certificate import (
-    Attribute,
     Draft,
     Drafted,
     Extension,
     Issued,
-    extension_of,
     for_key,
     key_identifier,
     public_key_bits,
@@ -28,7 +24,7 @@ from tppkit.testpki.certificate import (
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.faults.edits import Edit, attribute
 from tppkit.testpki.keys import PrivateKey, public_key_der
-from tppkit.testpki.ocsp import TRY_LATER, Single, make_cert_id, write_answer, write_refusal
+from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
 from tppkit.testpki.pki import DEFAULT_DAYS, Pki
 from tppkit.testpki.provider import Provider, make_provider
 
@@ -36,13 +32,6 @@ DAY = timedelta(days=1)
 # The sound parts of a fault are valid from the PKI's first midnight for a week. What is "not yet valid" begins after that week, and
 # what is "expired" ended before that midnight, so each fault is a fault from the moment of creation on.
 LASTING = timedelta(days=7)
-NOBODY = write_name(
-    (
-        Attribute(oids.COUNTRY, "LT", der.PRINTABLE_STRING),
-        Attribute(oids.ORGANIZATION, "tppkit TEST Nobody"),
-        Attribute(oids.COMMON_NAME, "tppkit TEST Nobody"),
-    )
-)
 
 
 class FaultCase(NamedTuple):
@@ -99,18 +88,9 @@ class SoundPki:
         """Edit a draft: its validity begins after the first week."""
         return replace(draft, not_before=self.later)
 
-    def issuer(self, use: Use) -> Issued:
-        """Return the authority that issues certificates of a use."""
-        return self.pki.qwac_ca if use is Use.QWAC else self.pki.qseal_ca
-
     def edited(
-        self,
-        edit: Edit | None = None,
-        *,
-        use: Use = Use.QWAC,
-        key: PrivateKey | None = None,
-        hash_name: str | None = None,
-    ) -> FaultCase:
+        self, edit: Edit | None = None, *, use: Use = Use.QWAC, key: PrivateKey | None = None, hash_name: str | None = None,
+    ) -> FaultCase:  # fmt: skip
         """Return the sound certificate of a use with an edit, below its sound authority.
 
         Args:
@@ -119,18 +99,11 @@ class SoundPki:
             key: The signing key; that of the authority by default.
             hash_name: Hash of the signature, as for `Draft.sign`.
         """
-        model = self.pki.qwac if use is Use.QWAC else self.pki.qseal
+        pki = self.pki
+        model, issuer = (pki.qwac, pki.qwac_ca) if use is Use.QWAC else (pki.qseal, pki.qseal_ca)
         draft = replace(Draft.of(model.certificate), serial=self._serial("leaf"))
-        signed = (edit(draft) if edit else draft).sign(key or self.issuer(use).key, hash_name=hash_name)
-        return FaultCase(signed, (self.issuer(use).certificate.der,))
-
-    def changed_after_signing(self) -> FaultCase:
-        """Return the sound QWAC with another serial number under the signature."""
-        case, other = self.edited(), self.edited(lambda draft: replace(draft, serial=draft.serial ^ 1)).leaf
-        value = der.read_children(case.leaf, der.read_whole(case.leaf, tag=der.SEQUENCE))[2]
-        body, algorithm, _ = der.read_children(other, der.read_whole(other, tag=der.SEQUENCE))
-        parts = other[body.offset : algorithm.end], case.leaf[value.offset : value.end]
-        return case._replace(leaf=der.write_element(der.SEQUENCE, *parts))
+        signed = (edit(draft) if edit else draft).sign(key or issuer.key, hash_name=hash_name)
+        return FaultCase(signed, (issuer.certificate.der,))
 
     def authority(
         self, label: str, edit: Edit | None = None, *, issuer: Issued | None = None, hash_name: str | None = None
@@ -143,18 +116,16 @@ class SoundPki:
             issuer: The signer; the root by default.
             hash_name: Hash of the signature, as for `Draft.sign`.
         """
-        named = attribute(oids.COMMON_NAME, label)
-        return self._another(
-            self.pki.qwac_ca, label, "issuing-ca", issuer or self.pki.root, named, edit, hash_name=hash_name
-        )
+        issuer = issuer or self.pki.root
+        return self._another(self.pki.qwac_ca, label, "issuing-ca", issuer, edit, hash_name=hash_name)
 
     def root(self, label: str) -> Issued:
         """Make another root, which no verifier trusts."""
-        return self._another(self.pki.root, label, "root", None, attribute(oids.COMMON_NAME, label), None)
+        return self._another(self.pki.root, label, "root", None)
 
     def responder(self, edit: Edit) -> Issued:
         """Make another delegated OCSP responder of the QWAC authority, with an edit."""
-        return self._another(self._responder, "responder", "ocsp", self.pki.qwac_ca, None, edit)
+        return self._another(self._responder, "responder", "ocsp", self.pki.qwac_ca, edit)
 
     def below(self, *authorities: Issued) -> FaultCase:
         """Return a sound QWAC of the first authority, sent with all authorities."""
@@ -216,24 +187,16 @@ class SoundPki:
         return self.pki.responder(self.pki.qwac_ca)
 
     def _another(
-        self,
-        model: Issued,
-        label: str,
-        kind: str,
-        issuer: Issued | None,
-        *edits: Edit | None,
-        hash_name: str | None = None,
-    ) -> Issued:
+        self, model: Issued, label: str, kind: str, issuer: Issued | None, edit: Edit | None = None, *, hash_name: str | None = None,
+    ) -> Issued:  # fmt: skip
         """Make a certificate like the model with a new P-256 key and serial number; without an issuer it signs itself."""
         key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
-        draft = replace(Draft.of(model.certificate), serial=self._serial(label))
-        named, *rest = edits
-        draft, public = named(draft) if named else draft, public_key_der(key)
+        draft, public = replace(Draft.of(model.certificate), serial=self._serial(label)), public_key_der(key)
+        if kind != "ocsp":
+            draft = attribute(oids.COMMON_NAME, label)(draft)
         above = (issuer.name, issuer.key_identifier) if issuer else (write_name(draft.subject), key_identifier(public))
         draft = _below(draft, public, *above)
-        for edit in filter(None, rest):
-            draft = edit(draft)
-        return sign_draft(Drafted(draft, key), issuer, label, kind, hash_name=hash_name)
+        return sign_draft(Drafted(edit(draft) if edit else draft, key), issuer, label, kind, hash_name=hash_name)
 
     def _serial(self, label: str) -> int:
         return self.pki.keys.make_serial(f"fault {self.name} {label}")
@@ -244,88 +207,6 @@ def _below(draft: Draft, public_key: bytes, issuer_name: bytes, issuer_key: byte
     identifier = der.write_element(der.SEQUENCE, der.write_element(0x80, issuer_key))
     draft = for_key(replace(draft, issuer=issuer_name), public_key)
     return draft.with_extension(Extension(oids.AUTHORITY_KEY_IDENTIFIER, identifier))
-
-
-# Authorities.
-
-
-def forged_authority(sound: SoundPki) -> FaultCase:
-    """Sign an issuing authority in the root's name with another key."""
-    forger = replace(sound.pki.root, key=sound.root("tppkit TEST Root CA").key)
-    return sound.below(sound.authority("tppkit TEST Forged CA", issuer=forger))
-
-
-def chain_of_three(sound: SoundPki) -> FaultCase:
-    """Put an authority below one that may have none below it."""
-    upper = sound.authority("tppkit TEST Last CA")
-    return sound.below(sound.authority("tppkit TEST Lower CA", issuer=upper), upper)
-
-
-def foreign_root(sound: SoundPki) -> FaultCase:
-    """Send a chain up to a root that is not trusted."""
-    stranger = sound.root("tppkit TEST Strange Root")
-    return sound.below(sound.authority("tppkit TEST Strange CA", issuer=stranger), stranger)
-
-
-def revoked_authority(sound: SoundPki) -> FaultCase:
-    """Revoke the issuing authority by the root's CRL."""
-    authority = sound.authority("tppkit TEST Revoked CA")
-    revoked = sound.revoked("cACompromise")._replace(serial=authority.certificate.serial)
-    crls = (sound.crl(issuer=authority), sound.crl(revoked, issuer=sound.pki.root))
-    return sound.below(authority)._replace(crls=crls)
-
-
-def crl_without_permission(sound: SoundPki) -> FaultCase:
-    """Sign a CRL by an authority whose key may not sign CRLs."""
-    usage = extension_of(*profiles.key_usage("key_cert_sign"))
-    authority = sound.authority("tppkit TEST Certs Only CA", lambda draft: draft.with_extension(usage))
-    return sound.below(authority)._replace(crls=(sound.crl(issuer=authority), sound.crl(issuer=sound.pki.root)))
-
-
-# Answers.
-
-
-def crl_scope(*, authorities_only: bool = False, indirect: bool = False) -> Extension:
-    """Write the issuing distribution point of a CRL that covers less or more than its issuer's certificates."""
-    point = x509.IssuingDistributionPoint(None, None, False, authorities_only, None, indirect, False)
-    return extension_of(point, True)
-
-
-def future_crl(sound: SoundPki) -> FaultCase:
-    """Date the CRL years from now, while the authority that signed it is still valid."""
-    begins = sound.last_week
-    stated = sound.crl(this_update=begins, next_update=begins + LASTING)
-    return sound.judged_by(crls=(stated, sound.crl(issuer=sound.pki.root)))
-
-
-def future_ocsp(sound: SoundPki) -> FaultCase:
-    """Date the OCSP response years from now, while its responder is still valid."""
-    single = sound.single(this_update=sound.last_week, next_update=sound.last_week + DAY)
-    answer = sound.ocsp(single, produced_at=single.this_update)
-    return sound.judged_by(ocsp=(answer,), crls=(sound.crl(issuer=sound.pki.root),))
-
-
-def stale_ocsp(sound: SoundPki) -> FaultCase:
-    """Date the OCSP response two days back, from a responder that was valid then."""
-    produced = sound.start - 2 * DAY
-    single = sound.single(this_update=produced, next_update=sound.start - DAY)
-    earlier = sound.responder(lambda draft: replace(draft, not_before=produced))
-    return sound.judged_by(ocsp=(sound.ocsp(single, responder=earlier, produced_at=produced),))
-
-
-def ocsp_about_another(sound: SoundPki) -> FaultCase:
-    """Answer about another certificate of the same authority."""
-    single = sound.single()
-    other = single.cert_id._replace(serial=sound.pki.other_qwac.certificate.serial)
-    return sound.judged_by(ocsp=(sound.ocsp(single._replace(cert_id=other)),))
-
-
-def ocsp_refusal(sound: SoundPki) -> FaultCase:
-    """Answer that there is no answer now."""
-    return sound.judged_by(ocsp=(write_refusal(TRY_LATER),))
-
-
-# The sound PKI.
 
 
 def plain_pki(pki: Pki) -> Pki:

@@ -1,1 +1,1 @@
-"""Chains of certificates: found, and judged by RFC 5280 section 6."""
+"""Certification paths: search, and validation by RFC 5280 section 6."""

@@ -1,7 +1,7 @@
-"""Every chain that might lead to an anchor, the likely ones first, within limits that no bundle can stretch.
+"""Candidate chains from a certificate to an anchor, the likely ones first, within fixed limits.
 
-Names join the links; key identifiers, where both sides have them, only order the candidates (RFC 5280 section 4.2.1.1 has
-them as a help in finding, not as a proof), and signatures decide later.
+Links are joined by names. Key identifiers only order the candidates, as RFC 5280 section 4.2.1.1 defines them as a help for the
+search. Signatures are checked later.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tppkit.certificates.names import ComparableName
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
-from tppkit.trust.path.names import ComparableName
 
 MAX_CHAIN_DEPTH = 5
 MAX_STEPS = 512
@@ -20,10 +20,10 @@ MAX_STEPS = 512
 
 @dataclass(frozen=True, slots=True)
 class Authorities:
-    """Who may stand above a certificate.
+    """The authorities that may be part of a chain.
 
     Attributes:
-        anchors: DER of those who are believed.
+        anchors: DER of the trusted ones.
         by_name: every authority by its name, the caller's own before those that a peer sent.
     """
 
@@ -31,7 +31,7 @@ class Authorities:
     by_name: Mapping[ComparableName, Sequence[Link]]
 
     def with_more(self, links: Iterable[Link]) -> Authorities:
-        """These, and further ones that may stand between."""
+        """These authorities and further, untrusted ones."""
         by_name = {name: list(found) for name, found in self.by_name.items()}
         for link in links:
             known = by_name.setdefault(link.subject, [])
@@ -40,7 +40,7 @@ class Authorities:
         return Authorities(self.anchors, by_name)
 
     def issuers_of(self, link: Link, at: datetime) -> Sequence[Link]:
-        """Who may have issued it: by the right key first, then anchors, then those that are valid at the time."""
+        """Possible issuers: those with the right key identifier first, then anchors, then those valid at the time."""
         named = self.by_name.get(link.issuer, ())
         if len(named) < 2:
             return named
@@ -55,14 +55,14 @@ class Authorities:
 
 
 def make_authorities(anchors: Iterable[Link], between: Iterable[Link]) -> Authorities:
-    """Anchors, and those that may stand between."""
-    believed = list(anchors)
-    nobody = Authorities(frozenset(link.certificate.der for link in believed), {})
-    return nobody.with_more([*believed, *between])
+    """The authorities of these anchors and intermediates."""
+    trusted = list(anchors)
+    empty = Authorities(frozenset(link.certificate.der for link in trusted), {})
+    return empty.with_more([*trusted, *between])
 
 
 def may_be_key_of(issuer: Link, link: Link) -> bool:
-    """Whether the key identifiers do not say otherwise."""
+    """Whether the key identifiers do not contradict each other."""
     return None in (issuer.key_id, link.authority_key_id) or issuer.key_id == link.authority_key_id
 
 
@@ -71,7 +71,7 @@ class Search:
     """A depth-first search for chains.
 
     Attributes:
-        authorities: who may stand in a chain.
+        authorities: the authorities that may be part of a chain.
         at: the time to judge at, aware UTC.
         steps: how many links were tried.
     """
@@ -81,7 +81,7 @@ class Search:
     steps: int = field(default=0, init=False)
 
     def chains(self, leaf: Link) -> Iterator[tuple[Link, ...]]:
-        """Each chain by names from `leaf` to an anchor, both included, with at most 5 authorities between.
+        """Each chain by names from `leaf` to an anchor, both included, with at most 5 authorities in between.
 
         Raises:
             CertificateRejected: `path.too-complex`, more than 512 links were tried.
@@ -100,12 +100,12 @@ class Search:
                 )
             if issuer.certificate.der in self.authorities.anchors:
                 yield (*chain, issuer)
-            elif len(chain) <= MAX_CHAIN_DEPTH and not _stands_in(issuer, chain):
+            elif len(chain) <= MAX_CHAIN_DEPTH and not _is_in(issuer, chain):
                 yield from self._extend((*chain, issuer))
 
 
-def _stands_in(link: Link, chain: tuple[Link, ...]) -> bool:
-    """Whether the authority, by name and key, is in the chain already (RFC 4158 section 2.4.1)."""
+def _is_in(link: Link, chain: tuple[Link, ...]) -> bool:
+    """Whether the chain already has the authority, by name and key (RFC 4158 section 2.4.1)."""
     return any(
         link.certificate.der == other.certificate.der
         or (link.subject == other.subject and link.key_id is not None and link.key_id == other.key_id)

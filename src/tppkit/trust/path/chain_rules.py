@@ -1,7 +1,7 @@
-"""RFC 5280 section 6.1 for one chain: what costs little, before any signature is checked.
+"""Rules of RFC 5280 section 6.1 for one chain that cost little, run before any signature is checked.
 
-Each rule takes the chain, leaf first and anchor last, and raises. They stand in the order in which they run; the search for a
-chain reports the refusal of the candidate that came furthest.
+Each rule takes the chain, leaf first and anchor last, and raises. `RULES` has them in the order in which they run. The search
+reports the rejection of the candidate that passed the most rules.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import datetime
 from tppkit._clock import format_time
 from tppkit.certificates import oids
 from tppkit.errors import CertificateRejected
+from tppkit.trust.path.form import check_form
 from tppkit.trust.path.links import Link
 from tppkit.trust.path.strength import require_key, require_signature_algorithm
 
@@ -20,8 +21,8 @@ _ANY_PURPOSE = "anyExtendedKeyUsage"
 PRE_CERTIFICATE_POISON = "1.3.6.1.4.1.11129.2.4.3"  # RFC 6962 section 3.1
 
 # Critical extensions that are processed, here or by `certificates.rules`: key usage, subject alternative name, basic
-# constraints, name constraints, policies, mappings, policy constraints, extended key usage, inhibitAnyPolicy. What a CRL
-# distribution point says is heeded by `revocation`, but only where there is one, so it is not among them.
+# constraints, name constraints, policies, mappings, policy constraints, extended key usage, inhibitAnyPolicy. CRL distribution
+# points are not among them, as `revocation` is optional.
 PROCESSED = frozenset(
     {
         "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.30", "2.5.29.32", "2.5.29.33", "2.5.29.36", "2.5.29.37", "2.5.29.54",
@@ -90,9 +91,9 @@ def _check_critical_extensions(chain: Chain, at: datetime) -> None:
 
 
 def _check_purposes(chain: Chain, at: datetime) -> None:
-    """Where an authority's extended key usage is critical, it must allow each purpose of the end entity.
+    """If an authority's extended key usage is critical, it must allow each purpose of the end entity.
 
-    One without the extension is for any purpose.
+    An end entity without the extension is for any purpose.
     """
     purposes = frozenset(chain[0].facts.extended_key_usage or (_ANY_PURPOSE,))
     for link in chain[1:]:
@@ -122,4 +123,5 @@ RULES: tuple[Callable[[Chain, datetime], None], ...] = (
     _check_purposes,
     _check_strength,
     _check_lengths,
+    check_form,
 )

@@ -1,4 +1,4 @@
-"""Extensions that path validation needs whole: name constraints, policy constraints, and where the CRL is.
+"""Readers of the extensions that path validation needs in full: name constraints, policy constraints, CRL points.
 
     NameConstraints   ::= SEQUENCE { permittedSubtrees [0] GeneralSubtrees OPTIONAL, excludedSubtrees [1] GeneralSubtrees OPTIONAL }
     GeneralSubtree    ::= SEQUENCE { base GeneralName, minimum [0] BaseDistance DEFAULT 0, maximum [1] BaseDistance OPTIONAL }
@@ -21,9 +21,9 @@ _REQUIRE, _INHIBIT = 0x80, 0x81
 
 
 class NameConstraints(NamedTuple):
-    """What an authority may name: within one of `permitted` (where there are any), within none of `excluded`.
+    """The names that an authority may certify: within one of `permitted` (if there are any) and within none of `excluded`.
 
-    `has_distance` tells that a minimum or maximum is stated, which RFC 5280 does not allow.
+    `has_distance`: a minimum or maximum is stated, which RFC 5280 does not allow.
     """
 
     permitted: tuple[GeneralName, ...]
@@ -32,7 +32,7 @@ class NameConstraints(NamedTuple):
 
 
 class PolicyConstraints(NamedTuple):
-    """After how many authorities a policy must hold, and none may be mapped; None where that is not said."""
+    """After how many authorities a policy is required, and mappings are forbidden; None if not stated."""
 
     require_explicit_policy: int | None
     inhibit_policy_mapping: int | None
@@ -53,7 +53,7 @@ def read_name_constraints(data: bytes) -> NameConstraints:
         bases = []
         listed = der.read_children(data, part)
         if not listed:
-            raise FormatError("der.malformed", f"the subtrees at byte {part.offset} are none", offset=part.offset)
+            raise FormatError("der.malformed", f"the subtrees at byte {part.offset} are empty", offset=part.offset)
         for subtree in listed:
             children = der.read_children(data, der.expect(subtree, der.SEQUENCE))
             if not children:
@@ -79,7 +79,7 @@ def read_policy_constraints(data: bytes) -> PolicyConstraints:
 
 
 def read_inhibit_any_policy(data: bytes) -> int:
-    """The value of the extension inhibitAnyPolicy: after how many authorities anyPolicy counts no more.
+    """The value of the extension inhibitAnyPolicy: after how many authorities anyPolicy no longer counts.
 
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`.
@@ -115,7 +115,7 @@ def _full_names(data: bytes, point: der.Element) -> Iterator[GeneralName]:
 
 
 def _parts(data: bytes, tags: tuple[int, int]) -> list[der.Element]:
-    """The parts of a sequence of two that are optional, in their order."""
+    """The parts of a sequence of two optional parts."""
     parts = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))
     found = [part.tag for part in parts]
     if found not in ([], [tags[0]], [tags[1]], [*tags]):

@@ -1,6 +1,6 @@
-"""What path validation reads of a certificate.
+"""A certificate as path validation reads it.
 
-Extensions are read by our own reader: `cryptography` warns of names beyond 64 bytes, which in Greek or Cyrillic are 33 letters.
+Extensions are read by our own reader, as `cryptography` warns about names of more than 64 bytes, which are 33 Greek letters.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import EidasCertificate, ExtensionFacts, der, oids
 from tppkit.certificates.general_names import GeneralName, read_general_names
+from tppkit.certificates.names import ComparableName
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust.path.link_extensions import (
     NameConstraints,
@@ -22,13 +23,12 @@ from tppkit.trust.path.link_extensions import (
     read_points,
     read_policy_constraints,
 )
-from tppkit.trust.path.names import ComparableName, comparable_issuer, comparable_subject
 
 _T = TypeVar("_T")
-# Extensions of which path validation takes the facts as they were read; further ones are read below. All others may be malformed.
+# Extensions whose facts path validation uses as they were read; `read_link` reads further ones. All others may be malformed.
 _TAKEN = frozenset({
     oids.SUBJECT_KEY_IDENTIFIER, oids.AUTHORITY_KEY_IDENTIFIER, oids.KEY_USAGE, oids.BASIC_CONSTRAINTS, oids.CERTIFICATE_POLICIES,
-    oids.EXTENDED_KEY_USAGE,
+    oids.EXTENDED_KEY_USAGE, oids.AUTHORITY_INFORMATION_ACCESS,
 })  # fmt: skip
 
 
@@ -42,10 +42,10 @@ class Link:
         issuer: the issuer's name, likewise.
         values: DER of the value of each extension, by its dotted identifier.
         alternative_names: of the holder.
-        name_constraints: what an authority may name, or None.
-        policy_constraints: from where on policies must hold, or None.
-        inhibit_any_policy: from where on anyPolicy counts no more, or None.
-        crl_points: full names of the points where its CRL is.
+        name_constraints: the names that an authority may certify, or None.
+        policy_constraints: from which depth policies are required, or None.
+        inhibit_any_policy: from which depth anyPolicy no longer counts, or None.
+        crl_points: full names of its CRL distribution points.
     """
 
     certificate: EidasCertificate
@@ -60,7 +60,7 @@ class Link:
 
     @property
     def facts(self) -> ExtensionFacts:
-        """What the extensions say."""
+        """The facts of the extensions."""
         return self.certificate.extensions
 
     @property
@@ -75,11 +75,11 @@ class Link:
 
     @property
     def is_self_issued(self) -> bool:
-        """Subject and issuer are the same name (RFC 5280 section 3.2), whoever's key signed."""
+        """Whether subject and issuer are the same name (RFC 5280 section 3.2), whatever key signed."""
         return self.subject == self.issuer
 
     def may(self, *usages: str) -> bool:
-        """Whether the key may be used for one of these (names of `KEY_USAGES`): key usage allows it, or is absent."""
+        """Whether key usage allows one of these (names of `KEY_USAGES`) or is absent."""
         return oids.KEY_USAGE not in self.values or not set(usages).isdisjoint(self.facts.key_usage)
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Link:
 
 
 def read_link(certificate: EidasCertificate) -> Link:
-    """Read what path validation needs.
+    """Read a certificate as a link of a chain.
 
     Raises:
         CertificateRejected: `path.extension-malformed`.
@@ -103,8 +103,8 @@ def read_link(certificate: EidasCertificate) -> Link:
     try:
         return Link(
             certificate=certificate,
-            subject=comparable_subject(certificate),
-            issuer=comparable_issuer(certificate),
+            subject=certificate.subject.comparable,
+            issuer=certificate.issuer.comparable,
             values=values,
             alternative_names=read(oids.SUBJECT_ALTERNATIVE_NAME, read_general_names) or (),
             name_constraints=read(oids.NAME_CONSTRAINTS, read_name_constraints),

@@ -1,8 +1,8 @@
-"""Whether the names of a certificate lie within what the authorities above it may name.
+"""Name constraints: whether the names of a certificate are within those that the authorities above it may certify.
 
-Every form of RFC 5280 section 4.2.1.10 is judged: directoryName (the subject included), dNSName, rfc822Name (the subject's
-emailAddress where no rfc822Name stands beside it), URI and iPAddress. A constraint on any other form refuses each
-certificate that has a name of that form.
+Every form of RFC 5280 section 4.2.1.10 is checked: directoryName (the subject included), dNSName, rfc822Name (the subject's
+emailAddress if there is no rfc822Name), URI and iPAddress. A constraint on any other form rejects each certificate that has a name
+of that form.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from urllib.parse import urlsplit
 
 from tppkit.certificates import DistinguishedName
 from tppkit.certificates.general_names import DIRECTORY_NAME, DNS_NAME, EMAIL, IP_ADDRESS, URI, GeneralName
+from tppkit.certificates.names import ComparableName
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
-from tppkit.trust.path.names import ComparableName, comparable_name
 
 MAX_COMPARISONS = 50_000
 _EMAIL_ADDRESS = "1.2.840.113549.1.9.1"
 _CLAUSE = "RFC 5280 section 4.2.1.10"
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _LOCAL_PART = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")  # RFC 5322 dot-atom
-_HOST = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}\.?")
+_HOST = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*{_LABEL}")
 
 # One name: its form, and its value as it is compared.
 _Name = tuple[str, Any]
@@ -34,7 +34,7 @@ _Name = tuple[str, Any]
 
 @dataclass(slots=True)
 class _Limit:
-    """What one authority says of one form of name: values that a name must lie within one of, or within none of."""
+    """The constraints of one authority on one form of name: it must be within one of `permitted`, within none of `excluded`."""
 
     permitted: list[Any] = field(default_factory=list)
     excluded: list[Any] = field(default_factory=list)
@@ -42,10 +42,10 @@ class _Limit:
 
 @dataclass(slots=True)
 class NameLimits:
-    """What the authorities of a chain, seen so far from the anchor down, allow.
+    """The constraints of a chain, from the anchor down to the link that was added last.
 
     Attributes:
-        limits: for each form of name what each authority says of it; a name must keep all of them.
+        limits: for each form of name the constraints of each authority, all of which apply.
         comparisons: how many names were compared; hostile certificates have many.
     """
 
@@ -53,7 +53,7 @@ class NameLimits:
     comparisons: int = 0
 
     def add(self, link: Link) -> None:
-        """Take up what an authority's extension says.
+        """Add the constraints of an authority.
 
         Raises:
             CertificateRejected: `path.name-constraints`, it cannot be applied.
@@ -61,7 +61,7 @@ class NameLimits:
         constraints = link.name_constraints
         if constraints is None:
             return
-        if constraints.has_distance:  # RFC 5280 has none, and it must not be passed over
+        if constraints.has_distance:  # RFC 5280 allows none, and ignoring it would widen the constraint
             raise _refused(link, "constrains names at a distance (minimum or maximum)")
         stated: dict[str, _Limit] = {}
         for base in constraints.permitted:
@@ -77,16 +77,25 @@ class NameLimits:
         Raises:
             CertificateRejected: `path.name-constraints`, `path.too-complex`.
         """
-        if not self.limits:
-            return
-        for form, value in _names_of(link):
+        self._check(link, _names_of(link) if self.limits else ())
+
+    def check_own(self, link: Link) -> None:
+        """Check the alternative names of a certificate against its own constraints too.
+
+        Raises:
+            CertificateRejected: `path.name-constraints`, `path.too-complex`.
+        """
+        self._check(link, [(name.form, _value(name)) for name in link.alternative_names])
+
+    def _check(self, link: Link, names: Sequence[_Name]) -> None:
+        for form, value in names:
             for limit in self.limits.get(form, ()):
                 self._check_name(link, form, value, limit)
 
     def _check_name(self, link: Link, form: str, value: Any, limit: _Limit) -> None:
         self.comparisons += len(limit.permitted) + len(limit.excluded)
         if self.comparisons > MAX_COMPARISONS:
-            raise CertificateRejected("path.too-complex", f"too many names and name constraints stand above {link}")
+            raise CertificateRejected("path.too-complex", f"there are too many names and name constraints above {link}")
         within = _WITHIN.get(form)
         if within is None:
             raise _refused(link, f"has a {form}, a form that is constrained above it, and is not processed")
@@ -99,13 +108,13 @@ class NameLimits:
 def _base(link: Link, base: GeneralName) -> Any:
     value = _value(base)
     if base.form == DNS_NAME and value and not _HOST.fullmatch(value):
-        raise _refused(link, f"constrains DNS names by {value[:80]!r}, which is none")
+        raise _refused(link, f"constrains DNS names by {value[:80]!r}, which is not one")
     return value
 
 
 def _value(name: GeneralName) -> Any:
-    """What is compared. Names are read by one reader, so that an odd kind of string hides none from what excludes it."""
-    return comparable_name(name.value) if isinstance(name.value, DistinguishedName) else name.value
+    """The value that is compared. One reader reads all names, so an unusual kind of string does not hide a name from exclusion."""
+    return name.value.comparable if isinstance(name.value, DistinguishedName) else name.value
 
 
 def _refused(link: Link, what: str) -> CertificateRejected:
@@ -131,17 +140,19 @@ def _directory_within(name: ComparableName, base: ComparableName, excluding: boo
 
 
 def _dns_within(name: str, base: str, excluding: bool) -> bool:
-    name, base = name.lower().rstrip("."), base.lower().rstrip(".")
+    name, base = name.lower(), base.lower()
     if not _HOST.fullmatch(name.removeprefix("*.")):
-        return excluding  # what is no host name lies within no permitted subtree, and maybe within an excluded one
+        return (
+            excluding  # a text that is no host name is within no permitted subtree, and may be within an excluded one
+        )
     if not base or name == base or name.endswith("." + base):
         return True
-    # A wildcard name stands for names below it, of which an excluded one may be one.
+    # A wildcard covers names below it, one of which may be excluded.
     return excluding and name.startswith("*.") and base.endswith(name[1:])
 
 
 def _host_within(host: str, base: str) -> bool:
-    host, base = host.lower().rstrip("."), base.lower().rstrip(".")
+    host, base = host.lower(), base.lower()
     return host.endswith(base) and host != base if base.startswith(".") else host == base
 
 
@@ -193,8 +204,8 @@ _WITHIN: Mapping[str, Callable[[Any, Any, bool], bool]] = MappingProxyType(
 def check_names(chain: Sequence[Link]) -> None:
     """Check the names of a whole chain, the leaf first and the anchor last.
 
-    The anchor's own constraints count too (RFC 5937 section 3.2). Self-issued authorities are not constrained, the leaf always
-    is (RFC 5280 section 6.1.3 (b)).
+    The anchor's own constraints count too (RFC 5937 section 3.2). Self-issued authorities are not constrained from above, the
+    leaf always is (RFC 5280 section 6.1.3 (b)).
 
     Raises:
         CertificateRejected: `path.name-constraints`, `path.too-complex`.
@@ -204,5 +215,7 @@ def check_names(chain: Sequence[Link]) -> None:
         link = chain[depth]
         if depth < len(chain) - 1 and (depth == 0 or not link.is_self_issued):
             limits.check(link)
-        if depth:
+        if link.name_constraints is not None:
             limits.add(link)
+            if depth == 0 or not link.is_self_issued:
+                limits.check_own(link)

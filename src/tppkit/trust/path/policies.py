@@ -1,7 +1,7 @@
-"""Certificate policies along a chain: which hold for all of it, through mappings and prohibitions.
+"""Certificate policies that hold for a whole chain, with mappings and prohibitions.
 
-RFC 5280 section 6.1 draws a tree that a few hostile certificates make exponential; RFC 9618 keeps one node for each policy at
-each depth, and gives the same answers in linear size. This is the latter.
+The tree of RFC 5280 section 6.1 grows exponentially with hostile certificates. RFC 9618, which this module follows, gives the same
+answers in linear size, with one node for each policy at each depth.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CLAUSE = "RFC 5280 section 6.1; RFC 9618"
 
 @dataclass(slots=True)
 class _Node:
-    """A policy at a depth: what fulfils it one level down, and the policies above that lead to it."""
+    """A policy at a depth: the policies that fulfil it one level down, and those above that lead to it."""
 
     expected: set[str]
     parents: set[str] = field(default_factory=set)
@@ -64,7 +64,7 @@ class _Processing:
         self.levels.append(level)
 
     def prepare(self, link: Link) -> None:
-        """Section 6.1.4 (a), (b) and (h) to (j): what an authority lays down for those below it."""
+        """Section 6.1.4 (a), (b) and (h) to (j): the requirements of an authority for the certificates below it."""
         mappings = mappings_of(link)
         if mappings:
             self._map(mappings)
@@ -153,7 +153,7 @@ def policies_of(link: Link) -> set[str]:
 
 
 def mappings_of(link: Link) -> dict[str, set[str]]:
-    """For each policy of the issuer's domain the ones of the subject's domain that stand for it.
+    """The policies of the subject's domain that are equivalent to each policy of the issuer's domain.
 
     Raises:
         CertificateRejected: `path.extension-malformed`; `path.policy`, anyPolicy is mapped.

@@ -1,116 +1,144 @@
-"""Which keys and signature algorithms are strong enough, and the check of one signature.
+"""Strength of keys and signature algorithms, and the check of signatures.
 
-Source: SOG-IS Agreed Cryptographic Mechanisms 1.3 as ETSI TS 119 312 takes them up: RSA from 2048 bits, the NIST and
-Brainpool curves from 256 bits, Ed25519 and Ed448, SHA-2 from 256 bits. SHA-1 is neither.
+Source: SOG-IS Agreed Cryptographic Mechanisms 1.3 as ETSI TS 119 312 adopts them: the keys of `key_facts.STRONG_KEYS`, and SHA-2
+from 256 bits.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
-from cryptography.x509.oid import SignatureAlgorithmOID as Algorithm
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates.key_facts import key_weakness
 from tppkit.errors import CertificateRejected
-from tppkit.trust.path.names import comparable_issuer, comparable_subject
+from tppkit.trust.path.links import Link
 
-MIN_RSA_BITS = 2048
 _CLAUSE = "ETSI TS 119 312 clause 5"
-_CURVES = frozenset({"P-256", "P-384", "P-521", "brainpoolP256r1", "brainpoolP384r1", "brainpoolP512r1"})
-_WEB_CURVES = frozenset({"P-256", "P-384", "P-521"})
 _STRONG_HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
-_PSS = Algorithm.RSASSA_PSS.dotted_string
-_SIGNATURES = frozenset(
-    oid.dotted_string
-    for oid in (
-        Algorithm.RSA_WITH_SHA256, Algorithm.RSA_WITH_SHA384, Algorithm.RSA_WITH_SHA512, Algorithm.RSASSA_PSS,
-        Algorithm.ECDSA_WITH_SHA256, Algorithm.ECDSA_WITH_SHA384, Algorithm.ECDSA_WITH_SHA512,
-        Algorithm.ED25519, Algorithm.ED448,
-    )
-)  # fmt: skip
+_PSS, _MGF1 = "1.2.840.113549.1.1.10", "1.2.840.113549.1.1.8"
+_NULL = der.write_element(der.NULL)
+
+
+def _algorithm(oid: str, *parameters: bytes) -> bytes:
+    return der.write_element(der.SEQUENCE, der.write_oid(oid), *parameters)
+
+
+def _pss(hash_oid: str, salt_length: int) -> bytes:
+    digest = _algorithm(hash_oid, _NULL)
+    parts = (digest, _algorithm(_MGF1, digest), der.write_integer(salt_length))
+    explicit = (der.write_element(0xA0 + place, part) for place, part in enumerate(parts))
+    return _algorithm(_PSS, der.write_element(der.SEQUENCE, *explicit))
+
+
+_SHA256, _SHA384, _SHA512 = (f"2.16.840.1.101.3.4.2.{number}" for number in (1, 2, 3))
+# Each signature algorithm in its one encoding: RFC 4055 sections 3.1 and 5, RFC 5758 section 3.2, RFC 8410 section 3.
+_SIGNATURES: Mapping[bytes, str] = MappingProxyType({
+    _algorithm("1.2.840.113549.1.1.11", _NULL): "1.2.840.113549.1.1.11",  # RSASSA-PKCS1-v1_5
+    _algorithm("1.2.840.113549.1.1.12", _NULL): "1.2.840.113549.1.1.12",
+    _algorithm("1.2.840.113549.1.1.13", _NULL): "1.2.840.113549.1.1.13",
+    _pss(_SHA256, 32): _PSS,
+    _pss(_SHA384, 48): _PSS,
+    _pss(_SHA512, 64): _PSS,
+    _algorithm("1.2.840.10045.4.3.2"): "1.2.840.10045.4.3.2",  # ECDSA
+    _algorithm("1.2.840.10045.4.3.3"): "1.2.840.10045.4.3.3",
+    _algorithm("1.2.840.10045.4.3.4"): "1.2.840.10045.4.3.4",
+    _algorithm("1.3.101.112"): "1.3.101.112",  # Ed25519
+    _algorithm("1.3.101.113"): "1.3.101.113",  # Ed448
+})  # fmt: skip
+_SIGNATURE_OIDS = frozenset(_SIGNATURES.values())
+# What each type of key signs, strong or not. An RSASSA-PSS key makes no other signatures (RFC 4055 section 1.2).
+_SIGNATURES_OF_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "rsa": ("1.2.840.113549.1.1.",),
+    "rsa-pss": (_PSS,),
+    "ec": ("1.2.840.10045.4.",),
+    "ed25519": ("1.3.101.112",),
+    "ed448": ("1.3.101.113",),
+})  # fmt: skip
 
 
 def require_key(certificate: EidasCertificate) -> None:
-    """Refuse a weak key.
+    """Reject a weak key.
 
     Raises:
         CertificateRejected: `key.weak`, `key.unsupported`.
     """
     key = certificate.key
-    if key.type in ("rsa", "rsa-pss"):
-        if (key.bits or 0) < MIN_RSA_BITS:
-            raise CertificateRejected(
-                "key.weak", f"the RSA key of {certificate.subject} has {key.bits} bits, fewer than {MIN_RSA_BITS}",
-                clause=_CLAUSE,
-            )  # fmt: skip
-    elif key.type not in ("ed25519", "ed448") and key.curve not in _CURVES:
-        raise CertificateRejected(
-            "key.unsupported",
-            f"the key of {certificate.subject} is of type {key.type}, curve {key.curve or 'unknown'}",
-            clause=_CLAUSE,
-        )
+    code = key_weakness(key)
+    if code is not None:
+        kind = f"of type {key.type}, curve {key.curve or 'unknown'}, with {key.bits or 'unknown'} bits"
+        raise CertificateRejected(code, f"the key of {certificate.subject} is {kind}", clause=_CLAUSE)
 
 
 def require_signature_algorithm(certificate: EidasCertificate) -> None:
-    """Refuse a certificate whose signature is made with a weak or unknown algorithm.
+    """Reject a certificate whose signature algorithm is weak, unknown or has unusual parameters.
 
     Raises:
         CertificateRejected: `path.weak-signature`.
     """
-    parsed = certificate.x509
-    try:
-        weak = signature_weakness(parsed.signature_algorithm_oid.dotted_string, parsed.signature_hash_algorithm)
-    except (UnsupportedAlgorithm, ValueError) as e:
-        weak = str(e)[:120]
-    if weak:
-        raise CertificateRejected("path.weak-signature", f"{certificate.subject} is signed with {weak}", clause=_CLAUSE)
+    if certificate.signature_algorithm_der not in _SIGNATURES:
+        algorithm = certificate.signature_algorithm
+        raise CertificateRejected(
+            "path.weak-signature",
+            f"{certificate.subject} is signed with {algorithm}, which is weak, unknown or has unusual parameters",
+            clause=_CLAUSE,
+        )
 
 
 def signature_weakness(oid: str, hash_algorithm: hashes.HashAlgorithm | None) -> str | None:
-    """What is wrong with a signature algorithm; None when it is strong.
+    """The weakness of a signature algorithm; None if it is strong.
 
     Args:
         oid: dotted object identifier.
-        hash_algorithm: as `cryptography` read it; None where the algorithm names none.
+        hash_algorithm: as `cryptography` read it; None if the algorithm names none.
     """
-    if oid not in _SIGNATURES:
+    if oid not in _SIGNATURE_OIDS:
         return f"the signature algorithm {oid}"
     if hash_algorithm is not None and not isinstance(hash_algorithm, _STRONG_HASHES):
         return f"a signature with {hash_algorithm.name}"
     return "an RSASSA-PSS signature without a hash" if oid == _PSS and hash_algorithm is None else None
 
 
-def is_for_the_web(certificate: EidasCertificate) -> bool:
-    """Whether `cryptography`'s verifier knows the key: it takes what browsers take, so no Brainpool and no Edwards curve."""
-    key = certificate.key
-    return key.type == "rsa" or key.curve in _WEB_CURVES
+def check_signatures(chain: Sequence[Link]) -> None:
+    """Check every signature of a chain, leaf first and anchor last; the anchor's own signature is not checked.
+
+    Raises:
+        CertificateRejected: `path.signature`.
+    """
+    for link, issuer in pairwise(chain):
+        if not is_signed_by(link.certificate, issuer.certificate):
+            raise CertificateRejected(
+                "path.signature",
+                f"{link} is not signed with the key of {issuer}",
+                clause="RFC 5280 section 6.1.3 (a) (1)",
+            )
 
 
 def is_signed_by(certificate: EidasCertificate, issuer: EidasCertificate) -> bool:
-    """Whether the issuer's key made the certificate's signature, and issuer and subject name fit."""
-    pss = certificate.x509.signature_algorithm_oid == Algorithm.RSASSA_PSS
-    if issuer.key.type == "rsa-pss" and not pss:
-        return False  # RFC 4055 section 1.2: such a key makes no other signatures
-    try:
-        if certificate.issuer_der != issuer.subject_der:
-            return comparable_issuer(certificate) == comparable_subject(issuer) and _has_key_of(issuer, certificate)
-        certificate.x509.verify_directly_issued_by(issuer.x509)
-    except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):
+    """Whether the issuer's key made the certificate's signature, and the issuer has the name that the certificate states."""
+    parsed = certificate.x509
+    oid = parsed.signature_algorithm_oid.dotted_string
+    if not any(oid.startswith(prefix) for prefix in _SIGNATURES_OF_KEYS.get(issuer.key.type, ())):
         return False
-    return True
-
-
-def _has_key_of(issuer: EidasCertificate, certificate: EidasCertificate) -> bool:
-    parameters = certificate.x509.signature_algorithm_parameters
-    return is_signature_of(
-        issuer.x509.public_key(),
-        signature=certificate.x509.signature,
-        data=certificate.x509.tbs_certificate_bytes,
-        hash_algorithm=certificate.x509.signature_hash_algorithm,
-        pss=parameters if isinstance(parameters, padding.PSS) else None,
-    )
+    if certificate.issuer.comparable != issuer.subject.comparable or not certificate.has_one_signature_algorithm:
+        return False
+    try:
+        parameters = parsed.signature_algorithm_parameters if oid == _PSS else None
+        return is_signature_of(
+            issuer.x509.public_key(),
+            signature=parsed.signature,
+            data=parsed.tbs_certificate_bytes,
+            hash_algorithm=parsed.signature_hash_algorithm,
+            pss=parameters if isinstance(parameters, padding.PSS) else None,
+        )
+    except (ValueError, UnsupportedAlgorithm):
+        return False
 
 
 def is_signature_of(
@@ -128,7 +156,7 @@ def is_signature_of(
         signature: the signature bytes.
         data: what was signed.
         hash_algorithm: for RSA and ECDSA.
-        pss: the parameters of an RSASSA-PSS signature, else PKCS #1 v1.5 is meant.
+        pss: the parameters of an RSASSA-PSS signature; None for PKCS #1 v1.5.
     """
     try:
         if isinstance(key, rsa.RSAPublicKey) and hash_algorithm is not None:

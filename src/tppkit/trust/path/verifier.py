@@ -1,8 +1,8 @@
-"""Whether a certificate chains to a believed authority at a time.
+"""Whether a certificate chains to a trusted authority at a time.
 
-Candidates are found by names (`candidates`). Each is judged by RFC 5280 section 6: `chain_rules`, `signatures`,
-`name_constraints`, `policies`; then, where asked for, by `revocation`. If one candidate fails, another may hold.
-Whether an end entity fits a use is not asked here, but by `tppkit.certificates.rules`.
+Candidates are found by names (`candidates`). Each is checked by RFC 5280 section 6: `chain_rules` with `form` and `strength`,
+`name_constraints`, `policies`; then by `revocation` if there is a checker. If one candidate fails, another may hold.
+Whether an end entity fits a use is checked by `tppkit.certificates.rules`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-
-from cryptography.x509.verification import Store
 
 from tppkit._clock import as_utc, format_time
 from tppkit.certificates import EidasCertificate, Use, check_certificate
@@ -25,7 +23,7 @@ from tppkit.trust.path.chain_rules import RULES
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.name_constraints import check_names
 from tppkit.trust.path.policies import check_policies
-from tppkit.trust.path.signatures import check_signatures
+from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.status import CertificateStatus
@@ -41,10 +39,10 @@ class TrustedPath:
 
     Attributes:
         chain: the certificate first, the anchor last.
-        window: the moments for which this verdict may be remembered; ask it each time, as news may close it.
-        policies: certificate policies that hold for the whole chain, dotted; empty where none is stated.
-        revocation: what was proven of each certificate below the anchor, the leaf first; empty without a revocation check.
-        findings: what a check of revocation let pass, and should be known.
+        window: the period for which this verdict may be cached; check it each time, as news may close it.
+        policies: certificate policies that hold for the whole chain, dotted; empty if none is stated.
+        revocation: the status of each certificate below the anchor, the leaf first; empty without a revocation check.
+        findings: warnings and notices of the revocation check.
     """
 
     chain: tuple[EidasCertificate, ...]
@@ -64,19 +62,23 @@ class TrustedPath:
         return self.window.not_after
 
     def holds_at(self, at: datetime) -> bool:
-        """Whether the verdict may be used for `at` (aware) without judging again."""
+        """Whether the verdict may be used for `at` (aware) without a new check."""
         return self.window.holds_at(at)
 
 
 class PathVerifier:
-    """Checks chains to fixed anchors, and remembers the ones that hold (at most 512).
+    """Checks chains to fixed anchors, and caches the ones that hold (at most 512).
 
-    A verdict is remembered for the moments within the validity of every certificate of the chain and, with revocation, within
-    what the evidence proves.
+        paths = PathVerifier(load_anchors("pki"))
+        paths.verify(certificate, at=received_at).chain
+        paths.verify_use(qwac, as_=Use.QWAC, at=received_at)
+
+    A verdict is cached for the period in which every certificate of the chain is valid and, with revocation, for which the
+    evidence proves it.
 
     Args:
-        anchors: who is believed.
-        revocation: judges revocation; None for not at all.
+        anchors: the trusted authorities.
+        revocation: checks revocation; None to check none.
         policies: certificate policies (dotted) of which one must hold for the whole chain; empty for any.
 
     Raises:
@@ -91,11 +93,10 @@ class PathVerifier:
         self.anchors = anchors
         self.revocation = revocation
         self.policies = frozenset(policies)
-        roots = _readable(anchors.roots)  # one that cannot be read leads nowhere, and must not disable the others
+        roots = _readable(anchors.roots)  # a root that cannot be read must not disable the others
         if not roots:
             raise ConfigurationError("trust.unreadable", "the names or extensions of every anchor are malformed")
         self._authorities = make_authorities(roots, _readable(anchors.intermediates))
-        self._stores = {root.certificate.der: Store([root.certificate.x509]) for root in roots}
         self._remembered: dict[bytes, TrustedPath] = {}
 
     def verify(
@@ -106,11 +107,11 @@ class PathVerifier:
         Args:
             certificate: the end entity.
             at: the time to judge at, aware.
-            intermediates: further authorities, for example those the peer sent; believed only through an anchor.
+            intermediates: further authorities, for example those the peer sent; trusted only through an anchor.
 
         Raises:
             CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`; `trust.no-path`, no chain leads to an
-                anchor; `path.*`, one would, and this is what refuses the one that came furthest; `revocation.*`.
+                anchor; `path.*`, a chain does but is rejected, with the code of the one that passed most; `revocation.*`.
             ConfigurationError: `time.naive`.
         """
         at = as_utc(at)
@@ -156,7 +157,7 @@ class PathVerifier:
         for chain in Search(authorities, at).chains(read_link(certificate)):
             candidate = _Candidate(chain, at)
             try:
-                return candidate.judge(self._stores[chain[-1].certificate.der], self.policies, self.revocation)
+                return candidate.judge(self.policies, self.revocation)
             except CertificateRejected as e:
                 if candidate.step > furthest[0] and candidate.is_likely:
                     furthest = (candidate.step, e)
@@ -172,7 +173,7 @@ class PathVerifier:
         )
 
 
-# How far a candidate came, after the rules. What a stranger can make expensive, names and policies, comes after the signatures.
+# The steps of a candidate, after the rules. Names and policies, which an attacker can make expensive, follow the signatures.
 _SIGNATURES = len(RULES)
 _NAMES = _SIGNATURES + 1
 _POLICIES = _NAMES + 1
@@ -180,7 +181,7 @@ _REVOCATION = _POLICIES + 1
 
 
 class _Candidate:
-    """One chain while it is judged; `step` says how far it came."""
+    """One chain while it is checked; `step` is the last step that it reached."""
 
     def __init__(self, chain: tuple[Link, ...], at: datetime) -> None:
         self.chain = chain
@@ -189,20 +190,18 @@ class _Candidate:
 
     @property
     def is_likely(self) -> bool:
-        """Whether no key identifier speaks against it; else its failure tells nothing."""
+        """Whether no key identifier contradicts it; otherwise its failure says nothing about the certificate."""
         return all(may_be_key_of(issuer, link) for link, issuer in pairwise(self.chain))
 
-    def judge(self, store: Store, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
+    def judge(self, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
         for self.step, rule in enumerate(RULES):
             rule(self.chain, self.at)
         self.step = _SIGNATURES
-        refusal = check_signatures(self.chain, at=self.at, store=store)
+        check_signatures(self.chain)
         self.step = _NAMES
         check_names(self.chain)
         self.step = _POLICIES
         policies = check_policies(self.chain, required=required)
-        if refusal is not None:
-            raise refusal
         self.step = _REVOCATION
         certificates = tuple(link.certificate for link in self.chain)
         begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
@@ -214,7 +213,7 @@ class _Candidate:
 
 
 def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
-    """Those whose names and extensions can be read; others lead nowhere."""
+    """The certificates whose names and extensions can be read, as links."""
     links = []
     for certificate in certificates:
         with suppress(CertificateRejected):
@@ -223,7 +222,7 @@ def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
 
 
 def require_validity(certificate: EidasCertificate, at: datetime) -> None:
-    """Refuse an end entity outside its validity.
+    """Reject an end entity outside its validity.
 
     Raises:
         CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`.

@@ -1,4 +1,4 @@
-"""How long a verdict may be remembered."""
+"""The period for which a verdict may be cached."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ _ALWAYS = datetime.max.replace(tzinfo=UTC)
 
 
 class Window:
-    """The moments for which a verdict holds without judging again; news may close it, and nothing opens it again.
+    """The period for which a verdict holds without a new check. News about a revocation closes it for good.
 
-    It only ever shrinks, so it is read without the lock under which it is written.
+        path = paths.verify(certificate, at=now)
+        path.window.holds_at(later)
 
-    Whoever remembers a verdict compares `not_before <= at <= not_after` each time it is used and keeps no copy of them.
+    A window only shrinks, so it is read without the lock under which it is written. A cache must compare
+    `not_before <= at <= not_after` each time it uses the verdict, and keep no copy of them.
 
     Attributes:
         not_before: first moment, aware UTC.
@@ -36,12 +38,12 @@ class Window:
         return self.not_before <= at <= self.not_after
 
     def narrow(self, not_before: datetime, not_after: datetime) -> None:
-        """Leave only what lies within both."""
+        """Keep only the moments within both."""
         with self._lock:
             self.not_before = max(self.not_before, not_before)
             self.not_after = min(self.not_after, not_after)
 
     def close(self) -> None:
-        """Let the verdict hold for no moment at all."""
+        """End the verdict for all moments."""
         with self._lock:
             self.not_after = _NEVER

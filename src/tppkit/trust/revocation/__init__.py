@@ -1,1 +1,1 @@
-"""Revocation by CRL and OCSP: read, judged at a time, kept or fetched."""
+"""Revocation by CRL and OCSP: reading, verification, and judgement at a time."""

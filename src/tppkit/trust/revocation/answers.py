@@ -1,4 +1,4 @@
-"""What authenticated CRLs and OCSP responses say of one certificate, and what that proves for a time."""
+"""Answers about one certificate from authenticated CRLs and OCSP responses, and what they prove for a time."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one response says of one certificate; its signature holds.
+    """What one CRL or OCSP response states about one certificate; its signature was verified.
 
     Attributes:
         source: `ocsp` or `crl`.
         sha256: SHA-256 of the whole response's DER, lower-case hexadecimal.
         state: `good` (for a CRL: not listed), `revoked` or `unknown`.
-        this_update: from when it speaks, aware UTC.
-        next_update: until when it is fresh, aware UTC; None when it does not say.
-        signer: the authority, or the responder it delegated to.
+        this_update: thisUpdate, aware UTC.
+        next_update: until when it is fresh, aware UTC; None if not stated.
+        signer: the authority, or the responder that it delegated to.
         produced_at: when an OCSP response was signed, aware UTC; else None.
         revoked_at: aware UTC; None unless revoked.
         reason: a name of RFC 5280 section 5.3.1, or None.
         invalid_since: invalidityDate of a CRL entry, aware UTC, or None.
-        kept_since: certificates that expired after this moment are still listed (ExpiredCertsOnCRL, archive cutoff); None
-            when certificates leave the list as they expire.
-        number: of a CRL, its number; None where it has none. Of two lists of one series and moment the higher one counts.
+        kept_since: certificates that expired after this moment are still listed (ExpiredCertsOnCRL, archive cutoff); None if
+            certificates leave the list as they expire.
+        number: the number of a CRL, or None. Of two lists of one series and moment the one with the higher number counts.
         series: of a CRL, DER of its issuing distribution point, empty for the complete list; else None.
         signer_may_be_revoked: the signer is a responder that its authority did not mark as needing no check.
-        only_revokes: why it proves no certificate good, for example because the list is a delta CRL; None where it may.
-        findings: what should be known about the response.
+        only_revokes: why it cannot prove a certificate good, for example because the list is a delta CRL; None if it can.
+        findings: warnings and notices about the response.
     """
 
     source: Source
@@ -60,9 +60,9 @@ class Answer:
     findings: tuple[Finding, ...] = ()
 
     def fresh_until(self, max_age: timedelta | None = None) -> datetime:
-        """Last moment for which it is fresh: at most until its signer's certificate ends, and for `max_age` where given.
+        """Last moment for which it is fresh: at most until its signer's certificate ends, and for `max_age` if given.
 
-        A response that does not say is fresh for a day.
+        A response without nextUpdate is fresh for a day.
         """
         until = self.next_update if self.next_update is not None else shift(self.this_update, UNDATED_AGE)
         until = min(until, self.signer.not_after)
@@ -71,7 +71,7 @@ class Answer:
     def is_superseded_by(self, other: Answer) -> bool:
         """Whether both are lists of one authority, scope and moment, and the other has the higher CRL number.
 
-        Source: RFC 5280 section 5.2.3: the number tells when a list supersedes another; it counts within one scope only.
+        Source: RFC 5280 section 5.2.3: a list supersedes another of its scope by its number.
         """
         if self.number is None or other.number is None or self.number >= other.number:
             return False
@@ -93,9 +93,9 @@ class Verdict:
     """What several answers prove of one certificate at a time.
 
     Attributes:
-        proof: `good` or `revoked`; `stale`, all speak of other times; `nothing`.
-        answer: the one that decides; with `stale`, the hold that was last heard of, or None; with `nothing`, None.
-        begins: first moment for which a good verdict may be remembered, aware UTC.
+        proof: `good` or `revoked`; `stale`, all are about other times; `nothing`.
+        answer: the one that decides; with `stale`, the last known hold, or None; with `nothing`, None.
+        begins: first moment for which a good verdict may be cached, aware UTC.
         ends: last such moment, aware UTC.
     """
 
@@ -120,30 +120,30 @@ def weigh(
 ) -> Verdict:
     """What answers prove together.
 
-    A revocation is final whichever answer knows of it, but for a hold, which may be lifted: there the latest decides of the
-    answers that had been given by then, and of two lists of one moment the one with the higher number. That a later one does
-    not tell of the hold any more proves nothing for the time. An older answer does not lift a hold, however fresh it is.
+    A revocation in any answer is final. A hold may be lifted: the latest answer given by the time decides, and of two lists of
+    one moment the one with the higher number. A later answer without the hold proves nothing for the time. An older answer does
+    not lift a hold, however fresh it is.
 
     Args:
         answers: about this certificate.
         certificate: the certificate, valid at the time.
         at: the time to judge at, aware UTC.
         skew: by how much the clocks of the two sides may differ.
-        max_age: for how long after its thisUpdate an answer is fresh at most; None for as long as it says.
+        max_age: how long after its thisUpdate an answer is fresh at most; None for as long as it states.
 
     Source: RFC 5280 section 6.3.3, RFC 6960 section 3.2; ETSI EN 319 102-1 clauses 5.2.5 (freshness) and 5.6.2.1 (past
     validation with revocation information issued later).
     """
     proofs = [(answer, _prove(answer, certificate, at, skew, max_age)) for answer in answers]
-    telling = [(answer, proof) for answer, proof in proofs if proof in (Proof.GOOD, Proof.REVOKED)]
-    final = [one for one in telling if one[1] is Proof.REVOKED and one[0].reason != ON_HOLD]
+    proving = [(answer, proof) for answer, proof in proofs if proof in (Proof.GOOD, Proof.REVOKED)]
+    final = [one for one in proving if one[1] is Proof.REVOKED and one[0].reason != ON_HOLD]
     held = _last_heard_hold(answers, at)
     if any(_holds_at(answer, at) for answer in answers):
-        telling = [
-            (answer, proof) for answer, proof in telling
+        proving = [
+            (answer, proof) for answer, proof in proving
             if proof is Proof.REVOKED or (answer.this_update <= at and held is None)
         ]  # fmt: skip
-    current = final or _current(telling)
+    current = final or _current(proving)
     best = max(current, key=lambda one: (one[0].this_update, one[1] is Proof.REVOKED), default=None)
     if best is None:
         is_stale = any(proof in (Proof.GOOD, Proof.STALE) for _, proof in proofs)
@@ -161,9 +161,9 @@ def _prove(
 ) -> Proof:
     """What an answer proves by itself.
 
-    An answer that was fresh at the time proves what it says. An answer from a later time proves that the certificate was not
-    revoked before, as a revocation is never taken back. Either proves it only where a certificate that had expired by then
-    would still be listed. An answer from too long before proves revocation only, as does a partial one.
+    An answer that was fresh at the time proves what it states. A later answer proves that the certificate was not revoked
+    before, as revocations are final. Both prove a certificate good only if it had not expired by then or would still be listed.
+    An answer from too long before proves revocation only, as does a partial one.
     """
     if answer.state is State.UNKNOWN:
         return Proof.NOTHING
@@ -177,8 +177,8 @@ def _prove(
     return Proof.GOOD if (still_listed or kept) and not is_stale else Proof.STALE
 
 
-def _current(telling: Sequence[tuple[Answer, Proof]]) -> list[tuple[Answer, Proof]]:
-    return [one for one in telling if not any(one[0].is_superseded_by(other) for other, _ in telling)]
+def _current(proving: Sequence[tuple[Answer, Proof]]) -> list[tuple[Answer, Proof]]:
+    return [one for one in proving if not any(one[0].is_superseded_by(other) for other, _ in proving)]
 
 
 def _holds_at(answer: Answer, at: datetime) -> bool:
@@ -186,17 +186,17 @@ def _holds_at(answer: Answer, at: datetime) -> bool:
 
 
 def _last_heard_hold(answers: Sequence[Answer], at: datetime) -> Answer | None:
-    """The latest answer given by the time, when it tells of a hold that had begun.
+    """The latest answer given by the time, if it has a hold that had begun.
 
-    A hold revokes while it lasts: RFC 6960 section 2.2 calls it revoked temporarily, and by RFC 5280 section 6.3.3 the reason of an
-    entry is the status (step k excepts removeFromCRL, which stands in delta CRLs only, and a complete list with it is refused
-    as malformed). That the answer grew old does not lift it; only a later one does.
+    A hold revokes while it lasts: RFC 6960 section 2.2 calls it temporary revocation, and by RFC 5280 section 6.3.3 the reason of
+    an entry is the status (step k excepts removeFromCRL, which only delta CRLs have; a complete list with it is malformed).
+    Only a later answer lifts it, not the age of this one.
     """
-    told = [
+    given = [
         answer for answer in answers
         if answer.state is not State.UNKNOWN and answer.this_update <= at
         and (answer.only_revokes is None or _holds_at(answer, at))
     ]  # fmt: skip
-    told = [answer for answer in told if not any(map(answer.is_superseded_by, told))]
-    latest = max(told, key=lambda answer: (answer.this_update, _holds_at(answer, at)), default=None)
+    given = [answer for answer in given if not any(map(answer.is_superseded_by, given))]
+    latest = max(given, key=lambda answer: (answer.this_update, _holds_at(answer, at)), default=None)
     return latest if latest is not None and _holds_at(latest, at) else None

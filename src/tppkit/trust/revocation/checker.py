@@ -1,7 +1,7 @@
 """Whether the certificates of a chain were revoked, at a time.
 
-Answers come from what the caller kept, from what was fetched before and is still fresh, and through a function that the caller
-passes in. Nothing is fetched for a certificate whose chain does not hold otherwise, as the addresses stand in it.
+Answers are those that the caller kept, those that were fetched before and are still fresh, and those of the caller's `fetch`.
+Nothing is fetched for a certificate whose chain does not hold otherwise, as the addresses come from the certificate.
 """
 
 from __future__ import annotations
@@ -30,30 +30,34 @@ from tppkit.trust.revocation.status import CertificateStatus
 
 REMEMBER = timedelta(hours=1)
 _REMEMBERED_REVOCATIONS = 1024
-# Why an answer is of no use though nothing is wrong with it: reported only where no other answer is.
+# Reasons why a sound answer does not apply: reported only if no other answer does.
 _NO_FAULTS = frozenset({"crl.scope", "fetch.skipped"})
 _RESPONDERS = "RFC 6960 section 4.2.2.2.1"
 
 
 class RevocationChecker:
-    """Judges the revocation of chains; safe to share between threads.
+    """Checks the revocation of chains; safe to share between threads.
 
-    A verdict may be remembered while the answers behind it are fresh, at most for `remember`, and not beyond the moment at
-    which `learn` or `replace` brings news or a revocation is first seen: then every verdict given is closed.
+        checker = RevocationChecker(evidence=load_revocation(["issuing.crl"]))
+        paths = PathVerifier(anchors, revocation=checker)
+        checker.replace(load_revocation(["issuing.crl"]))
+
+    A verdict may be cached while its answers are fresh, at most for `remember`. When `learn` or `replace` brings news, or a
+    revocation is first seen, every verdict given so far is closed.
 
     Args:
-        policy: what to do when nothing usable is known.
-        scope: which certificates are judged.
+        policy: what to do without a usable answer.
+        scope: which certificates are checked.
         evidence: answers that were kept.
-        fetch: gets answers from the addresses in the certificates; None for never.
-        make_nonce: makes 1 to 128 unforeseeable bytes for each OCSP question, better 32 or more; None for none.
-        require_nonce: whether a fetched response without the nonce is refused; many responders sign theirs in advance.
-        require_responder_status: whether a response is refused where its responder may have been revoked itself and no CRL
-            says that it was not; else that is noted.
-        max_age: for how long after its thisUpdate an answer is fresh at most; None for as long as it says itself.
-        now: the present; answers from after it are refused. None where evidence of any time is welcome.
+        fetch: gets answers from the addresses in the certificates; None to fetch nothing.
+        make_nonce: makes 1 to 128 unpredictable bytes for each OCSP request, better 32 or more; None for no nonce.
+        require_nonce: rejects a fetched response without the nonce; many responders sign theirs in advance.
+        require_responder_status: rejects a response if no CRL proves that its responder was not revoked; otherwise this gives a
+            notice.
+        max_age: how long after its thisUpdate an answer is fresh at most; None for as long as it states.
+        now: the present; later answers prove nothing good. None accepts evidence of any time.
         skew: by how much the clocks of the two sides may differ.
-        remember: how long a verdict may be remembered at most.
+        remember: how long a verdict may be cached at most.
 
     Raises:
         ConfigurationError: `revocation.no-nonce`, a nonce is required and none is made.
@@ -96,30 +100,27 @@ class RevocationChecker:
         self._revoked: set[tuple[str, str | None, datetime | None]] = set()
 
     def learn(self, evidence: RevocationEvidence) -> None:
-        """Take up further answers; every verdict given so far is closed and must be judged again."""
+        """Add answers; every verdict given so far is closed and must be checked again."""
         with self._lock:
             self._evidence += evidence
         self._close_windows()
 
     def replace(self, evidence: RevocationEvidence) -> None:
-        """Take up other answers in place of all that were kept; every verdict given so far is closed.
-
-        For who keeps the current answers only, as a folder of lists does: what is no longer among them is forgotten.
-        """
+        """Replace all kept answers, for callers that keep current ones only; every verdict given so far is closed."""
         with self._lock:
             self._evidence = evidence
         self._close_windows()
 
     def check(self, chain: Sequence[EidasCertificate], *, at: datetime) -> Statuses:
-        """Judge a chain that holds otherwise.
+        """Check a chain that holds otherwise.
 
         Args:
-            chain: the leaf first, the anchor last; the anchor is not judged.
+            chain: the leaf first, the anchor last; the anchor is not checked.
             at: the time to judge at, aware UTC.
 
         Raises:
-            CertificateRejected: `revocation.revoked`; with a hard failure `revocation.stale` (answers are known, but too old,
-                or too late, for the time) and `revocation.unknown` (none is usable), with what was wrong with each answer.
+            CertificateRejected: `revocation.revoked`; with a hard failure `revocation.stale` (all answers are too old or too
+                late for the time) and `revocation.unknown` (no answer is usable), with the fault of each answer.
         """
         window = Window()
         with self._lock:
@@ -137,7 +138,7 @@ class RevocationChecker:
         return Statuses(tuple(status for status, _ in judged), findings, window)
 
     def _is_soft(self, place: int) -> bool:
-        """Whether the certificate at a place of its chain may pass when nothing usable is known."""
+        """Whether the certificate at a place of its chain passes without a usable answer."""
         is_of_leaf = self.policy is RevocationPolicy.HARD_FAIL_LEAF
         return self.policy is RevocationPolicy.SOFT_FAIL or (is_of_leaf and place > 0)
 
@@ -157,7 +158,7 @@ class RevocationChecker:
         return status, [*verdict.answer.findings, *noted, *invalid, *faults]
 
     def _decide(self, inquiry: Inquiry) -> tuple[Verdict, list[Finding]]:
-        """What all answers prove that are needed for it, and what should be known of the responder."""
+        """What the answers prove, asked one after the other until one decides, and findings about the responder."""
         known: list[Answer] = []
         for fetched, answers in self._answers(inquiry):
             known += answers
@@ -169,10 +170,10 @@ class RevocationChecker:
         return verdict, noted
 
     def _weigh(self, inquiry: Inquiry, known: list[Answer]) -> tuple[Verdict, list[Finding]]:
-        """What the answers prove, without those whose responder cannot be believed, which are taken out."""
+        """What the answers prove; those whose responder is not trusted are removed."""
         while True:
             verdict = weigh(known, inquiry.certificate, at=inquiry.at, skew=self._skew, max_age=self._max_age)
-            # A revocation counts even so: without it, what is revoked could become good.
+            # A revocation counts in any case: without it, a revoked certificate could become good.
             if verdict.answer is None or verdict.proof is Proof.REVOKED or not verdict.answer.signer_may_be_revoked:
                 return verdict, []
             try:
@@ -202,7 +203,7 @@ class RevocationChecker:
         return [Finding("ocsp.responder-unchecked", Severity.NOTICE, message, _RESPONDERS)]
 
     def _answers(self, inquiry: Inquiry) -> Iterator[tuple[Fetched | None, list[Answer]]]:
-        """First what is known, then answer by answer what can be fetched; what is refused is noted in the inquiry."""
+        """The known answers first, then each one that can be fetched; faults are added to the inquiry."""
         with self._lock:
             evidence = self._evidence + self._fetched.evidence
         yield None, self._read(RevocationEvidence(evidence.crls) if inquiry.lists_only else evidence, inquiry)
@@ -241,7 +242,7 @@ class RevocationChecker:
         return answers
 
     def _noted(self, answer: Answer, faults: list[Finding]) -> Answer:
-        """The answer; one dated after the present can only revoke. Why an answer can only revoke is noted."""
+        """The answer, which can only revoke if it is dated after the present; that fault is added."""
         latest = max(answer.this_update, answer.produced_at or answer.this_update)
         if self._now is not None and latest > shift(self._now(), self._skew):
             message = f"the answer is dated {format_time(latest)}, after the present"
@@ -251,7 +252,7 @@ class RevocationChecker:
         return answer
 
     def _note_revocation(self, certificate: EidasCertificate, answer: Answer) -> None:
-        # Once for each revocation: whoever shows a revoked certificate again and again must not make others be judged anew.
+        # Once for each revocation: a peer that repeats a revoked certificate must not cause new checks of all others.
         revocation = (certificate.sha256, answer.reason, answer.revoked_at)
         with self._lock:
             is_news = revocation not in self._revoked
@@ -270,7 +271,7 @@ class RevocationChecker:
 
 @contextmanager
 def _noting(faults: list[Finding], *, silent: str) -> Iterator[None]:
-    """Note why an answer is of no use; one that is about others is no fault."""
+    """Add the fault of an unusable answer, unless it is only about other certificates."""
     try:
         yield
     except VerificationError as e:

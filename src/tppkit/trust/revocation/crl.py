@@ -1,4 +1,4 @@
-"""Certificate revocation lists: what one says of a certificate."""
+"""Verification of certificate revocation lists."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ _REMEMBERED_SIGNATURES = 64
 
 
 class SignedLists:
-    """Verifies who signed CRLs, and remembers it: a long list is verified once, not for every certificate.
+    """Verifies the signatures of CRLs, each once for all certificates of an authority.
 
-    What is remembered is that the list of these bytes holds with the authority of this certificate, for the 64 that were
-    asked about last; never a refusal. Safe to share between threads.
+    Caches the last 64 pairs of a list and the authority that signed it, and no rejections. Safe to share between threads.
     """
 
     def __init__(self) -> None:
@@ -44,7 +43,7 @@ class SignedLists:
         self._lock = threading.Lock()
 
     def check(self, crl: Crl, authority: Link) -> None:
-        """Refuse a list that the authority may not sign or has not signed.
+        """Reject a list that the authority may not sign or has not signed.
 
         Raises:
             VerificationError: `crl.key-usage`, `crl.weak-signature`, `crl.signature`.
@@ -69,7 +68,7 @@ def verify_crl(
     above: Sequence[EidasCertificate] = (),
     signed: SignedLists | None = None,
 ) -> Answer:
-    """Authenticate a CRL, and read its entries of a certificate.
+    """Authenticate a CRL and read its entries about a certificate.
 
     A list that cannot prove the certificate good (a delta CRL, an indirect one, one of another scope, or one with an unknown
     critical extension) can still prove it revoked; the reason is in the answer's `only_revokes`.
@@ -79,7 +78,7 @@ def verify_crl(
         certificate: whose status is asked for.
         issuer: the issuer of the certificate; it must have signed the list.
         above: the authorities above the issuer; an indirect list of theirs may revoke the certificate.
-        signed: remembers verified signatures across certificates; None for no memory.
+        signed: caches verified signatures across certificates; None for no cache.
 
     Raises:
         VerificationError: `crl.other-issuer`, `crl.key-usage`, `crl.weak-signature`, `crl.signature`, `crl.malformed`; and
@@ -145,7 +144,7 @@ def _refused(code: str, message: str) -> VerificationError:
 
 
 class _Revocation(NamedTuple):
-    """What the entries of one certificate say together."""
+    """The entries of one certificate, combined."""
 
     at: datetime
     reason: str | None
@@ -153,9 +152,9 @@ class _Revocation(NamedTuple):
 
 
 def _worst(entries: Sequence[RevokedCertificate]) -> _Revocation | None:
-    """The earliest date, and a final reason rather than a hold; None where no entry revokes."""
-    told = [_Revocation(entry.revocation_date_utc, read_reason(entry), _invalid_since(entry)) for entry in entries]
-    revoking = [one for one in told if one.reason != _NO_LONGER]
+    """The earliest date, and a final reason rather than a hold; None if no entry revokes."""
+    combined = [_Revocation(entry.revocation_date_utc, read_reason(entry), _invalid_since(entry)) for entry in entries]
+    revoking = [one for one in combined if one.reason != _NO_LONGER]
     if not revoking:
         return None
     return _Revocation(
@@ -166,19 +165,19 @@ def _worst(entries: Sequence[RevokedCertificate]) -> _Revocation | None:
 
 
 def check_dates(crl: Crl) -> tuple[Finding, ...]:
-    """A warning for a list that does not say when the next one comes."""
+    """A warning for a list without nextUpdate."""
     if crl.next_update is not None:
         return ()
     return (
         Finding(
-            "crl.undated", Severity.WARNING, "the CRL does not say when the next one comes; it is fresh for a day",
+            "crl.undated", Severity.WARNING, "the CRL states no time of the next one (nextUpdate); it is fresh for a day",
             "RFC 5280 section 5.1.2.5",
         ),
     )  # fmt: skip
 
 
 def _require_complete(crl: Crl, certificate: EidasCertificate) -> None:
-    """Refuse a list in which an unrevoked certificate proves nothing: one that is partial, or does not cover the certificate."""
+    """Reject a list that proves no certificate good, as it is partial or does not cover the certificate."""
     if DELTA in crl.extensions:
         raise _refused("crl.delta", "the CRL lists only what changed since another (a delta CRL)")
     for oid, extension in crl.extensions.items():
@@ -234,7 +233,7 @@ def _check_entries(crl: Crl, certificate: EidasCertificate, *, is_removed: bool)
 
 
 def read_reason(entry: x509.RevokedCertificate) -> str | None:
-    """The reason of an entry, a name of RFC 5280 section 5.3.1; None also where it cannot be read, as the entry revokes all the same."""
+    """The reason of an entry, a name of RFC 5280 section 5.3.1; None also if it cannot be read, as the entry still revokes."""
     try:
         return entry.extensions.get_extension_for_class(x509.CRLReason).value.reason.name
     except (x509.ExtensionNotFound, *UNREADABLE):
@@ -249,7 +248,7 @@ def _invalid_since(entry: x509.RevokedCertificate) -> datetime | None:
 
 
 def read_generalized_time(value: x509.ExtensionType) -> datetime | None:
-    """The moment that an extension's value consists of; None when it does not."""
+    """The GeneralizedTime of an extension's value; None if it is not one."""
     try:
         read = asn1_core.GeneralizedTime.load(value.public_bytes(), strict=True).native
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Answers about revocation from the addresses that stand in certificates, within limits, remembered while there is room."""
+"""Answers about revocation, fetched from the addresses in certificates, within limits, and cached."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _REMEMBERED_FAILURES = 256
 
 @dataclass(slots=True)
 class Budget:
-    """How many fetches are left for one chain."""
+    """The number of fetches left for one chain."""
 
     left: int
 
     def take(self) -> bool:
-        """Whether there was one."""
+        """Use one fetch; whether one was left."""
         self.left -= 1
         return self.left >= 0
 
@@ -45,9 +45,9 @@ class Fetched:
     """One fetched answer.
 
     Attributes:
-        question: what was asked: the address, and for OCSP the certificate.
+        question: the address, and for OCSP the certificate.
         evidence: the answer.
-        nonce: what was sent with the question, None where none was.
+        nonce: the nonce of the request, or None.
     """
 
     question: tuple[str, str]
@@ -57,20 +57,20 @@ class Fetched:
 
 @dataclass(slots=True)
 class FetchedAnswers:
-    """Fetches, and remembers at most 256 OCSP responses and 16 CRLs, the latest.
+    """Fetches answers, and caches the latest 256 OCSP responses and 16 CRLs that proved something.
 
-    Only what proved something is remembered. A question that brought nothing is not asked again for a minute (of the times
-    that are judged), so that nobody can make this side knock on an address with every request.
+    A question without a usable answer is not repeated for a minute (of the times that are judged), so that a peer cannot cause
+    a fetch with every request.
     """
 
     _responses: OrderedDict[tuple[str, str], OcspResponse] = field(default_factory=OrderedDict)
     _crls: OrderedDict[tuple[str, str], Crl] = field(default_factory=OrderedDict)
-    _in_vain: OrderedDict[tuple[str, str], datetime] = field(default_factory=OrderedDict)
+    _failed: OrderedDict[tuple[str, str], datetime] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def evidence(self) -> RevocationEvidence:
-        """Everything remembered."""
+        """All cached answers."""
         with self._lock:
             return RevocationEvidence(tuple(self._crls.values()), tuple(self._responses.values()))
 
@@ -86,9 +86,9 @@ class FetchedAnswers:
         *,
         lists_only: bool = False,
     ) -> Iterator[Fetched]:
-        """Fetch one answer after the other, OCSP before CRL, as long as the caller wants more and the budget lasts.
+        """Fetch one answer after the other, OCSP before CRL, while the caller asks for more and the budget lasts.
 
-        With `lists_only`, CRLs alone. What fails is noted in `faults`.
+        With `lists_only`, only CRLs. Failures are added to `faults`.
         """
         body = make_ocsp_request(certificate, issuer=issuer, nonce=nonce)
 
@@ -115,7 +115,7 @@ class FetchedAnswers:
         ]
         for question, get, sent in questions:
             url = question[0]
-            if self._was_in_vain(question, at) or not budget.take():
+            if self._has_failed(question, at) or not budget.take():
                 faults.append(Finding("fetch.skipped", Severity.NOTICE, f"{url[:200]} is not asked (again) now"))
                 continue
             try:
@@ -127,19 +127,19 @@ class FetchedAnswers:
                 faults.append(Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}"))
 
     def keep(self, fetched: Fetched) -> None:
-        """Remember an answer that proved something."""
+        """Cache an answer that proved something."""
         for crl in fetched.evidence.crls:
             self._remember(self._crls, fetched.question, crl, _REMEMBERED_CRLS)
         for response in fetched.evidence.ocsp:
             self._remember(self._responses, fetched.question, response, _REMEMBERED_RESPONSES)
 
     def forget(self, question: tuple[str, str], at: datetime) -> None:
-        """Note that a question brought nothing at this time."""
-        self._remember(self._in_vain, question, at, _REMEMBERED_FAILURES)
+        """Record that a question had no usable answer at this time."""
+        self._remember(self._failed, question, at, _REMEMBERED_FAILURES)
 
-    def _was_in_vain(self, question: tuple[str, str], at: datetime) -> bool:
+    def _has_failed(self, question: tuple[str, str], at: datetime) -> bool:
         with self._lock:
-            asked = [self._in_vain.get(one) for one in (question, (question[0], ""))]
+            asked = [self._failed.get(one) for one in (question, (question[0], ""))]
         return any(when is not None and abs(at - when) < RETRY_AFTER for when in asked)
 
     def _remember(self, memory: OrderedDict[_K, _V], key: _K, value: _V, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""OCSP: what a response says of a certificate."""
+"""Verification of OCSP responses."""
 
 from __future__ import annotations
 
@@ -37,28 +37,27 @@ def verify_ocsp(
     require_nonce: bool = False,
     skew: timedelta = CLOCK_SKEW,
 ) -> Answer:
-    """Authenticate an OCSP response, and read what it says of a certificate.
+    """Authenticate an OCSP response and read its status of a certificate.
 
     Args:
         response: the response.
-        certificate: whose status is asked for.
-        issuer: who issued the certificate; it, or a responder that it certified itself, must have signed.
-        nonce: what was sent with the question, None for a retained response.
-        require_nonce: whether a response that does not repeat the nonce that was sent is refused; many responders sign theirs
-            in advance.
+        certificate: the certificate.
+        issuer: its issuer; it, or a responder that it certified itself, must have signed the response.
+        nonce: the nonce of the request; None for a retained response.
+        require_nonce: rejects a response that does not repeat the nonce; many responders sign theirs in advance.
         skew: by how much the responder's clocks may differ.
 
     Raises:
         VerificationError: `ocsp.status`, `ocsp.other-certificate`, `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`,
-            `ocsp.malformed`; and unless it says revoked `ocsp.critical-extension`, `ocsp.nonce`, `ocsp.dates`.
+            `ocsp.malformed`; and unless the status is revoked `ocsp.critical-extension`, `ocsp.nonce`, `ocsp.dates`.
 
     Source: RFC 6960 sections 3.2, 4.2.1 and 4.2.2; RFC 9654.
     """
     # 1. It is an answer.
-    # 2. It is about this certificate; of several that are, the worst counts.
+    # 2. It is about this certificate; of several single responses about it, the worst counts.
     # 3. The issuer, or a responder that it certified, signed it.
-    # 4. It repeats the nonce, was not signed before the time of which it speaks, and every critical extension is known. If not, it
-    #    can still prove a revocation.
+    # 4. It repeats the nonce, was not signed before its thisUpdate, and every critical extension is known. If not, it can still
+    #    prove a revocation.
     if response.status != "successful":
         raise refused("ocsp.status", f"the OCSP responder gives no answer: {response.status}")  # 1
     try:
@@ -98,7 +97,7 @@ def verify_ocsp(
 def _find(
     response: OcspResponse, certificate: EidasCertificate, issuer: EidasCertificate
 ) -> tuple[ocsp.OCSPSingleResponse, int]:
-    # RFC 6960 section 4.1.1 names the issuer as the certificate does, which may encode the name otherwise than the issuer.
+    # RFC 6960 section 4.1.1 hashes the issuer's name of the certificate, whose encoding may differ from the issuer's own.
     names, key = {certificate.issuer_der, issuer.subject_der}, read_key_bits(issuer)
     found = [
         (single, index)
@@ -126,18 +125,18 @@ def _gravity(single: ocsp.OCSPSingleResponse) -> tuple[int, datetime]:
 def _check_dates(
     response: OcspResponse, single: ocsp.OCSPSingleResponse, signer: EidasCertificate, skew: timedelta
 ) -> None:
-    """Refuse what was known only after the response was signed, or after its signer's certificate ended."""
+    """Reject a thisUpdate after the response was signed, or after its signer's certificate ended."""
     latest = min(shift(response.produced_at, skew) if response.produced_at else signer.not_after, signer.not_after)
     if single.this_update_utc > latest:
         raise refused(
             "ocsp.dates",
-            f"the OCSP response speaks of {format_time(single.this_update_utc)}, but cannot be from after"
+            f"the OCSP response is about {format_time(single.this_update_utc)}, but cannot be from after"
             f" {format_time(latest)}",
         )
 
 
 class _SingleDetails:
-    """The extensions of one single response, which `cryptography` shows only where there is but one."""
+    """The extensions of one single response, which `cryptography` shows only if there is exactly one."""
 
     def __init__(self, response: OcspResponse, index: int) -> None:
         data = basic_response(response)["tbs_response_data"]
@@ -151,7 +150,7 @@ class _SingleDetails:
         self.archive_cutoff: datetime | None = None if cutoff is None else _time_of(cutoff)
 
     def require_known(self) -> None:
-        """Refuse a critical extension that is not processed."""
+        """Reject a critical extension that is not processed."""
         for oid in self._critical:
             if oid not in _PROCESSED:
                 raise refused("ocsp.critical-extension", f"the OCSP response has the critical extension {oid}")

@@ -1,4 +1,4 @@
-"""OCSP: the question, and the response as it is read."""
+"""OCSP requests, and responses as they are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tppkit.errors import FormatError, VerificationError
 from tppkit.trust.path.links import read_key_bits
 
 MAX_OCSP_BYTES = 256 * 1024
-# What the libraries raise on a malformed response, some of it only when a field is asked for.
+# What the libraries raise on a malformed response, in part only when a field is read.
 UNREADABLE = (
     ValueError, TypeError, KeyError, IndexError, OverflowError, UnsupportedAlgorithm, x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
@@ -28,15 +28,19 @@ UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class OcspResponse:
-    """An OCSP response, read; nothing is proven of it yet.
+    """An OCSP response as it was read; nothing of it is proven yet.
+
+        response = parse_ocsp_response(Path("leaf.ors").read_bytes())
+        response.status, response.produced_at
+        verify_ocsp(response, certificate=leaf, issuer=issuing)
 
     Attributes:
         der: its bytes.
         sha256: of the DER, lower-case hexadecimal.
-        status: `successful`, or why there is no answer (RFC 6960 section 4.2.1), as `cryptography` names it in lower case.
+        status: `successful`, or the reason for no answer (RFC 6960 section 4.2.1), as `cryptography` names it in lower case.
         produced_at: when it was signed, aware UTC; None unless successful.
-        nonce: the nonce that it repeats, or None.
-        x509: the response as `cryptography` has it.
+        nonce: the repeated nonce, or None.
+        x509: the response as `cryptography` reads it.
     """
 
     der: bytes
@@ -73,13 +77,14 @@ def parse_ocsp_response(data: bytes) -> OcspResponse:
 
 
 def make_ocsp_request(certificate: EidasCertificate, *, issuer: EidasCertificate, nonce: bytes | None = None) -> bytes:
-    """The DER of a question for one certificate's status.
+    """DER of a request for the status of one certificate.
 
-    The certificate is named by SHA-1 hashes, which every responder knows (RFC 5019 section 2.1.1); nothing rests on them.
+    The certificate is identified by SHA-1 hashes, which every responder supports (RFC 5019 section 2.1.1). No security depends on
+    them.
 
     Args:
-        certificate: whose status is asked for.
-        issuer: who issued it.
+        certificate: the certificate.
+        issuer: its issuer.
         nonce: 1 to 128 bytes that the answer should repeat (RFC 9654), or None.
     """
     sha1 = hashes.SHA1()  # noqa: S303  # names a certificate only; the one hash that every responder knows (RFC 5019)
@@ -92,17 +97,17 @@ def make_ocsp_request(certificate: EidasCertificate, *, issuer: EidasCertificate
 
 
 def hashed(algorithm: hashes.HashAlgorithm, data: bytes) -> bytes:
-    """The hash of data, as a question or an answer names a certificate's issuer."""
+    """The hash of data, by which requests and responses identify a certificate's issuer."""
     digest = hashes.Hash(algorithm)
     digest.update(data)
     return digest.finalize()
 
 
 def refused(code: str, message: str) -> VerificationError:
-    """The refusal of a response."""
+    """The error for a rejected response."""
     return VerificationError(code, message, clause="RFC 6960 section 3.2")
 
 
 def basic_response(response: OcspResponse) -> Any:
-    """The BasicOCSPResponse of a successful response, for what `cryptography` does not show of it."""
+    """The BasicOCSPResponse of a successful response, for the fields that `cryptography` does not show."""
     return asn1_ocsp.OCSPResponse.load(response.der)["response_bytes"]["response"].parsed

@@ -1,4 +1,4 @@
-"""OCSP: who signed a response, and whether they may.
+"""The signer of an OCSP response, and whether it may sign.
 
 Source: RFC 6960 section 4.2.2.2.
 """
@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import SignatureAlgorithmOID
 
 from tppkit._clock import format_time
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates.names import read_name
 from tppkit.errors import CertificateRejected, FormatError, VerificationError
 from tppkit.trust.path.chain_rules import PROCESSED
 from tppkit.trust.path.links import Link, read_link
-from tppkit.trust.path.names import comparable_der, comparable_subject
 from tppkit.trust.path.strength import (
     is_signature_of,
     is_signed_by,
@@ -34,7 +34,7 @@ MAX_RESPONDERS = 10
 
 
 def find_signer(response: OcspResponse, issuer: EidasCertificate) -> EidasCertificate:
-    """The issuer, or the responder that it certified, when its key made the signature.
+    """The issuer, or the responder that it certified, whose key made the signature.
 
     Raises:
         VerificationError: `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`.
@@ -47,8 +47,8 @@ def find_signer(response: OcspResponse, issuer: EidasCertificate) -> EidasCertif
     if _is_named(response, issuer):
         _require_signature(response, issuer, algorithm, pss)
         return issuer
-    refusal = refused("ocsp.stranger", "the OCSP response is signed by somebody whose certificate is not in it")
-    # A responder has several certificates for one key, or keys of one name, while it renews them.
+    refusal = refused("ocsp.stranger", "the certificate of the OCSP response's signer is not in it")
+    # During a renewal, a responder has several certificates for one key, or several keys of one name.
     for candidate in parsed.certificates[:MAX_RESPONDERS]:
         try:
             signer = _read_responder(candidate)
@@ -85,10 +85,12 @@ def _require_signature(
 
 
 def _is_named(response: OcspResponse, certificate: EidasCertificate) -> bool:
-    # By our own reader, as `cryptography` warns of names beyond 64 bytes.
+    # Our own reader, as `cryptography` warns about names of more than 64 bytes.
     responder = basic_response(response)["tbs_response_data"]["responder_id"]
     if responder.name == "by_name":
-        return comparable_der(responder.chosen.untag().dump()) == comparable_subject(certificate)
+        encoded = responder.chosen.untag().dump()
+        name = read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE))
+        return name.comparable == certificate.subject.comparable
     key_hash = x509.SubjectKeyIdentifier.from_public_key(certificate.public_key).digest
     return response.x509.responder_key_hash == key_hash
 
@@ -114,7 +116,7 @@ def _check_delegation(responder: Link, issuer: EidasCertificate, produced_at: da
         raise refused("ocsp.stranger", f"the certificate of the OCSP responder {responder} was not valid at {when}")
 
 
-# The hashes of RSASSA-PSS that are strong enough, as asn1crypto names them.
+# The strong hashes of RSASSA-PSS, as asn1crypto names them.
 _PSS_HASHES: Mapping[str, hashes.HashAlgorithm] = MappingProxyType(
     {"sha256": hashes.SHA256(), "sha384": hashes.SHA384(), "sha512": hashes.SHA512()}
 )

@@ -1,4 +1,4 @@
-"""What becomes of a certificate by what was proven of it: a status, a refusal, or a warning, as the policy has it."""
+"""The outcome of a revocation check by policy: a status, a rejection or a warning."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ _CLAUSE = "RFC 5280 section 6.3; RFC 6960"
 
 
 class RevocationPolicy(StrEnum):
-    """What becomes of a chain when nothing usable says whether a certificate of it was revoked."""
+    """What happens to a chain if no usable answer exists for one of its certificates."""
 
-    HARD_FAIL = "hard-fail"  # it is refused
+    HARD_FAIL = "hard-fail"  # it is rejected
     HARD_FAIL_LEAF = "hard-fail-leaf"  # the end entity as under HARD_FAIL, the authorities above it as under SOFT_FAIL
-    SOFT_FAIL = "soft-fail"  # it holds, with a warning; what is known to be revoked, or was last heard of as on hold, is refused
+    SOFT_FAIL = (
+        "soft-fail"  # it holds with a warning, unless the certificate is revoked or its last known state is a hold
+    )
 
 
 class RevocationScope(StrEnum):
-    """Which certificates of a chain are judged."""
+    """Which certificates of a chain are checked."""
 
-    CHAIN = "chain"  # every one below the anchor
+    CHAIN = "chain"  # each one below the anchor
     LEAF = "leaf"  # the end entity only
 
 
 @dataclass(frozen=True, slots=True)
 class Statuses:
-    """What was proven of a chain.
+    """The result for a chain.
 
     Attributes:
-        statuses: one for each certificate that was judged, the leaf first.
-        findings: what let something pass, and what should be known of the answers.
-        window: the moments for which this may be remembered.
+        statuses: one for each checked certificate, the leaf first.
+        findings: warnings and notices.
+        window: the period for which this may be cached.
     """
 
     statuses: tuple[CertificateStatus, ...]
@@ -50,7 +52,7 @@ class Statuses:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What is asked about one certificate, and what was wrong with answers; `above` are the authorities above the issuer."""
+    """The question about one certificate, and the faults of answers; `above` are the authorities above the issuer."""
 
     certificate: EidasCertificate
     issuer: EidasCertificate
@@ -63,21 +65,21 @@ class Inquiry:
 
 
 def refuse_revoked(certificate: EidasCertificate, answer: Answer) -> NoReturn:
-    """Refuse what an answer says was revoked."""
+    """Reject a revoked certificate."""
     when = "" if answer.revoked_at is None else f" on {format_time(answer.revoked_at)}"
     raise CertificateRejected(
         "revocation.revoked",
-        f"{certificate.subject} was revoked{when} ({answer.reason or 'no reason given'}), as"
-        f" {answer.signer.subject} says by {answer.source} of {format_time(answer.this_update)}",
+        f"{certificate.subject} was revoked{when} ({answer.reason or 'no reason given'}) by the"
+        f" {answer.source} of {answer.signer.subject} of {format_time(answer.this_update)}",
         clause=_CLAUSE,
     )
 
 
 def fail(inquiry: Inquiry, *, is_soft: bool, is_stale: bool) -> tuple[CertificateStatus, list[Finding]]:
-    """Refuse, or let pass with a warning where that is soft, what nothing usable is known of."""
+    """Reject a certificate without a usable answer, or warn if that is soft."""
     certificate, at, faults = inquiry.certificate, inquiry.at, inquiry.faults
     code = "revocation.stale" if is_stale else "revocation.unknown"
-    what = "only answers of another time say" if is_stale else "nothing says"
+    what = "only answers of another time state" if is_stale else "no answer states"
     reasons = "; ".join(dict.fromkeys(fault.message for fault in faults))
     message = f"{what} whether {certificate.subject} was revoked at {format_time(at)}" + (
         f": {reasons[:400]}" if reasons else ""
@@ -90,21 +92,18 @@ def fail(inquiry: Inquiry, *, is_soft: bool, is_stale: bool) -> tuple[Certificat
 
 
 def refuse_held(inquiry: Inquiry, answer: Answer) -> NoReturn:
-    """Refuse what was last heard of as on hold.
-
-    Whatever the policy: a soft failure lets pass what nobody spoke against, and here somebody did.
-    """
+    """Reject a certificate whose last known state is a hold, under every policy: this is not a lack of answers."""
     raise CertificateRejected(
         "revocation.stale",
-        f"{inquiry.certificate.subject} was on hold when last heard of, as {answer.signer.subject} says by {answer.source} of"
-        f" {format_time(answer.this_update)}, and no answer for {format_time(inquiry.at)} says that the hold was lifted",
+        f"{inquiry.certificate.subject} was on hold by the {answer.source} of {answer.signer.subject} of"
+        f" {format_time(answer.this_update)}, and no answer for {format_time(inquiry.at)} lifts the hold",
         clause=_CLAUSE,
         findings=tuple(inquiry.faults),
     )
 
 
 def status_of(certificate: EidasCertificate, answer: Answer) -> CertificateStatus:
-    """The status of a certificate that is good."""
+    """The status of a good certificate."""
     return CertificateStatus(
         certificate, State.GOOD, answer.source, answer.sha256, answer.this_update, answer.next_update,
         answer.produced_at, answer.signer, answer.revoked_at, answer.reason,
@@ -112,7 +111,7 @@ def status_of(certificate: EidasCertificate, answer: Answer) -> CertificateStatu
 
 
 def invalid_earlier(certificate: EidasCertificate, answer: Answer, at: datetime) -> list[Finding]:
-    """What should be known of a certificate that was good, and whose key is thought to have been lost before."""
+    """A warning for a certificate that was good, but whose key may have been lost before."""
     if answer.invalid_since is None or answer.invalid_since > at:
         return []
     return [

@@ -1,4 +1,4 @@
-"""Kept answers about revocation, from files."""
+"""Answers about revocation that were kept in files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, Crl, parse_cr
 
 @dataclass(frozen=True, slots=True)
 class RevocationEvidence:
-    """Answers about revocation, none of them proven yet.
+    """Answers about revocation; nothing of them is proven yet.
+
+        evidence = load_revocation(["issuing.crl", "leaf.ors"])
+        RevocationChecker(evidence=evidence)
+        evidence + read_revocation(data, name="newer.crl")
 
     Attributes:
         crls: in any order.
@@ -47,7 +51,7 @@ def read_revocation(data: bytes, *, name: str) -> RevocationEvidence:
 
     Args:
         data: the bytes.
-        name: what to call them when they are neither.
+        name: the file's name for the error message.
 
     Raises:
         FormatError: `revocation.unreadable`.

@@ -1,4 +1,4 @@
-"""Certificate revocation lists, read."""
+"""Certificate revocation lists as they are read."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from cryptography.x509 import Extension, ExtensionType, IssuingDistributionPoint
 
 from tppkit.certificates import DistinguishedName, der
 from tppkit.certificates.general_names import read_general_names
-from tppkit.certificates.names import read_name
+from tppkit.certificates.names import ComparableName, read_name
 from tppkit.certificates.sources import read_pem_blocks
 from tppkit.errors import FormatError
-from tppkit.trust.path.names import ComparableName, comparable_name
 
 MAX_CRL_BYTES = 32 * 1024 * 1024
 MAX_CRLS = 1000
@@ -25,7 +24,7 @@ DELTA, DISTRIBUTION_POINT, _NUMBER = "2.5.29.27", "2.5.29.28", "2.5.29.20"
 _PROCESSED_OF_ENTRY = frozenset({"2.5.29.21", "2.5.29.24"})  # reason, invalidity date
 _CRITICAL = b"\x01\x01\xff"
 _PEM_LABEL, _PEM_BEGIN = "X509 CRL", b"-----BEGIN X509 CRL-----"
-# What `cryptography` raises on a malformed list; for an entry, only when it is read.
+# What `cryptography` raises on a malformed list, for an entry only when it is read.
 UNREADABLE = (
     ValueError, TypeError, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType,
 )  # fmt: skip
@@ -36,16 +35,20 @@ _EntryKey = (
 
 @dataclass(frozen=True)
 class Crl:
-    """A certificate revocation list, read; nothing is proven of it yet.
+    """A certificate revocation list as it was read; nothing of it is proven yet.
+
+        crl = parse_crl(Path("issuing.crl").read_bytes())
+        crl.issuer_name, crl.next_update
+        verify_crl(crl, certificate=leaf, issuer=issuing)
 
     Attributes:
         der: its bytes.
         sha256: of the DER, lower-case hexadecimal.
         issuer_name: the issuer's name.
-        issuer: the same for comparison; equal for names that are the same (RFC 5280 section 7.1).
+        issuer: the form in which it is compared (RFC 5280 section 7.1).
         this_update: aware UTC.
         next_update: aware UTC, or None.
-        x509: the list as `cryptography` has it.
+        x509: the list as `cryptography` reads it.
     """
 
     der: bytes
@@ -75,7 +78,7 @@ class Crl:
 
     @property
     def base_number(self) -> int | None:
-        """The number of the list that a delta CRL changes; None for a complete one."""
+        """The number of the list that a delta CRL updates; None for a complete list."""
         delta = self.extensions.get(DELTA)
         return delta.value.crl_number if delta is not None and isinstance(delta.value, x509.DeltaCRLIndicator) else None
 
@@ -97,15 +100,15 @@ class Crl:
 
     @cached_property
     def _places(self) -> tuple[Mapping[_EntryKey, int], Mapping[_EntryKey, list[int]]]:
-        # A list is walked once, whoever asks how often. All entries are of its issuer, unless it is indirect: there an entry is
-        # of the issuer that was named last (RFC 5280 section 5.3.3).
+        # Entries are of the list's issuer, unless the list is indirect: there an entry is of the issuer that was named last (RFC
+        # 5280 section 5.3.3).
         first: dict[_EntryKey, int] = {}
         repeated: dict[_EntryKey, list[int]] = {}
         issuer, is_indirect = self.issuer, self.is_indirect
         for place, entry in enumerate(self.x509):
             if is_indirect:
                 named = issuer_named_by(entry)
-                issuer = issuer if named is None else comparable_name(named)
+                issuer = issuer if named is None else named.comparable
             key = entry.serial_number if not is_indirect or issuer == self.issuer else (issuer, entry.serial_number)
             if first.setdefault(key, place) != place:
                 repeated.setdefault(key, [first[key]]).append(place)
@@ -113,10 +116,7 @@ class Crl:
 
     @cached_property
     def fault_of_entries(self) -> tuple[str, str] | None:
-        """Why no entry may be passed over: code and message; None where each means no more than its serial number.
-
-        An entry may have a critical extension, such as certificateIssuer. Lists are long, so they are walked once.
-        """
+        """The code and message of an entry that cannot be skipped, as it has an unknown critical extension; None without one."""
         if _CRITICAL not in self.x509.tbs_certlist_bytes:
             return None
         try:
@@ -137,7 +137,7 @@ def parse_crl(data: bytes) -> Crl:
     """
     first, *others = parse_crls(data)
     if others:
-        raise FormatError("crl.malformed", f"there are {len(others) + 1} CRLs in the place of one")
+        raise FormatError("crl.malformed", f"there are {len(others) + 1} CRLs instead of one")
     return first
 
 
@@ -148,14 +148,14 @@ def parse_crls(data: bytes) -> tuple[Crl, ...]:
         FormatError: `crl.malformed`, also if one of several cannot be read; `crl.too-large`.
     """
     if len(data) > MAX_CRL_BYTES:
-        raise FormatError("crl.too-large", f"{len(data)} bytes are more than is read of a CRL")
+        raise FormatError("crl.too-large", f"{len(data)} bytes exceed the limit for a CRL")
     if not has_pem_crl(data):
         return (_parse_der(data),)
     try:
         found = [content for label, content in read_pem_blocks(data) if label == _PEM_LABEL]
     except FormatError as e:
         raise FormatError("crl.malformed", f"this is not a CRL: {e.message}") from e
-    if len(found) != data.count(_PEM_BEGIN):  # a block without its end must not be passed over
+    if len(found) != data.count(_PEM_BEGIN):  # a block without its end must not be skipped
         raise FormatError("crl.malformed", "a CRL in this PEM file has no end")
     if len(found) > MAX_CRLS:
         raise FormatError("crl.too-large", f"{len(found)} CRLs in one file are more than {MAX_CRLS}")
@@ -177,7 +177,7 @@ def _parse_der(data: bytes) -> Crl:
             der=encoded,
             sha256=hashlib.sha256(encoded).hexdigest(),
             issuer_name=issuer,
-            issuer=comparable_name(issuer),
+            issuer=issuer.comparable,
             this_update=parsed.last_update_utc,
             next_update=parsed.next_update_utc,
             x509=parsed,
@@ -196,7 +196,7 @@ def _issuer_of(to_be_signed: bytes) -> DistinguishedName:
 
 
 def issuer_named_by(entry: RevokedCertificate) -> DistinguishedName | None:
-    """The certificateIssuer of an entry; None where it has none.
+    """The certificateIssuer of an entry, or None.
 
     Raises:
         FormatError: `crl.malformed`.

@@ -1,4 +1,4 @@
-"""What was proven about the revocation of one certificate."""
+"""The proven revocation status of one certificate."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tppkit.certificates import EidasCertificate
 
 
 class Source(StrEnum):
-    """Which kind of answer proved it."""
+    """The kind of answer that proved a status."""
 
     OCSP = "ocsp"
     CRL = "crl"
 
 
 class State(StrEnum):
-    """What became of a certificate, at a time."""
+    """The state of a certificate at a time."""
 
     GOOD = "good"
     REVOKED = "revoked"
@@ -26,19 +26,19 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CertificateStatus:
-    """The status of one certificate at the time of judgement, and what proves it.
+    """The status of one certificate at the time of judgement, and its proof.
 
     Attributes:
         certificate: the certificate.
-        state: `good`; `revoked` (never in a path that holds); `unknown` where a soft failure let it pass.
+        state: `good`; `revoked` (never in a path that holds); `unknown` after a soft failure.
         source: `ocsp` or `crl`; None when unknown.
         evidence_sha256: SHA-256 of the answer's DER, lower-case hexadecimal; None when unknown.
-        this_update: from when the answer speaks, aware UTC; None when unknown.
-        next_update: until when it is fresh, aware UTC; None when unknown or when it does not say.
+        this_update: thisUpdate of the answer, aware UTC; None if unknown.
+        next_update: until when it is fresh, aware UTC; None if unknown or not stated.
         produced_at: when an OCSP response was signed, aware UTC; else None.
-        signer: the authority, or the responder it delegated to; None when unknown.
-        revoked_at: when it was revoked, also where that is after the time of judgement; else None.
-        reason: the reason of that, a name of RFC 5280 section 5.3.1, else None.
+        signer: the authority, or the responder that it delegated to; None if unknown.
+        revoked_at: when it was revoked, even if after the time of judgement; else None.
+        reason: the reason of the revocation, a name of RFC 5280 section 5.3.1, else None.
     """
 
     certificate: EidasCertificate

@@ -1,4 +1,4 @@
-"""The list of the lists and the national lists, fetched into a folder: each is verified before it is written."""
+"""Fetch the list of lists and the national lists into a folder; each is verified before it is written."""
 
 from __future__ import annotations
 
@@ -36,12 +36,16 @@ _LOTL_FILE = "EU-LOTL.xml"
 
 @dataclass(frozen=True, slots=True)
 class FetchedLists:
-    """What a fetch did.
+    """The result of a fetch.
+
+        fetched = fetch_trusted_lists("lists", fetch=make_fetch(), territories=["LT"])
+        [one.territory for one in fetched.written]
+        [failure.code for failure in fetched.failures]
 
     Attributes:
         written: lists that were verified and written.
-        kept: lists that are the same as those at hand.
-        failures: lists that were not fetched or do not hold; where one was at hand, it is kept.
+        kept: lists that are the same as those in the folder.
+        failures: lists that were not fetched or not verified; an older one in the folder stays.
     """
 
     written: tuple[TrustedList, ...]
@@ -58,24 +62,24 @@ def fetch_trusted_lists(
     signers: Sequence[EidasCertificate] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> FetchedLists:
-    """Fetch the list of the lists, and the national lists that it names, into a folder.
+    """Fetch the list of lists, and the national lists that it names, into a folder.
 
-    Plain http is taken, as the list of the lists itself names such addresses: what is fetched is believed by its signature
-    only, and an older list than the one at hand is refused.
+    Plain http is accepted, as the list of lists itself names such addresses: a list is trusted by its signature only, and one
+    that is older than the one in the folder is rejected.
 
     Args:
-        folder: an existing folder; lists at hand there are replaced one by one, whole or not at all.
+        folder: an existing folder; its lists are replaced one by one, each completely or not at all.
         fetch: gets the bytes of an address.
         territories: country codes as lists have them (`EL`, `UK`); None for all.
-        address: of the list of the lists.
-        signers: who may sign it, as for `load_trusted_lists`.
+        address: of the list of lists.
+        signers: the certificates that may sign it, as for `load_trusted_lists`.
         progress: called with each territory before its list is fetched.
 
     Raises:
         ConfigurationError: `trust.unreadable`, `trusted-list.missing` (a territory is not named), `file.unwritable`,
             `extra.missing`.
-        TransportError: the list of the lists cannot be fetched.
-        FormatError, VerificationError: the list of the lists does not hold, as `load_trusted_lists`;
+        TransportError: the list of lists cannot be fetched.
+        FormatError, VerificationError: the list of lists cannot be verified, as `load_trusted_lists`;
             `trusted-list.rollback`, `trusted-list.not-lotl`.
     """
     folder = as_path(folder)
@@ -96,7 +100,7 @@ def fetch_trusted_lists(
 
 @dataclass(slots=True)
 class _Run:
-    """A fetch while it goes on."""
+    """The state of one fetch."""
 
     folder: Path
     fetch: Fetch
@@ -107,17 +111,17 @@ class _Run:
     pages: dict[str, bytes] = field(default_factory=dict)
 
     def get(self, address: str) -> UnverifiedList:
-        """Fetch a list, and remember its bytes by their SHA-256."""
+        """Fetch a list, and keep its bytes by their SHA-256."""
         data = self.fetch(address, max_bytes=MAX_XML_BYTES, timeout=TIMEOUT_S)
         self.pages[hashlib.sha256(data).hexdigest()] = data
         return UnverifiedList(data, source=address)
 
     def fail(self, address: str, territory: str | None, error: TppkitError) -> None:
-        """Tell a list that is not used."""
+        """Record a list that is not used."""
         self.failures.append(ListFailure(address, territory, error.code, error.message))
 
     def keep(self, verified: TrustedList, old: TrustedList | None, name: str) -> None:
-        """Write the bytes of a verified list over the one at hand, unless it is the same."""
+        """Write the bytes of a verified list over the one in the folder, unless it is the same."""
         if old is not None and old.sha256 == verified.sha256:
             self.kept.append(verified)
             return
@@ -125,7 +129,7 @@ class _Run:
         self.written.append(verified)
 
     def keep_pivot(self, verified: TrustedList) -> None:
-        """Write a verified pivot; what is at hand and holds is never replaced."""
+        """Write a verified pivot; a pivot in the folder that was verified is never replaced."""
         file = self.folder / f"pivot-{verified.sequence_number}.xml"
         broken = self.at_hand is None or file.name in {failure.source for failure in self.at_hand.failures}
         if broken or not file.exists():
@@ -140,11 +144,11 @@ def _at_hand(folder: Path, signers: Sequence[EidasCertificate] | None) -> Truste
             return None
         raise
     except (FormatError, VerificationError):
-        return None  # what is at hand does not hold, so there is nothing to fall behind
+        return None  # the lists in the folder cannot be verified, so no list can be older than them
 
 
 def _fetch_top(run: _Run, address: str, signers: Signers) -> TrustedList:
-    """Fetch and verify the list of the lists, through the pivots that it names when its signer is new, and write them."""
+    """Fetch, verify and write the list of lists; if its signer is new, through the pivots that it names."""
     newest = run.get(address)
     pivots: tuple[TrustedList, ...] = ()
     try:
@@ -164,23 +168,23 @@ def _fetch_top(run: _Run, address: str, signers: Signers) -> TrustedList:
 def _verify_through_pivots(
     run: _Run, newest: UnverifiedList, signers: Signers
 ) -> tuple[TrustedList, tuple[TrustedList, ...]]:
-    """Go back to the latest pivot whose signer is believed, and from there to the list again."""
+    """Verify the list from the latest pivot whose signer is trusted."""
     waiting: list[UnverifiedList] = []
     for pivot in _fetch_pivots(run, newest):
         try:
-            believed = verify_pivot(pivot, newest, signers)
+            trusted = verify_pivot(pivot, newest, signers)
         except (FormatError, VerificationError):
             waiting.append(pivot)
             continue
-        top, others = verify_list_of_lists(newest, waiting, following_signers(believed, signers), run.failures)
-        return top, (believed, *others)
+        top, others = verify_list_of_lists(newest, waiting, following_signers(trusted, signers), run.failures)
+        return top, (trusted, *others)
     return verify_list_of_lists(newest, waiting, signers, run.failures)
 
 
 def _fetch_pivots(run: _Run, newest: UnverifiedList) -> Iterator[UnverifiedList]:
     """The pivots that a list names, the latest first.
 
-    Nobody believes the list yet, so it leads nowhere but to the server that it came from.
+    The list is not verified yet, so only addresses on the server that it came from are fetched.
     """
     server = _server(newest.source)
     named = [address for address in newest.claimed_pivots if _server(address) == server]
@@ -200,12 +204,12 @@ def _server(address: str) -> tuple[str, str] | None:
 
 
 def _refuse_older(fetched: TrustedList, old: TrustedList | None) -> None:
-    # By the date as well: whoever has the key of a retired signer can choose any number, but no date after its retirement.
+    # By the date as well: an attacker with the key of a retired signer can choose any number, but no date after its retirement.
     if old is not None and (fetched.sequence_number < old.sequence_number or fetched.issued < old.issued):
         raise VerificationError(
             "trusted-list.rollback",
             f"{fetched}, issued on {format_time(fetched.issued)}, is older than number {old.sequence_number} of"
-            f" {format_time(old.issued)} at hand in {old.source}",
+            f" {format_time(old.issued)} in {old.source}",
             clause="TS 119 612 clause 5.3.2",
         )
 

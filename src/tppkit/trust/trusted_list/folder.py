@@ -1,4 +1,4 @@
-"""Trusted lists from a folder: the list of the lists is verified with its pinned signers, and names those of the others."""
+"""Trusted lists from a folder: the list of lists is verified with its pinned signers, and names those of the others."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ MAX_LISTS = 200
 def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] | None = None) -> TrustedLists:
     """Read and verify the lists of a folder.
 
-    The list of the lists is known by its type, not its name; older ones beside it are taken as pivots, through which a newer
-    set of signers is announced. A national list that does not hold does not hide the others: it is among `failures`.
+    The list of lists is recognised by its type, not its file name. Older ones are used as pivots, which announce newer sets of
+    signers. A national list that cannot be verified does not hide the others: it is among `failures`.
 
     Args:
-        folder: holds the lists (.xml, .xtsl). Certificates in its folder `lotl-signers` replace the pinned signers.
-        signers: who may sign the list of the lists instead; without such a list, who may sign the national lists.
+        folder: contains the lists (.xml, .xtsl). Certificates in its folder `lotl-signers` replace the pinned signers.
+        signers: the certificates that may sign the list of lists instead; without such a list, the national lists.
 
     Raises:
         ConfigurationError: `trust.unreadable`, `trusted-list.no-lotl`, `extra.missing`.
-        FormatError: `trusted-list.malformed`: the list of the lists.
+        FormatError: `trusted-list.malformed`: the list of lists.
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-            `trusted-list.signature`, `trusted-list.signer-validity`, `trusted-list.next-update`: the list of the lists.
+            `trusted-list.signature`, `trusted-list.signer-validity`, `trusted-list.next-update`: the list of lists.
     """
     folder = as_path(folder)
-    believed = load_signers(folder, signers=signers)
+    trusted = load_signers(folder, signers=signers)
     failures: list[ListFailure] = []
     unverified = list(_read_folder(folder, failures))
     tops = [one for one in unverified if one.claimed_type == LIST_OF_LISTS]
     nationals = [one for one in unverified if one.claimed_type != LIST_OF_LISTS]
     if tops:
         *pivots, newest = sorted(tops, key=lambda one: one.claimed_sequence_number)
-        top, _ = verify_list_of_lists(newest, pivots, believed, failures)
+        top, _ = verify_list_of_lists(newest, pivots, trusted, failures)
         lists = [verify_national(one, top, failures) for one in nationals]
     elif signers is not None:
         top = None
-        lists = [_verify_with(one, believed, failures) for one in nationals]
+        lists = [_verify_with(one, trusted, failures) for one in nationals]
     else:
         raise ConfigurationError(
-            "trusted-list.no-lotl", f"{folder} has no list of the lists, which names the signers of the others"
+            "trusted-list.no-lotl", f"{folder} has no list of lists, which names the signers of the others"
         )
     return TrustedLists(_latest([one for one in lists if one], failures), list_of_lists=top, failures=failures)
 
 
 def load_signers(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> Signers:
-    """Who may sign the list of the lists, by SHA-256: those given, those of the folder, or the pinned ones.
+    """The certificates that may sign the list of lists, by SHA-256: those given, those of the folder, or the pinned ones.
 
     Raises:
         ConfigurationError: `trust.unreadable`.
@@ -98,16 +98,16 @@ def _read_folder(folder: Path, failures: list[ListFailure]) -> list[UnverifiedLi
 def verify_list_of_lists(
     newest: UnverifiedList, pivots: Iterable[UnverifiedList], signers: Signers, failures: list[ListFailure]
 ) -> tuple[TrustedList, tuple[TrustedList, ...]]:
-    """Verify a list of lists; the older ones are pivots, of which each names who signs after it.
+    """Verify a list of lists through its pivots, of which each names the signers of the next.
 
     Args:
         newest: the list of lists.
-        pivots: older ones, in any order; one that does not hold is told and passed over.
-        signers: who may sign the oldest.
-        failures: where the pivots that do not hold are told.
+        pivots: older ones, in any order; those that cannot be verified are skipped.
+        signers: the certificates that may sign the oldest.
+        failures: receives the pivots that cannot be verified.
 
     Returns:
-        The list, and the pivots that hold.
+        The list, and the verified pivots.
 
     Raises:
         FormatError: `trusted-list.malformed`.
@@ -140,7 +140,7 @@ def verify_pivot(pivot: UnverifiedList, newest: UnverifiedList, signers: Signers
 
 
 def following_signers(pivot: TrustedList, signers: Signers) -> Signers:
-    """Who may sign after a verified pivot: those that it names, in place of all who were not published after it."""
+    """The signers after a verified pivot: those that it names replace all that were not published after it."""
     named = frozenset().union(*(pointer.signers for pointer in pivot.pointers if pointer.type == LIST_OF_LISTS))
     if not named:
         return signers
@@ -153,7 +153,7 @@ def _verify_top(candidate: UnverifiedList, signers: Signers) -> TrustedList:
     verified = candidate.verify(signers=signers)
     if not verified.is_list_of_lists:
         raise VerificationError(
-            "trusted-list.not-lotl", f"{verified} is not the list of the lists: its type is {verified.type}",
+            "trusted-list.not-lotl", f"{verified} is not the list of lists: its type is {verified.type}",
             clause="TS 119 612 clause 5.3.3",
         )  # fmt: skip
     until = signers[verified.signer.sha256].until or verified.signer.not_after
@@ -164,12 +164,12 @@ def _verify_top(candidate: UnverifiedList, signers: Signers) -> TrustedList:
             f" or after its signer was retired",
             clause="TS 119 612 clause 5.7.1",
         )
-    # A signer that was retired must not speak for today: what it signed answers for its own time.
+    # A list of a retired signer is used for questions about its own time only.
     return replace(verified, signer_until=min(until, verified.signer.not_after))
 
 
 def pointers_to(top: TrustedList, territory: str | None = None) -> tuple[Pointer, ...]:
-    """The pointers of the list of the lists to lists for machines: of a territory, or all."""
+    """The pointers of the list of lists to machine-readable lists: of a territory, or all."""
     return tuple(
         pointer
         for pointer in top.pointers
@@ -179,7 +179,7 @@ def pointers_to(top: TrustedList, territory: str | None = None) -> tuple[Pointer
 
 
 def verify_national(candidate: UnverifiedList, top: TrustedList, failures: list[ListFailure]) -> TrustedList | None:
-    """Verify a national list with the signers that the list of the lists names; None, and a failure, when it does not hold."""
+    """Verify a national list with the signers that the list of lists names; None, and a failure, if it cannot be verified."""
     pointers = pointers_to(top, candidate.claimed_territory)
     if not pointers or candidate.claimed_type != NATIONAL_LIST:
         message = (

@@ -1,4 +1,4 @@
-"""Verified trusted lists, and the questions that they answer.
+"""Verified trusted lists, and the qualified status of certificates by them.
 
 lists = load_trusted_lists(Path("lists"))
 lists.status(certificate, at=utc_now()).qualified_for
@@ -6,11 +6,13 @@ lists.status(certificate, at=utc_now()).qualified_for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
-from tppkit._clock import as_utc, format_time
+from tppkit._clock import as_utc, format_time, shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
 from tppkit.trust.anchors import Anchors
@@ -19,12 +21,12 @@ from tppkit.trust.path.verifier import require_validity
 from tppkit.trust.trusted_list.model import TrustedList
 from tppkit.trust.trusted_list.qualified_status import Judgement, Listing, Purpose, check_freshness, is_granted, judge
 from tppkit.trust.trusted_list.services import IssuingService, ServiceIndex
-from tppkit.trust.trusted_list.uris import (
-    TERRITORIES_OF_COUNTRIES,
-)
+from tppkit.trust.trusted_list.uris import EIDAS_STARTS, TERRITORIES_OF_COUNTRIES
 
 _COUNTRY = "2.5.4.6"
 _REMEMBERED = 4096
+_REMEMBERED_GRANTS = 64
+_INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class ListFailure:
 
     Attributes:
         source: its file or address.
-        territory: whose list it claims to be, or should have been; None when it does not say.
+        territory: of which it claims, or should have been, the list; None if not stated.
         code: why, a row of `tppkit.codes.CODES`.
         message: why, for people.
     """
@@ -50,12 +52,12 @@ class QualifiedStatus:
 
     Attributes:
         at: the time, aware UTC.
-        qualified_for: of `esign`, `eseal`, `web`, at its issuance and at the time; empty when it is not qualified.
+        qualified_for: of `esign`, `eseal`, `web`, at its issuance and at the time; empty if it is not qualified.
         with_device: whether the key is in a qualified device, at the time.
-        code: null when it is qualified, else why not.
-        at_issuance: what the lists say of the beginning of the certificate's validity.
-        at_time: what they say of the time.
-        findings: everything of both, and lists that would have been needed.
+        code: None if it is qualified, else the reason.
+        at_issuance: the judgement for the beginning of the certificate's validity.
+        at_time: the judgement for the time.
+        findings: all findings of both, and missing lists.
     """
 
     at: datetime
@@ -68,17 +70,21 @@ class QualifiedStatus:
 
     @property
     def listing(self) -> Listing | None:
-        """The service and its state that decide at the time, or at issuance when none does then."""
+        """The service and its state that decide at the time, or at issuance if none does then."""
         return self.at_time.listing or self.at_issuance.listing
 
 
 class TrustedLists:
     """Trusted lists whose signatures were verified.
 
-    Which services issued a certificate themselves is remembered for up to 4096 certificates.
+        lists = load_trusted_lists("lists")
+        lists.status(certificate, at=received_at).qualified_for
+        lists.verify_qualified(certificate, purpose="eseal", at=received_at)
+
+    The issuing services of up to 4096 certificates are cached.
 
     Attributes:
-        list_of_lists: the list that names the signers of the others, or None when the caller named them.
+        list_of_lists: the list that names the signers of the others, or None if the caller named them.
         lists: the national lists.
         failures: lists that are not used, and why.
     """
@@ -95,6 +101,7 @@ class TrustedLists:
         self.failures = tuple(failures)
         self._index = ServiceIndex(self.lists)
         self._remembered: dict[bytes, tuple[tuple[IssuingService, ...], Judgement]] = {}
+        self._granted: dict[tuple[Purpose, tuple[datetime, datetime]], tuple[EidasCertificate, ...]] = {}
 
     def status(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate] = ()
@@ -104,7 +111,7 @@ class TrustedLists:
         Args:
             certificate: the end entity.
             at: the time to judge at, aware.
-            intermediates: authorities that may stand between it and a listed one.
+            intermediates: authorities that may be between it and a listed one.
 
         Raises:
             ConfigurationError: `time.naive`, `time.out-of-range`.
@@ -167,27 +174,60 @@ class TrustedLists:
     def make_anchors(self, *, purpose: Purpose, at: datetime) -> Anchors:
         """The authorities that the lists grant for a purpose at a time, to build chains to.
 
-        One that cannot be read or is not valid then is passed over, and told by the findings of the anchors.
+        One that cannot be read or is not valid then is left out, and reported in the findings of the anchors.
 
         Args:
             purpose: `web`, `eseal` or `esign`.
             at: the time, aware.
 
         Raises:
-            ConfigurationError: `trust.no-anchors`, no list that is good at the time grants any; `time.naive`.
+            ConfigurationError: `trust.no-anchors`, no list in force at the time grants one; `time.naive`.
         """
         at = as_utc(at)
         if self.list_of_lists is not None:
             self._require_fresh(self.list_of_lists, at)
-        granted = (service.issuer for service in self._index.authorities() if is_granted(service, purpose, at))
-        refusals = {certificate: _why_no_anchor(certificate, at) for certificate in dict.fromkeys(granted)}
+        refusals = {certificate: _why_no_anchor(certificate, at) for certificate in self._granted_at(purpose, at)}
         roots = tuple(certificate for certificate, refusal in refusals.items() if refusal is None)
         if not roots:
             but = f", but {len(refusals)} that cannot be used then" if refusals else ""
             raise ConfigurationError(
-                "trust.no-anchors", f"no list that is good at {format_time(at)} grants an authority for {purpose}{but}"
+                "trust.no-anchors", f"no list in force at {format_time(at)} grants an authority for {purpose}{but}"
             )
         return Anchors(roots, findings=tuple(refusal for refusal in refusals.values() if refusal))
+
+    def _granted_at(self, purpose: Purpose, at: datetime) -> tuple[EidasCertificate, ...]:
+        key = purpose, self.steady_around(at)
+        granted = self._granted.get(key)
+        if granted is None:
+            services = (service for service in self._index.authorities() if is_granted(service, purpose, at))
+            granted = tuple(dict.fromkeys(service.issuer for service in services))
+            if len(self._granted) >= _REMEMBERED_GRANTS:
+                self._granted.clear()
+            self._granted[key] = granted
+        return granted
+
+    def steady_around(self, at: datetime) -> tuple[datetime, datetime]:
+        """The first and the last moment, around `at` (aware UTC), between which no state of a service begins and no list ends."""
+        place = bisect_right(self._changes, at)
+        begins = self._changes[place - 1] if place else datetime.min.replace(tzinfo=UTC)
+        last = place == len(self._changes)
+        return begins, datetime.max.replace(tzinfo=UTC) if last else shift(self._changes[place], -_INSTANT)
+
+    @cached_property
+    def _changes(self) -> tuple[datetime, ...]:
+        """The moments from which the lists may answer otherwise, in order."""
+        return tuple(sorted({EIDAS_STARTS, *self._beginnings(), *(shift(end, _INSTANT) for end in self._ends())}))
+
+    def _beginnings(self) -> Iterator[datetime]:
+        for one in self.lists:
+            for service in (service for provider in one.providers for service in provider.services):
+                yield from (instance.since for instance in service.instances)
+                if service.complete_since is not None:
+                    yield service.complete_since
+
+    def _ends(self) -> Iterator[datetime]:
+        for one in (*self.lists, *([self.list_of_lists] if self.list_of_lists else [])):
+            yield from (end for end in (one.issued, one.next_update, one.signer_until) if end is not None)
 
     def _require_fresh(self, one: TrustedList, at: datetime) -> None:
         finding = check_freshness(one, at)
@@ -209,16 +249,16 @@ class TrustedLists:
         return found
 
     def _why_unlisted(self, certificate: EidasCertificate) -> Iterable[Finding]:
-        """Why no service was found: first a list that failed or is absent, then the plain fact."""
+        """The reasons for no service: first a list that failed or is missing, then the fact itself."""
         countries = certificate.issuer.values(_COUNTRY)
         territory = TERRITORIES_OF_COUNTRIES.get(countries[0].upper(), countries[0].upper()) if countries else None
         clause = "TS 119 615 clause 4.3"
-        is_lacking = territory is not None and not self._has_list(territory) and self._points_to(territory)
+        is_missing = territory is not None and not self._has_list(territory) and self._points_to(territory)
         for failure in self.failures:
-            # A file that cannot be read names no territory: it may be the list that is lacking.
-            if failure.territory == territory or (is_lacking and failure.territory is None):
+            # A file that cannot be read names no territory: it may be the missing list.
+            if failure.territory == territory or (is_missing and failure.territory is None):
                 yield Finding(failure.code, Severity.ERROR, failure.message, clause)
-        if is_lacking:
+        if is_missing:
             message = f"the trusted list of {territory}, where the issuer is established, is not among the lists"
             yield Finding("trusted-list.missing", Severity.ERROR, message, clause)
         if self._index.is_named(certificate.issuer):
@@ -255,12 +295,12 @@ def _why_no_anchor(certificate: EidasCertificate, at: datetime) -> Finding | Non
     try:
         read_link(certificate)
     except CertificateRejected as e:
-        return Finding(e.code, Severity.WARNING, f"passed over: {e.message}", e.clause)
+        return Finding(e.code, Severity.WARNING, f"left out: {e.message}", e.clause)
     if not certificate.extensions.is_ca:
-        message = f"passed over: the listed {certificate.subject} is no certification authority"
+        message = f"left out: the listed {certificate.subject} is no certification authority"
         return Finding("path.no-authority", Severity.WARNING, message, "RFC 5280 section 6.1.4 (k)")
     if certificate.is_valid_at(at):
         return None
     ends = f"{format_time(certificate.not_before)} to {format_time(certificate.not_after)}"
     return Finding("path.expired" if at > certificate.not_after else "path.not-yet-valid", Severity.NOTICE,
-        f"passed over: the listed authority {certificate.subject} is valid from {ends}")  # fmt: skip
+        f"left out: the listed authority {certificate.subject} is valid from {ends}")  # fmt: skip

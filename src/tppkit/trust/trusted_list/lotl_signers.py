@@ -1,9 +1,9 @@
-"""Who may sign the list of the lists: certificates that the Commission published in the Official Journal.
+"""The signers of the list of lists: certificates that the Commission published in the Official Journal.
 
-A digest stands here only where two independent sources have it. Compare them with the Journal before you rely on them: they are
-what everything else hangs on. Another set replaces them as an argument, or as files in the folder of the lists.
+Each digest here was found in two independent sources. Compare them with the Journal before you rely on them: all other trust
+depends on them. An argument, or files in the folder of the lists, replace them.
 
-A set that was retired is believed for what it signed before, and for questions about that time only.
+A retired set is trusted only for lists that it signed before, and for questions about that time.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class SigningPeriod:
-    """When someone may sign the list of the lists, as far as is known beyond the certificate.
+    """The period in which a certificate may sign the list of lists, in addition to its validity.
 
     Attributes:
-        since: when it was published that they may, aware UTC: an earlier pivot does not retire them. None where any pivot does.
-        until: when they were retired, aware UTC; None when they were not.
+        since: when it was published as a signer, aware UTC: an earlier pivot does not retire it. None if any pivot does.
+        until: when it was retired, aware UTC; None if it was not.
     """
 
     since: datetime | None = None
@@ -37,7 +37,7 @@ class SignerNotice:
     Attributes:
         name: where it was published.
         address: where to read it.
-        period: when they may sign.
+        period: in which they may sign.
         sha256: digests of the certificates' DER, lower-case hexadecimal.
     """
 

@@ -1,4 +1,4 @@
-"""What a trusted list says, as values: list, providers, services, and a service's status through time.
+"""The content of a trusted list as values: list, providers, services, and the states of a service through time.
 
 Source: ETSI TS 119 612 clauses 5.3 to 5.6.
 """
@@ -18,11 +18,11 @@ from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, status_name
 
 @dataclass(frozen=True)
 class DigitalIdentity:
-    """How a service's key is named.
+    """The identification of a service's key.
 
     Attributes:
-        certificates_der: certificates of the key, as they stand in the list.
-        subject_texts: subject names, as they stand in the list.
+        certificates_der: certificates of the key, as in the list.
+        subject_texts: subject names, as in the list.
         key_ids: subject key identifiers.
     """
 
@@ -32,7 +32,7 @@ class DigitalIdentity:
 
     @cached_property
     def certificates(self) -> tuple[EidasCertificate, ...]:
-        """The certificates, read when they are first asked for; those that cannot be read are left out."""
+        """The certificates, read at the first use; those that cannot be read are left out."""
         found = []
         for data in self.certificates_der:
             try:
@@ -43,7 +43,7 @@ class DigitalIdentity:
 
     @cached_property
     def subjects(self) -> tuple[DistinguishedName, ...]:
-        """The subject names, read when they are first asked for; those that cannot be read are left out."""
+        """The subject names, read at the first use; those that cannot be read are left out."""
         found = []
         for text in self.subject_texts:
             try:
@@ -55,16 +55,16 @@ class DigitalIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ServiceInstance:
-    """A service from one moment on: as it is now, or as it was before a change.
+    """The state of a service from one moment on: the present one, or one before a change.
 
     Attributes:
         type: URI of the service's type.
         names: the service's names, the English one first.
         status: URI of the status.
         since: when the status began, aware UTC.
-        identity: how the key is named; history names it by subject and key identifier only.
+        identity: the key; history identifies it by subject and key identifier only.
         information: URIs of the additional service information.
-        qualifications: what the list says of certain certificates.
+        qualifications: statements about certain certificates.
         unknown_critical: critical extensions that this software does not process.
         taken_over_by: the provider that took the service over, or None.
         current: whether it is the present one, not history.
@@ -98,7 +98,7 @@ class Service:
 
     Attributes:
         instances: the present one first, then its history, later ones first.
-        complete_since: before this moment (aware UTC) a state may be missing, as one could not be read; None when all could.
+        complete_since: before this moment (aware UTC) a state may be missing, as one could not be read; None if all could.
     """
 
     instances: tuple[ServiceInstance, ...]
@@ -110,7 +110,7 @@ class Service:
         return self.instances[0]
 
     def at(self, moment: datetime) -> ServiceInstance | None:
-        """The instance in force at a moment (aware UTC), or None before the first, or where the history has a gap."""
+        """The instance in force at a moment (aware UTC); None before the first and in a gap of the history."""
         if self.complete_since is not None and moment < self.complete_since:
             return None
         begun = [instance for instance in self.instances if instance.since <= moment]
@@ -137,7 +137,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Where another list is, and who signs it.
+    """The location and the signers of another list.
 
     Attributes:
         location: URL of the list.
@@ -158,23 +158,23 @@ class Pointer:
 
 @dataclass(frozen=True)
 class TrustedList:
-    """A trusted list, or the list of the lists.
+    """A trusted list, or the list of lists.
 
     Attributes:
         type: URI of its type.
         territory: country code as lists have it (`EL`, `UK`, `EU`).
         operators: names of the scheme operator, the English one first.
-        sequence_number: grows with each issue.
+        sequence_number: increases with each issue.
         issued: when it was issued, aware UTC.
-        next_update: until when it is good, aware UTC; None when the scheme has closed.
+        next_update: until when it is in force, aware UTC; None if the scheme has closed.
         information_uris: of the scheme; a list of lists names its pivots here, the latest first.
         pointers: to other lists.
         providers: providers and their services.
         sha256: of the file, lower-case hexadecimal.
-        source: where it came from, for messages.
+        source: its file or address, for messages.
         signer: the certificate that signed it.
-        findings: what could not be read.
-        signer_until: of a list of lists, until when its signer is believed, aware UTC; None where that was not asked.
+        findings: parts that could not be read.
+        signer_until: of a list of lists, until when its signer is trusted, aware UTC; else None.
     """
 
     type: str
@@ -194,7 +194,7 @@ class TrustedList:
 
     @property
     def is_list_of_lists(self) -> bool:
-        """Whether it is the list of the lists."""
+        """Whether it is the list of lists."""
         return self.type == LIST_OF_LISTS
 
     def __str__(self) -> str:

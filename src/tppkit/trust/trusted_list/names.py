@@ -1,4 +1,4 @@
-"""Names as trusted lists write them: RFC 2253 and RFC 1779 text beside RFC 4514, with quotes, and `OID.` before identifiers."""
+"""Names as trusted lists write them: RFC 2253, RFC 1779 and RFC 4514 text, with quotes, and `OID.` before identifiers."""
 
 from __future__ import annotations
 

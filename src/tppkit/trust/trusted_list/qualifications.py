@@ -1,14 +1,13 @@
-"""Qualifications: which certificates of a service a trusted list speaks about, and what it says of them.
+"""Qualifications: what a trusted list states about those certificates of a service that meet criteria.
 
 Source: ETSI TS 119 612 clause 5.5.9.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 from tppkit.certificates import EidasCertificate, oids
 from tppkit.trust.trusted_list.uris import QUALIFICATIONS, qualifier_name
@@ -16,114 +15,37 @@ from tppkit.trust.trusted_list.xml_document import Element
 
 MAX_CRITERIA_DEPTH = 16
 
-Assertion = Literal["all", "atLeastOne", "none"]
-_ASSERTIONS: Mapping[str, Assertion] = MappingProxyType({"all": "all", "atLeastOne": "atLeastOne", "none": "none"})
+Criteria = Callable[[EidasCertificate], bool]
+_ASSERTIONS: Mapping[str, Callable[[Iterable[bool]], bool]] = MappingProxyType(
+    {"all": all, "atLeastOne": any, "none": lambda results: not any(results)}
+)
 _XADES = "{http://uri.etsi.org/01903/v1.3.2#}"
 # The schema writes crlSign where RFC 5280 has cRLSign.
 _KEY_USAGES: Mapping[str, str] = MappingProxyType({"crlSign": "cRLSign"})
-_EXTENDED_KEY_USAGES: Mapping[str, str] = oids.EXTENDED_KEY_USAGES
-
-
-@dataclass(frozen=True, slots=True)
-class KeyUsageBits:
-    """KeyUsage: bits that must be set or clear.
-
-    Attributes:
-        bits: (name of RFC 5280, whether it must be set).
-    """
-
-    bits: tuple[tuple[str, bool], ...]
-
-    def holds(self, certificate: EidasCertificate) -> bool:
-        """Whether every bit is as stated."""
-        usage = certificate.extensions.key_usage
-        return all((name in usage) is wanted for name, wanted in self.bits)
-
-
-@dataclass(frozen=True, slots=True)
-class PolicySet:
-    """PolicySet: policies that must all stand in the certificate.
-
-    Attributes:
-        policies: dotted identifiers.
-    """
-
-    policies: tuple[str, ...]
-
-    def holds(self, certificate: EidasCertificate) -> bool:
-        """Whether all of them stand there."""
-        return set(self.policies) <= set(certificate.extensions.policies)
-
-
-@dataclass(frozen=True, slots=True)
-class ExtendedKeyUsages:
-    """ExtendedKeyUsage: key purposes that must all stand in the certificate.
-
-    Attributes:
-        purposes: names where known, else dotted identifiers, as in `ExtensionFacts.extended_key_usage`.
-    """
-
-    purposes: tuple[str, ...]
-
-    def holds(self, certificate: EidasCertificate) -> bool:
-        """Whether all of them stand there."""
-        return set(self.purposes) <= set(certificate.extensions.extended_key_usage)
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectAttributes:
-    """CertSubjectDNAttribute: attributes that the subject's name must all have.
-
-    Attributes:
-        attributes: dotted identifiers.
-    """
-
-    attributes: tuple[str, ...]
-
-    def holds(self, certificate: EidasCertificate) -> bool:
-        """Whether all of them stand there."""
-        return all(certificate.subject.values(oid) for oid in self.attributes)
-
-
-@dataclass(frozen=True, slots=True)
-class CriteriaList:
-    """Criteria, and how many of them must hold.
-
-    Attributes:
-        assertion: `all`, `atLeastOne` or `none`.
-        criteria: the criteria, nested lists among them.
-    """
-
-    assertion: Assertion
-    criteria: tuple[KeyUsageBits | PolicySet | ExtendedKeyUsages | SubjectAttributes | CriteriaList, ...]
-
-    def holds(self, certificate: EidasCertificate) -> bool:
-        """Whether the criteria speak about this certificate."""
-        results = [criterion.holds(certificate) for criterion in self.criteria]
-        match self.assertion:
-            case "all":
-                return all(results)
-            case "atLeastOne":
-                return any(results)
-            case "none":
-                return not any(results)
+_PURPOSES = {name: oid for oid, name in oids.EXTENDED_KEY_USAGES.items()}
+# The identifiers that a certificate states, of which a criterion names some that must all be there.
+_STATED: Mapping[str, Callable[[EidasCertificate], Collection[str]]] = MappingProxyType({
+    "PolicySet": lambda certificate: certificate.extensions.policies,
+    "ExtendedKeyUsage": lambda c: [_PURPOSES.get(usage, usage) for usage in c.extensions.extended_key_usage],
+    "CertSubjectDNAttribute": lambda certificate: [oid for rdn in certificate.subject.rdns for oid, _ in rdn],
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Qualification:
-    """What the list says of the certificates that meet criteria.
+    """What the list states about the certificates that meet criteria.
 
     Attributes:
-        qualifiers: last segments of the qualifiers' URIs (`QCForWSA`); whole URIs where the stem is not known.
-        criteria: which certificates it speaks about; None where they could not be read, and then about none.
+        qualifiers: last segments of the qualifiers' URIs (`QCForWSA`); whole URIs if the stem is unknown.
+        criteria: whether a certificate meets the criteria; None if they could not be read, so that no certificate does.
     """
 
     qualifiers: tuple[str, ...]
-    criteria: CriteriaList | None
+    criteria: Criteria | None
 
     def concerns(self, certificate: EidasCertificate) -> bool:
-        """Whether it speaks about this certificate."""
-        return self.criteria is not None and self.criteria.holds(certificate)
+        """Whether the certificate meets the criteria."""
+        return self.criteria is not None and self.criteria(certificate)
 
 
 def read_qualifications(extension: Element) -> tuple[Qualification, ...]:
@@ -140,17 +62,15 @@ def read_qualifications(extension: Element) -> tuple[Qualification, ...]:
     )
 
 
-def _read_criteria(element: Element | None, depth: int) -> CriteriaList | None:
+def _read_criteria(element: Element | None, depth: int) -> Criteria | None:
     if element is None or depth > MAX_CRITERIA_DEPTH:
         return None
-    assertion = _ASSERTIONS.get((element.get("assert") or "all").strip())
-    found: list[KeyUsageBits | PolicySet | ExtendedKeyUsages | SubjectAttributes | CriteriaList] = []
-    for child in _criteria_of(element):
-        criterion = _read_criterion(child, depth)
-        if criterion is None:
-            return None
-        found.append(criterion)
-    return CriteriaList(assertion, tuple(found)) if assertion and found else None
+    holds = _ASSERTIONS.get((element.get("assert") or "all").strip())
+    found = [_read_criterion(child, depth) for child in _criteria_of(element)]
+    criteria = [criterion for criterion in found if criterion is not None]
+    if holds is None or not found or len(criteria) < len(found):
+        return None
+    return lambda certificate: holds([criterion(certificate) for criterion in criteria])
 
 
 def _criteria_of(element: Element) -> Iterable[Element]:
@@ -162,32 +82,26 @@ def _criteria_of(element: Element) -> Iterable[Element]:
             yield child
 
 
-def _read_criterion(
-    element: Element, depth: int
-) -> KeyUsageBits | PolicySet | ExtendedKeyUsages | SubjectAttributes | CriteriaList | None:
-    match _local_name(element):
-        case "KeyUsage":
-            bits = tuple(
-                (
-                    _KEY_USAGES.get(bit.get("name") or "", bit.get("name") or ""),
-                    (bit.text or "").strip() in ("true", "1"),
-                )
-                for bit in element
-            )
-            return KeyUsageBits(bits) if bits else None
-        case "PolicySet":
-            policies = _identifiers(element)
-            return PolicySet(policies) if policies else None
-        case "ExtendedKeyUsage":
-            purposes = tuple(_EXTENDED_KEY_USAGES.get(oid, oid) for oid in _identifiers(element))
-            return ExtendedKeyUsages(purposes) if purposes else None
-        case "CertSubjectDNAttribute":
-            attributes = _identifiers(element)
-            return SubjectAttributes(attributes) if attributes else None
-        case "CriteriaList":
-            return _read_criteria(element, depth + 1)
-        case _:
-            return None
+def _read_criterion(element: Element, depth: int) -> Criteria | None:
+    kind = _local_name(element)
+    if kind == "CriteriaList":
+        return _read_criteria(element, depth + 1)
+    if kind == "KeyUsage":
+        bits = [(bit.get("name") or "", (bit.text or "").strip() in ("true", "1")) for bit in element]
+        return _uses_key(bits) if bits else None
+    names = _identifiers(element)
+    stated = _STATED.get(kind)
+    if stated is None or not names:
+        return None
+    return lambda certificate: set(names).issubset(stated(certificate))
+
+
+def _uses_key(bits: list[tuple[str, bool]]) -> Criteria:
+    def holds(certificate: EidasCertificate) -> bool:
+        usage = certificate.extensions.key_usage
+        return all((_KEY_USAGES.get(name, name) in usage) is wanted for name, wanted in bits)
+
+    return holds
 
 
 def _identifiers(element: Element) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""Whether trusted lists make a certificate a qualified one, for what, and by which service, at a time.
+"""Qualified status: whether trusted lists make a certificate a qualified one, for what, and by which service, at a time.
 
-A certificate is qualified at a time when it was at its issuance and is then: the service that issued it had a granting
-status at both moments, for that purpose, and neither the certificate nor the list denies it. What two services of one key say
-is joined, except that a denial outweighs.
+A certificate is qualified at a time if the service that issued it had a granting status at its issuance and at that time, for the
+purpose, and neither the certificate nor the list denies it. The statements of several services of one key are combined; a denial
+prevails.
 
 Source: ETSI TS 119 615 clause 4.4, ETSI TS 119 612 clause 5.5, Regulation (EU) No 910/2014.
 """
@@ -25,10 +25,7 @@ from tppkit.trust.trusted_list.uris import (
     DEVICE_AS_IN_CERTIFICATE,
     EIDAS_STARTS,
     GRANTED,
-    GRANTED_BEFORE_EIDAS,
     NOT_QUALIFIED,
-    POLICY_QCP,
-    POLICY_QCP_PLUS,
     PURPOSE_QUALIFIERS,
     QUALIFIED_BY_LIST,
     QUALIFIED_CA,
@@ -50,7 +47,7 @@ class Listing:
     Attributes:
         issuer: the service.
         instance: its state in force at the moment.
-        matched_by: how that state names the issuer's key: `certificate`, `subject-and-key-id`, `key-id`, `subject`, `service`.
+        matched_by: how that state identifies the key: `certificate`, `subject-and-key-id`, `key-id`, `subject`, `service`.
     """
 
     issuer: IssuingService
@@ -60,14 +57,14 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the lists say of a certificate at one moment.
+    """The qualified status of a certificate at one moment.
 
     Attributes:
         at: the moment, aware UTC.
-        qualified_for: of `esign`, `eseal`, `web`; empty when it is not qualified.
-        with_device: whether the key is in a qualified device, as far as certificate and list say.
-        listing: what decided; None when no service was found or none had begun.
-        findings: why not, and what else is odd; errors first decide.
+        qualified_for: of `esign`, `eseal`, `web`; empty if it is not qualified.
+        with_device: whether certificate and list state that the key is in a qualified device.
+        listing: the service and state that decided; None if no service was found or none had begun.
+        findings: the reasons for no qualification, and further warnings; the first error decides.
     """
 
     at: datetime
@@ -79,7 +76,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class _Opinion:
-    """What one service says."""
+    """The judgement by one service."""
 
     listing: Listing | None
     purposes: frozenset[Purpose] = frozenset()
@@ -101,7 +98,7 @@ def judge(
         certificate: the certificate.
         services: those that issued it.
         at: the moment, aware UTC.
-        list_of_lists: the list that names the signers of the others; it must be good at the moment as well.
+        list_of_lists: the list that names the signers of the others; it must be in force at the moment as well.
     """
     opinions = [_opinion(certificate, service, at, list_of_lists) for service in services]
     granting = [opinion for opinion in opinions if opinion.purposes]
@@ -121,7 +118,7 @@ def _check_conflicts(opinions: Iterable[_Opinion], purposes: frozenset[Purpose],
     """A warning for each state that does not grant what another state of the same key grants."""
     for listing in (opinion.listing for opinion in opinions if opinion.listing):
         instance = listing.instance
-        if instance.type == QUALIFIED_CA and not _grants(instance, at) and purposes & _allowed_purposes(instance, at):
+        if instance.type == QUALIFIED_CA and not _grants(instance, at) and purposes & _allowed_purposes(instance):
             message = (
                 f"{listing.issuer.trusted_list} names the key twice: the service {instance.name} is"
                 f" {instance.status_name} since {format_time(instance.since)}, another is granted"
@@ -146,14 +143,16 @@ def _opinion(
         if finding is not None:
             return _Opinion(listing, findings=(finding,))
     finding = _check_instance(service, instance, at, matched_by) or _check_chain(certificate, service, at)
-    return _Opinion(listing, findings=(finding,)) if finding else _apply(certificate, listing, at)
+    return _Opinion(listing, findings=(finding,)) if finding else _apply(certificate, listing)
 
 
 def _why_no_state(service: Service, at: datetime) -> Finding:
     name = service.current.name
     if service.complete_since is not None and at < service.complete_since:
         known = format_time(service.complete_since)
-        message = f"the history of the service {name} cannot be read before {known}, so it says nothing about {format_time(at)}"
+        message = (
+            f"the history of the service {name} cannot be read before {known}, so it does not cover {format_time(at)}"
+        )
         return _error("trusted-list.unreadable-history", message, "TS 119 612 clause 5.6")
     first = format_time(min(one.since for one in service.instances))
     message = f"the service {name} is listed since {first}, not yet at {format_time(at)}"
@@ -161,31 +160,31 @@ def _why_no_state(service: Service, at: datetime) -> Finding:
 
 
 def is_granted(service: IssuingService, purpose: Purpose, at: datetime) -> bool:
-    """Whether a list that is good at a moment (aware UTC) grants a service for a purpose, and names its key."""
+    """Whether a list in force at a moment (aware UTC) grants a service for a purpose, and identifies its key."""
     instance = service.service.at(at)
     if instance is None or check_freshness(service.trusted_list, at) is not None:
         return False
     refusal = _check_instance(service, instance, at, service.matched_by(instance))
-    return refusal is None and purpose in _allowed_purposes(instance, at)
+    return refusal is None and purpose in _allowed_purposes(instance)
 
 
 def check_freshness(trusted_list: TrustedList, at: datetime) -> Finding | None:
-    """The finding `trusted-list.expired` or `trusted-list.closed` when a list cannot answer for a moment, else None."""
+    """The finding `trusted-list.expired` or `trusted-list.closed` if a list is not in force at a moment, else None."""
     clause = "TS 119 612 clause 5.3.15"
     if trusted_list.signer_until is not None and at > trusted_list.signer_until:
         ended = format_time(trusted_list.signer_until)
-        message = f"the signer of {trusted_list} is believed until {ended}, so it says nothing about {format_time(at)}"
+        message = f"the signer of {trusted_list} is trusted until {ended}, so it does not cover {format_time(at)}"
         return _error("trusted-list.expired", message, clause)
     if trusted_list.next_update is None:
         if at <= trusted_list.issued:
             return None
         message = (
-            f"{trusted_list} was closed on {format_time(trusted_list.issued)} and says nothing about {format_time(at)}"
+            f"{trusted_list} was closed on {format_time(trusted_list.issued)} and does not cover {format_time(at)}"
         )
         return _error("trusted-list.closed", message, clause)
     if at <= trusted_list.next_update:
         return None
-    message = f"{trusted_list} was good until {format_time(trusted_list.next_update)} and says nothing about {format_time(at)}"
+    message = f"{trusted_list} was in force until {format_time(trusted_list.next_update)} and does not cover {format_time(at)}"
     return _error("trusted-list.expired", message, clause)
 
 
@@ -219,7 +218,7 @@ def _check_instance(
 
 
 def _check_chain(certificate: EidasCertificate, service: IssuingService, at: datetime) -> Finding | None:
-    """What speaks against the chain of authorities between a certificate and a listed root, at a moment."""
+    """The fault of the chain from a certificate to a listed root at a moment, or None."""
     if service.direct:
         return None
     try:
@@ -230,12 +229,11 @@ def _check_chain(certificate: EidasCertificate, service: IssuingService, at: dat
 
 
 def _grants(instance: ServiceInstance, at: datetime) -> bool:
-    status = instance.status_name
-    return status == GRANTED or (status in GRANTED_BEFORE_EIDAS and at < EIDAS_STARTS)
+    return instance.status_name == GRANTED and at >= EIDAS_STARTS
 
 
-def _apply(certificate: EidasCertificate, listing: Listing, at: datetime) -> _Opinion:
-    """Join what the certificate claims with what the list says of it."""
+def _apply(certificate: EidasCertificate, listing: Listing) -> _Opinion:
+    """Combine the claims of the certificate with the statements of the list."""
     if certificate.extensions.is_precertificate:
         message = f"{certificate.subject} is a pre-certificate, not a certificate"
         return _Opinion(listing, findings=(_error("certificate.precertificate", message, "RFC 6962 section 3.1"),))
@@ -246,15 +244,15 @@ def _apply(certificate: EidasCertificate, listing: Listing, at: datetime) -> _Op
         for qualifier in qualification.qualifiers
     }
     if NOT_QUALIFIED in qualifiers:
-        message = f"the list says that certificates like this one of {listing.instance.name} are not qualified"
+        message = f"the list states that certificates like this one of {listing.instance.name} are not qualified"
         return _Opinion(listing, denies=True, findings=(_error("trusted-list.not-qualified", message),))
     if not claims_qualification(certificate) and QUALIFIED_BY_LIST not in qualifiers:
         message = (
-            "the certificate does not state that it is qualified (QcCompliance), and the list does not say it instead"
+            "the certificate does not state that it is qualified (QcCompliance), and the list does not state it instead"
         )
         return _Opinion(listing, findings=(_error("trusted-list.not-claimed", message, "EN 319 412-5 clause 4.2.1"),))
     stated, finding = _decide_purposes(certificate, qualifiers)
-    allowed = _allowed_purposes(listing.instance, at)
+    allowed = _allowed_purposes(listing.instance)
     purposes = stated & allowed
     if finding is None and not purposes:
         message = f"the certificate is for {_listed(stated)}, but the service {listing.instance.name} is listed for {_listed(allowed)}"
@@ -278,55 +276,44 @@ def _taken_over(instance: ServiceInstance) -> Finding:
 
 
 def claims_qualification(certificate: EidasCertificate) -> bool:
-    """Whether a certificate states that it is a qualified one of the European Union, by its statements or policies.
+    """Whether a certificate states that it is qualified in the European Union; QcCClegislation names the law of other countries.
 
-    Before eIDAS a policy was enough. QcCClegislation says that it is qualified under the law of other countries.
-
-    Source: EN 319 412-5 clauses 4.2.1 and 4.2.4; TS 101 456.
+    Source: EN 319 412-5 clauses 4.2.1 and 4.2.4.
     """
-    if certificate.not_before < EIDAS_STARTS:
-        policies = {POLICY_QCP, POLICY_QCP_PLUS} & set(certificate.extensions.policies)
-        return certificate.qc.compliance or bool(policies)
     return certificate.qc.compliance and not certificate.qc.cc_legislation
 
 
 def stated_purposes(certificate: EidasCertificate) -> frozenset[Purpose]:
-    """What a certificate is for, by itself: its QcType, or signatures without one and before eIDAS.
+    """What a certificate states to be for: its QcType, or signatures without one.
 
     Source: EN 319 412-5 clause 4.2.3.
     """
-    types = certificate.qc.types if certificate.not_before >= EIDAS_STARTS else ()
-    return frozenset(p for p in PURPOSES if p in (types or ("esign",)))
+    return frozenset(p for p in PURPOSES if p in (certificate.qc.types or ("esign",)))
 
 
 def _decide_purposes(certificate: EidasCertificate, qualifiers: set[str]) -> tuple[frozenset[Purpose], Finding | None]:
-    """The purposes that the list states where it does, else those of the certificate."""
+    """The purposes that the list states, if any, else those of the certificate."""
     by_itself = stated_purposes(certificate)
     by_list: frozenset[Purpose] = frozenset(p for p in PURPOSES for q in qualifiers if PURPOSE_QUALIFIERS.get(q) == p)
-    if not by_list or certificate.not_before < EIDAS_STARTS:
+    if not by_list:
         return by_itself, None
     if len(by_list) == 1:
         return by_list, None
     if by_itself & by_list:
         return by_itself & by_list, None
-    message = (
-        f"the list says that the certificate is for {_listed(by_list)} at once, and the certificate does not decide it"
-    )
+    message = f"the list states that the certificate is for {_listed(by_list)} at once, and the certificate does not decide it"
     return frozenset(), _error("trusted-list.conflict", message)
 
 
-def _allowed_purposes(instance: ServiceInstance, at: datetime) -> frozenset[Purpose]:
-    """What the service is listed for; before eIDAS, and where nothing is stated, signatures."""
-    if at < EIDAS_STARTS:
-        return frozenset({"esign"})
+def _allowed_purposes(instance: ServiceInstance) -> frozenset[Purpose]:
+    """What the service is listed for; signatures if nothing is stated."""
     stated = {SERVICE_PURPOSES[uri] for uri in instance.information if uri in SERVICE_PURPOSES}
     return frozenset(p for p in PURPOSES if p in stated) or frozenset({"esign"})
 
 
 def _with_device(certificate: EidasCertificate, qualifiers: set[str]) -> bool:
-    if qualifiers & WITHOUT_DEVICE:  # outweighs, when a list says both
+    if qualifiers & WITHOUT_DEVICE:  # prevails if a list states both
         return False
     if qualifiers & WITH_DEVICE and not qualifiers & DEVICE_AS_IN_CERTIFICATE:
         return True
-    before_eidas = certificate.not_before < EIDAS_STARTS
-    return certificate.qc.sscd or (before_eidas and POLICY_QCP_PLUS in certificate.extensions.policies)
+    return certificate.qc.sscd

@@ -1,6 +1,6 @@
-"""Trusted lists read from XML into values.
+"""Reader of trusted lists: XML into values.
 
-A list's frame must be right; within it, what cannot be read becomes a finding and does not hide the rest.
+The frame of a list must be well formed. A part of its content that cannot be read becomes a finding and does not hide the rest.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ MAX_FINDINGS = 100
 MAX_GOOD_FOR = timedelta(days=190)
 _ROOT = f"{TSL}TrustServiceStatusList"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-# What stands in an extension without bearing on whether a certificate is qualified.
-_PASSED_OVER = frozenset({f"{TSL}ExpiredCertsRevocationInfo"})
+# Extensions that do not affect whether a certificate is qualified.
+_IGNORED = frozenset({f"{TSL}ExpiredCertsRevocationInfo"})
 
 
 class UnverifiedList:
-    """A list whose signature was not verified yet: it says which list it claims to be, and nothing more."""
+    """A list whose signature is not verified yet: it offers only its claims about which list it is."""
 
     def __init__(self, data: bytes, *, source: str) -> None:
         """Read the XML.
 
         Args:
             data: the list.
-            source: where it came from, for messages.
+            source: its file or address, for messages.
 
         Raises:
             FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
@@ -57,7 +57,7 @@ class UnverifiedList:
         self.claimed_pivots = tuple(uri for uri in uris if uri.endswith(".xml"))
 
     def verify(self, *, signers: Collection[str]) -> TrustedList:
-        """Verify the signature, and read the list; once it has succeeded, the value is used up.
+        """Verify the signature and read the list; possible only once.
 
         Args:
             signers: SHA-256 (lower-case hexadecimal) of the certificates that may sign it.
@@ -74,7 +74,7 @@ class UnverifiedList:
         if verified.next_update is not None and verified.next_update - verified.issued > MAX_GOOD_FOR:
             raise VerificationError(
                 "trusted-list.next-update",
-                f"{verified} was issued on {format_time(verified.issued)} and would be good until"
+                f"{verified} was issued on {format_time(verified.issued)} and would be in force until"
                 f" {format_time(verified.next_update)}, for more than six months",
                 clause="TS 119 612 clause 5.3.15",
             )
@@ -82,12 +82,12 @@ class UnverifiedList:
 
 
 def verify_trusted_list(data: bytes, *, signers: Collection[str], source: str) -> TrustedList:
-    """Verify the signature of a list, and read it.
+    """Verify the signature of a list and read it.
 
     Args:
         data: the list, XML.
         signers: SHA-256 (lower-case hexadecimal) of the certificates that may sign it.
-        source: where it came from, for messages.
+        source: its file or address, for messages.
 
     Raises:
         FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
@@ -100,7 +100,7 @@ def verify_trusted_list(data: bytes, *, signers: Collection[str], source: str) -
 
 @dataclass(slots=True)
 class _Reading:
-    """A list while it is read."""
+    """The state of reading one list."""
 
     source: str
     findings: list[Finding] = field(default_factory=list)
@@ -198,7 +198,7 @@ def _service(reading: _Reading, element: Element) -> Service | None:
     information = element.find(f"{TSL}ServiceInformation")
     current = None if information is None else _instance(reading, information, current=True)
     if current is None:
-        return None  # without its present state, its past says nothing about now
+        return None  # without its present state, its past does not describe the present
     history = [
         _instance(reading, instance, current=False)
         for instance in element.findall(f"{TSL}ServiceHistory/{TSL}ServiceHistoryInstance")
@@ -208,10 +208,9 @@ def _service(reading: _Reading, element: Element) -> Service | None:
 
 
 def _complete_since(states: Sequence[ServiceInstance | None]) -> datetime | None:
-    """The beginning of the oldest state after which none is unreadable; None when all are readable.
+    """The beginning of the oldest state after which none is unreadable; None if all are readable.
 
-    States stand in the list with the latest first. Where they do not, an unreadable one may belong anywhere, so only the
-    present state counts.
+    The list has the latest state first. If it does not, an unreadable state may belong anywhere, so only the present one counts.
     """
     if None not in states:
         return None
@@ -228,7 +227,7 @@ def _instance(reading: _Reading, element: Element, *, current: bool) -> ServiceI
         since = parse_time(started)
     except FormatError:
         reading.note(
-            f"the service {shown(names[0] if names else '')} has a state since {shown(started)}, which is passed over"
+            f"the service {shown(names[0] if names else '')} has a state since {shown(started)}, which is ignored"
         )
         return None
     extensions = _Extensions()
@@ -276,7 +275,7 @@ def _decoded(reading: _Reading, element: Element, what: str) -> bytes:
 
 @dataclass(slots=True)
 class _Extensions:
-    """The extensions of a service while they are read."""
+    """The extensions of a service, collected."""
 
     information: list[str] = field(default_factory=list)
     qualifications: list[Qualification] = field(default_factory=list)
@@ -313,7 +312,7 @@ def _read_extension(element: Element, extensions: _Extensions) -> None:
         reader = _READERS.get(child.tag)
         if reader is not None:
             reader(extensions, child)
-        elif critical and child.tag not in _PASSED_OVER:
+        elif critical and child.tag not in _IGNORED:
             extensions.unknown_critical.append(child.tag.rpartition("}")[2])
     if critical and not children:
         extensions.unknown_critical.append("(empty)")

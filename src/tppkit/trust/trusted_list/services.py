@@ -1,8 +1,8 @@
-"""Which services of the trusted lists issued a certificate: found by name, proven by signature.
+"""The services of trusted lists that issued a certificate, found by name and proven by signature.
 
-A service is known by the certificates of its key. Its history names the same key by subject and key identifier only, so a
-history is read as that of its service, and each past state must name the service's key. A service that is never given
-with a certificate is matched by subject and key identifier, when the caller brings the issuer's certificate.
+A service is known by the certificates of its key, which TS 119 612 clause 5.5.3 requires of its present state; a service without
+any is ignored. Its history names the same key by subject and key identifier only, so a history is read as that of its service,
+and each past state must name the service's key.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import DistinguishedName, EidasCertificate
+from tppkit.certificates.names import Attribute
 from tppkit.errors import FormatError
 from tppkit.trust.path.links import read_key_bits
 from tppkit.trust.path.strength import is_signed_by
@@ -25,7 +26,7 @@ MAX_DEPTH = 5
 MAX_INTERMEDIATES = 16
 MAX_SERVICES_OF_NAME = 256
 
-NameKey = frozenset[tuple[str, str]]
+NameKey = frozenset[frozenset[Attribute]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,12 @@ class IssuingService:
     """A service that issued a certificate.
 
     Attributes:
-        trusted_list: the list it stands in.
-        provider: who runs it.
+        trusted_list: the list that contains it.
+        provider: its provider.
         service: the service.
         issuer: the certificate of its key with which the signature was verified.
-        key_ids: the identifiers that its key is known by.
-        between: authorities that may stand between it and the certificate; empty when it issued the certificate itself.
+        key_ids: the identifiers of its key.
+        between: authorities that may be between it and the certificate; empty if it issued the certificate itself.
     """
 
     trusted_list: TrustedList
@@ -54,11 +55,11 @@ class IssuingService:
         return not self.between
 
     def matched_by(self, instance: ServiceInstance) -> str | None:
-        """How a state of the service names the issuer's key.
+        """How a state of the service identifies the issuer's key.
 
         Returns:
-            `certificate`, `subject-and-key-id`, `key-id`, `subject`; `service` when the state names no key at all, so that
-            only its place in the service's history says whose it is; None when it names another key.
+            `certificate`, `subject-and-key-id`, `key-id`, `subject`; `service` if the state identifies no key, so that it belongs
+            to the service only by its place in the history; None if it identifies another key.
         """
         identity = instance.identity
         if identity.certificates_der:
@@ -78,7 +79,13 @@ class _Entry:
     trusted_list: TrustedList
     provider: Provider
     service: Service
-    certificate: EidasCertificate | None
+    issuer: EidasCertificate
+
+    def issued(self, *, below: tuple[EidasCertificate, ...] = ()) -> IssuingService:
+        """The service by this certificate of its key."""
+        stated = self.issuer.extensions.subject_key_identifier
+        ids = computed_key_ids(self.issuer) | ({stated} if stated else set())
+        return IssuingService(self.trusted_list, self.provider, self.service, self.issuer, ids, below)
 
 
 class ServiceIndex:
@@ -98,10 +105,6 @@ class ServiceIndex:
         for certificate in certificates.values():
             entry = _Entry(trusted_list, provider, service, certificate)
             self._entries.setdefault(name_key(certificate.subject), []).append(entry)
-        if not certificates:
-            entry = _Entry(trusted_list, provider, service, None)
-            for key in {name_key(name) for identity in identities for name in identity.subjects}:
-                self._entries.setdefault(key, []).append(entry)
 
     def find(
         self, certificate: EidasCertificate, *, intermediates: Sequence[EidasCertificate] = ()
@@ -109,13 +112,13 @@ class ServiceIndex:
         """The services nearest above a certificate whose key's signature leads to it.
 
         Args:
-            certificate: whose issuer is looked for.
-            intermediates: authorities that may stand between, and certificates of services that the lists give without.
+            certificate: the certificate whose issuer is searched.
+            intermediates: authorities that may be between.
         """
         below = [certificate]
         between: tuple[EidasCertificate, ...] = ()
         for _ in range(MAX_DEPTH):
-            found = [match for one in below for match in self._issuers(one, intermediates, between)]
+            found = [match for one in below for match in self._issuers(one, between)]
             if found:
                 return tuple({(id(match.service), match.issuer.der): match for match in found}.values())
             below = [
@@ -134,8 +137,7 @@ class ServiceIndex:
         """Every service by each certificate of its key that the lists give."""
         for entries in self._entries.values():
             for entry in entries:
-                for issuer, ids in _keys_of(entry, ()):
-                    yield IssuingService(entry.trusted_list, entry.provider, entry.service, issuer, ids)
+                yield entry.issued()
 
     def is_named(self, name: DistinguishedName) -> bool:
         """Whether any service has this name."""
@@ -144,40 +146,24 @@ class ServiceIndex:
     def _issuers(
         self,
         certificate: EidasCertificate,
-        intermediates: Sequence[EidasCertificate],
         between: tuple[EidasCertificate, ...],
     ) -> Iterator[IssuingService]:
         verified: dict[bytes, bool] = {}
         for entry in self._entries.get(name_key(certificate.issuer), ())[:MAX_SERVICES_OF_NAME]:
-            for issuer, ids in _keys_of(entry, intermediates):
-                if issuer.der not in verified:
-                    verified[issuer.der] = is_signed_by(certificate, issuer)
-                if verified[issuer.der]:
-                    yield IssuingService(entry.trusted_list, entry.provider, entry.service, issuer, ids, between)
-
-
-def _keys_of(
-    entry: _Entry, intermediates: Sequence[EidasCertificate]
-) -> Iterator[tuple[EidasCertificate, frozenset[bytes]]]:
-    """The certificates that may be a service's, and the identifiers of their keys."""
-    if entry.certificate is not None:
-        stated = entry.certificate.extensions.subject_key_identifier
-        yield entry.certificate, computed_key_ids(entry.certificate) | ({stated} if stated else set())
-        return
-    for candidate in intermediates[:MAX_INTERMEDIATES]:
-        # What a certificate states itself proves nothing here: a stranger's may state the listed identifier.
-        ids = computed_key_ids(candidate)
-        if candidate.extensions.is_ca and _is_listed(entry.service, candidate, ids):
-            yield candidate, ids
+            issuer = entry.issuer
+            if issuer.der not in verified:
+                verified[issuer.der] = is_signed_by(certificate, issuer)
+            if verified[issuer.der]:
+                yield entry.issued(below=between)
 
 
 def name_key(name: DistinguishedName) -> NameKey:
-    """A name's attributes, whatever their order, case and spacing: equal for names that match."""
-    return frozenset([(oid, " ".join(value.split()).casefold()) for rdn in name.rdns for oid, value in rdn])
+    """The parts of a name in any order: lists write names from either end."""
+    return frozenset(name.comparable)
 
 
 def computed_key_ids(certificate: EidasCertificate) -> frozenset[bytes]:
-    """The identifiers that hashes of a certificate's key give; none when the key cannot be read.
+    """The identifiers that are hashes of a certificate's key; none if the key cannot be read.
 
     Source: RFC 5280 section 4.2.1.2 method 1, RFC 7093 section 2 methods 1 to 4.
     """
@@ -202,11 +188,3 @@ def _has_key(identity: DigitalIdentity, issuer: EidasCertificate) -> bool:
 def _names_subject(identity: DigitalIdentity, issuer: EidasCertificate) -> bool:
     wanted = name_key(issuer.subject)
     return any(name_key(name) == wanted for name in identity.subjects)
-
-
-def _is_listed(service: Service, issuer: EidasCertificate, ids: frozenset[bytes]) -> bool:
-    """Whether a service without certificates names this one by subject and key identifier."""
-    return any(
-        _names_subject(instance.identity, issuer) and bool(ids & set(instance.identity.key_ids))
-        for instance in service.instances
-    )

@@ -20,8 +20,8 @@ XML_LIST_MEDIA_TYPE = "application/vnd.etsi.tsl+xml"
 
 QUALIFIED_CA = "http://uri.etsi.org/TrstSvc/Svctype/CA/QC"
 
-# Since this moment Regulation (EU) No 910/2014 applies (article 52): before it there were qualified certificates for
-# signatures only, and the statuses were those of Directive 1999/93/EC.
+# From this moment Regulation (EU) No 910/2014 applies (article 52). Nothing earlier is qualified here: there were no qualified
+# certificates for seals and websites, and PSD2 is of 2018.
 EIDAS_STARTS = datetime(2016, 7, 1, tzinfo=UTC)
 
 # The last segment of a status names it: the same names stand under several stems, by the edition of the standard.
@@ -30,7 +30,6 @@ STATUS_STEMS = (
     "http://uri.etsi.org/TrstSvc/eSigDir-1999-93-EC-TrustedList/Svcstatus/",
 )
 GRANTED = "granted"
-GRANTED_BEFORE_EIDAS = frozenset({"undersupervision", "supervisionincessation", "accredited"})
 
 _INFORMATION = "http://uri.etsi.org/TrstSvc/TrustedList/SvcInfoExt/"
 ROOT_CA_QC = f"{_INFORMATION}RootCA-QC"
@@ -52,10 +51,6 @@ PURPOSE_QUALIFIERS: Mapping[str, str] = MappingProxyType(
 WITH_DEVICE = frozenset({"QCWithQSCD", "QCWithSSCD", "QCQSCDManagedOnBehalf"})
 WITHOUT_DEVICE = frozenset({"QCNoQSCD", "QCNoSSCD"})
 DEVICE_AS_IN_CERTIFICATE = frozenset({"QCQSCDStatusAsInCert", "QCSSCDStatusAsInCert"})
-
-# EN 319 411-2 before eIDAS (TS 101 456): QCP public with a secure device, and QCP public.
-POLICY_QCP_PLUS = "0.4.0.1456.1.1"
-POLICY_QCP = "0.4.0.1456.1.2"
 
 # Lists use these codes where ISO 3166 and certificates have the other (TS 119 612 clause 5.3.10).
 TERRITORIES_OF_COUNTRIES: Mapping[str, str] = MappingProxyType({"GR": "EL", "GB": "UK"})

@@ -1,7 +1,7 @@
-"""XML from strangers, read with bounds: no document type, no entities, no network, bounded size, depth and breadth.
+"""Reader of untrusted XML: no document type, no entities, no network, and limits on size, depth and breadth.
 
-Comments are left out while parsing. Canonical XML leaves them out as well, so a comment could otherwise be put into a signed
-text to cut it short without breaking the signature.
+The parser drops comments. Canonical XML drops them too, so otherwise a comment inside a signed text could cut it short without
+breaking the signature.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse_xml(data: bytes, *, what: str) -> Element:
 
     Args:
         data: the document.
-        what: the thing it stands for, named in the error.
+        what: the name of the document in errors.
 
     Raises:
         FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
@@ -63,7 +63,7 @@ def parse_xml(data: bytes, *, what: str) -> Element:
 
 
 def _malformed(what: str, why: str) -> FormatError:
-    return FormatError("trusted-list.malformed", f"{what} is not an XML document that is read: {why}")
+    return FormatError("trusted-list.malformed", f"{what} cannot be read as XML: {why}")
 
 
 def _check_bytes(data: bytes, what: str) -> None:
@@ -72,10 +72,10 @@ def _check_bytes(data: bytes, what: str) -> None:
     declared = _DECLARATION.match(data)
     if b"\0" in data or (declared and declared.group(1).upper() not in (b"UTF-8", b"UTF8")):
         raise _malformed(what, "it is not in UTF-8")
-    # The keyword has one spelling, and in UTF-8 one form of bytes, so nothing of it reaches the parser.
+    # The keyword has one spelling, and one form of bytes in UTF-8, so no document type reaches the parser.
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise _malformed(what, "it has a document type declaration, which could hide entities")
-    # A document's tree takes many times its bytes: what makes the tree large is counted first.
+    # The tree takes many times the bytes of the document, so elements and attributes are counted first.
     for mark, limit, kind in ((b"<", MAX_MARKS, "elements"), (b"=", MAX_ATTRIBUTES, "attributes")):
         if data.count(mark) > limit:
             raise FormatError(

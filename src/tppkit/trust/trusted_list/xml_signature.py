@@ -1,10 +1,9 @@
 """The enveloped XAdES signature of a trusted list, in the one form that the standard allows.
 
-Why not a general library: what must be bound is the form (which references, which transforms, where the signature stands), and
-that is most of this file; signxml would add the arithmetic only, for three times the time. The tests sign and verify with
-signxml as the independent opinion.
+Most of this file restricts the form: which references, which transforms, where the signature is. A general library such as
+signxml would only add the arithmetic, in three times the time; the tests use it as a second opinion.
 
-The tree that was verified is the tree to read: the signature is taken out of it, and its digest is made of what is left.
+The verified tree is the tree that is read: the signature is removed from it, and the digest is computed over the rest.
 
 Source: ETSI TS 119 612 annex B, Decision (EU) 2015/1505 annex II, XML Signature Syntax and Processing 1.1, RFC 9231.
 """
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from tppkit._encoding import decode_base64
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.key_facts import LEGACY_RSA_BITS
 from tppkit.errors import FormatError, VerificationError
 from tppkit.trust.trusted_list.xml_document import Element, load_etree
 
@@ -33,7 +33,6 @@ _ENVELOPED = "http://www.w3.org/2000/09/xmldsig#enveloped-signature"
 _EXCLUSIVE = "http://www.w3.org/2001/10/xml-exc-c14n#"
 _SIGNED_PROPERTIES = "http://uri.etsi.org/01903#SignedProperties"
 _CLAUSE = "TS 119 612 annex B"
-_MIN_RSA_BITS = 1900  # SOG-IS Agreed Cryptographic Mechanisms, "legacy"; the signer of Norway has 2032
 _MAX_REFERENCES = 4
 _MAX_CERTIFICATES = 8
 
@@ -70,22 +69,22 @@ _METHODS: Mapping[str, _Method] = MappingProxyType(
 
 
 def verify_and_remove_signature(root: Element, *, signers: Collection[str], what: str) -> EidasCertificate:
-    """Verify the signature over a whole document, and take it out of the tree: what is left is what was signed.
+    """Verify the signature over a whole document and remove it from the tree, so that the tree is what was signed.
 
     Args:
         root: the root element; changed.
         signers: SHA-256 (lower-case hexadecimal) of the certificates that may sign.
-        what: the document, named in errors.
+        what: the name of the document in errors.
 
     Returns:
-        The certificate that signed; its validity is not judged here.
+        The certificate that signed; its validity is not checked here.
 
     Raises:
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
             `trusted-list.signature`.
     """
-    # 1 one signature, where it belongs  2 the allowed form  3 an expected signer  4 the signature's value
-    # 5 the digests of what is inside the signature  6 the digest of the document without it
+    # 1 one signature, in its place  2 the allowed form  3 an expected signer  4 the signature's value
+    # 5 the digests of the parts inside the signature  6 the digest of the document without the signature
     signature = _one_signature(root, what)  # 1
     information = _child(signature, f"{DS}SignedInfo", what)
     references = [_Reference.read(element, what) for element in _references(information, what)]  # 2
@@ -94,7 +93,7 @@ def verify_and_remove_signature(root: Element, *, signers: Collection[str], what
     if not certificates:
         raise VerificationError(
             "trusted-list.signer",
-            f"{what} is signed by {_claimed_signer(signature)}, which is none of the {len(signers)} expected signers",
+            f"{what} is signed by {_claimed_signer(signature)}, not by one of the {len(signers)} expected signers",
             clause=_CLAUSE,
         )
     signer = _verify_value(signature, information, certificates, what)  # 4
@@ -109,7 +108,7 @@ def verify_and_remove_signature(root: Element, *, signers: Collection[str], what
 def _form(what: str, why: str) -> VerificationError:
     return VerificationError(
         "trusted-list.signature-form",
-        f"the signature of {what} has not the form of a trusted list: {why}",
+        f"the signature of {what} does not have the form of a trusted list: {why}",
         clause=_CLAUSE,
     )
 
@@ -126,7 +125,7 @@ def _one_signature(root: Element, what: str) -> Element:
 def _child(parent: Element, tag: str, what: str) -> Element:
     found = parent.findall(tag)
     if len(found) != 1:
-        raise _form(what, f"{len(found)} elements {tag.rpartition('}')[2]} where one must be")
+        raise _form(what, f"{len(found)} elements {tag.rpartition('}')[2]} instead of one")
     return found[0]
 
 
@@ -135,14 +134,14 @@ def _references(information: Element, what: str) -> list[Element]:
     if method is None or method.tag != f"{DS}CanonicalizationMethod" or not _is_exclusive(method):
         raise _form(what, "its SignedInfo is not canonicalized by exclusive XML canonicalization without comments")
     if len(rest) < 2 or rest[0].tag != f"{DS}SignatureMethod" or any(r.tag != f"{DS}Reference" for r in rest[1:]):
-        raise _form(what, "its SignedInfo holds something else than a method and references")
+        raise _form(what, "its SignedInfo contains other elements than a method and references")
     if len(rest) - 1 > _MAX_REFERENCES:
         raise _form(what, f"{len(rest) - 1} references are too many")
     return rest[1:]
 
 
 def _is_exclusive(element: Element) -> bool:
-    # Without parameters: a list of inclusive prefixes would depend on what stands around.
+    # Without parameters: a list of inclusive prefixes would depend on the surrounding document.
     return element.get("Algorithm") == _EXCLUSIVE and len(element) == 0
 
 
@@ -229,7 +228,7 @@ def _claimed_signer(signature: Element) -> str:
             return f"{EidasCertificate.from_der(data).subject} (sha256 {hashlib.sha256(data).hexdigest()})"
         except FormatError:
             continue
-    return "nobody that it names"
+    return "an unnamed signer"
 
 
 def _verify_value(
@@ -251,7 +250,7 @@ def _verify_value(
 def _verifies(certificate: EidasCertificate, method: _Method, value: bytes, octets: bytes) -> bool:
     try:
         key = certificate.public_key
-        if isinstance(key, rsa.RSAPublicKey) and method.kind != "ec" and key.key_size >= _MIN_RSA_BITS:
+        if isinstance(key, rsa.RSAPublicKey) and method.kind != "ec" and key.key_size >= LEGACY_RSA_BITS:
             scheme: padding.AsymmetricPadding = padding.PKCS1v15()
             if method.kind == "rsa-pss":
                 scheme = padding.PSS(padding.MGF1(method.hash), method.hash.digest_size)
@@ -275,7 +274,7 @@ def _canonical(part: Any) -> bytes:
 
 
 def _remove(signature: Element) -> None:
-    # The text behind the signature is part of the document (XML Signature 1.1 section 6.6.4); `remove` would take it along.
+    # The text behind the signature is part of the document (XML Signature 1.1 section 6.6.4); `remove` would drop it.
     parent, before, tail = signature.getparent(), signature.getprevious(), signature.tail
     parent.remove(signature)
     if tail and before is not None:

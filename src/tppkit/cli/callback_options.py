@@ -1,0 +1,146 @@
+"""Options of the commands that receive callbacks: the request, the receiver's addresses, the service's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    ReceivedCallback,
+    load_callback_key,
+)
+from tppkit.cli.output import read_input, require_one_stdin
+from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
+
+_MAX_KEY_BYTES = 64 * 1024
+
+
+def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a received callback, as the parameters `received` and `receiver`."""
+
+    @click.argument("request_file", metavar="[REQUEST]", required=False)
+    @click.option("--method", help="HTTP method; POST by default.")
+    @click.option("--url", help="The whole address that received the request.")
+    @click.option("--request-id", help="The header requestid.")
+    @click.option("--signature", help="The header signature.")
+    @click.option("--body", metavar="FILE", help="The exact body; - is standard input.")
+    @click.option(
+        "--address",
+        "addresses",
+        multiple=True,
+        metavar="[KIND=]URL",
+        help="An address of the receiver as the service has it; --url by default. KIND is access, payment, login or other"
+        " (the default: any JSON object). {token} at the end matches any token.",
+    )
+    @click.option(
+        "--public-key",
+        "keys",
+        required=True,
+        multiple=True,
+        metavar="[NAME=]FILE",
+        help="A key of the service; - is standard input.",
+    )
+    @wraps(command)
+    def with_request(
+        request_file: str | None,
+        method: str | None,
+        url: str | None,
+        request_id: str | None,
+        signature: str | None,
+        body: str | None,
+        addresses: tuple[str, ...],
+        keys: tuple[str, ...],
+        **options: Any,
+    ) -> Any:
+        require_one_stdin(request_file, body, *map(key_file, (*keys, *options.get("other_keys", ()))))
+        if request_file is not None:
+            parts = {
+                "--method": method,
+                "--url": url,
+                "--request-id": request_id,
+                "--signature": signature,
+                "--body": body,
+            }
+            if given := [name for name, value in parts.items() if value is not None]:
+                raise click.UsageError(f"REQUEST contains the whole request: remove {', '.join(given)}")
+            received = read_request(request_file)
+        elif url is None:
+            raise click.UsageError("give REQUEST, or --url, --request-id and --signature")
+        else:
+            headers = (("requestid", request_id), ("signature", signature))
+            received = ReceivedCallback(
+                method or "POST",
+                url.encode("utf-8", "surrogateescape").decode("latin-1"),  # the bytes that a request would have
+                tuple((name, value) for name, value in headers if value is not None),
+                read_body(body),
+            )
+        if not (addresses := addresses or ((url,) if url else ())):
+            raise click.UsageError("give --address, the receiver's address as the service has it")
+        receiver = CallbackReceiver([read_address(text) for text in addresses], keys=read_public_keys(keys))
+        return command(received=received, receiver=receiver, **options)
+
+    return with_request  # fmt: skip
+
+
+def read_request(file: str) -> ReceivedCallback:
+    """Read a raw HTTP/1.1 request.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`, `message.malformed`, `message.too-large`.
+    """
+    return ReceivedCallback(*parse_request(read_input(file, max_bytes=MAX_MESSAGE_BYTES), obs_text=True))
+
+
+def read_body(file: str | None) -> bytes:
+    """Read the body of a callback; empty without a file.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`.
+    """
+    return b"" if file is None else read_input(file, max_bytes=MAX_MESSAGE_BYTES)
+
+
+def read_address(text: str) -> CallbackAddress:
+    """Parse `[KIND=]URL`.
+
+    Raises:
+        ConfigurationError: `callback.address-unusable`.
+    """
+    kind, separator, url = text.partition("=")
+    if separator and kind in tuple(CallbackKind):
+        return CallbackAddress(url, CallbackKind(kind))
+    return CallbackAddress(text, CallbackKind.OTHER)
+
+
+def read_public_keys(texts: Sequence[str]) -> list[CallbackKey]:
+    """Read the key of each `[NAME=]FILE`.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`.
+        ConfigurationError: `callback-key.*`.
+    """
+    return [
+        load_callback_key(read_input(key_file(text), max_bytes=_MAX_KEY_BYTES), name=_key_name(text)) for text in texts
+    ]
+
+
+def key_file(text: str) -> str:
+    """The file of `[NAME=]FILE`."""
+    return text.partition("=")[2] if _has_name(text) else text
+
+
+def _key_name(text: str) -> str:
+    return text.partition("=")[0] if _has_name(text) else Path(text).stem
+
+
+def _has_name(text: str) -> bool:
+    name, separator, _ = text.partition("=")
+    return bool(separator) and "/" not in name

@@ -1,0 +1,241 @@
+"""What a signature reveals about the bytes that were signed, given the public key.
+
+A PKCS#1 signature contains the hash that was signed: the key, the scheme and the hash are known before anything is guessed, and each
+guess costs one hash. Every other signature reveals nothing: each guess costs a verification.
+Source: RFC 8017 sections 8.2.2 and 9.2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
+
+from tppkit.certificates import EidasCertificate
+from tppkit.httpsig.algorithms import Algorithm, Scheme
+from tppkit.seals.diagnose.encodings import Decoded, decode_any
+from tppkit.seals.diagnose.mistakes import Finding, finding
+
+# Bits of the modulus, and their square times the bits of the exponent, which the time grows with. OpenSSL's limits are lower.
+_MAX_RSA, _MAX_POWER = 16_384, 128 * 16_384**2
+
+
+class KnownHash(NamedTuple):
+    """One hash.
+
+    Attributes:
+        size: in bytes.
+        function: of hashlib.
+        digest_info: the bytes before the hash in a PKCS#1 signature (RFC 8017 section 9.2).
+        signed: the same hash for ECDSA and PSS; None if it is not looked for there.
+    """
+
+    size: int
+    function: Callable[..., hashlib._Hash]
+    digest_info: bytes
+    signed: hashes.HashAlgorithm | None = None
+
+    def digest(self, data: bytes) -> bytes:
+        """The hash of data."""
+        return self.function(data, usedforsecurity=False).digest()
+
+
+# By the name in a digest header, the likeliest first.
+HASHES: Mapping[str, KnownHash] = MappingProxyType({
+    "SHA-256": KnownHash(32, hashlib.sha256, bytes.fromhex("3031300d060960864801650304020105000420"), hashes.SHA256()),
+    "SHA-512": KnownHash(64, hashlib.sha512, bytes.fromhex("3051300d060960864801650304020305000440"), hashes.SHA512()),
+    "SHA-384": KnownHash(48, hashlib.sha384, bytes.fromhex("3041300d060960864801650304020205000430"), hashes.SHA384()),
+    "SHA-1": KnownHash(20, hashlib.sha1, bytes.fromhex("3021300906052b0e03021a05000414"), hashes.SHA1()),  # noqa: S303
+    "MD5": KnownHash(16, hashlib.md5, bytes.fromhex("3020300c06082a864886f70d020505000410")),
+})  # fmt: skip
+_SIGNED: Mapping[str, hashes.HashAlgorithm] = MappingProxyType({
+    name: row.signed for name, row in HASHES.items() if row.signed is not None
+})  # fmt: skip
+
+
+class Made(NamedTuple):
+    """How a signature was made, as far as it is known.
+
+    Attributes:
+        scheme: PKCS#1, PSS, ECDSA (with its encoding) or Ed25519; None if it is not known.
+        hash: name of the hash; empty if it is not known yet.
+        recovered: the hash that a PKCS#1 signature contains; empty for other schemes.
+        odd_salt: the PSS salt is not as long as the hash.
+        certain: the padding alone proves that this key made the signature.
+    """
+
+    scheme: Scheme
+    hash: str
+    recovered: bytes = b""
+    odd_salt: bool = False
+    certain: bool = False
+
+    def __str__(self) -> str:
+        return f"{_SCHEMES[self.scheme]}{f', {self.hash}' if self.hash else ''}"
+
+
+_SCHEMES: Mapping[Scheme, str] = MappingProxyType({
+    Scheme.PKCS1: "PKCS#1", Scheme.PSS: "PSS", Scheme.ECDSA_DER: "ECDSA, DER", Scheme.ECDSA_RAW: "ECDSA, r and s bare",
+    Scheme.ED25519: "Ed25519",
+})  # fmt: skip
+
+
+_Check = Callable[
+    [bytes, Sequence[str]], Made | None
+]  # how a signature was made if it is over these bytes, by one of these hashes
+
+
+class Judge(NamedTuple):
+    """One key and one reading of a signature, asked about each guess.
+
+    Attributes:
+        certificate: whose key it is.
+        written: how the signature is encoded.
+        made: what is known before a guess fits.
+        usual: the hash to try first.
+        cost: of one answer, in units of a hash.
+        check: compares with a guess.
+    """
+
+    certificate: EidasCertificate
+    written: Decoded
+    made: Made
+    usual: str
+    cost: int
+    check: _Check
+
+    def match(self, data: bytes, *, every_hash: bool) -> Made | None:
+        """How the signature was made if it is over these bytes; by the usual hash unless all are asked for."""
+        if every_hash:
+            return self.check(data, (self.usual, *[name for name in _SIGNED if name != self.usual]))
+        return self.check(data, (self.usual,))
+
+
+def make_judges(
+    text: str, certificates: Sequence[EidasCertificate], usual_hash: Callable[[EidasCertificate], str]
+) -> tuple[Judge, ...]:
+    """Each way to read a signature, under each key that can have made it; only the one that certainly did, if there is one.
+
+    Args:
+        text: the signature as written.
+        certificates: whose keys may have made it, the likeliest first.
+        usual_hash: the hash that is due under a certificate's key.
+    """
+    found: list[Judge] = []
+    for written in decode_any(text):
+        for certificate in certificates:
+            for made, cost, check in _checks(certificate.public_key, written.raw):
+                judge = Judge(certificate, written, made, usual_hash(certificate), cost, check)
+                if made.certain:
+                    return (judge,)
+                found.append(judge)
+    return tuple(found)
+
+
+def _checks(key: object, signature: bytes) -> Iterator[tuple[Made, int, _Check]]:
+    match key:
+        case rsa.RSAPublicKey() if len(signature) == (key.key_size + 7) // 8:
+            yield from _rsa_checks(key, signature)
+        case ec.EllipticCurvePublicKey():
+            yield from _ec_checks(key, signature)
+        case ed25519.Ed25519PublicKey() if len(signature) == 64:
+            made = Made(Scheme.ED25519, "SHA-512")
+            yield made, 40, lambda data, names: made if _holds(key.verify, signature, data) else None
+
+
+def _holds(verify: Callable[..., None], *values: object) -> bool:
+    try:
+        verify(*values)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _rsa_checks(key: rsa.RSAPublicKey, signature: bytes) -> Iterator[tuple[Made, int, _Check]]:
+    numbers, size = key.public_numbers(), len(signature)
+    value = int.from_bytes(signature, "big")
+    if value >= numbers.n or key.key_size > _MAX_RSA or numbers.e.bit_length() * key.key_size**2 > _MAX_POWER:
+        return
+    block = pow(value, numbers.e, numbers.n).to_bytes(size, "big")
+    for name, row in HASHES.items():
+        end = row.digest_info + block[-row.size :]
+        if block == b"\0\1" + b"\xff" * (size - len(end) - 3) + b"\0" + end:
+            made = Made(Scheme.PKCS1, name, block[-row.size :], certain=_proves(key, 8 * (size - row.size)))
+            yield made, 1, partial(_check_pkcs1, made)
+            return
+    if block[-1] == 0xBC:
+        yield Made(Scheme.PSS, ""), 25, partial(_check_pss, key, signature)
+
+
+def _check_pkcs1(made: Made, data: bytes, names: Sequence[str]) -> Made | None:
+    return made if HASHES[made.hash].digest(data) == made.recovered else None
+
+
+def _proves(key: rsa.RSAPublicKey, fixed: int) -> bool:
+    """Whether so many fixed bits of padding prove that the private key made the block.
+
+    Anyone can choose as many bits as the modulus has, divided by the exponent (a third with e = 3); 64 more rule out chance.
+    """
+    return (fixed - 64) * key.public_numbers().e >= key.key_size
+
+
+def _check_pss(key: rsa.RSAPublicKey, signature: bytes, data: bytes, names: Sequence[str]) -> Made | None:
+    for name in names:
+        algorithm = _SIGNED[name]
+        if _holds(key.verify, signature, data, _pss(algorithm, padding.PSS.AUTO), algorithm):
+            is_usual = _holds(key.verify, signature, data, _pss(algorithm, padding.PSS.DIGEST_LENGTH), algorithm)
+            return Made(Scheme.PSS, name, odd_salt=not is_usual)
+    return None
+
+
+def _pss(algorithm: hashes.HashAlgorithm, salt_length: Any) -> padding.PSS:
+    return padding.PSS(padding.MGF1(algorithm), salt_length)
+
+
+def _ec_checks(key: ec.EllipticCurvePublicKey, signature: bytes) -> Iterator[tuple[Made, int, _Check]]:
+    size = (key.key_size + 7) // 8
+    forms = [(Scheme.ECDSA_DER, signature)]
+    if len(signature) == 2 * size:
+        r, s = int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")
+        forms.append((Scheme.ECDSA_RAW, encode_dss_signature(r, s)))
+    for scheme, der in forms:
+        with suppress(ValueError):
+            if all(0 < number.bit_length() <= 8 * size for number in decode_dss_signature(der)):
+                yield Made(scheme, ""), 40, partial(_check_ec, key, der, scheme)
+
+
+def _check_ec(
+    key: ec.EllipticCurvePublicKey, der: bytes, scheme: Scheme, data: bytes, names: Sequence[str]
+) -> Made | None:
+    for name in names:
+        if _holds(key.verify, der, HASHES[name].digest(data), ec.ECDSA(Prehashed(_SIGNED[name]))):
+            return Made(scheme, name)
+    return None
+
+
+def findings_of_making(made: Made, due: Algorithm | None) -> Iterator[Finding]:
+    """The differences between how a signature was made and what is due.
+
+    Args:
+        made: how it was made.
+        due: the algorithm that it should have been made with; None if that is not known.
+    """
+    if due is not None and made.scheme is not due.scheme:
+        yield finding("signature-scheme", f"it verifies as {made}; due is {_SCHEMES[due.scheme]}")
+    elif made.odd_salt:
+        yield finding("pss-salt-length", f"{made.hash} has {HASHES[made.hash].size} bytes")
+    wanted = "" if due is None else due.hash.name.upper().replace("SHA", "SHA-")
+    if made.scheme is Scheme.ED25519:
+        return
+    if made.hash in ("SHA-1", "MD5"):
+        yield finding("signature-hash-weak", f"it is {made.hash}")
+    elif wanted and made.hash != wanted:
+        yield finding("signature-hash", f"it is {made.hash}, due is {wanted}")

@@ -1,0 +1,371 @@
+"""What a diagnosis names beyond the rows: keys, certificates, dialects, the parsers' findings; and what it leaves unexplained."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import pytest
+from cryptography.hazmat.primitives.hashes import SHA512
+from wrong_signer import BY_NAME, CERTIFICATE, HEADERS, NEEDED, joined, renamed, seal_wrongly, with_hash, without_line
+
+from tppkit._encoding import decode_base64url, encode_base64, encode_base64url
+from tppkit.httpsig import KeySigner, Message, make_digest
+from tppkit.httpsig.algorithms import key_kind
+from tppkit.httpsig.components import parse_origin
+from tppkit.seals import PROFILES, PSD2_V1, Format, KeyIdForm, Seal, SealProfile, prepare_request
+from tppkit.seals.certificate_header import CertificateForm, write_certificate
+from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
+from tppkit.seals.key_id import make_key_id
+from tppkit.testpki import Issued, Pki, certificate_pem
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+QUICK = 60_000  # work; what no known mistake explains is searched for no longer
+JWS, AMAZON = PROFILES["open-finance"], PROFILES["amazon"]
+URI = replace(
+    AMAZON,
+    name="uri",
+    covered=("@method", "@target-uri", "@authority", "content-digest"),
+    digest_field="Content-Digest",
+)
+PARTS = replace(
+    AMAZON, name="parts", covered=("@method", "@path", "@query", "content-digest"), digest_field="Content-Digest"
+)
+REQUEST = Message(
+    "POST",
+    "/psd2/v1/pay%20ments?x=%2F1&b=2",
+    (
+        ("Host", "bank.example"), ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"), ("TPP-Request-ID", "4711"),
+        ("X-ING-ReqID", "4711"), ("X-Amz-Access-Token", "t"), ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"),
+        ("Content-Type", "application/json"),
+    ),
+    b'{"a":1}',
+)  # fmt: skip
+
+
+def names(diagnosis: Diagnosis) -> list[str]:
+    return [cause.name for cause in diagnosis.causes]
+
+
+def explained(diagnosis: Diagnosis) -> list[str]:
+    assert diagnosis.outcome is Outcome.EXPLAINED, diagnosis
+    return names(diagnosis)
+
+
+def sealed(pki: Pki, profile: SealProfile, wrong: Callable[[str], str] = str, *, message: Message = REQUEST) -> Message:
+    """Sealed in a dialect over a signing string that is changed before it is signed."""
+    algorithm = next(iter(profile.algorithms_of(key_kind(pki.qseal.key)).values()))
+    signer = KeySigner(pki.qseal.key, algorithm=algorithm.name)
+    texts = {KeyIdForm.CLIENT_ID: "client-4711", KeyIdForm.URL: "https://tpp.example/seal.pem"}
+    origin = parse_origin("https://bank.example")
+    seal = Seal(pki.qseal.certificate, signer, profile=profile, key_id=texts.get(profile.key_id.form), origin=origin)
+    prepared = prepare_request(message, seal=seal, at=AT)
+    return prepared.finish(signer.sign(wrong(prepared.signing_string.decode("latin-1")).encode("latin-1")))
+
+
+# ---- keys
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_the_key_of_the_qwac_is_named_also_beside_another_mistake(pkis: dict[str, Pki], kind: str) -> None:
+    own = pkis[kind]
+    for steps, more in (({}, []), (BY_NAME["target-without-query"].steps, ["target-without-query"])):
+        message = seal_wrongly(own.qseal, key=own.qwac.key, **steps)
+        assert explained(diagnose_request(message, certificates=[own.qwac.certificate])) == ["key-of-qwac", *more]
+    unknown = diagnose_request(message, max_work=QUICK)
+    assert (unknown.outcome, names(unknown), unknown.signed) == (Outcome.UNEXPLAINED, [], None)
+    assert "--qwac" in unknown.advice[0]
+
+
+def test_where_the_qwacs_key_does_not_fit_either_other_certificates_are_asked_for(
+    pki: Pki, other_qseal: Issued
+) -> None:
+    message = seal_wrongly(pki.qseal, key=other_qseal.key)
+    unknown = diagnose_request(message, qwac=pki.qwac.certificate, max_work=QUICK)
+    assert (unknown.outcome, names(unknown)) == (Outcome.UNEXPLAINED, [])
+    assert "--cert" in unknown.advice[0]
+    assert explained(diagnose_request(message, certificates=[other_qseal.certificate])) == ["key-of-other"]
+
+
+def test_a_request_sealed_with_the_qwac_itself_is_named(pki: Pki) -> None:
+    assert explained(diagnose_request(seal_wrongly(pki.qwac))) == ["certificate-not-seal"]
+
+
+def test_a_qwac_that_was_given_is_not_taken_for_a_missing_seal_certificate(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, key=pki.qwac.key, covered=NEEDED, finish=renamed(CERTIFICATE, ""))
+    alone = diagnose_request(message, qwac=pki.qwac.certificate)
+    assert (alone.outcome, names(alone)) == (Outcome.UNEXPLAINED, ["certificate-missing"])
+    both = diagnose_request(message, qwac=pki.qwac.certificate, certificates=[pki.qseal.certificate])
+    assert explained(both) == ["certificate-missing", "key-of-qwac"]
+
+
+def test_the_recovered_hash_is_given_if_the_text_is_not_found(rsa_pki: Pki) -> None:
+    text = b"something that no mistake leads to"
+    diagnosis = diagnose_request(seal_wrongly(rsa_pki.qseal, string=lambda data: text), max_work=QUICK)
+    assert (diagnosis.outcome, names(diagnosis), diagnosis.made) == (Outcome.UNEXPLAINED, [], "PKCS#1, SHA-256")
+    assert diagnosis.recovered_hash == hashlib.sha256(text).hexdigest()
+    assert any(diagnosis.recovered_hash in advice for advice in diagnosis.advice)
+    assert not any("QWAC" in advice for advice in diagnosis.advice)
+
+
+def test_a_key_id_says_which_certificate_it_names_and_in_whose_form(pki: Pki, other_qseal: Issued) -> None:
+    other = seal_wrongly(pki.qseal, key_id=make_key_id(other_qseal.certificate))
+    diagnosis = diagnose_request(other, certificates=[other_qseal.certificate])
+    assert explained(diagnosis) == ["key-id-other"]
+    assert f"{other_qseal.certificate.serial:X}" in diagnosis.causes[0].evidence[0]
+    decimal = seal_wrongly(pki.qseal, key_id=make_key_id(pki.qseal.certificate, style=PROFILES["rabobank"].key_id))
+    diagnosis = diagnose_request(decimal)
+    assert explained(diagnosis) == ["key-id-form"]
+    assert "rabobank" in diagnosis.causes[0].evidence[0]
+
+
+# ---- certificates
+
+
+def forms_of(pki: Pki) -> dict[str, str]:
+    own, pem = pki.qseal.certificate, certificate_pem(pki.qseal.certificate)
+    return {
+        "PEM": write_certificate(own, CertificateForm.PEM),
+        "base64 of PEM": write_certificate(own, CertificateForm.BASE64_PEM),
+        "doubly encoded": b64encode(encode_base64(own.der).encode()).decode(),
+        "percent-encoded": quote(pem.decode()),
+        "line breaks": pem.decode().replace("\n", "\\n"),
+        "quotes": f'"{encode_base64(own.der)}"',
+        "colons": f":{encode_base64(own.der)}:",
+        "other alphabet": urlsafe_b64encode(own.der).decode().rstrip("="),
+        "chain": ", ".join([encode_base64(pki.qseal_ca.certificate.der), encode_base64(own.der)]),
+        "PEM chain": b64encode(certificate_pem(pki.qseal_ca.certificate) + pem).decode(),
+        "percent-encoded twice": quote(quote(pem.decode())),
+    }
+
+
+@pytest.mark.parametrize("form", [
+    "PEM", "base64 of PEM", "doubly encoded", "percent-encoded", "line breaks", "quotes", "colons", "other alphabet", "chain", "PEM chain",
+    "percent-encoded twice",
+])  # fmt: skip
+def test_a_certificate_in_another_form_is_read_and_named(pki: Pki, form: str) -> None:
+    change = renamed(CERTIFICATE, CERTIFICATE, lambda text: forms_of(pki)[form])
+    assert explained(diagnose_request(seal_wrongly(pki.qseal, covered=NEEDED, finish=change))) == ["certificate-form"]
+    both = seal_wrongly(pki.qseal, covered=NEEDED, finish=change, assemble=joined("\r\n"))
+    assert explained(diagnose_request(both)) == ["certificate-form", "string-crlf"]
+
+
+def test_a_text_that_is_no_certificate_is_named_and_the_given_one_used(pki: Pki) -> None:
+    for text in ("MIIB-_x", "MIIBx,MIIBy", "%%%", "A" * 20_000):
+        message = seal_wrongly(
+            pki.qseal, covered=NEEDED, finish=renamed(CERTIFICATE, CERTIFICATE, lambda _, text=text: text)
+        )
+        diagnosis = diagnose_request(message, certificates=[pki.qseal.certificate])
+        assert explained(diagnosis) == ["certificate-form"]
+        assert "holds no certificate" in diagnosis.causes[0].evidence[0]
+        alone = diagnose_request(message)
+        assert (alone.outcome, "--cert" in alone.advice[0]) == (Outcome.UNEXPLAINED, True)
+
+
+# ---- the verifier's own refusals
+
+
+def test_refusals_that_no_row_names_are_reported_by_their_codes(pki: Pki, other_qseal: Issued) -> None:
+    tuesday = tuple((name, value.replace("Mon,", "Tue,") if name == "Date" else value) for name, value in HEADERS)
+    assert explained(diagnose_request(seal_wrongly(pki.qseal, headers=tuesday, assemble=joined("\r\n")))) == [
+        "string-crlf",
+        "header.date",
+    ]
+    others = diagnose_request(seal_wrongly(other_qseal, assemble=joined(":")), qwac=pki.qwac.certificate)
+    assert (others.outcome, names(others)) == (Outcome.UNEXPLAINED, ["seal.other-organisation"])
+    template = 'keyId="{key_id}",algorithm="{algorithm}",keyId="2",headers="{names}",signature="{signature}"'
+    twice = diagnose_request(seal_wrongly(pki.qseal, template=template))
+    assert (twice.outcome, names(twice)) == (Outcome.UNEXPLAINED, ["signature.duplicate-parameter"])
+    assert "until the signature can be read" in twice.advice[0]
+
+
+def test_nothing_is_said_of_coverage_that_is_neither_named_nor_proven(pki: Pki) -> None:
+    template = 'keyId="{key_id}",algorithm="{algorithm}",signature="{signature}"'
+    message = seal_wrongly(pki.qseal, covered=NEEDED, template=template)
+    diagnosis = diagnose_request(message, max_work=QUICK)
+    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["parameter-missing"])
+
+
+def test_several_mistakes_in_the_headers_are_all_named(pki: Pki) -> None:
+    covered = ("digest", "x-request-id", "content-type")
+    template = 'keyId="my-seal",algorithm = "SHA256withRSA",headers="{names}",signature="{signature}"'
+    message = seal_wrongly(pki.qseal, covered=covered, template=template, assemble=joined("\r\n"))
+    diagnosis = diagnose_request(message, profile=PROFILES["berlin-group"])
+    assert set(explained(diagnosis)) == {
+        "signature-form", "string-crlf", "uncovered", "covered-too-much", "key-id-form", "algorithm-name",
+    }  # fmt: skip
+
+
+def test_a_whole_address_is_named_only_if_it_was_not_signed(pki: Pki) -> None:
+    absolute = "https://api.bank.example/a?x"
+    assert diagnose_request(seal_wrongly(pki.qseal, target=absolute)).outcome is Outcome.VERIFIES
+    wrong = seal_wrongly(pki.qseal, target="/a?x", signed_target=lambda value: value.partition("?")[0])
+    assert explained(diagnose_request(wrong._replace(target=absolute))) == ["target-absolute", "target-without-query"]
+
+
+def test_a_covered_header_that_was_lost_on_the_way_is_named_once(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, lines=without_line("x-request-id"), finish=renamed("X-Request-ID", ""))
+    assert explained(diagnose_request(message)) == ["covered-absent"]
+
+
+def test_a_signature_in_another_header_form_and_encoding_is_read(rsa_pki: Pki) -> None:
+    template = 'keyId="{key_id}",algorithm = "{algorithm}",headers="{names}",signature="{signature}"'
+    finish = renamed("Signature", "Authorization", "Signature {}".format)
+    message = seal_wrongly(rsa_pki.qseal, covered=NEEDED, template=template, finish=finish, written=bytes.hex)
+    assert explained(diagnose_request(message)) == ["signature-carrier", "signature-form", "signature-hex"]
+
+
+def test_a_digest_by_another_algorithm_than_the_dialect_has_is_named(rsa_pki: Pki) -> None:
+    covered = ("date", "digest", "x-request-id", "tpp-redirect-uri")
+    message = seal_wrongly(
+        rsa_pki.qseal, covered=covered, assemble=joined("\r\n"), algorithm="rsa-sha512", signer=with_hash(SHA512()),
+        key_id=str(rsa_pki.qseal.certificate.serial),
+    )  # fmt: skip
+    assert set(explained(diagnose_request(message, profile=PROFILES["rabobank"]))) == {
+        "digest-algorithm",
+        "string-crlf",
+    }
+
+
+def test_an_old_seal_is_refused_for_its_age_only_if_a_time_is_given(rsa_pki: Pki) -> None:
+    message, profile = sealed(rsa_pki, PROFILES["bng"], lambda text: f"{text}\n"), PROFILES["bng"]
+    assert explained(diagnose_request(message, profile=profile)) == ["string-newline-after"]
+    later = diagnose_request(message, profile=profile, at=datetime(2026, 7, 1, tzinfo=UTC))
+    assert explained(later) == ["string-newline-after", "signature.expired"]
+
+
+def test_another_length_than_the_bodys_is_noted(pki: Pki) -> None:
+    for field in (("Content-Length", "9"), ("Transfer-Encoding", "chunked")):
+        valid = diagnose_request(seal_wrongly(pki.qseal, headers=(*HEADERS, field)))
+        assert (valid.outcome, field[0] in valid.notes[0]) == (Outcome.VERIFIES, True)
+
+
+# ---- dialects and formats
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_request_verifies_in_its_own_dialect_and_is_named_in_another(rsa_pki: Pki, name: str) -> None:
+    message, known = sealed(rsa_pki, PROFILES[name]), [rsa_pki.qseal.certificate]
+    assert diagnose_request(message, certificates=known, profile=PROFILES[name], at=AT).outcome is Outcome.VERIFIES
+    if name != PSD2_V1.name:
+        diagnosis = diagnose_request(message, certificates=known, at=AT)
+        assert explained(diagnosis) == ["other-dialect"]
+        assert name in diagnosis.causes[0].evidence[0]
+
+
+WRONG: list[tuple[str, Callable[[str], str]]] = [
+    ("target-without-query", lambda text: text.replace("?x=%2F1&b=2", "")),
+    ("target-base-path-stripped", lambda text: text.replace("/psd2/v1/", "/")),
+    ("target-decoded", lambda text: text.replace("pay%20ments", "pay ments").replace("?x=%2F1&b=2", "?x=/1&b=2")),
+    ("string-crlf", lambda text: text.replace("\n", "\r\n")),
+    ("string-newline-after", lambda text: f"{text}\n"),
+    ("colon-no-space", lambda text: text.replace(": ", ":")),
+]
+
+
+@pytest.mark.parametrize("profile", [JWS, URI, PARTS], ids=lambda row: row.name)
+@pytest.mark.parametrize(("name", "wrong"), WRONG, ids=[name for name, _ in WRONG])
+def test_a_mistake_in_the_signing_string_of_another_format_is_named(
+    rsa_pki: Pki, profile: SealProfile, name: str, wrong: Callable[[str], str]
+) -> None:
+    message = sealed(rsa_pki, profile, wrong)
+    assert explained(diagnose_request(message, profile=profile, certificates=[rsa_pki.qseal.certificate])) == [name]
+
+
+def test_a_mistake_in_a_component_that_no_row_has_is_not_named_as_another(pki: Pki) -> None:
+    bare = sealed(pki, PARTS, lambda text: text.replace('query": ?', 'query": '), message=REQUEST._replace(target="/a"))
+    port = sealed(pki, URI, lambda text: text.replace("bank.example/", "bank.example:443/"))
+    for message, profile in ((bare, PARTS), (port, URI)):
+        diagnosis = diagnose_request(message, profile=profile, certificates=[pki.qseal.certificate], max_work=QUICK)
+        assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [])
+
+
+@pytest.mark.parametrize(
+    "profile", [row for row in PROFILES.values() if row.format is not Format.CAVAGE], ids=lambda row: row.name
+)
+def test_a_changed_body_and_a_replaced_digest_of_another_format_are_named(rsa_pki: Pki, profile: SealProfile) -> None:
+    known, message = [rsa_pki.qseal.certificate], sealed(rsa_pki, profile)
+    longer = diagnose_request(message._replace(body=message.body + b"\n"), certificates=known, profile=profile, at=AT)
+    assert explained(longer) == ["body-newline-dropped"]
+    foreign = dict(sealed(rsa_pki, profile, message=REQUEST._replace(body=b"else")).headers)[profile.digest_field]
+    finish = renamed(profile.digest_field, profile.digest_field, lambda value: foreign)
+    assert explained(diagnose_request(finish(message), certificates=known, profile=profile)) == ["digest-replaced"]
+
+
+def jws_with(message: Message, **changes: object) -> Message:
+    def write(value: str) -> str:
+        encoded, _, signature = value.partition("..")
+        header = json.loads(decode_base64url(encoded, what="it")) | changes
+        return f"{encode_base64url(json.dumps(header).encode())}..{signature}"
+
+    return renamed(JWS.carrier, JWS.carrier, write)(message)
+
+
+def test_a_json_web_signature_reports_what_its_parser_finds(rsa_pki: Pki) -> None:
+    message = sealed(rsa_pki, JWS)
+    for known in ([], [rsa_pki.qseal.certificate]):
+        several = diagnose_request(jws_with(message, b64=True, crit=[], jwk={}), profile=JWS, certificates=known)
+        assert (several.outcome, names(several)) == (
+            Outcome.UNEXPLAINED, ["jws.encoded-payload", "jws.offered-key", "jws.critical"],
+        )  # fmt: skip
+        attached = renamed(JWS.carrier, JWS.carrier, lambda value: value.replace("..", ".e30."))(message)
+        assert names(diagnose_request(attached, profile=JWS, certificates=known)) == ["jws.attached"]
+    assert explained(diagnose_request(renamed(JWS.carrier, "")(message), profile=JWS)) == ["signature-missing"]
+    without_x5c = sealed(rsa_pki, replace(JWS, sends_x5c=False))
+    assert explained(diagnose_request(without_x5c, profile=JWS, certificates=known)) == ["signature.missing"]
+
+
+def test_rfc_9421_reports_what_its_parser_finds(pki: Pki) -> None:
+    for write, code in (
+        (lambda value: value.replace("=(", "(", 1), "structured.malformed"),
+        (lambda value: value.replace('"content-digest"', '"x-absent"'), "signature.header-absent"),
+        (lambda value: value.replace("x-amzn-psd2", "other"), "signature.label"),
+    ):
+        message = renamed("Signature-Input", "Signature-Input", write)(sealed(pki, URI))
+        diagnosis = diagnose_request(message, profile=URI, certificates=[pki.qseal.certificate])
+        assert (diagnosis.outcome, [name[:11] for name in names(diagnosis)]) == (Outcome.UNEXPLAINED, [code[:11]])
+
+
+# ---- what stays unexplained
+
+
+def test_a_body_that_no_known_mistake_leads_to_is_not_explained(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal)
+    diagnosis = diagnose_request(message._replace(body=message.body.replace(b"12.50", b"99.50")))
+    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [])
+    assert any(text.startswith("the signature") for text in diagnosis.excluded)
+    assert any("proxy that rewrites bodies" in text for text in diagnosis.advice)
+
+
+def test_a_mistake_in_the_digest_does_not_explain_a_signature_over_something_else(pki: Pki) -> None:
+    wrong = {"string": lambda data: data[::-1]}
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, **wrong, **BY_NAME["json-python"].steps), max_work=QUICK)
+    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["json-python"])
+    body = diagnose_request(seal_wrongly(pki.qseal, hashed=lambda body: b"else", assemble=joined("\r\n")))
+    assert (body.outcome, names(body)) == (Outcome.UNEXPLAINED, ["string-crlf"])
+    right = diagnose_request(seal_wrongly(pki.qseal, **wrong), max_work=QUICK)
+    assert any("its digest is" in text for text in right.excluded)
+
+
+def test_each_algorithm_of_a_digest_is_judged_by_itself(pki: Pki) -> None:
+    def both(second: bytes) -> Diagnosis:
+        return diagnose_request(seal_wrongly(pki.qseal, digest=lambda body: ",".join(
+            [make_digest(body), make_digest(second, algorithm="SHA-512")])))  # fmt: skip
+
+    assert explained(both(seal_wrongly(pki.qseal).body + b"\n")) == ["body-newline-added"]
+    assert both(b"else").outcome is Outcome.UNEXPLAINED
+
+
+def test_the_first_difference_and_white_space_are_shown(pki: Pki) -> None:
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, assemble=joined("\r\n")))
+    shown = diagnosis.to_object()
+    assert diagnosis.expected is not None
+    assert diagnosis.first_difference == diagnosis.expected.index(b"\n")
+    assert "␍␊\n" in shown["signed_string"]
+    assert "digest:·SHA-256=" in shown["signing_string"]
+    assert shown["causes"][0].keys() == {"name", "part", "cause", "evidence", "mend"}

@@ -1,0 +1,116 @@
+"""Each known mistake, made by a real sender: it is named, it alone, and it is proven."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+from cryptography.hazmat.primitives.hashes import SHA512
+from wrong_signer import PAIRS, SINGLE, Case, pss, seal_wrongly
+
+from tppkit.seals import PROFILES, PSD2_V1
+from tppkit.seals.diagnose import ALL_MISTAKES, Outcome, diagnose_request
+from tppkit.testpki import Pki
+
+# With P-256, whose verifications cost most, where it can happen with such a key; the fast tests make each mistake once.
+ROWS = [pytest.param(case, kind, marks=[pytest.mark.slow] * (number > 0), id=f"{case.name}-{kind}")
+        for case in SINGLE for number, kind in enumerate(reversed(case.keys))]  # fmt: skip
+BOTH = [
+    pytest.param(case, kind, marks=[pytest.mark.slow] * (kind == "ec"), id=f"{case.name}-{kind}")
+    for case in PAIRS
+    for kind in case.keys
+]
+# Made in `test_examination`, since they need other keys or another dialect.
+ELSEWHERE = {
+    "certificate-not-seal",
+    "covered-too-much",
+    "digest-algorithm",
+    "key-of-other",
+    "key-of-qwac",
+    "other-dialect",
+    "pss-salt-length",
+}
+
+
+def test_every_row_has_a_request_that_makes_its_mistake() -> None:
+    assert {row.name for row in ALL_MISTAKES} - {case.name for case in SINGLE} == ELSEWHERE
+
+
+def test_every_row_has_its_own_name_a_cause_and_a_fix() -> None:
+    names = [row.name for row in ALL_MISTAKES]
+    assert sorted(names) == sorted(set(names))
+    assert [name for name in names if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)] == []
+    assert [row.name for row in ALL_MISTAKES if not (row.cause.endswith(".") and row.fix.endswith("."))] == []
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_a_right_request_verifies(pkis: dict[str, Pki], kind: str) -> None:
+    diagnosis = diagnose_request(seal_wrongly(pkis[kind].qseal))
+    assert (diagnosis.outcome, diagnosis.causes) == (Outcome.VERIFIES, ())
+
+
+@pytest.mark.parametrize(("case", "kind"), ROWS)
+def test_a_single_mistake_is_named(pkis: dict[str, Pki], case: Case, kind: str) -> None:
+    own = pkis[kind]
+    message = seal_wrongly(own.qseal, **case.steps)
+    diagnosis = diagnose_request(message, certificates=(own.qseal.certificate, own.qwac.certificate))
+    assert [cause.name for cause in diagnosis.causes] == [case.name]
+    assert diagnosis.outcome is Outcome.EXPLAINED
+    assert diagnosis.causes[0].evidence
+
+
+@pytest.mark.parametrize(("case", "kind"), BOTH)
+def test_two_mistakes_are_both_named(pkis: dict[str, Pki], case: Case, kind: str) -> None:
+    own = pkis[kind]
+    message = seal_wrongly(own.qseal, **case.steps)
+    diagnosis = diagnose_request(message, certificates=(own.qseal.certificate, own.qwac.certificate))
+    assert {cause.name for cause in diagnosis.causes} == set(case.name.split(" + "))
+    assert diagnosis.outcome is Outcome.EXPLAINED
+
+
+def test_a_salt_of_another_length_than_the_hash_is_named(rsa_pki: Pki) -> None:
+    profile = replace(PSD2_V1, name="mine", algorithms=PROFILES["cavage-12"].algorithms)
+    signer = pss(20, hashed=SHA512(), mgf=SHA512())
+    message = seal_wrongly(rsa_pki.qseal, algorithm="hs2019", signer=signer)
+    assert [cause.name for cause in diagnose_request(message, profile=profile).causes] == ["pss-salt-length"]
+
+
+# (what was sent, what was hashed, the causes): near misses are named for what they are, or not at all.
+BODIES = [
+    (rb'{"a":"A\/B\u0117"}', '{"a":"A/Bė"}'.encode(), {"json-unescaped"}),
+    ('{"a":"ė/"}'.encode(), rb'{"a":"\u0117\/"}', {"json-slashes"}),
+    (rb'{"a" : "A\/\u0026\u0117\""}', rb'{"a":"A\/\u0026\u0117\""}', {"json-compact"}),
+    (rb'{"b":"\/\u00e9","a":12.50}', rb'{"a":12.50,"b":"\/\u00e9"}', {"json-sorted"}),
+    (rb'{"a": "x\u0026y\"\u0117"}', '{"a":"x&y\\"ė"}'.encode(), {"json-unescaped", "json-compact"}),
+    (b'{"a":"x=1"}', rb'{"a":"x\u003d1"}', {"json-html-escaped"}),
+    (b'{\r\n"a":1\r\n}\r\n', b'{\n"a":1\n}', {"body-crlf-to-lf", "body-newline-dropped"}),
+    (b'{"a": 99.50}', b'{"a":12.50}', set()), (b'{"a":12.51}', b'{"a":12.5}', set()), (rb'{"a":"A\/B"}', b'{"a":"A/C"}', set()),
+    (b'{"a":"number 1"}', b'{"a":1}', set()), (rb'{"a":"\\u0117"}', '{"a":"ė"}'.encode(), set()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "hashed", "causes"), BODIES)
+def test_a_body_is_explained_only_by_what_was_done_to_it(
+    pki: Pki, sent: bytes, hashed: bytes, causes: set[str]
+) -> None:
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, body=sent, hashed=lambda body: hashed))
+    assert {cause.name for cause in diagnosis.causes} == causes
+    assert (diagnosis.outcome is Outcome.EXPLAINED) is bool(causes)
+
+
+TOOLS = ["{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n"]
+
+
+@pytest.mark.parametrize("printed", TOOLS)
+def test_what_a_shell_tool_prints_in_place_of_a_hash_is_named(pki: Pki, printed: str) -> None:
+    def text(data: bytes) -> bytes:
+        return printed.format(sha256(data).hexdigest()).encode()
+
+    digest = seal_wrongly(pki.qseal, digest=lambda body: f"SHA-256={b64encode(text(body)).decode()}")
+    assert [cause.name for cause in diagnose_request(digest).causes] == ["digest-base64-of-hex"]
+    assert [cause.name for cause in diagnose_request(seal_wrongly(pki.qseal, string=text)).causes] == [
+        "hashed-first-as-hex"
+    ]

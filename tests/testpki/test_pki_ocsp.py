@@ -1,0 +1,221 @@
+"""OCSP and time-stamp requests: answered or rejected, and never more than a typed error."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import suppress
+from datetime import timedelta
+from urllib.parse import quote
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.certificates import der
+from tppkit.errors import FormatError
+from tppkit.testpki.certificate import Extension, public_key_bits, write_extensions
+from tppkit.testpki.ocsp import (
+    MAX_REQUEST_BYTES,
+    answer_ocsp,
+    make_cert_id,
+    ocsp_request_of_path,
+    parse_ocsp_request,
+)
+from tppkit.testpki.timestamps import answer_timestamp, parse_timestamp_request
+
+SHA256, SHA3_256 = "2.16.840.1.101.3.4.2.1", "2.16.840.1.101.3.4.2.8"
+
+
+def asked(pki, issued, *, hash_=None, nonce: bytes | None = None) -> bytes:
+    builder = ocsp.OCSPRequestBuilder().add_certificate(
+        issued.certificate.x509, pki.qwac_ca.certificate.x509, hash_ or hashes.SHA256()
+    )
+    if nonce is not None:
+        builder = builder.add_extension(x509.OCSPNonce(nonce), critical=False)
+    return builder.build().public_bytes(Encoding.DER)
+
+
+def id_of(issuer, serial: int, *, algorithm: str = SHA256) -> bytes:
+    """A CertID with hashes by SHA-256, whatever algorithm it states."""
+    known = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), serial, hash_name="sha256")
+    return der.write_element(
+        der.SEQUENCE,
+        der.write_element(der.SEQUENCE, der.write_oid(algorithm)),
+        der.write_element(der.OCTET_STRING, known.issuer_name_hash),
+        der.write_element(der.OCTET_STRING, known.issuer_key_hash),
+        der.write_integer(serial),
+    )
+
+
+def request_for(*cert_ids: bytes) -> bytes:
+    listed = der.write_element(der.SEQUENCE, *(der.write_element(der.SEQUENCE, one) for one in cert_ids))
+    return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, listed))
+
+
+def timestamp_request(*further: bytes, algorithm: str = SHA256, size: int = 32) -> bytes:
+    hashed = der.write_element(der.SEQUENCE, der.write_oid(algorithm))
+    imprint = der.write_element(der.SEQUENCE, hashed, der.write_element(der.OCTET_STRING, bytes(size)))
+    return der.write_element(der.SEQUENCE, der.write_integer(1), imprint, *further)
+
+
+def mutated(whole: bytes, data) -> bytes:
+    start, size = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.integers(0, 3))
+    return whole[:start] + data.draw(st.binary(min_size=1, max_size=3)) + whole[start + size :]
+
+
+def status_of(answer: bytes) -> str:
+    return ocsp.load_der_ocsp_response(answer).response_status.name
+
+
+@pytest.mark.parametrize("hash_", [hashes.SHA1(), hashes.SHA256(), hashes.SHA384(), hashes.SHA512()])
+def test_an_answer_is_about_what_was_asked_and_repeats_the_nonce(pki, hash_):
+    answer = ocsp.load_der_ocsp_response(
+        answer_ocsp(pki, asked(pki, pki.qwac, hash_=hash_, nonce=b"0123456789"), at=pki.not_before)
+    )
+    assert answer.certificate_status is ocsp.OCSPCertStatus.GOOD
+    assert (answer.serial_number, answer.hash_algorithm.name) == (pki.qwac.certificate.serial, hash_.name)
+    assert answer.extensions.get_extension_for_class(x509.OCSPNonce).value.nonce == b"0123456789"
+    assert (answer.this_update_utc, answer.next_update_utc) == (pki.not_before, pki.not_before + timedelta(hours=24))
+
+
+def test_a_certificate_that_was_never_issued_is_unknown(pki):
+    answer = answer_ocsp(pki, request_for(id_of(pki.qwac_ca, 12345)), at=pki.not_before)
+    assert ocsp.load_der_ocsp_response(answer).certificate_status is ocsp.OCSPCertStatus.UNKNOWN
+
+
+def test_an_authority_of_others_is_refused(pki, rsa_pki):
+    request = ocsp.OCSPRequestBuilder().add_certificate(
+        rsa_pki.qwac.certificate.x509, rsa_pki.qwac_ca.certificate.x509, hashes.SHA256()
+    )
+    answer = answer_ocsp(pki, request.build().public_bytes(Encoding.DER), at=pki.not_before)
+    assert status_of(answer) == "UNAUTHORIZED"
+
+
+def test_certificates_of_two_authorities_are_refused_together(pki):
+    two = (pki.qwac_ca, pki.qwac.certificate.serial), (pki.qseal_ca, pki.qseal.certificate.serial)
+    ids = [id_of(*one) for one in two]
+    assert status_of(answer_ocsp(pki, request_for(*ids), at=pki.not_before)) == "UNAUTHORIZED"
+    for one in ids:
+        answer = ocsp.load_der_ocsp_response(answer_ocsp(pki, request_for(one), at=pki.not_before))
+        assert answer.certificate_status is ocsp.OCSPCertStatus.GOOD
+
+
+@pytest.mark.parametrize(
+    ("size", "status"),
+    [(0, "MALFORMED_REQUEST"), (1, "SUCCESSFUL"), (128, "SUCCESSFUL"), (129, "MALFORMED_REQUEST")],
+)
+def test_a_nonce_has_1_to_128_octets(pki, size, status):
+    assert status_of(answer_ocsp(pki, asked(pki, pki.qwac, nonce=bytes(size)), at=pki.not_before)) == status
+
+
+@pytest.mark.parametrize("critical", [True, False])
+@pytest.mark.parametrize("of_request", [True, False])
+def test_an_extension_that_is_not_known_is_refused_only_when_it_is_critical(pki, critical, of_request):
+    one = id_of(pki.qwac_ca, pki.qwac.certificate.serial)
+    extensions = write_extensions([Extension("2.999.7", b"\x05\x00", critical)])
+    part = der.write_element(0xA2 if of_request else 0xA0, extensions)
+    single = der.write_element(der.SEQUENCE, one, b"" if of_request else part)
+    listed = der.write_element(der.SEQUENCE, single)
+    request = der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, listed, part if of_request else b""))
+    status = "MALFORMED_REQUEST" if critical else "SUCCESSFUL"
+    assert status_of(answer_ocsp(pki, request, at=pki.not_before)) == status
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_unknown_hash_is_rejected_in_every_place(pki, place):
+    algorithms = [SHA256] * 2
+    algorithms[place] = SHA3_256
+    ids = [id_of(pki.qwac_ca, pki.qwac.certificate.serial, algorithm=algorithm) for algorithm in algorithms]
+    assert status_of(answer_ocsp(pki, request_for(*ids), at=pki.not_before)) == "UNAUTHORIZED"
+
+
+@pytest.mark.parametrize("request_", [b"", b"garbage", b"\x30\x00", b"\x30\x02\x30\x00", bytes(MAX_REQUEST_BYTES + 1)])
+def test_a_malformed_request_is_answered_so(pki, request_):
+    with pytest.raises(FormatError):
+        parse_ocsp_request(request_)
+    assert status_of(answer_ocsp(pki, request_, at=pki.not_before)) == "MALFORMED_REQUEST"
+
+
+@given(st.binary(max_size=80))
+def test_only_format_errors_escape_from_ocsp_requests(data):
+    with suppress(FormatError):
+        parse_ocsp_request(data)
+
+
+@given(st.data())
+def test_mutated_ocsp_requests_are_always_answered(pki, data):
+    whole = asked(pki, pki.qwac, nonce=b"0123456789")
+    changed = mutated(whole, data)
+    status = status_of(answer_ocsp(pki, changed, at=pki.not_before))
+    assert status in ("SUCCESSFUL", "MALFORMED_REQUEST", "UNAUTHORIZED")
+
+
+@given(st.binary(max_size=200))
+def test_a_request_in_a_path_comes_back(data):
+    data = b"\x30" + data  # as every request begins
+    encoded = base64.b64encode(data).decode()
+    assert ocsp_request_of_path(encoded) == ocsp_request_of_path(quote(encoded, safe="")) == data
+
+
+@given(st.text(max_size=40))
+def test_only_format_errors_escape_from_paths(path):
+    with suppress(FormatError):
+        ocsp_request_of_path(path)
+
+
+def test_a_timestamp_request_is_read_in_full():
+    request = timestamp_request(der.write_oid("1.2.3"), der.write_integer(7), b"\x01\x01\xff")
+    read = parse_timestamp_request(request)
+    assert (read.policy, read.nonce, read.with_certificate) == ("1.2.3", der.write_integer(7), True)
+    assert (read.algorithm, read.digest) == (SHA256, bytes(32))
+    assert parse_timestamp_request(timestamp_request()).with_certificate is False
+
+
+def refusal_of(pki, request: bytes) -> tuple[int, str] | None:
+    """The status, and the failure's bits; None when a token was given."""
+    answer = answer_timestamp(pki, request, at=pki.not_before, serial=1)
+    status, *token = der.read_children(answer, der.read_whole(answer, tag=der.SEQUENCE))
+    if token:
+        return None
+    number, info = der.read_children(answer, status)
+    return der.read_integer(answer, number), answer[info.start : info.end].hex()
+
+
+@pytest.mark.parametrize(
+    ("request_", "refusal"),
+    [
+        (timestamp_request(), None),
+        (timestamp_request(algorithm="2.16.840.1.101.3.4.2.2", size=48), None),
+        (b"", (2, "0204")),  # badDataFormat is bit 5
+        (b"garbage", (2, "0204")),
+        (timestamp_request(size=31), (2, "0780")),  # badAlg is bit 0
+        (timestamp_request(algorithm="1.3.14.3.2.26", size=20), (2, "0780")),
+        (timestamp_request(der.write_oid("1.2.3")), (2, "000001")),  # unacceptedPolicy is bit 15
+        (timestamp_request(der.write_integer(1 << 40_000)), (2, "0204")),
+    ],
+)
+def test_a_timestamp_is_refused_with_the_reason_of_the_standard(pki, request_, refusal):
+    assert refusal_of(pki, request_) == refusal
+
+
+@given(st.binary(max_size=80))
+def test_only_format_errors_escape_from_timestamp_requests(data):
+    with suppress(FormatError):
+        parse_timestamp_request(data)
+
+
+@given(st.data())
+def test_mutated_timestamp_requests_are_always_answered(pki, data):
+    whole = timestamp_request(der.write_integer(7), b"\x01\x01\xff")
+    changed = mutated(whole, data)
+    assert answer_timestamp(pki, changed, at=pki.not_before, serial=1)[:1] == b"\x30"
+
+
+def test_the_delegated_responder_signs(pki):
+    answer = ocsp.load_der_ocsp_response(answer_ocsp(pki, asked(pki, pki.qwac), at=pki.not_before))
+    responder, (sent,) = pki.members["ocsp-qwac"], answer.certificates
+    assert (answer.responder_key_hash, sent) == (responder.key_identifier, responder.certificate.x509)

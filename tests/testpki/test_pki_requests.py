@@ -1,0 +1,271 @@
+"""Certificate requests: made, checked and certified."""
+
+from __future__ import annotations
+
+import subprocess
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.certificates import EidasCertificate, EidasRequest, Use, check_certificate, der, load_certificates, oids
+from tppkit.certificates.rules import first_error
+from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.testpki import SEAL_KEY_KINDS, KeySource, make_provider, open_pki, write_pki
+from tppkit.testpki.certificate import Attribute, Draft, Extension, attributes_of, extension_of, write_name
+
+# isort: off
+from tppkit.testpki.faults.edits import (
+    Edit, all_of, attribute, extension, flattened_roles, no_attribute, no_extension, no_statement, psd2, raw_extension, roles,
+    second_attribute, statement,
+)  # fmt: skip
+
+# isort: on
+from tppkit.testpki.pem import pem_block
+from tppkit.testpki.profiles import key_usage
+from tppkit.testpki.requests import ISSUERS_OWN, certify_request, kind_of, make_request, write_request
+
+SUBJECT_ALT_NAME, TLS_FEATURE = oids.SUBJECT_ALTERNATIVE_NAME, "1.3.6.1.5.5.7.1.24"
+KEY = KeySource(seed=1).make_key("request")
+UNTYPED = no_statement(oids.QC_TYPE)
+
+
+def read(request: bytes) -> EidasRequest:
+    return EidasRequest.from_der(request)
+
+
+def request_of(draft: Draft) -> EidasRequest:
+    return read(write_request(draft.subject, draft.extensions, KEY))
+
+
+def request_with(key, kind: str) -> EidasRequest:
+    sound = read(make_request(make_provider(), kind, KEY))
+    extensions = [Extension(oid, value) for oid, value in sound.extension_values.items()]
+    return read(write_request(attributes_of(sound.subject), extensions, key))
+
+
+@pytest.fixture
+def sound(pki) -> Draft:
+    return Draft.of(pki.qwac.certificate)
+
+
+@pytest.fixture
+def folder(pki, tmp_path: Path) -> Path:
+    write_pki(pki, tmp_path / "pki")
+    return tmp_path / "pki"
+
+
+def issue(folder: Path, request: EidasRequest, **options) -> EidasCertificate:
+    entry, _ = open_pki(folder).issue_requested(request, at=open_pki(folder).pki.not_before, **options)
+    return load_certificates(folder / entry["path"])[0]
+
+
+def refusal(pki, request: EidasRequest) -> str:
+    with pytest.raises(ConfigurationError) as refused:
+        certify_request(pki, request, kind=kind_of(request), label="refused")
+    return refused.value.code
+
+
+@pytest.mark.parametrize("kind", ["qwac", "qseal"])
+@pytest.mark.parametrize("name", ["Žvėryno mokėjimai", "Ω" * 32, "Smith & Sons, #1 \"best\" $PAY = 'x'; \\ end"])
+def test_a_request_reads_strictly_with_what_was_asked(kind, name):
+    provider = make_provider(
+        organization_identifier="PSDGR-BOG-12/34", name=name, country="GR", roles=["PSP_AI", "PSP_IC"]
+    )
+    request = read(make_request(provider, kind, KEY, qscd=kind == "qseal"))
+    request.require_well_formed()
+    assert (request.findings, request.subject.values(oids.ORGANIZATION)) == ((), (name,))
+    assert (request.organization_identifier.text, request.roles) == ("PSDGR-BOG-12/34", ("PSP_AI", "PSP_IC"))
+    assert (request.qc.types, request.qc.sscd) == ((("web",), False) if kind == "qwac" else (("eseal",), True))
+    assert request.extensions.dns_names == (("tpp.test.example.com",) if kind == "qwac" else ())
+
+
+@pytest.mark.parametrize("key", [kind for kind in SEAL_KEY_KINDS if kind not in ("rsa3072", "rsa4096")])
+def test_openssl_verifies_a_request_of_each_kind_of_key(key, tmp_path):
+    made = make_request(make_provider(), "qseal", KeySource().make_key("a", kind=key))
+    (tmp_path / "r.csr").write_bytes(pem_block("CERTIFICATE REQUEST", made))
+    command = ["openssl", "req", "-in", str(tmp_path / "r.csr"), "-noout", "-verify"]
+    assert b"verify OK" in subprocess.run(command, capture_output=True, check=True).stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "rule"),
+    [
+        (rsa.generate_private_key(65537, 1024), "qwac", "TS 119 312"),
+        (ec.generate_private_key(ec.SECP256K1()), "qseal", "TS 119 312"),
+        (ed25519.Ed25519PrivateKey.generate(), "qwac", "BR section 6.1.5"),
+    ],
+    ids=["RSA-1024", "secp256k1", "Ed25519 for TLS"],
+)
+def test_a_key_that_no_profile_allows_is_neither_requested_nor_certified(pki, key, kind, rule):
+    with pytest.raises(ConfigurationError, match=rule) as refused:
+        make_request(make_provider(), kind, key)
+    assert refused.value.code == refusal(pki, request_with(key, kind)) == "pki.key-kind"
+
+
+@pytest.mark.parametrize("key", [rsa.generate_private_key(65537, 2056), rsa.generate_private_key(3, 2048)])
+def test_a_key_that_this_pki_does_not_make_is_not_certified(pki, key):
+    assert refusal(pki, request_with(key, "qseal")) == "pki.key-kind"
+
+
+def test_a_request_may_have_a_key_that_profiles_allow_and_this_pki_does_not_make():
+    key = ec.generate_private_key(ec.BrainpoolP256R1())
+    assert read(make_request(make_provider(), "qwac", key)).findings == ()
+
+
+@pytest.mark.parametrize("label", ["root", "qwac", "lotl-signer", "callback-live"])
+def test_the_key_of_a_member_is_not_certified(pki, label):
+    key = pki.members[label].key if label in pki.members else pki.callback_keys[label]
+    assert refusal(pki, request_with(key, "qseal")) == "pki.foreign-key"
+
+
+@pytest.mark.shared
+def test_malformed_requests_of_the_field_are_not_certified(pki, shared_data):
+    files = sorted((shared_data / "certificates" / "psd2_csr").glob("*.der"))
+    assert len(files) >= 4
+    for request in (read(file.read_bytes()) for file in files):
+        with pytest.raises(ConfigurationError) as refused:
+            certify_request(pki, request, kind="qwac", label="a")
+        assert refused.value.code == "pki.request"
+
+
+@given(st.data())
+def test_only_typed_errors_escape_from_a_mutated_request(pki, data):
+    whole = write_request(attributes_of(pki.qwac.certificate.subject), Draft.of(pki.qwac.certificate).extensions, KEY)
+    start = data.draw(st.integers(0, len(whole) - 1))
+    replaced = data.draw(st.binary(min_size=1, max_size=4))
+    try:
+        request = read(whole[:start] + replaced + whole[start + data.draw(st.integers(1, 4)) :])
+        certify_request(pki, request, kind=kind_of(request), label="mutated")
+    except TppkitError:
+        pass
+
+
+def dns_names(*names: str) -> Edit:
+    return other_names(*map(x509.DNSName, names))
+
+
+def other_names(*names: x509.GeneralName) -> Edit:
+    return extension(x509.SubjectAlternativeName(names))
+
+
+REFUSED = {
+    "no identifier": (no_attribute(oids.ORGANIZATION_IDENTIFIER), "pki.organization-identifier"),
+    "no PSD2 statement": (no_statement(oids.QC_PSD2), "pki.role"),
+    "no role": (roles(), "pki.request"),
+    "malformed roles": (flattened_roles, "pki.request"),
+    "authority in Greek": (psd2(lambda _: {"nca_name": "Τράπεζα"}), "pki.request"),
+    "two organisations": (second_attribute(oids.ORGANIZATION, "Second TEST"), "pki.profile"),
+    "internal name": (all_of(dns_names("localhost"), attribute(oids.COMMON_NAME, "localhost")), "pki.profile"),
+    "country": (attribute(oids.COUNTRY, "Germany"), "pki.country"),
+    "control characters": (attribute(oids.ORGANIZATION, "a\x1b[2J"), "pki.name"),
+    "e-mail in other letters": (second_attribute("1.2.840.113549.1.9.1", "ž@example.com"), "pki.request"),
+    "e-mail name": (other_names(x509.RFC822Name("ada@example.org")), "pki.request"),
+    "address": (other_names(x509.IPAddress(ip_address("192.0.2.1"))), "pki.request"),
+    "wildcard": (dns_names("*.example.org"), "pki.dns-name"),
+    "capitals": (dns_names("A.example.org"), "pki.dns-name"),
+    "unreadable names": (raw_extension(SUBJECT_ALT_NAME, b"\x30\x80"), "pki.request"),
+    "common name": (attribute(oids.COMMON_NAME, "Example Payments TEST"), "pki.request"),
+    "no name": (all_of(no_extension(SUBJECT_ALT_NAME), no_attribute(oids.COMMON_NAME)), "pki.request"),
+    "device in a QWAC": (statement(oids.QC_SSCD), "pki.request"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_this_pki_does_not_certify_is_refused(pki, sound, name):
+    edit, code = REFUSED[name]
+    assert refusal(pki, request_of(edit(sound))) == code
+
+
+def test_every_dns_name_is_certified_and_a_common_name_alone_is_one(pki, folder, sound):
+    names = ("a.example.org", "tpp.test.example.com", "c.example.org")
+    assert issue(folder, request_of(dns_names(*names)(sound))).extensions.dns_names == names
+    alone = all_of(no_extension(SUBJECT_ALT_NAME), attribute(oids.COMMON_NAME, "alone.example.org"))
+    assert issue(folder, request_of(alone(sound))).extensions.dns_names == ("alone.example.org",)
+
+
+def test_a_qualified_device_is_stated_where_it_is_asked_for(folder):
+    assert issue(folder, read(make_request(make_provider(), "qseal", KEY, qscd=True))).qc.sscd
+    assert not issue(folder, read(make_request(make_provider(), "qseal", KEY))).qc.sscd
+
+
+def test_a_request_for_browsers_gets_their_policy_and_validity(folder):
+    asked = read(make_request(make_provider(), "qwac", KEY, policy="ev"))
+    issued = issue(folder, asked)
+    assert issued.extensions.policies == ("2.23.140.1.1", "0.4.0.194112.1.4")
+    assert issued.subject.rdns == asked.subject.rdns
+    assert first_error(check_certificate(issued, as_=Use.QWAC, at=issued.not_before)) is None
+    plain = issue(folder, read(make_request(make_provider(), "qwac", KEY)))
+    assert plain.extensions.policies == (oids.POLICY_QNCP_W_GEN,)
+
+
+def test_an_ed25519_key_is_certified_for_seals(folder):
+    assert issue(folder, request_with(ed25519.Ed25519PrivateKey.generate(), "qseal")).key.type == "ed25519"
+
+
+@pytest.mark.parametrize("oid", ["1.2.840.113549.1.9.1", "0.9.2342.19200300.100.1.25"])
+def test_addresses_stay_in_ia5string(folder, sound, oid):
+    issued = issue(folder, request_of(second_attribute(oid, "example")(sound)))
+    assert write_name((Attribute(oid, "example", der.IA5_STRING),))[2:] in issued.subject_der
+
+
+@pytest.mark.parametrize("kind", ["qwac", "qseal"])
+def test_the_kind_is_stated_where_the_request_does_not_say_it(pki, folder, kind):
+    bare = Draft.of(pki.qseal.certificate).without_extension(oids.KEY_USAGE)
+    request = request_of(all_of(UNTYPED, attribute(oids.COMMON_NAME, "tpp.test.example.com"))(bare))
+    with pytest.raises(ConfigurationError, match="does not say"):
+        kind_of(request)
+    assert issue(folder, request, kind=kind).qc.types == (("web",) if kind == "qwac" else ("eseal",))
+
+
+def test_the_kind_is_guessed_by_purpose_or_name_and_never_contradicted(pki, sound):
+    untyped = UNTYPED(sound)
+    assert kind_of(request_of(untyped.without_extension(SUBJECT_ALT_NAME))) == "qwac"
+    assert kind_of(request_of(untyped.without_extension(oids.EXTENDED_KEY_USAGE))) == "qwac"
+    assert kind_of(request_of(UNTYPED(Draft.of(pki.qseal.certificate)))) == "qseal"
+    with pytest.raises(ConfigurationError, match="QcType"):
+        kind_of(request_of(Draft.of(pki.qseal.certificate)), stated="qwac")
+
+
+def with_extension(draft: Draft, asked: Extension) -> EidasRequest:
+    """A request with a password that also asks for what `write_request` leaves to the issuer."""
+    wanted = [e for e in draft.extensions if e.oid not in ISSUERS_OWN and e.oid != asked.oid]
+    name = [x509.NameAttribute(x509.ObjectIdentifier(oid), text) for oid, text, _ in draft.subject]
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(name))
+    request = request.add_attribute(x509.ObjectIdentifier("1.2.840.113549.1.9.7"), b"secret")
+    for oid, value, critical in (*wanted, asked):
+        request = request.add_extension(x509.UnrecognizedExtension(x509.ObjectIdentifier(oid), value), critical)
+    return read(request.sign(KEY, hashes.SHA256()).public_bytes(Encoding.DER))
+
+
+PURPOSES = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.CODE_SIGNING, x509.ExtendedKeyUsageOID.CLIENT_AUTH])
+POLICIES = x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier("2.999.1"), None)])
+ODD_IDENTIFIER = der.write_element(der.SEQUENCE, der.write_text("XX"))
+DROPPED = [
+    (extension_of(PURPOSES, False), [("extended_key_usage", "codeSigning")]),
+    (extension_of(*key_usage("digital_signature", "key_cert_sign")), [("key_usage", "keyCertSign")]),
+    (
+        extension_of(x509.BasicConstraints(True, None), True),
+        [("is_ca", "yes"), ("extensions", "2.5.29.19"), ("critical_extensions", "2.5.29.19")],
+    ),
+    (extension_of(x509.TLSFeature([x509.TLSFeatureType.status_request]), False), [("extensions", TLS_FEATURE)]),
+    (Extension("2.999.7", b"\x05\x00", True), [("extensions", "2.999.7"), ("critical_extensions", "2.999.7")]),
+    (extension_of(POLICIES, False), [("policies", "2.999.1")]),
+    (
+        Extension(oids.CABF_ORGANIZATION_IDENTIFIER, ODD_IDENTIFIER),
+        [("extension_values", f"{oids.CABF_ORGANIZATION_IDENTIFIER} {ODD_IDENTIFIER.hex()}")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "reported"), DROPPED, ids=[asked.oid for asked, _ in DROPPED])
+def test_what_is_asked_for_and_not_certified_is_reported(folder, sound, asked, reported):
+    opened = open_pki(folder)
+    _, dropped = opened.issue_requested(with_extension(sound, asked), at=opened.pki.not_before)
+    assert list(dropped) == [*reported, ("attributes", "1.2.840.113549.1.9.7")]

@@ -1,0 +1,100 @@
+"""What authorities, trusted lists and answers prove together, and for how long that is remembered."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from list_builder import ROOT, SEALS, WEB, Listed, State, verified_lists
+
+from tppkit.certificates import Use
+from tppkit.errors import CertificateRejected, ConfigurationError
+from tppkit.trust import RevocationEvidence, TrustMaterial, check_trust, load_trust, make_anchors
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+SINCE, WITHDRAWN = datetime(2020, 1, 1, tzinfo=UTC), AT + timedelta(days=10)
+LATER = WITHDRAWN + timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def operator(certify):
+    return certify("Scheme operator", ca=False)
+
+
+@pytest.fixture
+def lists(operator, pki):
+    """Lists that grant the authority of the QWAC until it is withdrawn."""
+    states = [State("withdrawn", WITHDRAWN, (WEB,)), State("granted", SINCE, (WEB,))]
+    return verified_lists(operator, Listed(pki.qwac_ca.certificate, states))
+
+
+def code(material: TrustMaterial, certificate, use: Use = Use.QWAC, at: datetime = AT) -> str:
+    with pytest.raises(CertificateRejected) as refused:
+        material.verify_use(certificate, as_=use, at=at)
+    return refused.value.code
+
+
+def test_without_authorities_the_lists_give_them(lists, pki):
+    path = TrustMaterial(lists=lists).verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT)
+    assert path.chain == (pki.qwac.certificate, pki.qwac_ca.certificate)
+
+
+def test_a_verdict_is_remembered_until_a_state_of_a_service_ends(lists, pki):
+    material = TrustMaterial(make_anchors(pki.authorities), lists=lists)
+    path = material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT)
+    assert path is material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT + timedelta(days=1))
+    assert path.not_after < WITHDRAWN <= path.not_after + timedelta(seconds=1)
+    assert code(material, pki.qwac.certificate, at=LATER) == "trusted-list.not-granted"
+    assert code(TrustMaterial(lists=lists), pki.qwac.certificate, at=LATER) == "trust.no-anchors"
+
+
+def test_a_chain_through_another_authority_is_judged_each_time(operator, pki):
+    listed = Listed(pki.root.certificate, [State("granted", SINCE, (WEB, ROOT))])
+    material = TrustMaterial(make_anchors(pki.authorities), lists=verified_lists(operator, listed))
+    between = [pki.qwac_ca.certificate]
+    path = material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT, intermediates=between)
+    assert (path.not_before, path.not_after) == (AT, AT)
+
+
+@pytest.mark.parametrize(
+    ("name", "use", "expected"),
+    [
+        ("qseal", Use.QSEALC, "trusted-list.no-service"),
+        ("qseal", Use.QWAC, "qcstatements.not-web"),
+        ("server", Use.QWAC, "qcstatements.no-compliance"),
+    ],
+)
+def test_a_certificate_that_chains_must_be_qualified_for_its_use(lists, pki, name, use, expected):
+    material = TrustMaterial(make_anchors(pki.authorities), lists=lists)
+    assert code(material, getattr(pki, name).certificate, use) == expected
+
+
+def test_an_authority_that_is_granted_for_another_use_is_not_enough(operator, pki):
+    lists = verified_lists(operator, Listed(pki.qwac_ca.certificate, [State("granted", SINCE, (SEALS,))]))
+    material = TrustMaterial(make_anchors(pki.authorities), lists=lists)
+    assert code(material, pki.qwac.certificate) == "trusted-list.purpose"
+
+
+@pytest.mark.parametrize(
+    ("anchored", "at", "expected"),
+    [(False, AT, []), (True, AT, []), (True, LATER, ["trusted-list.not-granted"]),
+     (False, LATER, ["trusted-list.not-granted", "trust.no-anchors"])],
+)  # fmt: skip
+def test_a_check_gives_every_finding(lists, pki, anchored, at, expected):
+    material = TrustMaterial(make_anchors(pki.authorities) if anchored else None, lists=lists)
+    report = check_trust(pki.qwac.certificate, as_=Use.QWAC, at=at, material=material)
+    assert [finding.code for finding in report.findings] == expected
+    assert (report.path is not None) == (anchored or not expected)
+    assert report.status is not None
+
+
+def test_a_check_without_material_finds_nothing(pki):
+    report = check_trust(pki.qwac.certificate, as_=Use.QWAC, at=AT, material=TrustMaterial())
+    assert (report.findings, report.path, report.status) == ((), None, None)
+    assert code(TrustMaterial(), pki.qwac.certificate) == "trust.no-anchors"
+
+
+def test_answers_without_authorities_are_refused():
+    with pytest.raises(ConfigurationError) as refused:
+        load_trust(answers=RevocationEvidence(), now=AT)
+    assert refused.value.code == "trust.no-anchors"
