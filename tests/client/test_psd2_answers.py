@@ -171,9 +171,10 @@ def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, iden
 
 
 def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver: Any, identity: Identity) -> None:
-    with socket.socket() as bound, pytest.raises(TransportError) as caught:
+    with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
-        driver.run(f"https://localhost:{bound.getsockname()[1]}", identity, cancel)
+        with pytest.raises(TransportError) as caught:
+            driver.run(f"https://localhost:{bound.getsockname()[1]}", identity, cancel)
     assert caught.value.code == "transport.failed"
 
 
