@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +46,13 @@ def test_not_a_byte_of_a_received_request_is_changed(
     assert message.target.encode("latin-1") == target
     assert [(name.encode("latin-1"), value.encode("latin-1")) for name, value in message.headers] == headers
     assert message.body == body
+
+
+def test_a_request_of_httpx_is_the_message_that_it_sends() -> None:
+    request = httpx.Request("POST", "https://bank/a%2Fb?x=%20", headers=[("X-A", "1"), ("x-a", "é".encode())], json={})
+    message = Message.from_httpx(request)
+    assert (message.method, message.target, message.body) == ("POST", "/a%2Fb?x=%20", b"{}")
+    assert (message.values("x-a"), message.single("Host")) == (("1", "Ã©"), "bank")
 
 
 def test_the_components_are_the_fields_and_the_request_target() -> None:

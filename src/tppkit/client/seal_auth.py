@@ -130,10 +130,8 @@ class SealAuth(_Auth):
 
 def _message(request: Any) -> Message:
     """Return the request without the seal of an earlier sending."""
-    fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-    before = request.extensions.get(_SEAL, ())
-    unsealed = tuple([field for field in fields if field not in before])
-    return Message(request.method, request.url.raw_path.decode("ascii"), unsealed, request.content)
+    message, before = Message.from_httpx(request), request.extensions.get(_SEAL, ())
+    return message._replace(headers=tuple([field for field in message.headers if field not in before]))
 
 
 def _sealed_copy(request: Any, message: Message, sealed: Sealed) -> Any:

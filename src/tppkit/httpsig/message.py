@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, SignatureRejected
@@ -52,6 +52,15 @@ class Message(NamedTuple):
         """Build a message from the raw parts of a request without changing a byte."""
         decoded = tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
         return cls(method, target.decode("latin-1"), decoded, body)
+
+    @classmethod
+    def from_httpx(cls, request: Any) -> Self:
+        """Build a message from a request of httpx or httpx2, as it goes over the wire.
+
+        Args:
+            request: an `httpx.Request` whose body is not a stream; otherwise call its `read` first.
+        """
+        return cls.from_wire(request.method, request.url.raw_path, request.headers.raw, request.content)
 
     def values(self, name: str) -> tuple[str, ...]:
         """The values of every header field of this name (any case), in wire order."""
