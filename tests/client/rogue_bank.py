@@ -61,6 +61,10 @@ class RogueBank:
         self.shown: list[bytes | None] = []
         self.resumed: list[bool] = []
 
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
     def message(self, number: int = 0) -> Message:
         """A request as a message, the headers that HTTP itself needs included."""
         head, _, body = self.requests[number].partition(b"\r\n\r\n")
@@ -76,6 +80,14 @@ def server_context(pki: Path, *, client_anchors: Path | None = None) -> ssl.SSLC
         context.load_verify_locations(client_anchors)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def ask(context: ssl.SSLContext, port: int) -> bytes:
+    """Send a request over a connection of its own; gives the first byte of the answer."""
+    plain = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S)
+    with context.wrap_socket(plain, server_hostname="localhost") as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        return connection.recv(1)
 
 
 @contextmanager

@@ -55,8 +55,10 @@ class Player:
 
     def run(self, url: str, step: Step, **options: Any) -> Any:
         """The result of a step; rows as a list."""
-        options = {"api_key": KEY, "server_anchors": [self.pki.root.certificate], **options}
-        if not hasattr(self.client, "__aenter__"):
+        is_async = hasattr(self.client, "__aenter__")
+        sleep: Any = (lambda _: asyncio.sleep(0)) if is_async else (lambda _: None)
+        options = {"api_key": KEY, "server_anchors": [self.pki.root.certificate], "sleep": sleep, **options}
+        if not is_async:
             with self.client(url, **options) as client:
                 result = step(client)
                 return list(result) if inspect.isgenerator(result) else result
@@ -66,7 +68,7 @@ class Player:
                 result = step(client)
                 if inspect.isasyncgen(result):
                     return [row async for row in result]
-                return await result
+                return await result if inspect.isawaitable(result) else result
 
         return asyncio.run(main())
 

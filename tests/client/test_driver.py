@@ -6,20 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from payments import INITIATED, PAYMENT
 from rogue_bank import Answer, as_json, http, rogue_bank, server_context
 
 from tppkit.client import Identity
 from tppkit.client.attempts import Attempts
 from tppkit.client.calls import ServerAnswer
 from tppkit.errors import OutcomeUnknown, RequestRefused, TransportError
-from tppkit.protocol.psd2 import PaymentInitiation
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 
-PAYMENT = PaymentInitiation.from_wire(
-    b'{"instructedAmount":{"currency":"EUR","amount":"1.00"},"creditorAccount":{"iban":"DE89370400440532013000"},"creditorName":"Shop"}'
-)
-LINKS = {name: {"href": "https://bank.example/x"} for name in ("scaRedirect", "self", "status")}
-INITIATED = as_json(201, {"transactionStatus": "RCVD", "paymentId": "p-1", "_links": LINKS})
 STATUS = as_json(200, {"transactionStatus": "RCVD"})
 BUSY = {"tppMessages": [{"category": "ERROR", "code": "SERVICE_UNAVAILABLE", "text": "locked"}]}
 LATER = as_json(503, BUSY)
@@ -43,7 +38,7 @@ def run(driver: Any, identity: Identity, folder: Path, step: str, *answers: Answ
     return result, bank, pauses
 
 
-@pytest.mark.parametrize(("step", "good"), [("initiate", INITIATED), ("status", STATUS)])
+@pytest.mark.parametrize(("step", "good"), [("initiate", as_json(201, INITIATED)), ("status", STATUS)])
 @pytest.mark.parametrize("bad", [CUT_OFF, http(503), http(429)], ids=["cut off", "503", "429"])
 def test_a_failed_attempt_is_repeated_byte_for_byte(
     bad: Answer, step: str, good: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
@@ -57,9 +52,7 @@ def test_a_failed_attempt_is_repeated_byte_for_byte(
 @pytest.mark.parametrize(
     ("bad", "error"), [(CUT_OFF, TransportError), (http(503), RequestRefused)], ids=["cut off", "503"]
 )
-def test_three_attempts_are_the_end(
-    bad: Answer, error: type[Exception], driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_three_attempts_are_the_end(bad, error, driver, identity, bank_pki_folder):
     result, bank, _ = run(driver, identity, bank_pki_folder, "status", bad, bad, bad, STATUS)
     assert (type(result), len(bank.requests)) == (error, 3)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import copy
 import json
@@ -211,13 +210,9 @@ def test_what_moves_money_is_sent_once_and_its_error_says_what_to_look_at(name: 
 def test_reads_and_searches_are_repeated(play: Player) -> None:
     for name in ("order", "search", "search_csv"):
         answer = in_turn(LOST["connection"], http(503), ANSWERS.get(name, as_json(200, MADE)))
-        result, server = play.ask(answer, CALLS[name], sleep=_no_sleep(play))
+        result, server = play.ask(answer, CALLS[name])
         assert not isinstance(result, TppkitError)
         assert len(server.requests) == 3
-
-
-def _no_sleep(play: Player) -> Any:
-    return (lambda _: asyncio.sleep(0)) if play.client is AsyncGatewayClient else (lambda _: None)
 
 
 @pytest.mark.parametrize("text", ["..", "../..", "", "1", ID + "/", ID + "\n", "{" + ID + "}"])

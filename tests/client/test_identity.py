@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
-from rogue_bank import server_context
+from rogue_bank import ask, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
@@ -25,9 +22,7 @@ from tppkit.client import Identity
 from tppkit.client.identity_sources import close_signer
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.seals import KeySigner, Seal, Signer
-from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki, make_provider
-
-PASSWORD = b"correct horse"
+from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_provider
 
 
 def seal_of(issued: Issued) -> Seal:
@@ -37,11 +32,6 @@ def seal_of(issued: Issued) -> Seal:
 def files(folder: Path) -> dict[str, Path]:
     names = {"qwac": "qwac-chain.pem", "qwac_key": "qwac.key", "qseal": "qseal.pem", "qseal_key": "qseal.key"}
     return {name: folder / file for name, file in names.items()} | {"server_anchors": folder / "root.pem"}
-
-
-def encrypted(issued: Issued, path: Path) -> Path:
-    path.write_bytes(issued.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD)))
-    return path
 
 
 @pytest.fixture
@@ -66,36 +56,6 @@ def weak() -> tuple[EidasCertificate, rsa.RSAPrivateKey]:
     return EidasCertificate.from_der(signed.public_bytes(Encoding.DER)), key
 
 
-def test_an_identity_is_read_from_files(bank_pki_folder: Path, bank_pki: Pki) -> None:
-    identity = Identity.from_files(**files(bank_pki_folder))
-    assert identity.qwac == bank_pki.qwac.certificate
-    assert identity.seal is not None
-    assert identity.seal.certificate == bank_pki.qseal.certificate
-
-
-def test_an_identity_may_have_no_seal(bank_pki_folder: Path) -> None:
-    given = {name: path for name, path in files(bank_pki_folder).items() if not name.startswith("qseal")}
-    assert Identity.from_files(**given).seal is None
-
-
-@pytest.mark.parametrize("missing", ["qseal", "qseal_key"])
-def test_a_seal_needs_certificate_and_key(missing: str, bank_pki_folder: Path) -> None:
-    given = {name: path for name, path in files(bank_pki_folder).items() if name != missing}
-    with pytest.raises(ConfigurationError) as caught:
-        Identity.from_files(**given)
-    assert caught.value.code == "identity.incomplete"
-
-
-@pytest.mark.parametrize(
-    ("changed", "file", "code"),
-    [("qwac_key", "qseal.key", "identity.key-mismatch"), ("qseal_key", "qwac.key", "seal.key-mismatch")],
-)
-def test_a_key_of_another_certificate_is_refused(changed: str, file: str, code: str, bank_pki_folder: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Identity.from_files(**files(bank_pki_folder) | {changed: bank_pki_folder / file})
-    assert caught.value.code == code
-
-
 def test_a_seal_of_another_organisation_is_refused(bank_pki: Pki) -> None:
     other = bank_pki.issue_qseal(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other")
     with pytest.raises(ConfigurationError) as caught:
@@ -111,19 +71,11 @@ def test_a_seal_certificate_is_no_website_certificate(bank_pki: Pki) -> None:
     assert "eseal" in caught.value.message
 
 
-def test_encrypted_keys_are_read_with_their_password(bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path) -> None:
-    keys = {
-        "qwac_key": encrypted(bank_pki.qwac, tmp_path / "a"),
-        "qseal_key": encrypted(bank_pki.qseal, tmp_path / "b"),
-    }
-    assert Identity.from_files(**files(bank_pki_folder) | keys, password=PASSWORD).seal is not None
-
-
 @pytest.mark.parametrize("password", [None, b"wrong", b""])
-def test_an_encrypted_key_is_not_read_without_its_password(
-    password: bytes | None, bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path
-) -> None:
-    key = encrypted(bank_pki.qwac, tmp_path / "key")
+def test_an_encrypted_key_is_not_read_without_its_password(password, bank_pki_folder, bank_pki, tmp_path):
+    encryption = BestAvailableEncryption(b"correct horse")
+    key = tmp_path / "key"
+    key.write_bytes(bank_pki.qwac.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
     with pytest.raises(ConfigurationError) as caught:
         Identity.from_files(**files(bank_pki_folder) | {"qwac_key": key}, password=password)
     assert caught.value.code == "key.unreadable"
@@ -134,18 +86,6 @@ def test_a_file_that_is_not_there_is_said(name: str, bank_pki_folder: Path, tmp_
     with pytest.raises(FormatError) as caught:
         Identity.from_files(**files(bank_pki_folder) | {name: tmp_path / "nowhere.pem"})
     assert caught.value.code == "file.unreadable"
-
-
-@pytest.mark.parametrize("name", ["qwac", "qseal", "server_anchors"])
-def test_a_file_without_a_certificate_is_refused(
-    name: str, bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path
-) -> None:
-    request = x509.CertificateSigningRequestBuilder().subject_name(bank_pki.qwac.certificate.x509.subject)
-    path = tmp_path / "request.pem"
-    path.write_bytes(request.sign(bank_pki.qwac.key, hashes.SHA256()).public_bytes(Encoding.PEM))
-    with pytest.raises(FormatError) as caught:
-        Identity.from_files(**files(bank_pki_folder) | {name: path})
-    assert caught.value.code == "certificate.not-found"
 
 
 def test_no_server_anchors_at_all_are_not_the_systems(bank_pki: Pki) -> None:
@@ -159,17 +99,6 @@ def test_given_server_anchors_stand_alone(bank_pki: Pki) -> None:
     assert identity.tls_context.get_ca_certs(binary_form=True) == [bank_pki.root.certificate.der]
 
 
-def test_the_connection_is_verified_and_modern(identity: Identity) -> None:
-    context = identity.tls_context
-    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
-
-
-def test_no_temporary_file_is_left(bank_pki_folder: Path, temporary: Path) -> None:
-    Identity.from_files(**files(bank_pki_folder))
-    assert list(temporary.iterdir()) == []
-
-
 def test_no_temporary_file_is_left_when_tls_refuses_the_key(
     weak: tuple[EidasCertificate, rsa.RSAPrivateKey], temporary: Path
 ) -> None:
@@ -177,44 +106,6 @@ def test_no_temporary_file_is_left_when_tls_refuses_the_key(
         Identity(*weak)
     assert caught.value.code == "identity.tls"
     assert list(temporary.iterdir()) == []
-
-
-def test_an_rsa_identity_is_taken() -> None:
-    pki = make_pki(at=utc_now(), key="rsa2048")
-    assert Identity(pki.qwac.certificate, pki.qwac.key, seal=seal_of(pki.qseal)).seal is not None
-
-
-@pytest.mark.parametrize(("sent", "holds"), [(True, True), (False, False)], ids=["with chain", "without"])
-def test_the_chain_is_sent_to_a_server_that_knows_only_the_root(
-    sent: bool, holds: bool, bank_pki: Pki, bank_pki_folder: Path
-) -> None:
-    chain = bank_pki.qwac.chain if sent else ()
-    identity = Identity(
-        bank_pki.qwac.certificate, bank_pki.qwac.key, chain=chain, server_anchors=[bank_pki.root.certificate]
-    )
-    context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
-    seen: list[dict[str, object] | None] = []
-
-    def serve(plain: socket.socket) -> None:
-        try:
-            with context.wrap_socket(plain, server_side=True) as connection:
-                seen.append(connection.getpeercert())
-                connection.sendall(b"x")
-        except ssl.SSLError:
-            plain.close()
-
-    ours, theirs = socket.socketpair()
-    ours.settimeout(10)
-    theirs.settimeout(10)
-    server = threading.Thread(target=serve, args=(theirs,))
-    server.start()
-    try:
-        with identity.tls_context.wrap_socket(ours, server_hostname="localhost") as connection:
-            connection.recv(1)
-    except ssl.SSLError:
-        assert not holds
-    server.join(10)
-    assert bool(seen) == holds
 
 
 def test_nothing_is_said_of_certificates_that_hold_for_long(identity: Identity, bank_pki: Pki) -> None:
@@ -272,57 +163,21 @@ def test_files_that_did_not_change_change_nothing(renewable: tuple[Identity, Pat
     assert (identity.seal, identity._contexts) == before
 
 
-def test_a_renewed_certificate_and_seal_are_used_from_the_next_connection_on(
-    renewable: tuple[Identity, Path], bank_pki: Pki, bank_pki_folder: Path
-) -> None:
+def test_a_renewed_certificate_and_seal_are_used_from_the_next_connection_on(renewable, bank_pki, bank_pki_folder):
     identity, folder = renewable
-    qwac, qseal = (
-        bank_pki.issue_qwac(bank_pki.provider, label="new"),
-        bank_pki.issue_qseal(bank_pki.provider, label="new-seal"),
-    )
+    qwac = bank_pki.issue_qwac(bank_pki.provider, label="new")
+    qseal = bank_pki.issue_qseal(bank_pki.provider, label="new-seal")
     context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
-    seen: list[bytes | None] = []
-    with serving(context, seen) as port:
+    with rogue_bank(context, http(200)) as bank:
         held = identity.tls_context
         for renew in (False, False, True):
             if renew:
                 replace_files(bank_pki, folder, qwac=qwac, qseal=qseal)
                 assert identity.reload(at=utc_now()) is True
-            ask(held, port)
-    assert seen == [bank_pki.qwac.certificate.der] * 2 + [qwac.certificate.der]
+            assert ask(held, bank.port) == b"H"
+    assert bank.shown == [bank_pki.qwac.certificate.der] * 2 + [qwac.certificate.der]
     assert identity.seal is not None
     assert (identity.qwac, identity.seal.certificate) == (qwac.certificate, qseal.certificate)
-
-
-def serving(context: ssl.SSLContext, seen: list[bytes | None]) -> AbstractContextManager[int]:
-    @contextmanager
-    def run() -> Iterator[int]:
-        listener = socket.create_server(("127.0.0.1", 0))
-
-        def serve() -> None:
-            with suppress(OSError):
-                while True:
-                    plain, _ = listener.accept()
-                    with context.wrap_socket(plain, server_side=True) as connection:
-                        seen.append(connection.getpeercert(binary_form=True))
-                        connection.sendall(b"x")
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
-            listener.close()
-
-    return run()
-
-
-def ask(context: ssl.SSLContext, port: int) -> None:
-    plain = socket.create_connection(("127.0.0.1", port), timeout=10)
-    with context.wrap_socket(plain, server_hostname="localhost") as connection:
-        assert connection.recv(1) == b"x"
 
 
 @pytest.mark.parametrize(
@@ -344,10 +199,10 @@ def test_broken_new_files_leave_the_identity_as_it_was(
         identity.reload(at=utc_now())
     assert caught.value.code == code
     assert (identity.qwac, identity.seal) == before
-    seen: list[bytes | None] = []
-    with serving(server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem"), seen) as port:
-        ask(identity.tls_context, port)
-    assert seen == [bank_pki.qwac.certificate.der]
+    context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
+    with rogue_bank(context, http(200)) as bank:
+        ask(identity.tls_context, bank.port)
+    assert bank.shown == [bank_pki.qwac.certificate.der]
 
 
 @pytest.mark.parametrize("years", [-2, 5])
@@ -425,7 +280,14 @@ def test_a_renewed_identity_reads_the_files_of_the_other_one(
     assert identity.qwac == new.certificate
 
 
-def test_a_signer_is_made_for_each_new_seal_certificate_and_for_no_other(bank_pki: Pki, tmp_path: Path) -> None:
+def read_with(signer, pki: Pki, folder: Path) -> Identity:
+    """The identity of a PKI from files, with this signer."""
+    replace_files(pki, folder, qwac=pki.qwac, qseal=pki.qseal)
+    given = {name: path for name, path in files(folder).items() if name != "qseal_key"}
+    return Identity.from_files(**given, signer=signer)
+
+
+def test_a_signer_is_made_for_each_new_seal_certificate_and_for_no_other(bank_pki, tmp_path):
     new = bank_pki.issue_qseal(bank_pki.provider, label="new")
     device = {issued.certificate.sha256: KeySigner(issued.key) for issued in (bank_pki.qseal, new)}
     asked: list[EidasCertificate] = []
@@ -434,9 +296,7 @@ def test_a_signer_is_made_for_each_new_seal_certificate_and_for_no_other(bank_pk
         asked.append(certificate)
         return device[certificate.sha256]
 
-    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
-    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
-    identity = Identity.from_files(**given, signer=signer)
+    identity = read_with(signer, bank_pki, tmp_path)
     assert identity.reload(at=utc_now()) is False
     replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=new)
     assert identity.reload(at=utc_now()) is True
@@ -463,14 +323,12 @@ Devices = tuple[Identity, Path, list[Device], list[Issued]]
 def in_devices(bank_pki: Pki, tmp_path: Path) -> Devices:
     """An identity whose signers a function makes; its folder, the signers made, and whose key the next one has."""
     made, keys = [], [bank_pki.qseal]
-    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
 
     def signer(certificate: EidasCertificate) -> Signer:
         made.append(Device(keys[0]))
         return made[-1]
 
-    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
-    return Identity.from_files(**given, signer=signer), tmp_path, made, keys
+    return read_with(signer, bank_pki, tmp_path), tmp_path, made, keys
 
 
 def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(in_devices: Devices, bank_pki: Pki) -> None:
@@ -501,27 +359,21 @@ def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed(in_device
     assert [device.closed for device in made] == [0, 1, 1, 1]
 
 
-def test_the_signer_in_use_stays_open_when_it_does_not_sign_for_the_new_certificate(
-    bank_pki: Pki, tmp_path: Path
-) -> None:
+def test_the_signer_in_use_stays_open_when_it_does_not_sign_for_the_new_certificate(bank_pki, tmp_path):
     one = Device(bank_pki.qseal)
-    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
-    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
-    identity = Identity.from_files(**given, signer=lambda _: one)
+    identity = read_with(lambda _: one, bank_pki, tmp_path)
     replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.issue_qseal(bank_pki.provider, label="new"))
     with pytest.raises(ConfigurationError) as caught:
         identity.reload(at=utc_now())
     assert (caught.value.code, one.closed) == ("seal.key-mismatch", 0)
 
 
-def test_a_signer_that_must_be_awaited_to_be_closed_is_refused(bank_pki: Pki, tmp_path: Path) -> None:
+def test_a_signer_that_must_be_awaited_to_be_closed_is_refused(bank_pki, tmp_path):
     class Awaited(KeySigner):
         async def close(self) -> None: ...
 
-    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
-    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
     with pytest.raises(ConfigurationError) as caught:
-        Identity.from_files(**given, signer=lambda _: Awaited(bank_pki.qseal.key))
+        read_with(lambda _: Awaited(bank_pki.qseal.key), bank_pki, tmp_path)
     assert caught.value.code == "signer.close"
 
 
@@ -552,9 +404,7 @@ def test_what_closing_a_signer_raises_is_logged_without_foreign_text(
             raise raised
 
     keys = [bank_pki.qseal.key]
-    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
-    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
-    identity = Identity.from_files(**given, signer=lambda _: Stuck(keys[0]))
+    identity = read_with(lambda _: Stuck(keys[0]), bank_pki, tmp_path)
     new = bank_pki.issue_qseal(bank_pki.provider, label="new")
     keys[0] = new.key
     replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=new)
@@ -602,15 +452,15 @@ def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other
             for other in made:
                 identity.renew(other, at=utc_now())
 
-    seen: list[bytes | None] = []
     renewing = threading.Thread(target=renew)
-    with serving(server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem"), seen) as port:
+    context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
+    with rogue_bank(context, http(200)) as bank:
         renewing.start()
         try:
             for _ in range(40):
-                ask(identity.tls_context, port)
+                ask(identity.tls_context, bank.port)
         finally:
             end.set()
             renewing.join()
-    assert len(seen) == 40
-    assert set(seen) <= {first.certificate.der, second.certificate.der}
+    assert len(bank.shown) == 40
+    assert set(bank.shown) <= {first.certificate.der, second.certificate.der}

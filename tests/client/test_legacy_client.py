@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
-import inspect
 import json
 import logging
 import pickle
@@ -17,6 +15,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 from rogue_bank import Answer, RogueBank, as_json, forwarder, http, rogue_bank, server_context, trickling
+from scripted import KEY, Player
+from scripted import LOST as FROM_ANY
 
 from tppkit.client import AccessKind, AsyncLegacyClient, LegacyClient
 from tppkit.client.credentials import ApiKeyCredentials
@@ -27,14 +27,11 @@ from tppkit.errors import (  # fmt: skip
     OutcomeUnknown,
     RemoteProtocolError,
     RequestRefused,
-    TppkitError,
     TransportError,
     Unauthorized,
 )
 from tppkit.protocol.legacy import LEGACY, PaymentOrder
-from tppkit.testpki import Pki
 
-KEY = "5ec4e75ec4e75ec4e75ec4e75ec4e7aa"
 TOKEN, UUID, PHONE = "a" * 40, "0123456789abcdefghij", "+37060000000"
 ORDER = PaymentOrder(acc=PHONE, amts={"EUR": Decimal("12.50")}, msg="Order 4711")
 RECORD = json.loads(
@@ -66,37 +63,18 @@ CALLS: dict[str, Step] = {
 
 
 @pytest.fixture(params=[LegacyClient, AsyncLegacyClient], ids=["sync", "async"])
-def run(request: pytest.FixtureRequest, bank_pki: Pki) -> Run:
-    """Runs a step with the one and with the other client, and returns its result, or raises its error."""
-
-    def one(url: str, step: Step, **options: Any) -> Any:
-        options = {"api_key": KEY, "server_anchors": [bank_pki.root.certificate], **options}
-        if request.param is LegacyClient:
-            with LegacyClient(url, sleep=lambda _: None, **options) as client:
-                return step(client)
-
-        async def main() -> Any:
-            async with AsyncLegacyClient(url, sleep=lambda _: asyncio.sleep(0), **options) as client:
-                result = step(client)
-                return await result if inspect.isawaitable(result) else result
-
-        return asyncio.run(main())
-
-    return one
+def play(request, bank_pki, bank_pki_folder):
+    return Player(request.param, bank_pki_folder, bank_pki)
 
 
 @pytest.fixture
-def ask(run: Run, bank_pki_folder: Path) -> Callable[[Answer, Step], tuple[Any, RogueBank]]:
-    """The result of a step, or the error that it raises, and what a service that answers so saw."""
+def ask(play: Player) -> Ask:
+    return play.ask
 
-    def one(answer: Answer, step: Step) -> tuple[Any, RogueBank]:
-        with rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as service:
-            try:
-                return run(service.url, step), service
-            except TppkitError as e:
-                return e, service
 
-    return one
+@pytest.fixture
+def run(play: Player) -> Run:
+    return play.run
 
 
 Ask = Callable[[Answer, Step], tuple[Any, RogueBank]]
@@ -174,19 +152,12 @@ def test_refusals_are_told_apart(status: int, body: bytes, kind: type[RequestRef
     assert ask(http(status, body), pay)[0].request_id == UUID
 
 
-# Ends of a request that leave its outcome open.
 LOST: dict[str, Answer] = {
-    "connection": lambda _: b"",
-    "gateway": http(502, b"<html>"),
-    "unavailable": http(503, b"<html>"),
-    "server": http(500, b'{"error":{"code":"INTERNAL_SERVER_ERROR"}}'),
-    "redirect": http(307, location="https://localhost:1/"),
+    **FROM_ANY,
     "created": http(201),
-    "cut off": lambda _: b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{",
     "endless": lambda _: (
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 70
     ),
-    "no http": lambda _: b"SSH-2.0-OpenSSH\r\n\r\n",
 }
 
 
@@ -219,7 +190,7 @@ def test_a_payment_without_an_answer_in_time_is_not_repeated(run: Run, bank_pki_
 
 
 def test_a_lost_request_for_access_offers_its_token_and_does_not_show_it(ask: Ask) -> None:
-    for answer in (LOST["connection"], LOST["gateway"]):
+    for answer in (LOST["connection"], LOST["proxy"]):
         error, service = ask(answer, request_access)
         assert (error.request_id, len(service.requests), TOKEN in str(error)) == (TOKEN, 1, False)
 

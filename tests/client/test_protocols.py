@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import http.client
 import os
-import shutil
-import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import httpx
 import httpx2
 import pytest
+from serving import free_port, program, run_program
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, make_client
@@ -46,27 +42,14 @@ H1, H2 = "HTTP/1.1", "HTTP/2.0"
 
 
 @pytest.fixture(scope="module")
-def port(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """nginx, which speaks both protocols and says which one it was spoken to in."""
-    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
-    if nginx is None:
-        pytest.skip("needs nginx; install Debian's package nginx-light")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        found: int = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("nginx")
+def port(bank_pki_folder, tmp_path_factory):
+    """nginx, which speaks both protocols and answers which one a request used."""
+    folder, found = tmp_path_factory.mktemp("nginx"), free_port()
     user = "user root;" if os.geteuid() == 0 else ""
     (folder / "conf").write_text(NGINX.format(folder=folder, pki=bank_pki_folder, port=found, user=user))
-    with subprocess.Popen([nginx, "-c", str(folder / "conf"), "-p", str(folder)], stderr=subprocess.DEVNULL) as running:
-        try:
-            for _ in range(1000):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", found)) == 0:
-                        break
-                assert running.poll() is None
-                time.sleep(0.02)
-            yield found
-        finally:
-            running.terminate()
+    command = [program("nginx", "nginx-light"), "-c", str(folder / "conf"), "-p", str(folder)]
+    with run_program(command, port=found, folder=folder):
+        yield found
 
 
 def with_httpx(identity: Identity, port: int, *, library: Any = httpx, http2: bool = False) -> str:

@@ -38,21 +38,6 @@ def failure(driver: Any, identity: Identity, bank_pki_folder: Path) -> Any:
     return failed
 
 
-def test_fields_that_are_not_known_are_kept(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
-    with rogue_bank(server_context(bank_pki_folder), as_json(200, STATUS | {"fundsAvailable": True})) as bank:
-        (result,) = driver.run(bank.url, identity, cancel)
-    assert result.to_object() == STATUS | {"fundsAvailable": True}
-
-
-@pytest.mark.parametrize("status", ["PATC", "rcvd", ""])
-def test_a_status_that_the_document_does_not_list_is_kept(
-    status: str, driver: Any, identity: Identity, bank_pki_folder: Path
-) -> None:
-    with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": status})) as bank:
-        (result,) = driver.run(bank.url, identity, cancel)
-    assert result.transaction_status == status
-
-
 @pytest.mark.parametrize("code", [301, 302, 303, 304, 307, 308])
 def test_a_redirect_is_refused_and_not_followed(code: int, failure: Any) -> None:
     error = failure(http(code, location="https://localhost:1/elsewhere"))
@@ -186,16 +171,10 @@ def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, iden
 
 
 def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver: Any, identity: Identity) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(TransportError) as caught:
-        driver.run(f"https://localhost:{port}", identity, cancel)
-    assert caught.value.code == "transport.failed"
-
-
-def test_a_name_that_does_not_exist_is_a_failed_connection(driver: Any, identity: Identity) -> None:
-    with pytest.raises(TransportError) as caught:
-        driver.run("https://bank.invalid", identity, cancel)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        with pytest.raises(TransportError) as caught:
+            driver.run(f"https://localhost:{bound.getsockname()[1]}", identity, cancel)
     assert caught.value.code == "transport.failed"
 
 
@@ -223,24 +202,6 @@ def test_a_server_of_another_name_is_not_called(driver: Any, identity: Identity,
         driver.run(bank.url, identity, cancel)
     assert caught.value.code == "transport.failed"
     assert bank.requests == []
-
-
-def test_a_server_without_tls_is_not_called(driver: Any, identity: Identity) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as plain:
-
-        def answer() -> None:
-            connection, _ = plain.accept()
-            with connection:
-                connection.settimeout(10)
-                connection.recv(1000)
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-
-        serving = threading.Thread(target=answer)
-        serving.start()
-        with pytest.raises(TransportError) as caught:
-            driver.run(f"https://localhost:{plain.getsockname()[1]}", identity, cancel)
-        serving.join(10)
-    assert caught.value.code == "transport.failed"
 
 
 def test_a_server_that_refuses_our_certificate_is_a_failed_connection(

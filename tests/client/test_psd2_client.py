@@ -7,27 +7,21 @@ import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
-from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import httpx
 import pytest
-from rogue_bank import forwarder
+from payments import PAYMENT
 
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
-from tppkit.errors import LocalProtocolError, RequestRefused, TransportError
-from tppkit.protocol.psd2 import ALL_ACCOUNTS, PSD2, Access, ConsentRequest, PaymentInitiation, PaymentProduct
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.psd2 import ALL_ACCOUNTS, PSD2, Access, ConsentRequest, PaymentProduct
 from tppkit.protocol.psd2.rules import PAGE_SIZE
-from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
-from tppkit.testpki import Pki, make_pki, make_provider
+from tppkit.sandbox import SandboxServer
+from tppkit.testpki import Pki
 
-PAYMENT = PaymentInitiation.from_wire(
-    b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"DE89370400440532013000"},'
-    b'"creditorName":"Example Shop","remittanceInformationUnstructured":"Order 4711"}'
-)
 CONSENT = ConsentRequest(access=Access(all_psd2=ALL_ACCOUNTS), valid_until=date(2099, 12, 31), frequency_per_day=9)
-OTHER = PAYMENT.model_copy(update={"creditor_name": "Another Shop"})
 
 
 def initiate(client: Any) -> Any:
@@ -132,23 +126,6 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     assert sync == asynchronous
 
 
-def test_the_answer_to_an_initiation_has_id_state_and_links(
-    driver: Any, bank: SandboxServer, identity: Identity
-) -> None:
-    (initiated,) = driver.run(bank.addresses.psd2_url, identity, initiate)
-    assert initiated.transaction_status == "RCVD"
-    assert initiated.links.sca_redirect.href.startswith(bank.addresses.approval_url)
-    assert initiated.payment_id in initiated.links.self_.href
-
-
-def test_details_give_back_what_was_submitted(
-    driver: Any, bank: SandboxServer, identity: Identity, payment_id: str
-) -> None:
-    (details,) = driver.run(bank.addresses.psd2_url, identity, lambda client: client.payment_details(payment_id))
-    assert PaymentInitiation.model_validate_json(details.to_wire()).instructed_amount == PAYMENT.instructed_amount
-    assert (details.payment_id, details.creditor_name) == (payment_id, "Example Shop")
-
-
 def test_an_instant_payment_is_asked_for_under_its_product(
     driver: Any, bank: SandboxServer, identity: Identity
 ) -> None:
@@ -160,32 +137,6 @@ def test_an_instant_payment_is_asked_for_under_its_product(
         bank.addresses.psd2_url, identity, lambda client: client.payment_status(initiated.payment_id, **instant)
     )
     assert status.transaction_status == "RCVD"
-
-
-def test_the_same_request_id_again_gives_the_same_payment(driver: Any, bank: SandboxServer, identity: Identity) -> None:
-    request_id = uuid4()
-
-    def once(client: Any) -> Any:
-        return client.initiate_payment(PAYMENT, request_id=request_id)
-
-    first, second = driver.run(bank.addresses.psd2_url, identity, once, once)
-    assert first == second
-
-
-def test_another_payment_under_the_same_request_id_is_refused(
-    driver: Any, bank: SandboxServer, identity: Identity
-) -> None:
-    request_id = uuid4()
-    driver.run(
-        bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, request_id=request_id)
-    )
-    with pytest.raises(RequestRefused) as caught:
-        driver.run(
-            bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(OTHER, request_id=request_id)
-        )
-    refused = caught.value
-    assert (refused.status, refused.peer_code, refused.request_id) == (409, "REQUEST_ID_REUSE", str(request_id))
-    assert "request-id.reuse" in str(refused.peer_text)
 
 
 def test_new_request_ids_come_from_the_source_that_is_given(
@@ -205,13 +156,6 @@ def test_the_way_back_and_the_payers_address_are_sent(driver: Any, bank: Sandbox
     assert "https://tpp.example/back?x=1" in httpx.get(initiated.links.sca_redirect.href, trust_env=False).text
 
 
-def test_a_client_goes_on_after_a_refusal(bank: SandboxServer, identity: Identity, payment_id: str) -> None:
-    with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
-        with pytest.raises(RequestRefused):
-            client.payment_status("unknown")
-        assert client.payment_status(payment_id).transaction_status == "RCVD"
-
-
 def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(
     driver: Any, bank: SandboxServer, bank_pki: Pki, payment_id: str
 ) -> None:
@@ -221,47 +165,6 @@ def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(
     assert caught.value.code == "seal.absent"
     (status,) = driver.run(bank.addresses.psd2_url, reader, lambda client: client.payment_status(payment_id))
     assert status.transaction_status == "RCVD"
-
-
-def test_a_provider_without_the_role_is_told_so(driver: Any, bank: SandboxServer, bank_pki: Pki) -> None:
-    qwac = bank_pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai")
-    reader = Identity(qwac.certificate, qwac.key, server_anchors=[bank_pki.root.certificate])
-    with pytest.raises(RequestRefused) as caught:
-        driver.run(bank.addresses.psd2_url, reader, lambda client: client.payment_status("any"))
-    assert (caught.value.status, caught.value.peer_code) == (403, "ROLE_INVALID")
-
-
-def test_a_certificate_refused_in_the_handshake_is_a_failed_connection(
-    driver: Any, bank_pki: Pki, bank_pki_folder: Path, tmp_path: Path
-) -> None:
-    foreign = make_pki(at=bank_pki.not_before, seed=22).qwac
-    stranger = Identity(
-        foreign.certificate, foreign.key, chain=foreign.chain, server_anchors=[bank_pki.root.certificate]
-    )
-    settings = SandboxSettings(tmp_path / "strict", pki=bank_pki_folder, strict=True)
-    with run_sandbox(settings) as server, pytest.raises(TransportError) as caught:
-        driver.run(server.addresses.psd2_url, stranger, lambda client: client.payment_status("any"))
-    assert caught.value.code == "transport.failed"
-
-
-def test_five_polls_go_over_one_connection(
-    driver: Any, bank: SandboxServer, identity: Identity, payment_id: str
-) -> None:
-    def poll(client: Any) -> Any:
-        return client.payment_status(payment_id)
-
-    with forwarder(int(bank.addresses.psd2_url.rpartition(":")[2])) as counted:
-        driver.run(f"https://localhost:{counted['port']}", identity, poll, poll, initiate, poll, poll, poll)
-        assert counted["connections"] == 1
-
-
-def test_proxies_of_the_environment_are_ignored(
-    driver: Any, bank: SandboxServer, identity: Identity, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    (initiated,) = driver.run(bank.addresses.psd2_url, identity, initiate)
-    assert initiated.transaction_status == "RCVD"
 
 
 def test_one_client_serves_many_threads(bank: SandboxServer, identity: Identity) -> None:

@@ -9,23 +9,14 @@ from uuid import UUID
 
 import httpx
 import pytest
+from payments import INITIATED, PAYMENT
 from rogue_bank import Answer, as_json, http, rogue_bank, server_context
 
 from tppkit.client import Identity, make_async_client, make_client
-from tppkit.errors import OutcomeUnknown, RemoteProtocolError, RequestRefused
-from tppkit.protocol.psd2 import PaymentInitiation
+from tppkit.errors import OutcomeUnknown, RemoteProtocolError
 
-INITIATED = {
-    "transactionStatus": "RCVD",
-    "paymentId": "p-1",
-    "_links": {name: {"href": "https://bank.example/x"} for name in ("scaRedirect", "self", "status")},
-}
 STRAY = "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11"
 REFUSAL = {"tppMessages": [{"category": "ERROR", "code": "FORMAT_ERROR", "text": "no"}]}
-PAYMENT = PaymentInitiation.from_wire(
-    b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},'
-    b'"creditorAccount":{"iban":"LT121000011101001000"},"creditorName":"Bookshop"}'
-)
 REQUEST_ID = UUID("99391c7e-ad88-49ec-a2ad-99ddcb1f7721")
 Step = Callable[[Any], Any]
 
@@ -120,12 +111,3 @@ def test_the_connection_is_closed_where_a_hook_has_read_the_answer(
         steps = (pay, caught(pay), pay, lambda _: http_client.aclose() if asynchronous else http_client.close())
         _, second, third, _ = driver.run(bank.url, identity, *steps, http=http_client)
     assert (type(second), third.payment_id) == (OutcomeUnknown, "p-1")
-
-
-def test_a_refusal_with_the_requests_id_is_still_one(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
-    with (
-        rogue_bank(server_context(bank_pki_folder), as_json(400, REFUSAL)) as bank,
-        pytest.raises(RequestRefused) as refused,
-    ):
-        driver.run(bank.url, identity, pay)
-    assert (refused.value.status, refused.value.peer_code) == (400, "FORMAT_ERROR")

@@ -7,16 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
+from payments import PAYMENT
 from rogue_bank import as_json, http, rogue_bank, server_context
 
 from tppkit.client import Identity, Psd2Client
 from tppkit.errors import RequestRefused, TransportError
-from tppkit.protocol.psd2 import PaymentInitiation
 from tppkit.sandbox import SandboxServer
-
-PAYMENT = PaymentInitiation.from_wire(
-    b'{"instructedAmount":{"currency":"EUR","amount":"1.00"},"creditorAccount":{"iban":"DE89370400440532013000"},"creditorName":"Shop"}'
-)
 
 
 class Time:

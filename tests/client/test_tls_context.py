@@ -54,9 +54,11 @@ def test_a_server_with_old_ciphers_gets_no_connection(
     assert caught.value.code == code
 
 
-def test_the_context_itself_believes_nobody(identity: Identity) -> None:
-    assert (identity.tls_context.verify_mode, identity.tls_context.check_hostname) == (ssl.CERT_REQUIRED, True)
-    assert ssl.SSLContext.get_ca_certs(identity.tls_context) == []
+def test_the_context_is_modern_and_verifies_and_trusts_no_certificate_by_itself(identity):
+    context = identity.tls_context
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert ssl.SSLContext.get_ca_certs(context) == []
 
 
 def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki: Pki, bank_pki_folder: Path) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from audits import audit_of
 
-from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, audit_archive, read_lines
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, read_lines
 from tppkit.trust import PathVerifier
 
 # The writer of both tests: the same PKI as the fixture `pki`, one verified request, a record to append again and again.
@@ -63,11 +64,11 @@ except ArchiveError as e:
 """
 
 
-def summary(folder: Path, paths: PathVerifier) -> AuditSummary:
-    counted = AuditSummary()
-    for row in audit_archive(folder, paths=paths):
-        counted.add(row)
-    return counted
+def run_writer(script: str, folder: Path) -> list[str]:
+    command = [sys.executable, "-c", WRITER + script, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("acknowledged", [1, 7, 40])
@@ -88,16 +89,13 @@ def test_what_was_acknowledged_before_the_writer_was_killed_is_there(
     kept = [EvidenceRecord.from_line(line).seq for _, line in read_lines(tmp_path)]
     assert kept == list(range(len(kept)))
     assert len(kept) >= last + 2
-    assert summary(tmp_path, paths).exit_code == 0
+    assert audit_of(tmp_path, paths).exit_code == 0
 
 
 @pytest.mark.parametrize("room", [0, 1, 5000], ids=["certificate", "first byte", "middle"])
 def test_a_full_disk_costs_only_the_record_that_did_not_fit(room: int, tmp_path: Path, paths: PathVerifier) -> None:
-    command = [sys.executable, "-c", WRITER + FULL.format(room=room), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["archive.unusable"] * 3 + ["archive.locked"]
-    counted = summary(tmp_path, paths)
+    assert run_writer(FULL.format(room=room), tmp_path) == ["archive.unusable"] * 3 + ["archive.locked"]
+    counted = audit_of(tmp_path, paths)
     assert (counted.records, counted.exit_code) == (3, 0)
 
 
@@ -116,10 +114,8 @@ print([placed.seq for placed in archive.append_many([record] * 3)])
 
 
 def test_of_a_batch_that_does_not_fit_the_disk_nothing_is_kept(tmp_path: Path, paths: PathVerifier) -> None:
-    command = [sys.executable, "-c", WRITER + MANY, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "archive.unusable True\n[1, 2, 3]\n")
-    assert summary(tmp_path, paths).exit_code == 0
+    assert run_writer(MANY, tmp_path) == ["archive.unusable True", "[1, 2, 3]"]
+    assert audit_of(tmp_path, paths).exit_code == 0
 
 
 FORKED = """
@@ -136,10 +132,8 @@ print(archive.append(record, *certificates).seq)
 
 
 def test_a_forked_process_does_not_write_to_its_parents_archive(tmp_path: Path, paths: PathVerifier) -> None:
-    command = [sys.executable, "-c", WRITER + FORKED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (0, "archive.locked\n0\n")
-    assert summary(tmp_path, paths).exit_code == 0
+    assert run_writer(FORKED, tmp_path) == ["archive.locked", "0"]
+    assert audit_of(tmp_path, paths).exit_code == 0
 
 
 SET_ASIDE = """
@@ -161,8 +155,6 @@ EvidenceArchive(folder, stream_id="5a" * 16).append(record, *certificates)
 
 
 def test_a_cut_off_line_that_cannot_be_set_aside_stays_where_it_is(tmp_path: Path, paths: PathVerifier) -> None:
-    command = [sys.executable, "-c", WRITER + SET_ASIDE, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "archive.unusable\n")
+    assert run_writer(SET_ASIDE, tmp_path) == ["archive.unusable"]
     assert b"x" * 5000 in {path.read_bytes() for path in tmp_path.glob("records.torn-*")}
-    assert summary(tmp_path, paths).exit_code == 0
+    assert audit_of(tmp_path, paths).exit_code == 0

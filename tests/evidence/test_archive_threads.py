@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-from tppkit.evidence import AuditSummary, EvidenceArchive, audit_archive, make_record
+from audits import audit_of
+
+from tppkit.evidence import EvidenceArchive, audit_archive, make_record
 from tppkit.seals import Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier
@@ -23,9 +26,7 @@ def archive_of(folder: Path, pki: Pki, seal: Seal, policy: SealPolicy, *, record
 def test_threads_share_an_archive_without_gap_or_repetition(tmp_path, pki, seal, policy, paths):
     places = archive_of(tmp_path / "a", pki, seal, policy, records=120, threads=6)
     assert sorted(places) == list(range(120))
-    summary = AuditSummary()
-    for row in audit_archive(tmp_path / "a", paths=paths):
-        summary.add(row)
+    summary = audit_of(tmp_path / "a", paths)
     assert (summary.records, summary.exit_code) == (120, 0)
 
 
@@ -40,14 +41,7 @@ def test_the_authorities_kept_with_a_record_complete_its_chains(tmp_path, pki, s
 
 def test_the_head_of_a_stream_shows_what_was_cut_off(tmp_path, pki, seal, policy, paths):
     archive_of(tmp_path / "a", pki, seal, policy, records=3, threads=1)
-
-    def audit(*heads: str) -> AuditSummary:
-        summary = AuditSummary(expected_heads=frozenset(heads))
-        for row in audit_archive(tmp_path / "a", paths=paths):
-            summary.add(row)
-        summary.expect([tmp_path / "a"])
-        return summary
-
+    audit = partial(audit_of, tmp_path / "a", paths)
     head = audit().heads[tmp_path / "a"]
     assert head.records == 3
     assert audit(head.leaf).exit_code == 0

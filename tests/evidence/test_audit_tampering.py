@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from audits import audit_of
 
 from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, Verdict, audit_archive
 from tppkit.evidence.audit import Head
@@ -27,11 +28,7 @@ class Kept:
 
     def audit(self, *lines: bytes, head: str | None = None) -> AuditSummary:
         (self.folder / "records.jsonl").write_bytes(b"".join(lines))
-        counted = AuditSummary(expected_heads=frozenset([head] if head else []))
-        for row in audit_archive(self.folder, paths=self.paths):
-            counted.add(row)
-        counted.expect([self.folder])
-        return counted
+        return audit_of(self.folder, self.paths, *([head] if head else []))
 
     def stream_codes(self, *lines: bytes) -> list[str | None]:
         (self.folder / "records.jsonl").write_bytes(b"".join(lines))

@@ -13,11 +13,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from audits import audit_of
 from sqlalchemy import Column, Engine, ForeignKey, MetaData, String, Table, create_engine, event, insert, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
-from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, audit_archive, make_record, read_lines
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, make_record, read_lines
 from tppkit.evidence.outbox import Outbox
 from tppkit.seals import VerifiedRequest
 from tppkit.trust import PathVerifier
@@ -95,13 +96,6 @@ def bank(url: str, tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
     bank.close()
 
 
-def audit(folder: Path, paths: PathVerifier) -> AuditSummary:
-    summary = AuditSummary()
-    for row in audit_archive(folder, paths=paths):
-        summary.add(row)
-    return summary
-
-
 def test_committed_records_are_moved_to_the_archive_in_order(bank: Bank, paths: PathVerifier) -> None:
     bank.pay("a")
     bank.pay("b", "c")
@@ -111,7 +105,7 @@ def test_committed_records_are_moved_to_the_archive_in_order(bank: Bank, paths: 
     kept = [EvidenceRecord.from_line(line) for _, line in read_lines(bank.folder)]
     assert len({record.extra["outbox_id"] for record in kept}) == 3
     assert kept[0] == bank.record("a", stream_id="5a" * 16, extra=kept[0].extra)
-    assert audit(bank.folder, paths).exit_code == 0
+    assert audit_of(bank.folder, paths).exit_code == 0
 
 
 def test_more_rows_than_a_batch_are_drained(bank: Bank) -> None:
@@ -197,7 +191,7 @@ def test_a_batch_that_a_crash_cut_off_is_completed(bank: Bank, paths: PathVerifi
     records.write_bytes(first + second[:100])
     bank.restart()
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (3, ["a", "b", "c"])
-    assert audit(bank.folder, paths).exit_code == 0
+    assert audit_of(bank.folder, paths).exit_code == 0
 
 
 def test_threads_may_add_and_drain_at_the_same_time(bank: Bank, paths: PathVerifier) -> None:
@@ -208,7 +202,7 @@ def test_threads_may_add_and_drain_at_the_same_time(bank: Bank, paths: PathVerif
         assert all(future.result() >= 0 for future in drained)
     bank.outbox.drain(bank.engine)
     assert (sorted(bank.recorded()), bank.pending()) == (sorted(names), 0)
-    assert audit(bank.folder, paths).exit_code == 0
+    assert audit_of(bank.folder, paths).exit_code == 0
 
 
 def test_rows_stay_while_the_archive_fails(bank: Bank) -> None:
@@ -303,7 +297,7 @@ def test_other_processes_add_records_by_the_path_of_the_archive(bank: Bank, path
     with pytest.raises(ConfigurationError) as caught:
         worker.drain(bank.engine)
     assert (caught.value.code, bank.outbox.drain(bank.engine)) == ("outbox.misused", 1)
-    assert audit(bank.folder, paths).exit_code == 0
+    assert audit_of(bank.folder, paths).exit_code == 0
 
 
 def test_certificates_are_kept_before_the_commit(bank: Bank) -> None:
@@ -381,4 +375,4 @@ def test_no_kill_separates_a_payment_from_its_record(url: str, bank: Bank, paths
     assert set(recorded.values()) == {1}
     assert recorded.keys() == set(bank.paid())
     assert {line.strip() for line in acknowledged if line.endswith("\n")} <= recorded.keys()
-    assert audit(bank.folder, paths).exit_code == 0
+    assert audit_of(bank.folder, paths).exit_code == 0

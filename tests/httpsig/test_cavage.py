@@ -96,10 +96,6 @@ def test_a_parameter_that_stands_twice_is_refused(name: str) -> None:
     assert fault(f'{name}="AAAA",{GOOD}') == "signature.duplicate-parameter"
 
 
-def test_an_unknown_parameter_that_stands_twice_is_refused_too() -> None:
-    assert fault(f"{GOOD},created=1,Created=1") == "signature.duplicate-parameter"
-
-
 @pytest.mark.parametrize("name", ["keyId", "algorithm", "headers", "signature"])
 def test_each_parameter_is_needed(name: str) -> None:
     assert fault(GOOD.replace(f"{name}=", "x=")) == "signature.missing-parameter"
@@ -123,16 +119,12 @@ def test_covered_names_are_lower_case_with_one_space_between_and_each_once(names
     [
         ("AAA", "base64.malformed"), ("A", "base64.malformed"), ("AA==A", "base64.malformed"),
         ("A-_A", "base64.malformed"), ("AA AA", "base64.malformed"), ("é", "base64.malformed"),
-        ("AB==", "base64.noncanonical"), ("AAB=", "base64.noncanonical"),
+        ("AB==", "base64.noncanonical"), ("AAB=", "base64.noncanonical"), ("AAAA=", "base64."), ("AAAA====", "base64."),
+        ("AAAA=AAA", "base64."),
     ],
 )  # fmt: skip
 def test_a_signature_in_another_spelling_of_base64_is_refused(text: str, code: str) -> None:
-    assert fault(GOOD.replace('"AAAA"', f'"{text}"')) == code
-
-
-@pytest.mark.parametrize("text", ["AAAA=", "AAAA====", "AAAA=AAA"])
-def test_padding_where_none_belongs_is_refused(text: str) -> None:
-    assert fault(GOOD.replace('"AAAA"', f'"{text}"')).startswith("base64.")
+    assert fault(GOOD.replace('"AAAA"', f'"{text}"')).startswith(code)
 
 
 def test_a_message_of_a_fault_shows_no_control_character() -> None:
@@ -252,7 +244,7 @@ def test_an_unknown_parameter_is_ignored_in_every_form(form: str) -> None:
     # -10 section 2.2 and RFC 9110 section 11.2: a parameter's value is a token or between quotes.
     for value in (f"foo={form},{GOOD}", f"{GOOD},foo={form}"):
         assert parse_signature_header(value) == parse_signature_header(GOOD)
-        assert fault(f"{value},foo={form}") == "signature.duplicate-parameter"
+        assert fault(f"{value},Foo={form}") == "signature.duplicate-parameter"
 
 
 @pytest.mark.parametrize("form", ["a b", "'", "'a'", "`", "a;b", "a(b)", "a@b", 'a"b"', "é", "a\tb"])
@@ -274,16 +266,13 @@ def test_several_fields_of_one_name_are_joined_in_wire_order() -> None:
     assert signing_string(("x-a",), ("X-A", "2"), ("x-a", " 1"), ("X-a", "3\t ")) == b"x-a: 2, 1, 3"
 
 
-def test_an_empty_field_keeps_the_space_after_the_colon() -> None:
-    assert signing_string(("x-a",), ("X-A", "  ")) == b"x-a: "
-
-
-def test_inner_white_space_is_kept() -> None:
-    assert signing_string(("x-a",), ("X-A", " a \t b ")) == b"x-a: a \t b"
-
-
-def test_bytes_above_ascii_are_signed_as_they_stand_on_the_wire() -> None:
-    assert signing_string(("x-a",), ("X-A", "\xc3\xa9")) == b"x-a: \xc3\xa9"
+@pytest.mark.parametrize(
+    ("value", "signed"),
+    [("  ", b""), (" a \t b ", b"a \t b"), ("\xc3\xa9", b"\xc3\xa9")],
+    ids=["empty", "inner space", "not ASCII"],
+)
+def test_a_field_is_signed_as_it_stands_on_the_wire_but_for_the_space_around_it(value: str, signed: bytes) -> None:
+    assert signing_string(("x-a",), ("X-A", value)) == b"x-a: " + signed
 
 
 def test_a_covered_field_that_is_absent_is_an_error() -> None:

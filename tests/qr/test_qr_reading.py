@@ -60,12 +60,6 @@ def test_png_of_every_mode_is_read(mode):
     assert read_picture(saved(picture)) == PAYMENT
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
-@pytest.mark.parametrize("progressive", [False, True])
-def test_jpeg_of_every_mode_is_read(mode, progressive):
-    assert read_picture(saved(opened().convert("L").convert(mode), "JPEG", progressive=progressive)) == PAYMENT
-
-
 def test_black_on_nothing_is_read():
     light = opened().convert("L")
     picture = Image.new("RGBA", light.size, (0, 0, 0, 0))
@@ -277,12 +271,6 @@ def test_a_picture_of_many_chunks_is_read():
 @pytest.mark.parametrize(("width", "height"), [(4001, 4000), (10_000, 10_000), (2**31 - 1, 2**31 - 1), (1, 16_000_001)])
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_unpacked(width, height):
     assert_refused(png(width, height), "qr.picture-too-large")
-
-
-def test_a_decompression_bomb_is_refused():
-    bomb = png(20_000, 20_000, pixels=bytes(20_001 * 20_000))
-    assert len(bomb) < 1_000_000
-    assert_refused(bomb, "qr.picture-too-large")
 
 
 @pytest.mark.parametrize("kind", [b"zTXt", b"iCCP", b"iTXt", b"eXIf"])

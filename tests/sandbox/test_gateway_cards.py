@@ -84,12 +84,6 @@ def test_a_payment_that_is_no_first_one_shows_no_token(merchant: Merchant) -> No
     assert "vault_token" not in details(merchant.own_checkout())
 
 
-def test_amount_0_stores_the_card_without_a_charge(merchant: Merchant) -> None:
-    first = merchant.own_checkout(0, transaction=FIRST)
-    assert (status(first), "ani_results" in details(first)) == (("completed", "accepted"), False)
-    assert one_click(merchant, vault_token=details(first)["vault_token"]).status_code == 201
-
-
 @pytest.mark.parametrize(
     ("amount", "pan", "expected"),
     [
@@ -155,13 +149,6 @@ def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant: Merchant
     assert status(merchant.pay(waiting, outcome=choice)) == done
 
 
-def test_after_3d_secure_the_card_decides(merchant: Merchant) -> None:
-    order, pan = merchant.card_order(), merchant.cards.pan("4000008260003178")
-    merchant.authenticate(order, merchant.card(order, pan))
-    (transaction,) = merchant.pay(order, outcome="approved")["transactions"]
-    assert transaction["outcomes"]["processing"]["response_code"] == "51"
-
-
 def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merchant: Merchant) -> None:
     first = merchant.own_checkout(transaction=FIRST)
     again = merchant.authenticate(merchant.card_order(transaction=FIRST), details(first)["vault_token"]).json()
@@ -177,15 +164,6 @@ def test_account_funding_needs_the_whole_billing_address(
     bank: SandboxServer, make_merchant: MakeMerchant, changes: Any
 ) -> None:
     assert is_refused(aft(make_merchant(bank, aft=True), **changes), 400, "AFT_INVALID")
-
-
-def test_a_card_leaves_a_bank_transfer_open_and_the_order_says_see_transactions(merchant: Merchant) -> None:
-    order = merchant.order(transactions=[{"payment_method": "bank-transfer"}])
-    paid = merchant.pay(order, card=merchant.pan)
-    assert (paid["status"], [one["status"] for one in paid["transactions"]]) == (
-        "see-transactions",
-        ["new", "accepted"],
-    )
 
 
 def test_cards_in_fields_that_nobody_reads_are_not_kept(merchant: Merchant) -> None:

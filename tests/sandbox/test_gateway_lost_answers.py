@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
-from merchant import Merchant
 
 from tppkit.client import GatewayClient
-from tppkit.errors import OrderOutcomeUnknown, OutcomeUnknown, TransportError
+from tppkit.errors import OrderOutcomeUnknown
 from tppkit.protocol.gateway import OrderRequest
-from tppkit.testpki import Pki
 
 
 class Proxy:
@@ -50,62 +46,16 @@ class Proxy:
             sink.shutdown(socket.SHUT_RDWR)
 
 
-@contextmanager
-def proxy_to(url: str) -> Iterator[Proxy]:
+def test_an_order_whose_answer_is_cut_is_found_by_its_reference(merchant, bank_pki):
+    reference, anchors = 'A "1" \\ OR *', [bank_pki.root.certificate]
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield Proxy(url, listening)
-
-
-@pytest.fixture
-def cut(merchant: Merchant, bank_pki: Pki) -> Iterator[tuple[GatewayClient, Proxy]]:
-    """A client with an open connection through a proxy."""
-    with (
-        proxy_to(merchant.bank.addresses.gateway_url) as proxy,
-        GatewayClient(proxy.url, api_key=merchant.api_key, server_anchors=[bank_pki.root.certificate]) as client,
-    ):
-        assert client.search("*").orders == ()
-        yield client, proxy
-
-
-def stored(merchant: Merchant) -> list[Any]:
-    found: list[Any] = merchant.post("/v1/search/orders/", {"query": "*", "sort": "created asc"})["orders"]
-    return found
-
-
-def test_an_order_whose_answer_is_cut_is_found_by_its_reference(
-    cut: tuple[GatewayClient, Proxy], merchant: Merchant
-) -> None:
-    client, proxy = cut
-    proxy.cut()
-    with pytest.raises(OrderOutcomeUnknown) as lost:
-        client.create_order(OrderRequest(currency="EUR", amount=1000, merchant_order_id='A "1" \\ OR *'))
-    (made,) = stored(merchant)
+        proxy = Proxy(merchant.bank.addresses.gateway_url, listening)
+        with GatewayClient(proxy.url, api_key=merchant.api_key, server_anchors=anchors) as client:
+            assert client.search("*").orders == ()
+            proxy.cut()
+            with pytest.raises(OrderOutcomeUnknown) as lost:
+                client.create_order(OrderRequest(currency="EUR", amount=1000, merchant_order_id=reference))
+    (made,) = merchant.post("/v1/search/orders/", {"query": "*"})["orders"]
     assert lost.value.code == "order-lost.found"
-    assert [(one.id, one.merchant_order_id) for one in lost.value.found] == [(made["id"], 'A "1" \\ OR *')]
+    assert [(one.id, one.merchant_order_id) for one in lost.value.found] == [(made["id"], reference)]
     assert made["id"] in str(lost.value)
-
-
-def test_an_order_without_a_reference_is_not_looked_up(cut: tuple[GatewayClient, Proxy], merchant: Merchant) -> None:
-    client, proxy = cut
-    proxy.cut()
-    with pytest.raises(OrderOutcomeUnknown) as lost:
-        client.create_order(OrderRequest(currency="EUR", amount=1000))
-    assert (lost.value.code, lost.value.found) == ("order-lost.not-looked-up", ())
-    assert len(stored(merchant)) == 1
-
-
-def test_a_capture_whose_answer_is_cut_is_not_repeated(cut: tuple[GatewayClient, Proxy], merchant: Merchant) -> None:
-    client, proxy = cut
-    held = merchant.own_checkout(transaction={"capture_mode": "manual"})
-    proxy.cut()
-    with pytest.raises((OutcomeUnknown, TransportError)) as lost:
-        client.capture_amount(held["id"], held["transactions"][0]["id"], 400, description="x")
-    assert held["id"] in str(lost.value)
-    assert [one["amount"] for one in stored(merchant)] == [1000, 400]
-
-
-def test_a_read_whose_answer_is_cut_is_repeated(cut: tuple[GatewayClient, Proxy], merchant: Merchant) -> None:
-    client, proxy = cut
-    order = merchant.order()
-    proxy.cut()
-    assert client.order(order["id"]).id == order["id"]

@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 from browser import DARK, DESKTOP, PHONE, Provider, heading, press, require_accessible
-from merchant import ASKED, DECLINED, MakeMerchant, Merchant
-from raw_provider import checked_sandbox
+from merchant import ASKED, DECLINED, Merchant
 from test_gateway_pages import new_link, statuses
-
-from tppkit.sandbox import SandboxSettings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright; install the extra dev")
 
@@ -199,19 +196,3 @@ def test_no_other_site_shows_the_page_in_a_frame(merchant: Merchant, browse: Bro
     provider.frame = merchant.order()["order_url"]
     page = browse(f"{provider.url}/shop")
     assert not page.frame_locator("iframe").get_by_label("Card number").is_visible()
-
-
-def test_the_pages_are_served_over_https(
-    bank_pki_folder: Path,
-    tmp_path: Path,
-    make_merchant: MakeMerchant,
-    browse: Browse,
-) -> None:
-    with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, pages_tls=True)) as server:
-        merchant = make_merchant(server)
-        order = merchant.order()
-        assert order["order_url"].startswith("https://localhost:")
-        page = browse(order["order_url"], ignore_https_errors=True)
-        pay(page, merchant, ASKED)
-        press(page, "Confirm")
-        assert heading(page) == "Payment successful"

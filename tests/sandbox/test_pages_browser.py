@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from browser import DARK, DESKTOP, PHONE, Provider, heading, press, require_accessible
 from legacy_provider import ORDER, Legacy, Receiver, new_id
+from merchant import MakeMerchant
 from raw_provider import PAYMENT, RawProvider, advance, approval_link, checked_sandbox, decide
 from test_legacy_pages import TX
 from test_psd2_pages import DAILY, JONAS, ONA, SMALL, consent_status, new_consent
@@ -224,8 +225,9 @@ def test_a_page_that_waits_says_when_the_time_is_over(
 
 
 def test_the_pages_are_served_over_https_without_asking_for_a_certificate(
-    bank_pki_folder: Path, tmp_path: Path, connect: Callable[..., RawProvider], browse: Callable[..., Any]
-) -> None:
+    bank_pki_folder: Path, tmp_path: Path, connect: Callable[..., RawProvider], make_merchant: MakeMerchant,
+    browse: Callable[..., Any],
+) -> None:  # fmt: skip
     with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, pages_tls=True)) as server:
         tpp = connect(server)
         payment = tpp.new_payment()
@@ -235,3 +237,9 @@ def test_the_pages_are_served_over_https_without_asking_for_a_certificate(
         press(page, "Approve")
         assert heading(page) == "Payment approved"
         assert tpp.status(payment) == "ACSP"
+        order = make_merchant(server).order()
+        assert order["order_url"].startswith("https://localhost:")
+        page.goto(order["order_url"])
+        page.get_by_role("link", name="Bank transfer").click()
+        press(page, "Approve")
+        assert heading(page) == "Payment successful"

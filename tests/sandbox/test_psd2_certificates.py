@@ -59,10 +59,10 @@ def test_every_endpoint_asks_for_a_client_certificate(name: str, anonymous: RawP
     assert_refused(anonymous.request(row.method, target), 401, "CERTIFICATE_MISSING")
 
 
-def test_an_expired_qwac_is_refused(
-    bank: SandboxServer, connect: Callable[..., RawProvider], expired_qwac: Issued
-) -> None:
-    assert_refused(connect(bank, qwac=expired_qwac).request("GET", TARGET), 401, "CERTIFICATE_EXPIRED")
+def test_an_expired_qwac_is_refused_with_the_reason(bank, connect, expired_qwac):
+    refused = connect(bank, qwac=expired_qwac).request("GET", TARGET)
+    assert_refused(refused, 401, "CERTIFICATE_EXPIRED")
+    assert "certificate.expired" in refused.text
 
 
 def test_certificates_are_judged_at_real_time(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
@@ -76,14 +76,6 @@ def test_a_qwac_of_an_unknown_authority_is_refused(
     bank: SandboxServer, connect: Callable[..., RawProvider], foreign_qwac: Issued
 ) -> None:
     assert_refused(connect(bank, qwac=foreign_qwac).request("GET", TARGET), 401, "CERTIFICATE_INVALID")
-
-
-@pytest.mark.parametrize("label", ["qseal", "server", "issuing-ca-qwac", "root"])
-def test_a_certificate_for_another_use_is_refused(
-    label: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
-) -> None:
-    (issued,) = (issued for issued in bank_pki.issued if issued.label == label)
-    assert_refused(connect(bank, qwac=issued).request("GET", TARGET), 401, "CERTIFICATE_INVALID")
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
@@ -125,24 +117,8 @@ def test_every_endpoint_asks_for_its_role_before_its_query(
     assert_refused(caller.request(row.method, target), 403, "ROLE_INVALID")
 
 
-def test_a_refusal_says_why_and_names_no_other_provider(
-    bank: SandboxServer, connect: Callable[..., RawProvider], expired_qwac: Issued
-) -> None:
-    text = connect(bank, qwac=expired_qwac).request("GET", TARGET).json()["tppMessages"][0]["text"]
-    assert "certificate.expired" in text
-
-
 def test_strict_mode_serves_a_good_certificate(strict_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     assert connect(strict_bank).initiate().status_code == 201
-
-
-def test_strict_mode_refuses_no_certificate_in_the_handshake(strict_bank: SandboxServer, bank_pki_folder: Path) -> None:
-    context = ssl.create_default_context(cafile=bank_pki_folder / "root.pem")
-    with (
-        httpx.Client(verify=context, trust_env=False) as http,
-        pytest.raises(httpx.TransportError, match="CERTIFICATE_REQUIRED"),
-    ):
-        http.get(strict_bank.addresses.psd2_url + TARGET)
 
 
 def test_strict_mode_refuses_an_expired_certificate_in_the_handshake(
@@ -150,13 +126,6 @@ def test_strict_mode_refuses_an_expired_certificate_in_the_handshake(
 ) -> None:
     with pytest.raises(httpx.TransportError, match="CERTIFICATE_EXPIRED"):
         connect(strict_bank, qwac=expired_qwac).request("GET", TARGET)
-
-
-def test_strict_mode_refuses_an_unknown_authority_in_the_handshake(
-    strict_bank: SandboxServer, connect: Callable[..., RawProvider], foreign_qwac: Issued
-) -> None:
-    with pytest.raises(httpx.TransportError, match="UNKNOWN_CA"):
-        connect(strict_bank, qwac=foreign_qwac).request("GET", TARGET)
 
 
 def test_strict_mode_leaves_the_profile_to_the_application(

@@ -103,8 +103,20 @@ def raw_request(tpp: RawProvider, message: Message) -> bytes:
     return head.encode("latin-1") + b"Content-Length: %d\r\n\r\n" % len(message.body) + message.body
 
 
-def test_a_request_by_hand_is_taken(tpp: RawProvider, exchange: Callable[..., bytes]) -> None:
-    assert only_status(exchange(raw_request(tpp, tpp.sealed(tpp.message())), silence_s=20)) == 201
+NO_PATHS = (PAYMENTS + "#f", "https://localhost" + PAYMENTS, "https://evil.example" + PAYMENTS)
+
+
+@pytest.mark.parametrize(
+    ("signed", "sent", "status"),
+    [
+        *((target, target, 201) for target in (PAYMENTS, PAYMENTS + "?", PAYMENTS + "?x=%2F&y=")),
+        *((PAYMENTS, target, 401) for target in (PAYMENTS + "?", PAYMENTS + "?x=1", PAYMENTS.replace("sepa", "sep%61"))),
+        *((target, target, 400) for target in NO_PATHS),
+    ],
+)  # fmt: skip
+def test_a_seal_covers_the_target_on_the_wire_which_must_be_a_path(signed, sent, status, tpp, exchange):
+    sealed = tpp.sealed(altered(tpp.message(), target=signed))
+    assert only_status(exchange(raw_request(tpp, altered(sealed, target=sent)), silence_s=20)) == status
 
 
 @pytest.mark.parametrize("paused", [True, False])

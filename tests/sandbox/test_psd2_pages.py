@@ -243,18 +243,13 @@ def test_a_named_account_restricts_the_choice(kind: str, tpp: RawProvider) -> No
     assert (tpp.status(order) if kind == "payment" else consent_status(tpp, order)) in ("ACSP", "valid")
 
 
-@pytest.mark.parametrize("data", [{}, {"action": ""}, {"action": "APPROVE"}, {"other": "approve"}])
-def test_a_form_without_a_decision_decides_nothing(data: dict[str, str], tpp: RawProvider) -> None:
-    payment = tpp.new_payment()
-    post(approval_link(payment), data)
-    assert tpp.status(payment) == "RCVD"
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"action=approve" + b"&" * 2000, b"%" * 100])
-def test_a_form_that_is_none_decides_nothing(content: bytes, tpp: RawProvider) -> None:
-    payment = tpp.new_payment()
-    assert httpx.post(approval_link(payment), content=content, trust_env=False).status_code in (303, 413)
-    assert tpp.status(payment) == "RCVD"
+@pytest.mark.parametrize(
+    "content", [b"", b"action=", b"action=APPROVE", b"other=approve", b"\xff\xfe\x00", b"action=approve" + b"&" * 2000, b"%" * 100]
+)  # fmt: skip
+def test_a_form_without_a_decision_decides_nothing(content, tpp):
+    payment, headers = tpp.new_payment(), {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = httpx.post(approval_link(payment), content=content, headers=headers, trust_env=False)
+    assert (answer.status_code in (303, 413), tpp.status(payment)) == (True, "RCVD")
 
 
 @pytest.mark.parametrize(
@@ -329,12 +324,6 @@ def test_loading_ahead_and_previews_do_not_open_the_payment(headers: dict[str, s
     for path in ("", "/phone", "/state"):
         assert get(approval_link(payment) + path, **headers).status_code == 200
     assert tpp.cancel(payment).status_code == 200
-
-
-def test_a_customer_who_opens_the_link_keeps_the_provider_from_cancelling(tpp: RawProvider) -> None:
-    payment = tpp.new_payment()
-    get(approval_link(payment), **{"User-Agent": "Mozilla/5.0 (X11; Linux x86_64) Chrome/150.0"})
-    assert tpp.cancel(payment).status_code == 409
 
 
 def test_a_page_that_is_used_keeps_the_payment_open(

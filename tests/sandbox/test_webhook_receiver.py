@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from programs import TPPKIT
 from tppkit._clock import utc_now
 from tppkit.client import AsyncGatewayClient, GatewayClient, is_paid
-from tppkit.errors import FormatError, InboxError
+from tppkit.errors import InboxError
 from tppkit.inbox import Outcome
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.gateway import Order
@@ -89,13 +89,6 @@ def client(merchant: Merchant, bank_pki: Pki) -> Iterator[GatewayClient]:
 @pytest.fixture
 def shop(merchant: Merchant, client: GatewayClient, store: InboxStore) -> Shop:
     return Shop(merchant, client, store)
-
-
-def test_a_webhook_has_the_effect_of_the_state_that_is_fetched(shop: Shop) -> None:
-    order = shop.merchant.own_checkout()
-    assert shop.notify(order) is Outcome.STORED
-    assert shop.work() == ["applied"]
-    assert shop.effects(order) == ["completed"]
 
 
 def test_notifications_of_an_order_that_wait_are_one(shop: Shop) -> None:
@@ -236,22 +229,6 @@ def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(
     assert [shop.notify(known), shop.notify(unknown[0])] == [Outcome.STORED, Outcome.REPEATED]
     shop.work(later=10 * MINUTE)
     assert shop.notify(unknown[2]) is Outcome.STORED
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"",
-        b"{}",
-        b"[]",
-        b'{"event":"status_changed","order_id":"x","project_id":"y"}',
-        b"\xff",
-        b'{"order_id":' + b"[" * 4000,
-    ],
-)
-def test_what_is_no_webhook_is_a_format_error(shop: Shop, sent: bytes) -> None:
-    with pytest.raises(FormatError):
-        shop.inbox.accept(sent, at=shop.at)
 
 
 def test_an_order_waits_while_the_gateway_is_down(shop: Shop, bank_pki: Pki) -> None:

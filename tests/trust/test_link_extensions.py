@@ -155,15 +155,6 @@ def test_an_extension_that_is_not_processed_makes_no_chain_unreadable(pki, oid):
     assert read_link(certificate).certificate == certificate
 
 
-@pytest.mark.parametrize("distance", ["800100", "800101", "810105"], ids=["minimum 0", "minimum", "maximum"])
-def test_a_subtree_at_a_distance_is_refused(pki, distance):
-    subtree = der.write_element(der.SEQUENCE, directory("Example"), bytes.fromhex(distance))
-    value = der.write_element(der.SEQUENCE, der.write_element(0xA0, subtree))
-    with pytest.raises(CertificateRejected) as refused:
-        verify(pki, authority=(Extension(oids.NAME_CONSTRAINTS, value, critical=True),), common_name="Example")
-    assert refused.value.code == "path.name-constraints"
-
-
 def test_policy_constraints_are_read():
     assert read_policy_constraints(bytes.fromhex("3006800100810105")) == PolicyConstraints(0, 5)
     assert read_policy_constraints(bytes.fromhex("3003810105")) == PolicyConstraints(None, 5)

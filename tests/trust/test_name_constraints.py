@@ -12,7 +12,6 @@ from cryptography import x509
 
 from tppkit.certificates import EidasCertificate, oids
 from tppkit.errors import CertificateRejected
-from tppkit.testpki import make_provider
 from tppkit.testpki.certificate import Attribute, Draft, extension_of
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier
@@ -108,19 +107,6 @@ def test_a_leaf_that_has_the_name_of_its_authority_is_constrained(certify, root)
 def test_case_and_white_space_do_not_hide_an_excluded_subject(certify, root, name):
     constraints = x509.NameConstraints(None, [directory(CN="Leaf")])
     assert judge(certify, root, constraints, [], name) == "path.name-constraints"
-
-
-def test_a_long_name_in_another_script_is_placed_without_a_warning(pki):
-    long = make_provider(name="Ελληνικές Πληρωμές και Υπηρεσίες Πιστοποίησης Ηλεκτρονικών")
-    seal = pki.issue_qseal(long, label="greek").certificate  # its common name has more than 64 bytes
-    assert len(seal.subject.values(oids.COMMON_NAME)[0].encode()) > 64
-    for base, refused in ((directory(C="LT"), False), (directory(C="GR"), True)):
-        constraints = x509.NameConstraints([base], None)
-        if refused:
-            with pytest.raises(CertificateRejected, match="Ελληνικές".casefold()):
-                verify_below(pki, constraints, seal)
-        else:
-            assert verify_below(pki, constraints, seal)
 
 
 def verify_below(pki, constraints, leaf):

@@ -73,12 +73,6 @@ def test_a_refusal_does_not_outlive_its_time(make, narrow):
     assert code(paths, leaf, DAY[14]) is None
 
 
-def test_verdicts_alternate_with_the_time(make):
-    paths, leaf = make("issuing")
-    times = [DAY[14], DAY[25], DAY[9], DAY[2], DAY[19], DAY[20], DAY[10]]
-    assert [code(paths, leaf, at) is None for at in times] == [True, False, True, False, True, False, True]
-
-
 def test_a_time_is_judged_as_a_moment_whatever_its_zone(make):
     paths, leaf = make("root")
     for hours in (-11, 0, 13):

@@ -67,6 +67,10 @@ def names(*dns: str) -> Edit:
     return extends(x509.SubjectAlternativeName([x509.DNSName(name) for name in dns]), critical=False)
 
 
+def called(name: str) -> Edit:
+    return lambda draft: replace(draft, subject=(Attribute(oids.COMMON_NAME, name),))
+
+
 def both(*edits: Edit) -> Edit:
     def apply(draft: Draft) -> Draft:
         for edit in edits:
@@ -118,6 +122,13 @@ CASES = (
     Case("information access malformed", "path.extension-malformed", {LEAF: adds(oids.AUTHORITY_INFORMATION_ACCESS, "30023000")}),
     Case("constraints in a leaf", "path.refused", {LEAF: both(WITHIN, names("tpp.good.example"))}),
     Case("authority outside its constraints", "path.name-constraints", {ISSUING: both(WITHIN, names("bad.example"))}),
+    Case("self-issued authority outside its constraints", None, {
+        ISSUING: both(called(ROOT), WITHIN, names("bad.example")),
+        LEAF: both(lambda d: replace(d, issuer=write_name((Attribute(oids.COMMON_NAME, ROOT),))), names("good.example")),
+    }),
+    Case("self-issued authority as the leaf, outside its constraints", "path.name-constraints", {
+        LEAF: both(called(ISSUING), extends(x509.BasicConstraints(True, None)), WITHIN, names("bad.example")),
+    }),
     Case("leaf outside the constraints", "path.name-constraints", {ISSUING: WITHIN, LEAF: names("bad.example")}),
     Case("constrained name with a final dot", "path.name-constraints", {ISSUING: WITHIN, LEAF: names("a.good.example.")}),
     Case("name malformed", "path.extension-malformed", {LEAF: adds(oids.SUBJECT_ALTERNATIVE_NAME, "3002a000")}),

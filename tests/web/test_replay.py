@@ -52,7 +52,19 @@ def app() -> Recorder:
     return Recorder()
 
 
+@pytest.fixture
+def gate(paths: PathVerifier, policy: SealPolicy, clock: Clock, store: ReplayStore) -> SealGate:
+    return SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=clock, replay=ReplayGuard(store))
+
+
 Ask = Callable[..., Any]
+
+
+def body_of(message: Message) -> Any:
+    async def receive() -> Any:
+        return {"type": "http.request", "body": message.body}
+
+    return receive
 
 
 @pytest.fixture
@@ -222,9 +234,8 @@ def test_what_could_not_be_kept_is_not_offered_to_the_application(
 
 
 def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(
-    app: Recorder, seal: Seal, paths: PathVerifier, policy: SealPolicy, pki: Pki, store: ReplayStore
+    app: Recorder, seal: Seal, gate: SealGate, pki: Pki
 ) -> None:
-    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=ReplayGuard(store))
     whole, message = b"x" * (2 * MAX_ANSWER_BYTES), sealed(seal)
     told = call(SealMiddleware(answering(200, whole), gate=gate), scope_of(message, pki.qwac), [message.body])
     assert told.body == whole
@@ -242,32 +253,21 @@ def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(
 
 @pytest.mark.parametrize("failing", ["start", "body"])
 def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(
-    failing: str, app: Recorder, seal: Seal, paths: PathVerifier, policy: SealPolicy, pki: Pki, store: ReplayStore
+    failing: str, app: Recorder, seal: Seal, gate: SealGate, pki: Pki
 ) -> None:
-    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=ReplayGuard(store))
     door, message = SealMiddleware(app, gate=gate), sealed(seal)
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": message.body}
 
     async def send(event: Any) -> None:
         if event["type"].endswith(failing):
             raise ConnectionResetError("gone")
 
-    asyncio.run(door(scope_of(message, pki.qwac), receive, send))
+    asyncio.run(door(scope_of(message, pki.qwac), body_of(message), send))
     assert call(door, scope_of(message, pki.qwac), [message.body]).body == b"done"
     assert len(app.scopes) == 1
 
 
 def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_the_lease(
-    ask: Ask,
-    app: Recorder,
-    clock: Clock,
-    seal: Seal,
-    paths: PathVerifier,
-    policy: SealPolicy,
-    pki: Pki,
-    store: ReplayStore,
+    ask: Ask, clock: Clock, seal: Seal, gate: SealGate, pki: Pki
 ) -> None:
     async def leaving(scope: Any, receive: Any, send: Any) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -279,7 +279,6 @@ def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_t
     async def receive() -> Any:
         return events.pop()
 
-    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=clock, replay=ReplayGuard(store))
     asyncio.run(SealMiddleware(leaving, gate=gate)(scope_of(message, pki.qwac), receive, receive))
     assert ask(sealed(seal)).code == "STATUS_INVALID"
     clock.at = AT + LEASE
@@ -287,10 +286,9 @@ def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_t
 
 
 def test_a_slow_body_takes_nothing_from_the_lease(
-    paths: PathVerifier, policy: SealPolicy, app: Recorder, clock: Clock, pki: Pki, seal: Seal
+    gate: SealGate, app: Recorder, clock: Clock, pki: Pki, seal: Seal
 ) -> None:
-    store, message = MemoryReplayStore(), sealed(seal)
-    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=clock, replay=ReplayGuard(store))
+    message = sealed(seal)
 
     async def busy(scope: Any, receive: Any, send: Any) -> None:
         second = SealMiddleware(app, gate=gate)
@@ -325,9 +323,7 @@ def test_times_that_guard_nothing_are_refused(times: dict[str, timedelta]) -> No
     assert caught.value.code == "web.setting"
 
 
-def test_two_at_once_are_handled_once(
-    paths: PathVerifier, policy: SealPolicy, pki: Pki, seal: Seal, store: ReplayStore
-) -> None:
+def test_two_at_once_are_handled_once(gate: SealGate, pki: Pki, seal: Seal) -> None:
     inside, release = asyncio.Event(), asyncio.Event()
     handled = []
 
@@ -337,27 +333,21 @@ def test_two_at_once_are_handled_once(
         await release.wait()
         await answering(201)(scope, receive, send)
 
-    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=ReplayGuard(store))
     door, message = SealMiddleware(slow, gate=gate), sealed(seal)
 
-    async def one(answers: list[Any]) -> None:
-        async def receive() -> Any:
-            return {"type": "http.request", "body": message.body}
-
+    async def one(answers: list[Any]) -> list[Any]:
         async def send(event: Any) -> None:
             answers.append(event)
 
-        await door(scope_of(message, pki.qwac), receive, send)
+        await door(scope_of(message, pki.qwac), body_of(message), send)
+        return answers
 
     async def both() -> tuple[list[Any], list[Any]]:
-        first: list[Any] = []
-        second: list[Any] = []
-        running = asyncio.create_task(one(first))
+        running = asyncio.create_task(one([]))
         await inside.wait()
-        await one(second)
+        second = await one([])
         release.set()
-        await running
-        return first, second
+        return await running, second
 
     first, second = asyncio.run(both())
     assert (first[0]["status"], second[0]["status"], len(handled)) == (201, 409, 1)
@@ -365,14 +355,7 @@ def test_two_at_once_are_handled_once(
 
 
 def test_a_handler_that_died_with_its_process_is_asked_again_after_the_lease(
-    ask: Ask,
-    app: Recorder,
-    clock: Clock,
-    seal: Seal,
-    store: ReplayStore,
-    paths: PathVerifier,
-    policy: SealPolicy,
-    pki: Pki,
+    ask: Ask, app: Recorder, clock: Clock, seal: Seal, store: ReplayStore, policy: SealPolicy, pki: Pki
 ) -> None:
     message = sealed(seal)
     verified = verify_request(message, qwac=pki.qwac.certificate, at=AT, policy=policy)

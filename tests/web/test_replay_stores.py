@@ -216,18 +216,19 @@ def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path: Path, caplog: p
         store.purge(forget=NOW, limit=1)
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://localhost/x"])
-def test_another_database_is_no_store_for_processes(url: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        TableReplayStore(url)
-    assert refused.value.code == "web.setting"
-
-
-@pytest.mark.parametrize("wait_s", [-3, -1, 1e10, float("nan"), float("inf")])
-def test_a_wait_that_cannot_be_is_refused(wait_s: float, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        TableReplayStore(f"sqlite:///{tmp_path / 'ids'}", wait_s=wait_s)
-    assert refused.value.code == "web.setting"
+@pytest.mark.parametrize(
+    ("setting", "code"),
+    [
+        *(({"url": url}, "web.setting") for url in ("sqlite://", "sqlite:///:memory:", "mysql://localhost/x")),
+        *(({"wait_s": wait_s}, "web.setting") for wait_s in (-3, -1, 1e10, float("nan"), float("inf"))),
+        *(({"table": table}, "replay.table") for table in ("", "Ids", "ids; DROP TABLE x", "1ids", "x" * 41)),
+    ],
+    ids=str,
+)
+def test_a_setting_of_no_use_is_refused(setting: dict[str, Any], code: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        TableReplayStore(**{"url": f"sqlite:///{tmp_path / 'ids'}"} | setting)
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
@@ -351,10 +352,3 @@ def test_who_waits_behind_a_locked_table_does_not_wait_for_all_before_it(postgre
         assert (codes, time.monotonic() - before < 5) == ({"replay.unavailable"}, True)  # 20 in a row take 8 seconds
     assert store.claim(b"k" * 32, b"d" * 32, bounds()).verdict is FIRST
     store.close()
-
-
-@pytest.mark.parametrize("table", ["", "Ids", "ids; DROP TABLE x", "1ids", "x" * 41])
-def test_a_table_has_a_plain_name(table: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        TableReplayStore(f"sqlite:///{tmp_path / 'ids.sqlite'}", table=table)
-    assert caught.value.code == "replay.table"

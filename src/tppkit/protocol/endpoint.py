@@ -22,8 +22,8 @@ MAX_PATH = 4096
 MAX_QUERY_NAMES = 32
 
 _PARAMETER = re.compile(r"\{([a-z_]+)\}")
-# A parameter on the wire, and what it may hold (assumption path-form): the unreserved characters (RFC 3986 section 2.3), which
-# no other reader of the path decodes again, cuts off at a semicolon or takes for other segments.
+# A parameter on the wire (assumption path-form): only unreserved characters (RFC 3986 section 2.3), because other software may decode
+# others again, cut the path at a semicolon or see other segments.
 _SEGMENT = r"((?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})+)"
 _VALUE = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._~-]+")
 
@@ -32,7 +32,7 @@ A = TypeVar("A")
 
 
 class Auth(StrEnum):
-    """What a caller proves before a request is handled."""
+    """The authentication that an endpoint requires."""
 
     NONE = "none"
     QWAC = "qwac"
@@ -56,11 +56,11 @@ class Query(NamedTuple):
 
 
 class Once(NamedTuple):
-    """Which id makes a repeated request the same request.
+    """The id by which a repeated request is recognised.
 
     Attributes:
-        header: the header that holds the id, lower case.
-        window: how long the id is remembered; None for ever.
+        header: the header with the id, lower case.
+        window: how long the id is remembered; None: without limit.
     """
 
     header: str
@@ -82,14 +82,14 @@ class Endpoint(Generic[Q, A]):
         method: HTTP method.
         path: path with `{parameter}` places, from the host's root.
         source: where the document shows the row.
-        auth: what the caller proves.
+        auth: the required authentication.
         request: the body of a request.
         answer: the body of a success, whole or row by row.
         success: HTTP status of a success.
         role: the PSD2 role that the QWAC must have, or None.
         query: the query parameters.
-        once: a repeated request gets the first answer again; None where each request counts.
-        safe: a client may repeat it.
+        once: a repeated request gets the first answer again; None: each request is carried out.
+        safe: whether a client may repeat it.
     """
 
     name: str
@@ -135,10 +135,10 @@ class Endpoint(Generic[Q, A]):
         return f"{path}?{urlencode(pairs, quote_via=quote, safe='')}" if pairs else path
 
     def match(self, path: str) -> Mapping[str, str] | None:
-        """The parameters of a path that is exactly this row's, each decoded once; None for another path.
+        """Return the parameters of a path, each decoded once; None if the path is not this row's.
 
-        The match is exact: case, slashes and dot segments count, letters outside a parameter must not be percent-encoded. A decoded
-        parameter has only ASCII letters, digits and `-._~`, and is no dot segment.
+        The match is exact, including case, slashes and dot segments; only parameters may be percent-encoded. A decoded parameter has
+        only ASCII letters, digits and `-._~`, and is not a dot segment.
 
         Args:
             path: the path as on the wire, without query.
@@ -164,7 +164,7 @@ class Route(NamedTuple):
         row: its row.
         parameters: the parameters of its path, decoded.
         query: the query parameters that the row names, decoded.
-        unused: names in the query that the row does not name; as they came if it names none.
+        unused: names in the query that the row does not name; not decoded if it names none.
     """
 
     row: Endpoint[Any, Any]
@@ -181,10 +181,10 @@ class Interface:
         name: short name.
         endpoints: the rows.
         refusals: the error table.
-        default_auth: what a caller proves before it learns that a path is unknown.
-        request_id: the header that names a request and is echoed, lower case, or None.
+        default_auth: the authentication that is required before a caller learns that a path is unknown.
+        request_id: the header with the request id, which answers echo, lower case, or None.
         any_2xx: every 2xx status is a success, not only the one of the row.
-        parse_request_id: returns the id, or raises FormatError; gets None where the header is absent.
+        parse_request_id: returns the id, or raises FormatError; called with None if the header is absent.
 
     Example:
         route = PSD2.find(method, target)
@@ -200,11 +200,11 @@ class Interface:
     any_2xx: bool = False
 
     def is_success(self, row: Endpoint[Any, Any], status: int) -> bool:
-        """Whether a status is a success of a row; banks answer a DELETE 200, 202 or 204."""
+        """Whether a status is a success of a row; banks answer a DELETE with 200, 202 or 204."""
         return status == row.success or ((self.any_2xx or row.method == "DELETE") and 200 <= status < 300)
 
     def find(self, method: str, target: str) -> Route:
-        """The endpoint of a request.
+        """Return the endpoint of a request.
 
         Args:
             method: HTTP method, upper case.
@@ -212,7 +212,7 @@ class Interface:
 
         Raises:
             LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
-            FormatError: `query.malformed`, `query.duplicate`, `query.missing`; what the caller proves by `row_of` comes first.
+            FormatError: `query.malformed`, `query.duplicate`, `query.missing`; authenticate by `row_of` before you report these.
         """
         path, _, text = target.partition("?")
         rows = self._matches(method, path)
@@ -222,7 +222,7 @@ class Interface:
                 raise LocalProtocolError("endpoint.unknown", "no endpoint has this path")
             raise LocalProtocolError("endpoint.method", f"the methods of this path are {allowed}")
         if not any(row.query for row, _ in rows):
-            # What an endpoint does not read need not be well formed.
+            # A query that the endpoint does not read need not be well formed.
             names = {part.partition("=")[0] for part in text.split("&") if part} if text else ()
             return Route(*rows[0], {}, tuple(sorted(names)))
         query = _parse_query(text)
@@ -237,7 +237,7 @@ class Interface:
         return Route(row, parameters, used, tuple(sorted(query.keys() - known)))
 
     def row_of(self, method: str, target: str) -> Endpoint[Any, Any] | None:
-        """The row of a request whatever its query is, the first of several; None for an unknown path or method."""
+        """Return the first row for a method and path, ignoring the query; None for an unknown path or method."""
         matches = self._matches(method, target.partition("?")[0])
         return matches[0][0] if matches else None
 
@@ -277,6 +277,6 @@ def _parse_query(text: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=256)
 def _pattern(path: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """What matches a row's path, and the names of its parameters."""
+    """Return the pattern of a row's path, and the names of its parameters."""
     literals, names = _PARAMETER.split(path)[::2], _PARAMETER.findall(path)
     return re.compile(_SEGMENT.join(map(re.escape, literals)), re.ASCII), tuple(names)

@@ -18,9 +18,9 @@ class Machine(Generic[State, Trigger]):
     """A transition table.
 
     Attributes:
-        initial: where everything starts.
-        moves: (state, trigger) to the next state; what is not here cannot happen.
-        final: states that nothing leaves.
+        initial: the first state.
+        moves: the next state by (state, trigger); other moves are not allowed.
+        final: the states without moves.
     """
 
     initial: State

@@ -1,4 +1,4 @@
-"""How an interface reports a failure: a table from our codes to its status and code, and the form of its error body."""
+"""Errors of an interface: a table from the codes of this package to its status and code, and the form of its error body."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RefusalRow(NamedTuple):
     """One row of an interface's error table.
 
     Attributes:
-        code: our code, or the beginning of codes with its dot; the longest row that fits counts.
+        code: a code of this package, or a prefix of codes that ends with a dot; the longest row that fits is used.
         status: HTTP status.
         peer_code: the interface's code.
     """
@@ -66,9 +66,9 @@ class Refusals:
     find: Callable[[Any], tuple[object, object]]
 
     def refusal_for(self, error: TppkitError) -> Refusal:
-        """The answer to a failed request.
+        """Return the answer to a failed request.
 
-        A code without a row and every `ConfigurationError` is our fault: the answer is 500 and has no details.
+        For a code without a row, and for every `ConfigurationError`, the answer is 500 without details.
         """
         fits = [row for row in self.rows if row.fits(error.code)]
         if not fits or isinstance(error, ConfigurationError):
@@ -79,7 +79,7 @@ class Refusals:
         return Refusal(row.status, row.peer_code, f"{error.message} ({error.code})")
 
     def read(self, raw: bytes) -> tuple[str | None, str | None]:
-        """Code and text of a received error body; None for each that it does not have, whatever the bytes."""
+        """Return code and text of a received error body, each None if it is absent. Never raises because of the bytes."""
         try:
             code, text = self.find(parse_json(raw, what="the error body", max_bytes=MAX_ERROR_BYTES))
         except (FormatError, LookupError, TypeError, AttributeError):
@@ -90,12 +90,12 @@ class Refusals:
 
 
 def write_error(refusal: Refusal) -> bytes:
-    """The error body `{"error": {"code", "message"}}`, for `Refusals.write`."""
+    """Return the error body `{"error": {"code", "message"}}`, for `Refusals.write`."""
     error = {"code": refusal.code, "message": refusal.text[:MAX_TEXT]}
     return json.dumps({"error": error}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def find_error(body: Any) -> tuple[object, object]:
-    """Code and text of that body, for `Refusals.find`."""
+    """Return code and text of the body of `write_error`, for `Refusals.find`."""
     error = body["error"]
     return error.get("code"), error.get("message")

@@ -1,4 +1,4 @@
-"""Bodies of every interface, JSON and CSV: one model class for both directions, strict when written, tolerant when read."""
+"""Bodies of the interfaces in JSON and CSV: one model class for both directions, strict for writing, tolerant for reading."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Value = TypeVar("Value")
 
 
 def written(check: Callable[[Value], Value]) -> AfterValidator:
-    """A rule for what we send and for requests that we receive; answers of a peer are kept as they came.
+    """Make a rule that applies to written bodies and to received requests; answers of a peer are not checked.
 
     Args:
         check: returns the value, or raises ValueError with a reason that does not repeat the value.
@@ -86,7 +86,7 @@ class WireModel(BaseModel):
     @classmethod
     @without_frames
     def from_object(cls, value: Any, *, tolerant: bool = False) -> Self:
-        """Read the object from parsed JSON, for models without fields that JSON has no form of.
+        """Read the object from parsed JSON, for models whose fields all have JSON types.
 
         Args:
             value: what `parse_json` returned.
@@ -139,10 +139,10 @@ def require_media_type(content_type: str | None, media_type: str) -> None:
 
 
 class Body(Protocol[Value]):
-    """How a body is written and read.
+    """Writes and reads a body.
 
     Attributes:
-        media_type: its Content-Type, or None where nothing is sent.
+        media_type: its Content-Type, or None if no body is sent.
     """
 
     @property
@@ -167,7 +167,7 @@ class RowReader(Protocol[Row]):
     """Reads rows from an answer as it arrives."""
 
     def feed(self, chunk: bytes) -> list[Row]:
-        """The rows that are complete with these bytes.
+        """Return the rows that these bytes complete.
 
         Raises:
             FormatError: `csv.*`, `model.invalid`.
@@ -184,7 +184,7 @@ class RowReader(Protocol[Row]):
 
 
 class Streamed(Protocol[Row]):
-    """How a body of many rows is written and read, without holding all of them.
+    """Writes and reads a body of many rows without holding all of them in memory.
 
     Attributes:
         media_type: its Content-Type.
@@ -242,7 +242,7 @@ class Json(Generic[Model]):
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """No body. A request that has one all the same is rejected; an answer's is ignored."""
+    """No body. A request with a body is rejected; the body of an answer is ignored."""
 
     @property
     def media_type(self) -> None:
@@ -260,9 +260,7 @@ class Nothing:
             FormatError: `body.unexpected`.
         """
         if raw and not tolerant:
-            raise FormatError(
-                "body.unexpected", f"the request has a body of {len(raw)} bytes, and this call takes none"
-            )
+            raise FormatError("body.unexpected", f"the request has a body of {len(raw)} bytes, but this call has none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,21 +299,21 @@ class JsonArray(Generic[Model]):
             raise _invalid(self.model, e) from None
 
 
-@lru_cache(maxsize=256)  # to make an adapter costs more than to read a body
+@lru_cache(maxsize=256)  # making an adapter takes longer than reading a body
 def _array(model: type[Model]) -> TypeAdapter[list[Model]]:
     return TypeAdapter(list[model])  # type: ignore[valid-type]  # a class as a value
 
 
 @dataclass(frozen=True, slots=True)
 class CsvRows(Generic[Model]):
-    """A CSV report: a line of column names, then one line for each row, every line ended by CRLF; an empty cell is an absent field.
+    """A CSV report: a line of column names, then a line for each row, each with CRLF at the end; an empty cell is an absent field.
 
     Attributes:
-        columns: the names that are written, and that an answer must have; further columns of an answer are ignored.
+        columns: the names to write, which an answer must have too; further columns of an answer are ignored.
         model: the class of each row; its names on the wire are the columns.
         max_record_bytes: a longer row is rejected.
 
-    Source: RFC 4180, but the last line is ended too, so that a report that was cut off is recognized.
+    Source: RFC 4180, except that the last line ends with CRLF too, to detect a truncated report.
     """
 
     columns: tuple[str, ...]

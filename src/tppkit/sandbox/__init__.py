@@ -1,4 +1,4 @@
-"""The bank to develop against: answers as the real service would, over real sockets or in process.
+"""A bank for development: answers like the real service, over real sockets or in process.
 
 with run_sandbox(SandboxSettings(Path("sandbox"))) as server:
     server.addresses.psd2_url
@@ -29,7 +29,7 @@ __all__ = ["Addresses", "Gateway", "Sandbox", "SandboxHosts", "SandboxServer", "
 def __getattr__(name: str) -> Any:
     if name not in ("Gateway", "Sandbox"):
         raise AttributeError(f"module {__name__} has no attribute {name}")
-    # Their clients need an HTTP library, which a sandbox that is served does not import.
+    # Imported late: their clients need an HTTP library, which a served sandbox does not.
     from tppkit.sandbox import twin
 
     return getattr(twin, name)

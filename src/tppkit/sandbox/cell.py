@@ -1,4 +1,4 @@
-"""What an interface adds to the sandbox: handlers, tables, pages and control; and what it gets for it."""
+"""The part of an interface in the sandbox (handlers, tables, pages and control), and the services that it uses."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[A]):
-    """What a handler answers.
+    """The answer of a handler.
 
     Attributes:
         value: the body.
         subject: the id that the evidence names, for example the payment's.
         headers: further headers.
-        before: of a handler that does not write: what to write before the answer is sent; what it raises is answered instead.
-        due_at: when the next event of what was changed is due, or None.
-        delivers: deliveries may have been added, whose first attempt is made at once.
+        before: for a handler that does not write: called in a write transaction before the answer is sent. If it raises, the error is
+            answered instead.
+        due_at: when the next event of the changed object is due, or None.
+        delivers: whether deliveries may have been added, whose first attempt is made at once.
     """
 
     value: A
@@ -53,12 +54,12 @@ class HostCall(Generic[Q]):
     Attributes:
         caller: id of the caller.
         at: the virtual time.
-        parameters: of the path.
-        query: parameters of the query that the row names.
+        parameters: the parameters of the path.
+        query: the query parameters that the row names.
         message: the request as received.
-        body: its body, read.
+        body: its parsed body.
         db: the transaction.
-        settings: decisions of this bank.
+        settings: the settings of this bank for the interface.
         new_id: makes unguessable ids.
         caller_name: the name of the caller in its certificate, or None.
     """
@@ -81,8 +82,8 @@ class Handler(Generic[Q, A]):
 
     Attributes:
         row: the endpoint.
-        answer: decides, and writes through `call.db`; what it raises undoes what it wrote.
-        writes: False runs it on a snapshot; its answer can still ask for a write, by `before`.
+        answer: returns the answer, and writes through `call.db`. If it raises, its writes are rolled back.
+        writes: if False, it runs on a snapshot; its answer can still write by `before`.
         long: it does not write and may take longer than a millisecond, so it runs in a thread.
     """
 
@@ -94,12 +95,12 @@ class Handler(Generic[Q, A]):
 
 @dataclass(frozen=True, slots=True)
 class StreamHandler(Generic[Q, A]):
-    """The function that answers a row whose answer is streamed. It runs on a snapshot, in a thread, and keeps no evidence.
+    """The function that answers a row with a streamed answer. It runs on a snapshot, in a thread, without evidence.
 
     Attributes:
         row: the endpoint.
-        rows: reads the rows through `call.db`, one after another; what it raises before the first row is a refusal.
-        deadline_s: a client that has not read everything after this time is cut off.
+        rows: reads the rows through `call.db`, one after another; an error before the first row becomes a refusal.
+        deadline_s: the connection to a client that has not read the whole answer after this time is closed.
     """
 
     row: Endpoint[Q, A]
@@ -109,15 +110,15 @@ class StreamHandler(Generic[Q, A]):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the hosts of one bank share.
+    """The services that all hosts of one bank share.
 
     Attributes:
-        database: its transactions.
+        database: runs transactions.
         requests: used request ids, one table for each window of a row.
-        evidence: keeps verified seals.
+        evidence: stores verified seals.
         now: the virtual clock.
         new_id: makes unguessable ids.
-        events: happen before a request is answered or a customer acts.
+        events: runs due events before a request is answered or a customer acts.
     """
 
     database: Database
@@ -132,9 +133,9 @@ class Section(NamedTuple):
     """A table of the index page.
 
     Attributes:
-        title: above it.
-        columns: their names.
-        rows: texts, one for each column.
+        title: its title.
+        columns: the names of its columns.
+        rows: its rows, with a text for each column.
     """
 
     title: str
@@ -144,21 +145,21 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An interface's part of the sandbox. The functions are called once, when the services exist.
+    """An interface's part of the sandbox. The functions are called once, after the services were made.
 
     Attributes:
-        interface: its rows.
+        interface: its endpoints and errors.
         tables: its tables.
-        latest_time: reads the latest virtual time at which something happened.
+        latest_time: reads the latest virtual time in its tables.
         hosts: makes the hosts, by the names of their listeners.
         pages: makes the pages for browsers.
         sections: reads what the index page shows of the interface.
         control: makes the routes of the control host.
         next_event: finds when the interface's next event is due, for example the execution of a payment.
-        run_due: runs what is due at a time, in order, each at the time it was due.
-        check: finds what does not agree in the interface's tables and the ledger.
-        subjects: the ids of what accepted seals made, which evidence names.
-        senders: of its deliveries, by names that no other interface has.
+        run_due: runs all events due at a time, in order, each at the time it was due.
+        check: finds differences between the interface's tables and the ledger.
+        subjects: the ids of objects that accepted seals created, which evidence names.
+        senders: the senders of its deliveries, by names that no other interface has.
     """
 
     interface: Interface

@@ -1,4 +1,4 @@
-"""The sandbox's virtual time: the machine's clock plus an offset that is kept in the database."""
+"""The sandbox's virtual time: the machine's clock plus an offset that is stored in the database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
 
 MAX_ADVANCE = timedelta(days=3660)
-_STEP = timedelta(seconds=1)  # what is due within a second falls into one step, as for a clock that runs
+_STEP = timedelta(seconds=1)  # events that are due within a second run in one step, as with a running clock
 
 TABLES = MetaData()
 _CLOCK = Table(
@@ -32,13 +32,12 @@ _WRITE = update(_CLOCK)
 class SandboxClock:
     """A clock that can be advanced and never moves back.
 
-    It moves states, limits and windows. Certificates, seals, revocation lists and TLS are judged at real time.
-    If the machine's clock is set back, the virtual clock continues from the latest time that it has shown; after a restart, from the
-    latest that is stored.
+    It applies to states, limits and windows. Certificates, seals, revocation lists and TLS are verified at real time. If the machine's
+    clock is set back, the virtual clock continues from its latest time; after a restart, from the latest stored time.
 
     Args:
-        database: keeps the offset.
-        latest: the latest virtual time at which anything stored happened.
+        database: stores the offset.
+        latest: the latest virtual time in the database.
         base: the machine's clock.
     """
 
@@ -68,7 +67,7 @@ class SandboxClock:
         return self.now()
 
     def _store(self, db: Connection, by: timedelta) -> timedelta:
-        """Store the new offset. The clock itself moves after the commit, so that a failed one moves nothing."""
+        """Store the new offset. The clock itself moves after the commit, so that it does not move if the commit fails."""
         stored = timedelta(microseconds=_row(db).offset)
         present = self.now()
         offset = max(stored, self._offset) + by
@@ -85,12 +84,12 @@ class SandboxClock:
         """Move time forward from one due time to the next, so that everything happens at its own time.
 
         Args:
-            by: how far in all.
-            catch_up: returns when everything that is due has happened, with the next due time, or None.
+            by: how far in total.
+            catch_up: runs all due events, and returns the next due time, or None.
 
         Raises:
-            ConfigurationError: `clock.backwards`, before anything has moved.
-            TransportError: `database.unavailable`; time stays where it is then.
+            ConfigurationError: `clock.backwards`, before time has moved.
+            TransportError: `database.unavailable`; then time stays where it is.
         """
         if self._offset + by > MAX_ADVANCE:
             raise _out_of_range(by)
@@ -153,5 +152,5 @@ def _seconds(body: Any) -> timedelta:
 
 def _out_of_range(by: timedelta) -> ConfigurationError:
     return ConfigurationError(
-        "clock.backwards", f"the clock cannot be advanced by {by}: give a positive time below ten years"
+        "clock.backwards", f"the clock cannot be advanced by {by}: the time must be positive and below ten years"
     )

@@ -1,4 +1,4 @@
-"""Whether the bank's books, its payments and its evidence agree: `GET /ledger/check`."""
+"""Check that the bank's ledger, its payments and its evidence agree: `GET /ledger/check`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _WAIT_S = 10.0
 
 
 class Consistency:
-    """Compares the ledger with the orders of the interfaces, and what accepted seals made with the evidence.
+    """Compares the ledger with the orders of the interfaces, and the objects that accepted seals created with the evidence.
 
     Args:
-        services: of the bank.
-        cells: of the interfaces.
+        services: the services of the bank.
+        cells: the cells of the interfaces.
         archive: folder of the evidence.
 
     Attributes:
@@ -37,7 +37,7 @@ class Consistency:
         self.control = (Control("GET", "/ledger/check", self._check),)
 
     async def differences(self) -> list[str]:
-        """What does not agree, when everything that is due has happened and all evidence is archived.
+        """Run all due events, archive all evidence, and return the differences.
 
         Raises:
             TransportError: `database.unavailable`.
@@ -71,7 +71,7 @@ class Consistency:
 
 
 def _archived(archive: Path) -> Counter[tuple[str, str]]:
-    """How often each accepted seal is recorded, by its subject and what it signs."""
+    """Count the records of each accepted seal, by its subject and the signed request."""
     records = (EvidenceRecord.from_line(line) for _, line in read_lines(archive))
     accepted = (record for record in records if record.error_code is None)
     return Counter((str(record.payment_ref), record.signing_input_sha256) for record in accepted)

@@ -1,4 +1,4 @@
-"""The control host: what a developer does to the sandbox from outside, on loopback only."""
+"""The control host: routes for developers to control the sandbox, on loopback only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Control(NamedTuple):
     Attributes:
         method: GET, POST or DELETE.
         path: with parameters in braces, for example `/consents/{id}/approve`.
-        answer: gets the parameters of the path and, for a POST, the JSON of the body, None if it has none; returns JSON.
+        answer: called with the parameters of the path and the JSON of a POST's body, or None without a body; returns JSON.
     """
 
     method: str
@@ -38,26 +38,26 @@ class Control(NamedTuple):
 
 
 def text_fields(body: Any, *names: str) -> Mapping[str, str]:
-    """The fields of a body with these names, of those that are there; all are texts. No body has none.
+    """Return the fields of a body with these names, without absent ones; all must be texts.
 
     Raises:
         FormatError: `model.invalid`.
     """
     fields = {} if body is None else body
     if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in names):
-        raise FormatError("model.invalid", f"the body is no object with texts for {', '.join(names)}")
+        raise FormatError("model.invalid", f"the body is not an object with texts for {', '.join(names)}")
     return {name: fields[name] for name in names if name in fields}
 
 
 def control_host(controls: Iterable[Control]) -> ASGIApp:
-    """The control host with these routes.
+    """Make the control host with these routes.
 
-    A browser page from elsewhere must not move the clock, so only `application/json` is taken, which a browser does not
-    send across origins without asking first. A page whose name was pointed at loopback (DNS rebinding) has the origin of
-    this host, so `Host` must be a loopback name; other requests are answered 421.
+    A web page of another origin must not move the clock. So only `application/json` is accepted, which browsers do not send across
+    origins without a preflight request. After DNS rebinding, a page has the origin of this host, so `Host` must be a loopback name;
+    other requests are answered with 421.
     """
     routes = Starlette(routes=[Route(row.path, _endpoint(row), methods=[row.method]) for row in controls])
-    routes.router.redirect_slashes = False  # a redirect would lead to whatever port the Host names
+    routes.router.redirect_slashes = False  # a redirect would lead to the port in the Host header
     misdirected = _refusal(421, FormatError("control.host", "the Host of the request is not a loopback name"))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +79,7 @@ def _endpoint(control: Control) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _read(request: Request) -> Any:
-    """The JSON of the body, None if there is no body; a browser's request across origins always names its origin."""
+    """Read the JSON of the body, None if there is no body. Rejects requests across origins, which always have an Origin."""
     message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
     if message.body or "origin" in request.headers:
         require_media_type(request.headers.get("content-type"), "application/json")

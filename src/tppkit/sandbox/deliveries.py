@@ -1,8 +1,8 @@
-"""The outbox of what interfaces send by themselves, such as callbacks: written with what it reports, repeated until acknowledged.
+"""The outbox for callbacks and webhooks: deliveries are repeated until they are acknowledged.
 
-A delivery is added in the transaction of its cause. Each attempt is made outside of transactions, and its result is written in one of
-its own; if the process dies between them, the attempt is made again. Of a stream, a delivery waits until those of lower versions are
-acknowledged or given up; until then it has no due time. Times are those of the virtual clock, timeouts those of the machine's.
+A delivery is added in the transaction of its cause. Each attempt is made outside of transactions, and its result is written in a
+separate transaction; if the process dies in between, the attempt is repeated. A delivery of a stream has no due time until all with
+lower versions are acknowledged or given up. Times are those of the virtual clock, timeouts those of the machine's clock.
 
     add_delivery(db, sender="callbacks", address=url, body=body, at=at, stream=payment_id, ver=1)
     deliveries.wake()                            # after the commit: the first attempt is made at once
@@ -36,8 +36,8 @@ from tppkit.sandbox.delivery_tables import (
 )
 from tppkit.sandbox.faults import Faults
 
-AT_ONCE = 32  # attempts under way
-AT_ONCE_TO_ONE = 8  # of them to one receiver, so that a slow one leaves room
+AT_ONCE = 32  # concurrent attempts
+AT_ONCE_TO_ONE = 8  # concurrent attempts to one receiver, so that a slow one leaves room for others
 _TICK_S = 1.0
 _RETRY_S = 1.0
 _HELD_S = 86_400.0  # how long a reordered delivery waits for the next one of its stream
@@ -50,9 +50,9 @@ class Schedule(NamedTuple):
     Attributes:
         gaps_s: seconds from each failure to the next attempt; the number of attempts is one more, unless there is `last_s`.
         timeout_s: how long an attempt may take, on the machine's clock; the sender decides what it covers.
-        last_s: the last gap is repeated, and no attempt is made later than this after the first one, also after a stop of the
-            sandbox; None ends with the gaps.
-        retry_timeout_s: `timeout_s` of all attempts but the first, if it is another.
+        last_s: repeat the last gap until this time after the first attempt, also across restarts of the sandbox; None: no attempt
+            after the gaps.
+        retry_timeout_s: `timeout_s` of all attempts except the first, if it differs.
     """
 
     gaps_s: tuple[float, ...]
@@ -61,11 +61,11 @@ class Schedule(NamedTuple):
     retry_timeout_s: float | None = None
 
     def timeout_after(self, attempts: int) -> float:
-        """How long the next attempt may take after so many."""
+        """Return the timeout of the next attempt after this number of attempts."""
         return self.timeout_s if not attempts or self.retry_timeout_s is None else self.retry_timeout_s
 
     def next_at(self, attempts: int, *, first_at: datetime, at: datetime) -> datetime | None:
-        """When to attempt again after so many attempts, the last of which failed at a time; None gives up."""
+        """Return the time of the next attempt after this number of attempts, the last of which failed at `at`; None: give up."""
         if attempts > len(self.gaps_s) and (self.last_s is None or not self.gaps_s):
             return None
         due = shift(at, timedelta(seconds=self.gaps_s[min(attempts, len(self.gaps_s)) - 1]))
@@ -77,7 +77,7 @@ class Schedule(NamedTuple):
 
 
 class Sender(Protocol):
-    """What an interface sends with."""
+    """Sends the deliveries of an interface."""
 
     @property
     def schedule(self) -> Schedule:
@@ -91,10 +91,10 @@ class Deliveries:
     """The outbox of all interfaces.
 
     Args:
-        database: keeps it, with `TABLES`.
+        database: stores the deliveries, with `TABLES`.
         now: the virtual clock.
-        senders: by their names.
-        faults: are used up by attempts.
+        senders: the senders by their names.
+        faults: the requested faults, which attempts use up.
 
     Example:
         deliveries = Deliveries(database, clock.now, {"callbacks": sender}, Faults())
@@ -114,15 +114,15 @@ class Deliveries:
         self._failure: Exception | None = None
 
     def wake(self) -> None:
-        """After a commit in which something may have been added: do not wait for the next look."""
+        """Look for due deliveries at once, after a commit that may have added some."""
         self._look = True
         self._awake.set()
 
     async def run_due(self) -> None:
-        """Return when everything that is due at the present virtual time has been attempted once.
+        """Attempt all deliveries that are due at the present virtual time once.
 
         Raises:
-            TransportError: `database.unavailable`; also if a result cannot be written, which is tried on.
+            TransportError: `database.unavailable`; also if a result cannot be written, which is retried.
         """
         until = self._now()
         async with self._changed:
@@ -133,7 +133,7 @@ class Deliveries:
                     raise self._failure
 
     async def watch(self) -> None:
-        """Attempt what falls due, until cancelled; attempts that are under way then are made again at the next start."""
+        """Attempt due deliveries until cancelled; cancelled attempts are repeated at the next start."""
         try:
             while True:
                 try:
@@ -154,7 +154,7 @@ class Deliveries:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start(self, until: datetime) -> bool:
-        """Start as many of the due attempts as there is room for; whether anything due at the time has not ended."""
+        """Start as many due attempts as the limits allow; returns whether a delivery due at the time is not finished."""
         self._look |= not self._running
         while True:
             under_way = Counter(receiver for receiver, _ in self._running.values())
@@ -176,7 +176,7 @@ class Deliveries:
             self._look |= len(self._page) > len(waiting)
         if any(one.due_at <= until for one in self._page if one.due_at):
             return True
-        due_at = await self._database.read_soon(next_due)  # what is under way stays due until its result is written
+        due_at = await self._database.read_soon(next_due)  # a running delivery stays due until its result is written
         return due_at is not None and due_at <= until
 
     async def _attempt(self, delivery: Delivery) -> None:
@@ -202,7 +202,7 @@ class Deliveries:
             self._awake.set()
 
     async def _carry_out(self, delivery: Delivery) -> Result:
-        """The attempt, or what a fault makes of it."""
+        """Make an attempt, or apply a fault to it."""
         sender = self._senders.get(delivery.sender)
         if sender is None:  # the database is of another version
             return Result((Attempt(False, "there is no sender any more"),), GIVEN_UP, None)
@@ -231,6 +231,6 @@ class Deliveries:
 async def _send(sender: Sender, delivery: Delivery) -> Attempt:
     try:
         return await sender.send(delivery, sender.schedule.timeout_after(delivery.attempts))
-    except Exception as e:  # no delivery may stop those behind it
+    except Exception as e:  # a delivery must not stop later ones
         _LOGGER.exception("the sender %s fails", delivery.sender)
         return Attempt(False, f"the sender fails: {type(e).__name__}")

@@ -1,4 +1,4 @@
-"""What a sandbox needs to take the seals of a dialect: keyIds that it gave out, certificates that are not sent."""
+"""The sandbox's data for seals of a dialect: keyIds that it issues, and certificates that requests do not contain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tppkit.testpki import open_pki
 
 
 def key_id_of(profile: SealProfile, certificate: EidasCertificate) -> str | None:
-    """The keyId that the sandbox gave a provider: its organisation's identifier, alone or in an address; None where none is given."""
+    """Return the keyId that the sandbox issues to a provider: its organizationIdentifier, alone or in an address; None if none."""
     organization = certificate.organization_identifier
     name = organization.text if organization else ""
     given = {KeyIdForm.CLIENT_ID: name, KeyIdForm.URL: f"https://tpp.example/{name}"}
@@ -21,10 +21,10 @@ def key_id_of(profile: SealProfile, certificate: EidasCertificate) -> str | None
 
 
 def known_seals(profile: SealProfile, pki: Path) -> Mapping[str, EidasCertificate]:
-    """The PKI's QSealCs by their keyIds, for a dialect that sends no certificate; else none.
+    """Return the PKI's QSealCs by their keyIds, for a dialect that sends no certificate; else an empty mapping.
 
     Raises:
-        ConfigurationError: `pki.unusable`, the folder is no test PKI.
+        ConfigurationError: `pki.unusable`, the folder is not a test PKI.
     """
     if profile.certificate_header is not None or profile.sends_x5c:
         return {}
@@ -34,12 +34,12 @@ def known_seals(profile: SealProfile, pki: Path) -> Mapping[str, EidasCertificat
     known: dict[str, EidasCertificate] = {}
     for certificate in (*members, *requested):
         key_id = make_key_id(certificate, style=profile.key_id, text=key_id_of(profile, certificate))
-        known.setdefault(key_id, certificate)  # one organisation may have several, and the first one counts
+        known.setdefault(key_id, certificate)  # the first one of several of an organisation
     return known
 
 
 def seal_key_kind(profile: SealProfile) -> str:
-    """The kind of key for the QSealCs of a new PKI: P-256 where the dialect has an algorithm for it, else RSA."""
+    """Return the kind of key for the QSealCs of a new PKI: P-256 if the dialect has an algorithm for it, else RSA."""
     try:
         profile.algorithms_of("P-256")
     except FormatError:

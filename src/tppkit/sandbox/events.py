@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 def run_contained(db: Connection, name: str, run: Callable[[], object]) -> bool:
-    """Run one event of several; False if a defect of it has undone it, which is logged, so that it does not hold up the others.
+    """Run one event of several. If it fails, roll it back, log the error and return False, so that the others can run.
 
     Args:
         db: the transaction.
-        name: of the event, in the log.
-        run: carries it out.
+        name: name of the event, for the log.
+        run: runs the event.
 
     Raises:
         SQLAlchemyError: the database fails, not this event.
@@ -36,7 +36,7 @@ def run_contained(db: Connection, name: str, run: Callable[[], object]) -> bool:
     try:
         with db.begin_nested():
             run()
-    except Exception as e:  # a defect of this event must not hold up the others
+    except Exception as e:  # an error of this event must not stop the others
         if isinstance(e, SQLAlchemyError) and not isinstance(e, DataError | IntegrityError):
             raise
         _LOGGER.exception("%s cannot be carried out", name)
@@ -45,7 +45,7 @@ def run_contained(db: Connection, name: str, run: Callable[[], object]) -> bool:
 
 
 class EventSource(Protocol):
-    """Where events come from, for example a cell."""
+    """A source of events, for example a cell."""
 
     @property
     def next_event(self) -> Callable[[Connection], datetime | None]:
@@ -57,13 +57,13 @@ class EventSource(Protocol):
 
 
 class Events:
-    """Runs events when they are due. The time of the next one is kept in memory, so that a check before it costs nothing.
+    """Runs events when they are due. The time of the next event is kept in memory, so that checks before it are cheap.
 
     Args:
         database: stores the events.
         now: the virtual clock.
-        sources: where the events come from.
-        then: called after each commit, which may have added something to deliver.
+        sources: the sources of the events.
+        then: called after each commit, which may have added deliveries.
 
     Example:
         await events.catch_up()                   # before anything is read or decided
@@ -128,7 +128,7 @@ class Events:
         return self._next is not None and self._next <= self._now()
 
     def _run_batch(self, db: Connection) -> datetime | None:
-        self._next = None  # this job may not see what is scheduled from here on
+        self._next = None  # this job may not see events that are scheduled later
         for _ in range(_BATCH):
             at, source = self._earliest(db)
             if at is None or source is None or at > self._now():

@@ -1,4 +1,4 @@
-"""The bank's evidence: every verified seal, kept in the transaction of what it caused, and archived after the commit."""
+"""The bank's evidence: every verified seal, stored in the transaction of its request, and archived after the commit."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tppkit.seals import VerifiedRequest
 from tppkit.web.caller import Caller
 
 _RETRY_S = 1.0
-_BATCH = 64  # so that deleting them takes about a millisecond
-_GATHER_S = 0.25  # records that are archived together share a sync and a commit, for which payments wait
+_BATCH = 64  # deleting them takes about a millisecond
+_GATHER_S = 0.25  # wait for more records, to share a sync and a commit, for which payments wait
 _LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 
 
 class Evidence:
-    """Keeps each sealed request once with each answer, and counts its repeats (assumption retained-repeats).
+    """Stores each sealed request once with each answer, and counts repetitions (assumption retained-repeats).
 
-    A captured request that is sent a thousand times therefore does not fill the archive.
+    So an attacker cannot fill the archive with a captured request.
 
     Args:
-        archive: where records end.
+        archive: the archive of the records.
         tables: its tables are added to these.
 
     Example:
@@ -66,7 +66,7 @@ class Evidence:
         self._hurry = asyncio.Event()
 
     def require_own(self, db: Connection) -> None:
-        """Bind a new database to the archive: two archives for one table would share its records among them.
+        """Bind a new database to the archive, because two archives for one table would each get only some of its records.
 
         Raises:
             ConfigurationError: `database.unusable`, the database belongs to another archive.
@@ -89,14 +89,14 @@ class Evidence:
         subject: str | None,
         repeated: bool | None = None,
     ) -> None:
-        """Keep a sealed request with its answer, in the transaction of what it caused; nothing for one without a seal.
+        """Store a sealed request with its answer, in its transaction; does nothing for a request without a seal.
 
         Args:
             db: the transaction.
-            caller: what was proven.
-            status: of the answer.
-            code: of the refusal, or None.
-            subject: what the answer is about, for example a payment's id, or None.
+            caller: the caller with its verified seal.
+            status: the status of the answer.
+            code: the code of the refusal, or None.
+            subject: the id of the object of the request, for example a payment, or None.
             repeated: True for a repetition, False for the first use of an id; None looks for the same request and answer.
         """
         seal = caller.seal
@@ -116,7 +116,7 @@ class Evidence:
         self._outbox.add(db, record, *seal.chain, *caller.qwac_chain)
 
     def committed(self, _: object = None) -> None:
-        """After a commit in which something may have been kept: wake the drain."""
+        """Wake the drain after a commit that may have added records."""
         self._drained.clear()
         self._added.set()
 
@@ -130,7 +130,7 @@ class Evidence:
             raise self._failure
 
     async def drain(self, database: Database) -> None:
-        """Move what is kept into the archive, until cancelled; at the start also what a crash left behind."""
+        """Move stored records into the archive, until cancelled; at the start also records from before a crash."""
         is_full = False
         while True:
             try:
@@ -152,13 +152,13 @@ class Evidence:
             except TransportError as e:  # the database, which each request reports by itself
                 _LOGGER.warning("evidence waits to be archived: %s", e)
                 await asyncio.sleep(_RETRY_S)
-            except Exception as e:  # noqa: BLE001  # while nothing is archived, nothing may be accepted
+            except Exception as e:  # noqa: BLE001  # requests are rejected while records cannot be archived
                 _LOGGER.error("evidence cannot be archived, so sealed requests are answered 503: %s", e)
                 self._failure = e if isinstance(e, ArchiveError) else ArchiveError("archive.unusable", type(e).__name__)
                 await asyncio.sleep(_RETRY_S)
 
     async def flush(self) -> None:
-        """Wait until everything that is kept is archived."""
+        """Wait until all stored records are archived."""
         self._hurry.set()
         await self._drained.wait()
 

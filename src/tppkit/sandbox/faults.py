@@ -1,7 +1,7 @@
-"""Named faults of deliveries: what a receiver must withstand, asked for by name and used up by so many deliveries.
+"""Named faults of deliveries to test receivers: requested by name, for a number of deliveries.
 
-`deliveries.py` carries out those of the way, the signer of an interface those of bodies and signatures. They are kept in memory: a
-restart ends them.
+`deliveries.py` applies faults of transport, the signer of an interface those of bodies and signatures. Faults are kept in memory, so
+a restart ends them.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _DELAY_S = 60.0
 
 @dataclass(slots=True)
 class Fault:
-    """A fault that waits to be carried out.
+    """A requested fault.
 
     Attributes:
         name: a key of `FAULTS`.
-        count: how many attempts it still concerns.
-        delay_s: of `delay`, in seconds.
-        sender: whose deliveries it concerns; None: those of all senders.
+        count: the remaining number of attempts.
+        delay_s: the delay of `delay`, in seconds.
+        sender: the sender whose deliveries it applies to; None: all senders.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Fault:
 
 
 class Faults:
-    """The faults that are asked for, in the order in which they were.
+    """The requested faults, in order.
 
     Example:
         faults.add(Fault("wrong-key", count=3))
@@ -70,11 +70,11 @@ class Faults:
         self._waiting: list[Fault] = []
 
     def add(self, fault: Fault) -> None:
-        """Ask for a fault; one of the same name comes after those that wait."""
+        """Request a fault; it is used after earlier ones of the same name."""
         self._waiting.append(fault)
 
     def take(self, name: str, *, sender: str) -> Fault | None:
-        """Use a fault once for a delivery of this sender; None if it is not asked for."""
+        """Use a fault once for a delivery of this sender; None if it is not requested."""
         fault = next((one for one in self._waiting if one.name == name and one.sender in (None, sender)), None)
         if fault is not None:
             fault.count -= 1
@@ -83,10 +83,10 @@ class Faults:
         return fault
 
     def control(self, senders: Collection[str]) -> tuple[Control, ...]:
-        """`POST /faults` with `{"name": "delay", "count": 2, "delay_s": 30}`, and `DELETE /faults`; both answer what waits.
+        """Return `POST /faults` with `{"name": "delay", "count": 2, "delay_s": 30}`, and `DELETE /faults`; both list the faults.
 
         Args:
-            senders: whose deliveries a fault can be for.
+            senders: the senders that a fault can apply to.
         """
 
         async def add(parameters: Mapping[str, str], body: Any) -> Any:
@@ -115,7 +115,7 @@ def _read(body: Any, senders: Collection[str]) -> Fault:
     if not _is_number(delay_s, int | float) or not 0 <= delay_s <= MAX_DELAY_S:
         raise FormatError("model.invalid", "delay_s is not a number of seconds")
     if sender not in (None, *senders):
-        raise FormatError("model.invalid", f"sender is none of {', '.join(senders)}")
+        raise FormatError("model.invalid", f"sender is not one of {', '.join(senders)}")
     return Fault(name, count, float(delay_s), sender)
 
 

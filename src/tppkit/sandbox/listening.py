@@ -16,9 +16,9 @@ from tppkit.sandbox.http1 import BoundedHttp
 
 _LOGGER = logging.getLogger("tppkit.sandbox.http")
 
-# A turn of the loop accepts at most this many connections: the room for them is made in later turns.
+# Connections to accept in one turn of the event loop, because room for them is made in later turns.
 _ACCEPTED_AT_ONCE = 16
-_BACKLOG = 256  # connections that the system holds ready meanwhile
+_BACKLOG = 256  # connections that the system queues in the meantime
 _WARN_EVERY_S = 30.0
 
 
@@ -67,7 +67,7 @@ def stop(servers: Sequence[tuple[QuietServer, socket.socket]]) -> None:
 
 
 def make_config(app: Any, *, http: Any = BoundedHttp) -> uvicorn.Config:
-    """How every host is served."""
+    """Make the server configuration of a host."""
     return uvicorn.Config(
         app,
         http=http,
@@ -116,7 +116,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
-        bound.listen()  # until somebody listens, another could bind the same port
+        bound.listen()  # otherwise another process could bind the same port
     except (OSError, OverflowError) as e:
         bound.close()
         raise ConfigurationError("port.unavailable", f"{host} port {port} cannot be used: {e}") from e

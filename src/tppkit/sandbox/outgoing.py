@@ -1,7 +1,7 @@
-"""What the sandbox calls: HTTPS requests to addresses that strangers may have chosen, such as those of login codes.
+"""HTTPS requests of the sandbox to addresses that attackers may have chosen, such as those of login codes.
 
-Only public addresses are called, and what the developer has allowed. The addresses of a host are judged after its resolution, and the
-connection goes to the one that was judged, so that a name cannot lead elsewhere the second time (DNS rebinding).
+Only public addresses are called, and those that the developer has allowed. The addresses of a host are checked after resolution, and
+the connection uses a checked address, so that DNS rebinding has no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tppkit._encoding import shown
 from tppkit.errors import TransportError
 
 MAX_ANSWER_BYTES = 64 * 1024
-MAX_ADDRESSES = 4  # of a host, that are tried in turn
+MAX_ADDRESSES = 4  # of a host, tried in turn
 RESOLVING_AT_ONCE = 8
 _READ_BYTES = 16 * 1024
 
@@ -34,12 +34,12 @@ _LOGGER = logging.getLogger("tppkit.sandbox.outgoing")
 
 
 class Received(NamedTuple):
-    """An answer; a redirect is one like the others.
+    """An answer, which may be a redirect.
 
     Attributes:
         status: its HTTP status.
         content_type: its media type in lower case, without parameters; empty if it names none.
-        body: as it came.
+        body: the raw body.
     """
 
     status: int
@@ -48,7 +48,7 @@ class Received(NamedTuple):
 
 
 def receivers_tls(*roots: bytes) -> ssl.SSLContext:
-    """How receivers are verified: by the system's authorities and by these (PEM), with TLS 1.2 or later."""
+    """Make the TLS context to verify receivers with the system's authorities and these (PEM), with TLS 1.2 or later."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     for root in roots:
@@ -57,7 +57,7 @@ def receivers_tls(*roots: bytes) -> ssl.SSLContext:
 
 
 def system_resolver() -> Resolve:
-    """The system's resolver, in threads of its own: a slow name server must not hold up other work of the process."""
+    """Make the system's resolver with its own threads, so that a slow name server does not block other work."""
     threads = ThreadPoolExecutor(RESOLVING_AT_ONCE, thread_name_prefix="resolver")
 
     async def look_up(host: str, port: int) -> Sequence[str]:
@@ -69,13 +69,13 @@ def system_resolver() -> Resolve:
 
 
 class OutgoingHttp:
-    """Sends requests over HTTPS, each on a connection of its own; no proxies, no redirects, no cookies.
+    """Sends requests over HTTPS, each on a new connection; no proxies, no redirects, no cookies.
 
     Args:
-        tls: how receivers are verified.
+        tls: the TLS context to verify receivers.
         allow: further networks that may be called.
-        loopback: whether this machine may be called: while the sandbox itself is reached from there only.
-        resolve: gives the addresses of a host and port; by default `system_resolver`.
+        loopback: whether this machine may be called, for a sandbox that is itself reachable from this machine only.
+        resolve: returns the addresses of a host and port; by default `system_resolver`.
 
     Example:
         http = OutgoingHttp(receivers_tls(root_pem), loopback=True)
@@ -107,9 +107,9 @@ class OutgoingHttp:
             headers: further headers in ASCII, without line breaks.
             body: its body.
             timeout_s: for resolution, connection, TLS and the whole answer, on the machine's clock.
-            answer_s: for sending and the answer, if they have a time of their own, which begins when the connection is made.
-            max_bytes: the longest answer that is read, its head included.
-            with_body: False does not wait for the answer's body.
+            answer_s: a separate time limit for sending and the answer, which begins when the connection is made.
+            max_bytes: maximum length of the answer, its head included.
+            with_body: if False, do not wait for the answer's body.
 
         Raises:
             FormatError: `qr.address-*`, `qr.character`: the address is not of this form.
@@ -129,7 +129,7 @@ class OutgoingHttp:
                     await writer.drain()
                     return await _read_answer(reader, max_bytes, with_body)
                 finally:
-                    writer.transport.abort()  # closing it politely could wait for the receiver
+                    writer.transport.abort()  # a normal close could wait for the receiver
         except TimeoutError as e:
             raise TransportError("outgoing.timeout", f"no {awaited} within {limit_s:g} s") from e
         except ssl.SSLCertVerificationError as e:
@@ -146,10 +146,10 @@ class OutgoingHttp:
         try:
             found = await self._resolve(host, address.port)
         except OSError as e:
-            raise TransportError("outgoing.failed", f"the host {shown(host)} is not found") from e
+            raise TransportError("outgoing.failed", f"the host {shown(host)} cannot be resolved") from e
         allowed = [one for one in dict.fromkeys(found) if self._is_allowed(one)][:MAX_ADDRESSES]
         if not allowed:
-            # Pages show the message to strangers, so the addresses, which may be of an internal name server, go to the log only.
+            # Pages show the message to untrusted users, so the addresses, which may be internal, are only logged.
             _LOGGER.warning("%s is not called: its addresses are %s", shown(host), shown(", ".join(found)[:300]))
             message = f"{shown(host)[:200]} has no address that is on the public network or allowed"
             raise TransportError("outgoing.refused", message)
@@ -172,7 +172,7 @@ class OutgoingHttp:
 
 
 def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """An IPv4 address that is written as an IPv6 address leads to the same machine."""
+    """Convert an IPv4 address in IPv6 form, which reaches the same machine."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 

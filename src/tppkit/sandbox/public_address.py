@@ -28,37 +28,37 @@ class PublicAddress(NamedTuple):
 
     Attributes:
         host: name or IP address, without brackets.
-        first_port: the port of the PSD2 host as clients see it; None: the one that is listened on.
+        first_port: the port of the PSD2 host as clients see it; None: the listening port.
     """
 
     host: str
     first_port: int | None = None
 
     def url(self, scheme: str, offset: int, *, port: int) -> str:
-        """The address of one host.
+        """Return the address of one host.
 
         Args:
             scheme: `https` or `http`.
-            offset: which host: `PSD2`, `APPROVAL`, `GATEWAY`, `VAULT`, `LEGACY`, `LEGACY_LIVE`.
-            port: that it listens on.
+            offset: the host: `PSD2`, `APPROVAL`, `GATEWAY`, `VAULT`, `LEGACY`, `LEGACY_LIVE`.
+            port: its listening port.
         """
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{port if self.first_port is None else self.first_port + offset}"
 
 
 def local_address(host: str, bound: str) -> PublicAddress:
-    """The address to reach a listening socket from this machine; localhost for 127.0.0.1 and for a wildcard such as 0.0.0.0.
+    """Return the address of a listening socket for this machine; localhost for 127.0.0.1 and wildcards such as 0.0.0.0.
 
     Args:
-        host: as it was given.
-        bound: what the socket is bound to, without a port.
+        host: the configured host.
+        bound: the address that the socket is bound to, without a port.
     """
     is_local = ip_address(bound).is_unspecified or bound == "127.0.0.1"
     return PublicAddress("localhost" if is_local else host.lower())
 
 
 def is_loopback_address(host: str) -> bool:
-    """Whether only this machine reaches what listens on an address."""
+    """Whether an address is reachable from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -87,7 +87,7 @@ def parse_public_url(text: str) -> PublicAddress:
 
 
 def server_identity(pki: Path, names: Sequence[str], *, at: datetime) -> tuple[bytes, bytes]:
-    """Certificate chain and key of the server, PEM: those of the folder, or new ones when they lack a name.
+    """Return certificate chain and key of the server, PEM: those of the folder, or new ones if these lack a name.
 
     Args:
         pki: folder of a test PKI.
@@ -110,7 +110,7 @@ def server_identity(pki: Path, names: Sequence[str], *, at: datetime) -> tuple[b
 
 
 def parse_server_name(text: str) -> str:
-    """A name for the server certificate, in lower case: a DNS name, also `*.bank.example`, or an IP address.
+    """Parse a name for the server certificate: a DNS name, also `*.bank.example`, or an IP address; returns lower case.
 
     Raises:
         ConfigurationError: `pki.dns-name`.
@@ -127,7 +127,7 @@ def _names_in(pem: bytes) -> set[str]:
         certificate = x509.load_pem_x509_certificates(pem)[0]
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound):
-        return {"localhost"}  # what is wrong with it is reported when it is used
+        return {"localhost"}  # the error is reported when the certificate is used
     return {str(name.value) for name in names}
 
 
@@ -136,7 +136,7 @@ def _is_name(text: str) -> bool:
 
 
 def _is_ip(text: str) -> bool:
-    """Whether it is an IP address that clients can connect to, so not `0.0.0.0` or `::`."""
+    """Whether a text is an IP address that clients can connect to, which excludes `0.0.0.0` and `::`."""
     try:
         return not ip_address(text).is_unspecified
     except ValueError:

@@ -22,11 +22,11 @@ from tppkit.web.sources import RAW_TARGET
 _KEPT = 200
 
 _MAX_TARGET = 1024  # so that a line fits into the buffer of a pipe
-VISIBLE = "".join(map(chr, range(0x21, 0x7F)))  # what of a target is never percent-encoded
+VISIBLE = "".join(map(chr, range(0x21, 0x7F)))  # characters of a target that the log does not percent-encode
 
 
 def _encoded(text: str) -> str:
-    """Matches a text whose characters may be percent-encoded, also more than once: the server routes /%61pprove/ to the same page."""
+    """Return a pattern for a text with characters that may be percent-encoded, also repeatedly, as in /%61pprove/."""
     return "".join(f"(?:{char}|%(?:25)*(?:{ord(char):02x}|{ord(char.upper()):02x}))" for char in text)
 
 
@@ -35,7 +35,7 @@ _SECRETS = ("%", "approve/", "gateway/", *_TOKENS)
 _LINK = re.compile(rf"({_encoded('approve/')}(?:{_encoded('/')})*)[^\s'\"]+", re.IGNORECASE)
 _TOKEN = re.compile(rf"((?:{'|'.join(map(_encoded, _TOKENS))})(?:{_encoded('/')})*)[^\s'\"/?]+", re.IGNORECASE)
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-"
-# Pages of the gateway have tokens; calls of the control host have ids in their place.
+# Pages of the gateway have tokens; calls of the control host have ids instead.
 _PAGE = re.compile(
     rf"((?:{_encoded('gateway/orders/')}|{_encoded('gateway/transactions/')}|{_encoded('gateway/links/')})(?:{_encoded('/')})*)"
     rf"(?!{_UUID}[0-9a-f]{{12}}(?![^\s'\"/?]))[^\s'\"/?]+",

@@ -1,4 +1,4 @@
-"""The revocation lists in a test PKI's folder, as they are now."""
+"""The current revocation lists in the folder of a test PKI."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _Stamp = tuple[int, int, int]
 
 
 class FolderRevocations:
-    """Judges chains by the revocation lists (`*.crl`) of a folder; what is revoked there meanwhile counts.
+    """Checks chains with the revocation lists (`*.crl`) of a folder, and reads changed lists again.
 
-    A list past its nextUpdate refuses nobody, because nothing renews the lists of an idle folder; what they revoke is refused.
-    Where a list can no longer be read, what its file had before counts until it can be, and that is logged once for each content.
+    A list past its nextUpdate is still used, because the lists of an idle folder are not renewed. If a list can no longer be read,
+    its earlier contents are used, and the error is logged once for each content.
 
     Args:
-        folder: what `pki create` made.
+        folder: a folder made by `pki create`.
 
     Attributes:
         checker: for the `PathVerifier`.
@@ -54,10 +54,10 @@ class FolderRevocations:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the lists that changed since the last time, and forget those that are gone.
+        """Read the changed lists, and drop deleted ones.
 
         Raises:
-            ConfigurationError: `pki.unusable`, a list that was never read cannot be.
+            ConfigurationError: `pki.unusable`, a new list cannot be read.
         """
         stamps = None
         with suppress(OSError):  # on each request: reading the folder takes ten times as long
@@ -69,7 +69,7 @@ class FolderRevocations:
         if lists != self._lists:
             self.checker.replace(sum((evidence for _, evidence in lists.values()), RevocationEvidence()))
             self._lists = lists
-        # A list that is added within the clock's grain of the folder's last change leaves the same stamp.
+        # A list that is added within the clock's resolution after the folder's last change leaves the same stamp.
         is_old = stamps is not None and abs(time.time_ns() - max(changed for changed, _, _ in stamps)) > _GRAIN_NS
         self._stamps = stamps if is_old and not self._failed else None
 
@@ -82,7 +82,7 @@ class FolderRevocations:
             message = f"the revocation list {path} cannot be read: {e}"
             if known is None:
                 raise ConfigurationError("pki.unusable", message) from e
-            self._failed |= isinstance(e, OSError)  # it may be readable in a moment
+            self._failed |= isinstance(e, OSError)  # may be temporary
             self._log_once(path, message)
             return known
 
@@ -91,16 +91,16 @@ class FolderRevocations:
             stamp = _stamp(path)
             if self._logged.get(path) != stamp:
                 self._logged[path] = stamp
-                _LOGGER.error("%s; what it had before counts", message)
+                _LOGGER.error("%s; its earlier contents are used", message)
 
 
 class CurrentQwacs(QwacPolicy):
-    """Judges QWACs by the revocation lists as they are now.
+    """Verifies QWACs with the current revocation lists.
 
     Args:
         paths: verifies certificates.
-        revocations: what `paths` knows of revocation; looked at again with a request, at most every 5 ms.
-        organizations: the organizationIdentifiers that are accepted.
+        revocations: the revocation lists of `paths`, which are refreshed with a request, at most every 5 ms.
+        organizations: the accepted organizationIdentifiers.
     """
 
     def __init__(self, paths: PathVerifier, revocations: FolderRevocations, organizations: OrganizationPolicy) -> None:
@@ -111,16 +111,16 @@ class CurrentQwacs(QwacPolicy):
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
         """See `QwacPolicy.verify`."""
         now = time.monotonic()
-        if now >= self._refresh_at:  # each look takes longer than the rest of this judgement
+        if now >= self._refresh_at:  # a refresh takes longer than the verification
             self._revocations.refresh()
             self._refresh_at = now + _LOOK_EVERY_S
         if not self.paths.anchors.intermediates:
-            # A verifier that remembers a certificate would not ask for its intermediates a second time.
+            # A new verifier without cached certificates, so that each request must contain its intermediates.
             self.paths = PathVerifier(self.paths.anchors, revocation=self.paths.revocation)
         return super().verify(peer, at=at)
 
 
 def _stamp(path: Path) -> _Stamp:
-    # A list is replaced by another file, so one of the same size within the clock's grain is told by its inode.
+    # The inode distinguishes a replaced list of the same size and modification time.
     found = path.stat()
     return found.st_mtime_ns, found.st_size, found.st_ino

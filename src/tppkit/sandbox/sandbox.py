@@ -69,26 +69,26 @@ _FLUSH_S = 5.0  # how long a stop waits for the archive; the rest is archived at
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
-    """How a sandbox is set up.
+    """The settings of a sandbox.
 
     Attributes:
-        directory: where it keeps its archive and database, as a path or text; made when absent.
-        pki: folder of a test PKI (`tppkit pki create`); absent: `directory/pki`, made when it is not there.
+        directory: the folder of its archive and database, as a path or text; created if absent.
+        pki: folder of a test PKI (`tppkit pki create`); by default `directory/pki`, created if absent.
         host: address to listen on.
-        port: of the PSD2 host; the approval host is on the next, control on the third after; 0 takes free ports.
-        strict: refuse bad client certificates in the TLS handshake; else the application answers 401 with the reason.
-        database: a SQLAlchemy address; absent: a SQLite file in `directory`.
-        seed: the same ids and transactions again; absent: the machine's randomness for ids.
-        rules: what this bank has decided.
-        profile: the dialect of seals that is taken.
-        public_url: where clients find the PSD2 host (https) or the approval pages (http); the other is on the port beside it.
+        port: port of the PSD2 host; the approval host is on the next, control on the third after; 0: free ports.
+        strict: reject bad client certificates in the TLS handshake; otherwise the application answers 401 with the reason.
+        database: a SQLAlchemy address; by default a SQLite file in `directory`.
+        seed: makes ids and transactions reproducible; by default ids are random.
+        rules: the settings of this bank.
+        profile: the dialect of seals.
+        public_url: the address of the PSD2 host (https) or the approval pages (http) for clients; the other is on the adjacent port.
         dns: further names in the server certificate.
         roots_only: trust roots only, so that a client must send its intermediates.
         organizations: the organizationIdentifiers that this bank accepts.
         pages_tls: serve the pages over HTTPS, with the same server certificate.
-        callback_url: where callbacks of the legacy interface go; None keeps what the database has.
-        webhook_url: where webhooks of the gateway's first project go; None keeps what the database has.
-        allow_addresses: networks that may be called beside the public ones, for example `10.0.0.0/8`.
+        callback_url: the address for callbacks of the legacy interface; None: the one in the database.
+        webhook_url: the address for webhooks of the gateway's first project; None: the one in the database.
+        allow_addresses: networks that may be called in addition to public addresses, for example `10.0.0.0/8`.
     """
 
     directory: Path
@@ -123,19 +123,19 @@ class SandboxHosts:
     """The hosts of a sandbox as ASGI applications around one clock, database and archive, without sockets.
 
     Args:
-        settings: how it is set up.
+        settings: the settings.
         approval_url: address of the approval host, as clients see it.
         psd2_url: address of the PSD2 host, as clients see it; the server certificate has its name.
-        base_clock: the real time, at which certificates and seals are judged; the virtual clock adds its offset.
+        base_clock: the real time, at which certificates and seals are verified; the virtual clock adds its offset.
         environment: variables by name; `TPPKIT_VAULT_KEY` encrypts stored cards.
 
     Attributes:
         hosts: one for each interface, by its name.
-        pages: what browsers see.
-        control: what developers do.
-        requests: the latest ones to the interfaces.
+        pages: the pages for browsers.
+        control: the control host for developers.
+        requests: the latest requests to the interfaces.
         legacy: the test and the live host of the legacy interface, by their names.
-        projects: of the payment gateway.
+        projects: the projects of the payment gateway.
 
     Raises:
         ConfigurationError: `pki.unusable`, `database.unusable`, `callback.networks`, `vault.key`, `gateway.key`, `trust.*`, `file.*`.
@@ -166,7 +166,7 @@ class SandboxHosts:
             b"".join(certificate_pem(authority) for authority in (*trusted.roots, *trusted.intermediates)),
         )
         seals = SealPolicy(
-            PathVerifier(anchors, revocation=revocations.checker),  # a Signature header has no room for intermediates
+            PathVerifier(anchors, revocation=revocations.checker),  # a seal cannot contain intermediates
             profile=settings.profile,
             certificates=known_seals(settings.profile, self.pki),
             origin=parse_origin(psd2_url),
@@ -181,9 +181,9 @@ class SandboxHosts:
         cipher = CardCipher.open(settings.directory, environment)
         gateway = GatewaySettings(self.projects, cipher, new_id, approval_url)
         roots = [certificate_pem(root) for root in anchors.roots]
-        # Behind a proxy strangers reach it, whose login codes must not probe this machine.
+        # Behind a proxy, untrusted users reach it, whose login codes must not probe this machine.
         is_local = is_loopback_address(settings.host) and settings.public_url is None
-        # Made when it is needed: reading the system's authorities takes as long as all else here.
+        # Made on demand: reading the system's authorities takes as long as the rest of the setup.
         http = cache(lambda: OutgoingHttp(receivers_tls(*roots), allow=networks, loopback=is_local))
         cells = (
             psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
@@ -219,7 +219,7 @@ class SandboxHosts:
             self.requests = LatestRequests(self.clock.now)
             pages = [route for cell in cells for route in cell.pages(services)]
             self.pages = Starlette(routes=[index_page(services, cells, self.requests), *pages])
-            self.pages.router.redirect_slashes = False  # a redirect would lead to whatever the Host names
+            self.pages.router.redirect_slashes = False  # a redirect would lead to the name in the Host header
             consistency = Consistency(services, cells, settings.directory / ARCHIVE)
             shared_routes = (
                 *self.clock.control(self._catch_up),
@@ -231,7 +231,7 @@ class SandboxHosts:
             self._opened = opened.pop_all()
 
     async def _catch_up(self) -> datetime | None:
-        """Return when everything that is due has happened, and what it reports has been attempted once; when something is due next."""
+        """Run all due events and attempt their deliveries once; return the next due time, or None."""
         await self.events.catch_up()
         await self.deliveries.run_due()
         times = await self.database.read_soon(lambda db: (self.events.next_time(db), next_due(db)))
@@ -239,7 +239,7 @@ class SandboxHosts:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Archive evidence, let events happen and make deliveries while the hosts serve; archive to the end when they stop."""
+        """Archive evidence, run events and make deliveries while the hosts serve; archive the rest when they stop."""
         draining = asyncio.create_task(self.evidence.drain(self.database))
         watching = [asyncio.create_task(each.watch()) for each in (self.events, self.deliveries)]
         try:
@@ -264,7 +264,7 @@ class SandboxHosts:
 
 
 def _stream_id(directory: Path) -> str:
-    """The name of the folder's records, also before the first one."""
+    """Return the stream id of the folder's records, also before the first record."""
     path = directory / "stream-id"
     with suppress(FileNotFoundError):
         return path.read_text("ascii").strip()
@@ -278,11 +278,11 @@ def _table_of(window: timedelta | None) -> str:
 
 
 def _token_source(directory: Path, seed: int | None) -> Callable[[], str]:
-    """What makes ids; with a seed the same ones as in another new folder, and others at each further start in this one."""
+    """Return a function that makes ids. With a seed, the ids are the same in each new folder, and differ at each later start."""
     if seed is None:
         return partial(secrets.token_urlsafe, 24)
     path = directory / "ids"
     kept = read_bounded(path, max_bytes=64).decode("latin-1") if path.exists() else ""
-    chance = random.Random(f"{seed} {kept}")  # noqa: S311  # asked for: the same ids again, for tests
+    chance = random.Random(f"{seed} {kept}")  # noqa: S311  # reproducible ids on request, for tests
     replace_file(path, f"{chance.getrandbits(192):048x}".encode(), mode=PRIVATE)
     return lambda: f"{chance.getrandbits(192):048x}"

@@ -36,7 +36,7 @@ from tppkit.sandbox.tls import TlsMode, make_http_protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a running sandbox answers.
+    """The addresses and keys of a running sandbox.
 
     Attributes:
         psd2_url: the PSD2 host (mutual TLS).
@@ -44,7 +44,7 @@ class Addresses:
         gateway_url: the payment gateway.
         vault_url: the card vault.
         legacy_url: the legacy interface.
-        legacy_live_url: its live host, with keys and tokens of its own.
+        legacy_live_url: its live host, with its own keys and tokens.
         control_url: the control host.
         api_key: key of the gateway's project, also at the vault.
         legacy_api_key: key of the legacy interface.
@@ -72,11 +72,11 @@ class Addresses:
 
     @classmethod
     def of(cls, sandbox: SandboxHosts, urls: Mapping[str, str]) -> Self:
-        """The addresses of a sandbox.
+        """Return the addresses and keys of a sandbox.
 
         Args:
-            sandbox: whose keys they have.
-            urls: by the names of the listeners.
+            sandbox: the sandbox.
+            urls: the addresses by the names of the listeners.
         """
         test, live = sandbox.legacy["test"], sandbox.legacy["live"]
         return cls(
@@ -86,7 +86,7 @@ class Addresses:
         )  # fmt: skip
 
     def write(self, path: FilePath) -> None:
-        """Write the ready file: appears complete or not at all, readable by its owner.
+        """Write the ready file atomically, readable by its owner only.
 
         Raises:
             ConfigurationError: `file.unwritable`.
@@ -98,11 +98,11 @@ class Listener(NamedTuple):
     """One port of the sandbox.
 
     Attributes:
-        name: `Addresses` has its URL under this name.
-        app: the application behind it.
-        offset: the port, from the first one on.
-        tls: whether it has HTTPS, and whether clients are asked for certificates.
-        loopback_only: not reached from other machines, whatever the settings say.
+        name: the name of its URL in `Addresses`.
+        app: returns its application.
+        offset: the offset of its port from the first port.
+        tls: whether it has HTTPS, and whether it requests client certificates.
+        loopback_only: never reachable from other machines.
     """
 
     name: str
@@ -128,7 +128,7 @@ LISTENERS = (
     Listener("psd2", lambda sandbox: sandbox.hosts["psd2"], PSD2, tls=_client_tls),
     Listener("approval", lambda sandbox: sandbox.pages, APPROVAL, tls=_pages_tls),
     Listener("gateway", lambda sandbox: sandbox.hosts["gateway"], GATEWAY, tls=_server_tls),
-    # It moves the clock, so it is never for others.
+    # Loopback only, because it controls the clock.
     Listener("control", lambda sandbox: sandbox.control, CONTROL, loopback_only=True),
     Listener("vault", lambda sandbox: sandbox.hosts["vault"], VAULT, tls=_server_tls),
     Listener("legacy", lambda sandbox: sandbox.hosts["legacy"], LEGACY, tls=_server_tls),
@@ -137,12 +137,12 @@ LISTENERS = (
 
 
 def logged_app(row: Listener, sandbox: SandboxHosts, *, log: Callable[[str], object] | None = None) -> ASGIApp:
-    """The application behind a port; the sandbox keeps its requests if it is an interface.
+    """Return the application of a port with logging; the sandbox stores the latest requests to interfaces.
 
     Args:
         row: the port.
-        sandbox: has the application.
-        log: takes a line for each request (see `Logged`).
+        sandbox: the sandbox.
+        log: called with a line for each request (see `Logged`).
     """
     app = row.app(sandbox)
     refusals = app.interface.refusals if isinstance(app, Host) else CONTROL_REFUSALS
@@ -160,12 +160,12 @@ class SandboxServer:
     """A sandbox with its listening sockets; `serve()` serves until `stop()`.
 
     Args:
-        settings: how it is set up.
-        log: takes a line for each request (see `Logged`).
+        settings: the settings.
+        log: called with a line for each request (see `Logged`).
 
     Attributes:
-        settings: how it is set up.
-        ports: on this machine, by the listener's name.
+        settings: the settings.
+        ports: the ports on this machine, by the listener's name.
 
     Raises:
         ConfigurationError: `port.unavailable`, `sandbox.public-url`, and those of `SandboxHosts`.
@@ -209,16 +209,16 @@ class SandboxServer:
         stop(self._servers)
 
     def close(self) -> None:
-        """Release ports and folder; `serve()` does it at its end, so only a server that never served needs it."""
+        """Release ports and folder; needed only if `serve()` was never called, which does this at its end."""
         self._opened.close()
 
 
 @contextmanager
 def run_sandbox(settings: SandboxSettings, *, log: Callable[[str], object] | None = None) -> Iterator[SandboxServer]:
-    """A sandbox in a thread of its own, answering when the body starts, stopped when it ends.
+    """Run a sandbox in a thread while the body of a `with` statement runs.
 
     Raises:
-        ConfigurationError: as `SandboxServer`.
+        ConfigurationError: see `SandboxServer`.
     """
     server = SandboxServer(settings, log=log)
     with in_thread(lambda on_ready: server.serve(on_ready=on_ready), stop=server.stop):

@@ -32,7 +32,7 @@ class Stream:
 
     @classmethod
     async def open(cls, chunks: AsyncGenerator[bytes, None], *, deadline_s: float) -> Self:
-        """Read the first chunk, so that what fails before it can be answered with a refusal."""
+        """Read the first chunk, so that an error before it can be answered with a refusal."""
         deadline = asyncio.get_running_loop().time() + deadline_s
         return cls(await anext(chunks, b""), chunks, deadline)
 

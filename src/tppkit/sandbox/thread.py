@@ -1,4 +1,4 @@
-"""What runs in an event loop of its own, in a thread of its own, while a block of the caller's runs."""
+"""Run a server in its own event loop and thread while a block of the caller runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _STOP_TIMEOUT_S = 10.0
 def in_thread(
     serve: Callable[[Callable[[], None]], Coroutine[Any, Any, None]], *, stop: Callable[[], object]
 ) -> Iterator[None]:
-    """Serve while the body runs; what fails before that is raised here.
+    """Serve while the body runs; raises errors that occur before the server is ready.
 
     Args:
-        serve: gets a function to call when everything is ready.
+        serve: called with a function that it must call when the server is ready.
         stop: asks `serve` to return; called from this thread.
 
     Raises:

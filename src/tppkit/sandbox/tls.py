@@ -1,11 +1,10 @@
 """The server side of mutual TLS for the sandbox, as a protocol class for uvicorn's `http=` setting.
 
-A bank asks every client for its QWAC, so the application must see the certificate a client presented. uvicorn
-does not hand it over, and asyncio closes a refused handshake without the alert that tells the client why.
-Here uvicorn listens on plain TCP, and `tls_connection` runs TLS (pyOpenSSL over the memory buffers of `tls_session`)
-between the socket and uvicorn's own HTTP protocol. In soft mode every client completes the handshake and the application judges
-by `scope["extensions"]["tls"]`; in strict mode a certificate that does not verify is refused with its alert.
-Either way TLS itself proves that the client holds the private key of the certificate it presented.
+A bank requests the QWAC of every client, so the application needs the client certificate. uvicorn does not pass it on, and asyncio
+closes a rejected handshake without an alert. So uvicorn listens on plain TCP, and `tls_connection` runs TLS (pyOpenSSL over the memory
+buffers of `tls_session`) between the socket and uvicorn's HTTP protocol. In soft mode, every client completes the handshake and the
+application verifies the certificate in `scope["extensions"]["tls"]`. In strict mode, the handshake rejects an invalid certificate with
+an alert. In both modes, TLS proves that the client has the private key of its certificate.
 
 Source: ASGI TLS extension 0.2; RFC 8446 (TLS 1.3); RFC 5246 and RFC 5289 (TLS 1.2, its AEAD suites).
 """
@@ -30,7 +29,7 @@ from tppkit.sandbox.tls_session import CIPHER_SUITES, NoCommonProtocol
 
 _ALPN = b"http/1.1"
 
-# OpenSSL, X509_verify_cert_error_string(3): what a server can meet in a client's chain.
+# OpenSSL, X509_verify_cert_error_string(3): the errors that can occur in a client's chain.
 _X509_ERRORS: Mapping[int, str] = {
     2: "unable to get issuer certificate",
     6: "unable to decode issuer public key",
@@ -60,7 +59,7 @@ _X509_ERRORS: Mapping[int, str] = {
 
 
 class TlsMode(StrEnum):
-    """Who judges the client certificate: the application (soft) or the handshake (strict); or clients are asked for none."""
+    """Whether the application (soft) or the handshake (strict) verifies client certificates, or none are requested."""
 
     SOFT = "soft"
     STRICT = "strict"
@@ -69,16 +68,16 @@ class TlsMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """The server's identity, whom it trusts, and its limits.
+    """The server's identity, its trust anchors and its limits.
 
     Attributes:
         certificate_pem: the server certificate, leaf first, then intermediates; PEM.
         private_key_pem: the leaf's private key, PEM, not encrypted; never part of the repr.
-        client_anchors_pem: CA certificates, PEM: a client's chain must end at a self-issued one, others may
-            stand between; when none is self-issued, each one is trusted by itself.
-        mode: soft lets every client in and reports; strict refuses in the handshake; or no client is asked.
-        handshake_timeout_s: seconds a client has for the handshake; after it, the longest it may
-            leave waiting bytes unread.
+        client_anchors_pem: CA certificates, PEM. A client's chain must end at a self-issued one, the others may be
+            intermediates; if none is self-issued, each one is a trust anchor.
+        mode: whether and where client certificates are verified.
+        handshake_timeout_s: time limit for the handshake in seconds; also the maximum time that a client may leave sent
+            bytes unread.
     """
 
     certificate_pem: bytes
@@ -106,7 +105,7 @@ def make_http_protocol(
     certificates = _read_certificates(tls.certificate_pem, "tls.certificate")
 
     class TlsHttpProtocol(TlsConnection):
-        """uvicorn's HTTP protocol behind mutual TLS."""
+        """uvicorn's HTTP protocol over mutual TLS."""
 
         listener = Listener(
             handshake_timeout_s=tls.handshake_timeout_s,
@@ -140,8 +139,8 @@ def _set_protocol(context: SSL.Context) -> None:
     context.set_cipher_list(":".join(suites["ECDHE-"]).encode())
     context.set_alpn_select_callback(_select_alpn)
     context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_TICKET)
-    # A resumed session would come without its chain. pyOpenSSL cannot stop OpenSSL from sending tickets in
-    # TLS 1.3, but with OP_NO_TICKET they only name entries of the session cache, and that is off.
+    # A resumed session would have no certificate chain. pyOpenSSL cannot prevent tickets in TLS 1.3, but with
+    # OP_NO_TICKET they only name entries of the session cache, which is off.
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
 
 

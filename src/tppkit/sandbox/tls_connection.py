@@ -21,7 +21,7 @@ from tppkit.sandbox.tls_session import TlsFailure, TlsSession
 _LOGGER = logging.getLogger("tppkit.sandbox.tls")
 
 _CHUNK = 65_536  # bytes of plaintext encrypted at a time, so that a large response is not held twice encrypted
-_LINGER_S = 1.0  # seconds a refused peer has to read its alert: closing on unread input would destroy it
+_LINGER_S = 1.0  # time for a rejected peer to read its alert: an immediate close would discard it
 
 _Scope = MutableMapping[str, Any]
 _App = Callable[[_Scope, Any, Any], Awaitable[None]]
@@ -52,7 +52,7 @@ class Listener:
 class _Phase(Enum):
     HANDSHAKE = auto()
     OPEN = auto()
-    CLOSING = auto()  # nothing is read or written any more; what was written is on its way
+    CLOSING = auto()  # no more reads and writes; earlier writes are still being sent
     CLOSED = auto()
 
 
@@ -76,7 +76,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._server_state = server_state
         self._app_state = app_state
         self._loop = _loop or asyncio.get_running_loop()
-        # uvicorn calls shutdown() on these; after the handshake the HTTP protocol takes the place of this one.
+        # uvicorn calls shutdown() on these; after the handshake, the HTTP protocol replaces this one.
         self._connections = cast("set[Connection]", server_state.connections)
         self._began = self._loop.time()
         self._phase = _Phase.HANDSHAKE
@@ -133,11 +133,11 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
 
     @property
     def idle_since(self) -> float:
-        """As `Connection`: during the handshake the server waits for the client."""
+        """See `Connection`; during the handshake the server waits for the client."""
         return self._began
 
     def shutdown(self) -> None:
-        """Give up the handshake, for the server stops; later uvicorn asks the HTTP protocol instead."""
+        """Give up the handshake when the server stops; after it, uvicorn calls the HTTP protocol instead."""
         if self._phase is _Phase.HANDSHAKE:
             self._log("server is shutting down")
         self.abort()

@@ -30,7 +30,7 @@ class NoCommonProtocol(Exception):
 
 
 class TlsFailure(Exception):
-    """The TLS session cannot go on; the text is the reason for the log."""
+    """The TLS session failed; the text is the reason for the log."""
 
 
 def _reason(error: Exception) -> str:
@@ -42,7 +42,7 @@ def _reason(error: Exception) -> str:
 class TlsSession:
     """The server's end of one TLS session over memory buffers; it knows neither sockets nor HTTP.
 
-    When a method raises `TlsFailure`, the alert for the peer is in what `take_output` returns next.
+    When a method raises `TlsFailure`, the next `take_output` returns the alert for the peer.
     """
 
     def __init__(self, context: SSL.Context) -> None:
@@ -52,11 +52,11 @@ class TlsSession:
         self._connection.set_accept_state()
 
     def feed(self, ciphertext: bytes) -> None:
-        """Take bytes as they came from the socket."""
+        """Add bytes from the socket."""
         self._connection.bio_write(ciphertext)
 
     def handshake(self) -> bool:
-        """Go on with the handshake: True once it is complete, False while it waits for the peer."""
+        """Continue the handshake; True if it is complete, False if it waits for the peer."""
         try:
             self._connection.do_handshake()
         except SSL.WantReadError:
@@ -66,7 +66,7 @@ class TlsSession:
         return True
 
     def read(self) -> bytes | None:
-        """Return the next decrypted bytes, None if there are none yet, b"" if the peer said goodbye."""
+        """Return the next decrypted bytes, None if there are none yet, b"" after the peer's close_notify."""
         try:
             return self._connection.recv(_RECORD)
         except SSL.WantReadError:
@@ -97,7 +97,7 @@ class TlsSession:
             self._connection.shutdown()
 
     def describe(self, server_cert: str) -> dict[str, object]:
-        """Return what the ASGI TLS extension 0.2 asks for."""
+        """Return the values of the ASGI TLS extension 0.2."""
         leaf = self._connection.get_peer_certificate()
         rest = self._connection.get_peer_cert_chain() or []  # on a server OpenSSL keeps the leaf apart
         return {

@@ -1,4 +1,4 @@
-"""An httpx transport that leads to ASGI applications in another thread's event loop, instead of over sockets."""
+"""An httpx transport to ASGI applications in another thread's event loop, without sockets."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LOGGER = logging.getLogger("tppkit.sandbox.http")
 
 
 class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Carries the requests of a client for threads or for asyncio. An answer arrives whole.
+    """Sends the requests of a client for threads or for asyncio. Answers are not streamed.
 
     Args:
-        apps: by their origins, for example `https://localhost:8443`.
+        apps: the applications by their origins, for example `https://localhost:8443`.
         loop: the event loop in which they run.
-        peer: gives the certificates that the client shows to an https origin, PEM, its own first; none where it has none.
+        peer: returns the client certificates for https origins, PEM, the client's own first; empty without certificates.
 
     Example:
         httpx.Client(transport=SandboxTransport(apps, loop))
@@ -38,17 +38,17 @@ class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         self._apps, self._loop, self._peer = apps, loop, peer
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """As of `httpx.BaseTransport`.
+        """See `httpx.BaseTransport`.
 
         Raises:
-            httpx.TransportError: there is no such host, it was closed, it gave no whole answer, or none in time.
+            httpx.TransportError: there is no such host, it was closed, or its answer was incomplete or too late.
         """
         request.read()
         with _failures(request):
             return submit(self._answer(request), self._loop).result(_timeout_s(request))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """As of `httpx.AsyncBaseTransport`; raises as `handle_request`."""
+        """See `httpx.AsyncBaseTransport`; errors are those of `handle_request`."""
         await request.aread()
         with _failures(request):
             async with asyncio.timeout(_timeout_s(request)):
@@ -87,7 +87,7 @@ class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return httpx.Response(status, headers=headers, content=body)
 
     def _scope(self, request: httpx.Request) -> dict[str, Any]:
-        """The scope that the sandbox's own server gives."""
+        """Return the same scope as the sandbox's server."""
         url, target = request.url, request.url.raw_path
         path, _, query = target.partition(b"?")
         extensions: dict[str, Any] = {RAW_TARGET: {"target": target}}

@@ -1,4 +1,4 @@
-"""The twin: a sandbox in this process, with the hosts and handlers of the one that is served, and without sockets.
+"""The twin: a sandbox in this process, with the hosts and handlers of the served sandbox, but without sockets.
 
 with Sandbox() as sandbox:
     client = sandbox.bank.client(roles=["PSP_AI"])
@@ -49,21 +49,21 @@ _FLUSH_S = 10.0
 
 
 class Sandbox:
-    """A bank and a payment gateway of its own, with a test PKI, in a temporary folder that `close()` removes.
+    """A bank and a payment gateway with a test PKI, in a temporary folder that `close()` removes.
 
-    Certificates, seals, roles and evidence are those of the served sandbox. What is left out is HTTP/1.1 and TLS themselves: a client
-    shows its QWAC without a handshake. The hosts run in an event loop and a thread of their own, so every method may be called from
-    any thread, and from asyncio too.
+    Certificates, seals, roles and evidence work as in the served sandbox. Only HTTP/1.1 and TLS are left out: a client presents its
+    QWAC without a handshake. The hosts run in their own event loop and thread, so every method may be called from any thread, and from
+    asyncio too.
 
     Args:
-        pki: whose certificates clients and bank have; absent: one for the whole process.
-        seed: the same ids again; absent: the machine's randomness.
+        pki: issues the certificates of clients and bank; by default one for the whole process.
+        seed: makes ids reproducible; by default they are random.
 
     Attributes:
         pki: issues certificates.
-        addresses: as the served sandbox publishes them; only clients of this object reach them.
-        directory: the temporary folder, with what the bank itself has of the PKI in `pki`.
-        gateway: the payment gateway's side; the methods of this object are the bank's.
+        addresses: the addresses and keys, which only clients of this object can use.
+        directory: the temporary folder; its folder `pki` has the bank's part of the PKI.
+        gateway: the payment gateway; the other methods of this object are the bank's.
 
     Example:
         with Sandbox() as bank:
@@ -101,8 +101,8 @@ class Sandbox:
         """A provider's certificates and keys, issued by the PKI; the same ones for the same arguments.
 
         Args:
-            roles: as TS 119 495 names them, for example `["PSP_PI", "PSP_AI"]`; absent: those of the PKI's provider.
-            organization: the organizationIdentifier, for example `PSDDE-BAFIN-123456`; absent: that of the PKI's provider.
+            roles: names of TS 119 495, for example `["PSP_PI", "PSP_AI"]`; by default those of the PKI's provider.
+            organization: the organizationIdentifier, for example `PSDDE-BAFIN-123456`; by default that of the PKI's provider.
 
         Raises:
             ConfigurationError: `pki.*`.
@@ -126,7 +126,7 @@ class Sandbox:
         )  # fmt: skip
 
     def async_client(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> AsyncPsd2Client:
-        """A client for asyncio, in any event loop; otherwise as `client`."""
+        """A client for asyncio, in any event loop; see `client`."""
         identity = self.identity(roles=roles, organization=organization)
         http = httpx.AsyncClient(
             transport=self.transport(identity), **client_options(identity, timeout_s=DEFAULT_TIMEOUT_S)
@@ -139,7 +139,7 @@ class Sandbox:
         """A transport for an httpx client of your own.
 
         Args:
-            identity: shown to the PSD2 host; absent for a browser on the approval pages.
+            identity: the client certificate for the PSD2 host; None for a browser on the approval pages.
         """
         peer: Callable[[], Sequence[str]] = tuple
         if identity is not None:
@@ -177,8 +177,8 @@ class Sandbox:
 
         Args:
             payment_id: of any provider.
-            customer: id of the customer, as `GET /customers` of the control host lists it; absent: the first who can approve.
-            iban: of the account that pays; absent: the first that can.
+            customer: id of the customer, from `GET /customers` of the control host; by default the first who can approve.
+            iban: IBAN of the paying account; by default the first that can pay.
 
         Raises:
             RequestRefused: `payment.unknown`, `payment.decided`, `account.unfit` as `peer_code`.
@@ -210,7 +210,7 @@ class Sandbox:
         return self._hosts.clock.now()
 
     def advance(self, by: timedelta) -> datetime:
-        """Move the bank's virtual time forward and return it. Certificates and seals are judged at real time.
+        """Move the bank's virtual time forward and return it. Certificates and seals are verified at real time.
 
         Raises:
             RequestRefused: the time is negative, or more than ten years in all.
@@ -219,17 +219,17 @@ class Sandbox:
         return self.now()
 
     def evidence(self) -> list[EvidenceRecord]:
-        """What the bank has kept of sealed requests, the oldest first.
+        """The bank's records of sealed requests, the oldest first.
 
         Raises:
-            TransportError: `transport.failed`, the sandbox is closed; `transport.timeout`, its archive takes no records.
+            TransportError: `transport.failed`, the sandbox is closed; `transport.timeout`, records cannot be archived.
         """
         try:
             submit(self._hosts.evidence.flush(), self._loop).result(_FLUSH_S)
         except ConnectionError as e:
             raise TransportError("transport.failed", str(e)) from e
         except TimeoutError as e:
-            raise TransportError("transport.timeout", "the archive takes no records") from e
+            raise TransportError("transport.timeout", "records cannot be archived") from e
         return [EvidenceRecord.from_line(line) for _, line in read_lines(self.directory / ARCHIVE)]
 
     def close(self) -> None:
@@ -277,17 +277,17 @@ class Sandbox:
 
 
 class Gateway:
-    """A project at the payment gateway of a sandbox, and what its customers and issuers do; `Sandbox.gateway` is the first one.
+    """A project at the payment gateway of a sandbox, with actions of its customers and issuers. `Sandbox.gateway` is the first one.
 
     Args:
-        sandbox: has the gateway.
-        project_id: of the project.
+        sandbox: the sandbox of the gateway.
+        project_id: id of the project.
         api_key: its key.
 
     Attributes:
-        sandbox: has the clock, the control host, and the transport for a browser on the hosted pages.
-        project_id: whose orders the clients see.
-        api_key: its key, also at the vault.
+        sandbox: the sandbox, with the clock, the control host, and the transport for a browser on the hosted pages.
+        project_id: id of the project.
+        api_key: its key, also for the vault.
 
     Example:
         with Sandbox() as sandbox:
@@ -302,7 +302,7 @@ class Gateway:
         """Make another project.
 
         Args:
-            settings: of `POST /gateway/projects` of the control host, for example `webhook_url` and `payment_methods`.
+            settings: fields of `POST /gateway/projects` of the control host, for example `webhook_url` and `payment_methods`.
 
         Raises:
             RequestRefused: a setting is unknown or wrong.
@@ -376,7 +376,7 @@ def _url(offset: int, *, tls: bool) -> str:
 
 
 def _write_pki(pki: Pki, folder: Path) -> None:
-    """Write what a bank reads; a whole PKI takes three times as long."""
+    """Write the files that a bank reads; writing a whole PKI takes three times as long."""
     make_folder(folder)
     for issued in (*pki.issuers, pki.server):
         write_files(folder, files_of(pki, issued))

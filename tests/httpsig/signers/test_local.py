@@ -71,17 +71,6 @@ def test_a_signer_refuses_a_key_that_no_algorithm_signs_with(make, code: str) ->
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        KEY.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()),
-        KEY.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption()),
-    ],
-)
-def test_a_key_is_read_from_der(form: bytes) -> None:
-    assert load_private_key(form).public_key() == KEY.public_key()
-
-
 def pkcs12_file(
     pki: Pki, *, named: bool = True, key: bool = True, own: bool = True, password: bytes = b"correct"
 ) -> bytes:
@@ -127,20 +116,21 @@ def test_pkcs12_is_not_read_with_a_wrong_password(pki: Pki) -> None:
 @pytest.mark.parametrize(
     ("form", "password"),
     [
-        (PEM, None),
         (KEY.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()), None),
         (ENCRYPTED, b"correct"),
+        (KEY.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption()), None),
     ],
-    ids=["PKCS#8", "SEC1", "encrypted"],
+    ids=["SEC1", "encrypted", "SEC1 in DER"],
 )
-def test_a_key_is_read_from_pem(form: bytes, password: bytes | None) -> None:
+def test_a_key_is_read_in_every_form(form: bytes, password: bytes | None) -> None:
     assert load_private_key(form, password=password).public_key() == KEY.public_key()
 
 
+@pytest.mark.parametrize("password", [None, b"for another key"])
 @pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
-def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(encoding: Encoding) -> None:
+def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(encoding, password) -> None:
     plain = KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption())
-    assert load_private_key(plain, password=b"for another key").public_key() == KEY.public_key()
+    assert load_private_key(plain, password=password).public_key() == KEY.public_key()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Every choice that the documents leave open: what is open, what we do, why, and how to change it.
+"""The choices that the documents leave open: what is open, what tppkit does, why, and how to change it.
 
-Code that acts on a row names it in a comment; a test sees that every named row exists.
+Code that depends on a row names it in a comment; a test checks that each named row exists.
 """
 
 from tppkit.protocol.assumptions.accounts import ACCOUNTS

@@ -43,7 +43,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     Assumption(
         "consent-names", "psd2", "the names of the status field and of its values",
         "status with received, valid, expired, revoked; a client also reads consentStatus, and revokedByPsu, terminatedByTpp"
-        " and rejected as revoked; other values as they came",
+        " and rejected as revoked; other values unchanged",
         "section 3 of part A names four values; banks write those of the guidelines", "protocol.psd2.accounts.Status",
     ),
     Assumption(
@@ -118,8 +118,8 @@ ACCOUNTS: tuple[Assumption, ...] = (
         "a page that follows an entry stays the same while new ones arrive", "protocol.psd2.rules.PAGE_SIZE",
     ),
     Assumption(
-        "transactions-arrays", "psd2", "whether booked and pending are there when they were not asked for",
-        "both always, empty then",
+        "transactions-arrays", "psd2", "whether booked and pending are present when they were not requested",
+        "both always, empty if not requested",
         "the wrapper of section 2 of part A shows both", "protocol.psd2.accounts.TransactionPage",
     ),
     Assumption(
@@ -134,7 +134,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "next-link", "psd2", "where a client follows next",
-        "only on the same origin and below /psd2/v1, with the same Consent-ID; a link that came before, or more than 10000"
+        "only on the same origin and below /psd2/v1, with the same Consent-ID; a repeated link, or more than 10000"
         " pages, is an error",
         "a bank's answer must not lead the client's certificate elsewhere or keep it busy for ever", "client.calls.PagedCall",
     ),

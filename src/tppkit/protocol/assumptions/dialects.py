@@ -8,9 +8,9 @@ from tppkit.protocol.assumptions.row import Assumption
 DIALECTS: tuple[Assumption, ...] = (
     Assumption(
         "dialects", "dialects", "that banks differ from the document",
-        "the document's rules under the profile psd2-v1, which is the default; one row for each other bank or gateway, whose source "
-        "is named, and whose gaps are filled from the guidelines and named too",
-        "a provider calls many banks, and no two of them agree", "seals.PROFILES; dataclasses.replace",
+        "the document's rules in the profile psd2-v1, which is the default; one row for each other bank or gateway, with its source; "
+        "gaps are filled from the guidelines and listed",
+        "a provider calls many banks, whose dialects differ", "seals.PROFILES; dataclasses.replace",
     ),
     Assumption(
         "meaning-of-hs", "dialects", "what the algorithm hs2019 means for an RSA key",
@@ -19,20 +19,20 @@ DIALECTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "clock-skew", "dialects", "how far a covered Date, and the times of signing and of expiry, may be off; age and life are the row's",
-        "five minutes", "what the field's specifications of signed requests take", "seals.SealPolicy(clock_skew=)",
+        "five minutes", "usual in specifications of signed requests", "seals.SealPolicy(clock_skew=)",
     ),
     Assumption(
-        "age-of-a-date", "dialects", "for how long a seal whose only time is a covered Date counts; then a provider makes a new one for "
+        "age-of-a-date", "dialects", "for how long a seal is valid whose only time is a covered Date; then a provider makes a new one for "
         "the same request",
-        "five minutes", "as far as clock-skew lets a Date be off", "client.credentials.DATE_LIFETIME",
+        "five minutes", "the same as clock-skew for a Date", "client.credentials.DATE_LIFETIME",
     ),
     Assumption(
-        "pem-in-header", "dialects", "how a certificate in PEM stands in a header, which holds no line break",
-        "without its line breaks when written; spaces in their places are read", "both are seen", "seals.CertificateForm",
+        "pem-in-header", "dialects", "the form of a PEM certificate in a header, which cannot contain line breaks",
+        "written without line breaks; also read with spaces in their place", "both occur", "seals.CertificateForm",
     ),
     Assumption(
-        "uncovered-request-id", "dialects", "what names a request in a dialect whose seals cover no id of it",
-        "the sandbox takes it as it came from the dialect's own header, or from X-Request-ID where the dialect has none; without one the "
+        "uncovered-request-id", "dialects", "the request id in a dialect whose seals cover none",
+        "the sandbox takes it unverified from the dialect's header, or from X-Request-ID if the dialect has none; without one the "
         "request is refused",
         "section 4 requires X-Request-ID on every request, and a payment that is sent twice must be one",
         "seals.SealProfile.request_id",

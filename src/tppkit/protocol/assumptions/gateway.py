@@ -21,7 +21,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "gateway-extensions", "gateway", "how refunds and payment links are created",
         "POST /sandbox/v1/orders/{order_id}/refunds/ with amount and description, POST /sandbox/v1/paymentlinks/ with the"
         " fields of a link",
-        "section 4.6: not shown; the prefix shows that they are no endpoints of the document", "protocol.gateway.endpoints.EXTENSIONS",
+        "section 4.6: not shown; the prefix shows that they are not endpoints of the document", "protocol.gateway.endpoints.EXTENSIONS",
     ),
     Assumption(
         "gateway-clocks", "gateway", "which period ends an attempt, an authorisation and an order",
@@ -68,7 +68,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 2.5: why the link has its current status; orders is an object of statuses", "sandbox.gateway.links",
     ),
     Assumption(
-        "authorisation-moves", "gateway", "what becomes of a partly voided, delayed or expired authorisation",
+        "authorisation-moves", "gateway", "the moves of a partly voided, delayed or expired authorisation",
         "a partial void leaves it open with the rest; a delayed one is captured at its end, without what was voided; a manual one lapses",
         "section 3.4 rules 2 to 6", "protocol.gateway.states.AUTHORISATION",
     ),
@@ -116,14 +116,14 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "gateway-texts", "gateway", "length and characters of texts in requests",
-        "1 to 1000 characters, of merchant_order_id and merchant_customer_id 255, no control characters but tab and line feed; answers as"
-        " they come",
+        "1 to 1000 characters, of merchant_order_id and merchant_customer_id 255, no control characters but tab and line feed; answers"
+        " are not checked",
         "no limit is shown; databases refuse some control characters, and index short texts only", "protocol.gateway.values.Text",
     ),
     Assumption(
-        "card-numbers-in-texts", "gateway", "card numbers in fields that are for something else",
+        "card-numbers-in-texts", "gateway", "card numbers in other fields",
         "a name of a cardholder with 12 digits or more is refused; merchant_order_id, description, ids of networks, addresses and other"
-        " texts are kept and come back as they were sent",
+        " texts are stored and returned unchanged",
         "section 4.2 has the number in pan only; references of merchants can have as many digits", "protocol.gateway.values.HolderName",
     ),
     Assumption(
@@ -148,7 +148,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "unknown-gateway-fields", "gateway", "fields of a request that the document does not list, and client and extra",
-        "accepted without effect; client and extra are returned as they came", "section 2.2 names both and not their structure",
+        "accepted without effect; client and extra are returned unchanged", "section 2.2 names both and not their structure",
         "protocol.gateway.values.GatewayModel",
     ),
     Assumption(
@@ -178,7 +178,7 @@ GATEWAY: tuple[Assumption, ...] = (
     Assumption(
         "one-click-card", "gateway", "which cards one-click takes, and whether both references may be given",
         "those that an accepted transaction with one_click_type first stored; exactly one of vault_token and first_transaction_id;"
-        " authenticate takes no other card for the order",
+        " authenticate accepts no other card for the order",
         "section 3.5 rules 1, 3 and 4", "protocol.gateway.payments.check_order",
     ),
     Assumption(
@@ -208,7 +208,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 2.2 has the addresses by status", "sandbox.gateway.visits",
     ),
     Assumption(
-        "return-addresses", "gateway", "which addresses return_url and failure_url can have beside the rules of gateway-addresses",
+        "return-addresses", "gateway", "which addresses return_url and failure_url can have, in addition to gateway-addresses",
         "https; http on loopback only", "browsers are sent there, and section 2.2 has uri only", "protocol.gateway.values.PageAddress",
     ),
     Assumption(
@@ -226,7 +226,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "external-value-types", "gateway", "types of the external 3-D Secure values",
-        "texts, and a boolean for 3ds_method_used; in an answer it is kept as it came", "the name asks a question with yes or no",
+        "texts, and a boolean for 3ds_method_used; answers are not checked", "its name is that of a flag",
         "protocol.gateway.orders.ExternalAuthentication",
     ),
     Assumption(
@@ -241,8 +241,8 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "search-size", "gateway", "default and maximum of size, and results beyond 10,000",
-        "100 and 1000; a page that crosses 10,000 is shortened, one behind it is empty; a page of more than 2 MB is shortened, and"
-        " search_after goes on behind it", "section 4.3 has a minimum only",
+        "100 and 1000; a page that crosses 10,000 is shortened, a later one is empty; a page of more than 2 MB is shortened, and"
+        " search_after continues after it", "section 4.3 has a minimum only",
         "protocol.gateway.search",
     ),
     Assumption(
@@ -255,7 +255,7 @@ GATEWAY: tuple[Assumption, ...] = (
     Assumption(
         "search-fields", "gateway", "which fields a query can have, and what their values mean",
         "id, status, merchant_order_id, currency, amount, created, modified, completed, customer.merchant_customer_id and the ids of"
-        " related orders and links, another is refused; texts are equal or not, upper and lower case counts but in ids; ranges of"
+        " related orders and links, another is refused; texts are compared for equality, with case except in ids; ranges of"
         " amounts and times only; a date is the whole day in UTC, and other times have an offset or are UTC; NOT also matches orders"
         " without the field, and `field:[* TO *]` those with it",
         "section 4.3 shows status and created", "sandbox.gateway.search",
@@ -285,7 +285,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "a report is streamed, and it has no place for the next search_after", "protocol.gateway.search.page_of",
     ),
     Assumption(
-        "csv-formulas", "gateway", "cells that a spreadsheet takes for a formula", "an apostrophe goes before = + - @, tab and line break",
+        "csv-formulas", "gateway", "cells that a spreadsheet reads as a formula", "an apostrophe before = + - @, tab and line break",
         "merchants open reports in spreadsheets, and customers choose some texts", "protocol.gateway.search.report_rows",
     ),
     Assumption(
@@ -317,7 +317,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "webhook-addresses", "gateway", "webhooks to http and to private addresses",
         "accepted with the order and not called: each attempt fails; https to public addresses only, and to what the sandbox is allowed"
         " to call",
-        "section 6.1: should be HTTPS; strangers choose these addresses, as those of login codes", "sandbox.outgoing",
+        "section 6.1: should be HTTPS; attackers can choose these addresses, as those of login codes", "sandbox.outgoing",
     ),
     Assumption(
         "gateway-repeats", "gateway", "which requests a client sends again by itself, and which errors mean that nothing was done",

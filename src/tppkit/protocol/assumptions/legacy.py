@@ -8,8 +8,8 @@ from tppkit.protocol.assumptions.row import Assumption
 LEGACY: tuple[Assumption, ...] = (
     Assumption(
         "qr-account", "legacy", "the form of <ACC> in payment codes",
-        "an IBAN in electronic form with right check digits, of any country and of 15 to 34 characters, or a phone number of 7 to 15"
-        " digits with or without +; what begins with two letters is meant as an IBAN",
+        "an IBAN in electronic form with correct check digits, of any country and of 15 to 34 characters, or a phone number of 7 to 15"
+        " digits with or without +; a text that begins with two letters is read as an IBAN",
         "section 4 of part B has accounts as phone number or IBAN; E.164 has at most 15 digits", "qr.payment",
     ),
     Assumption(
@@ -20,24 +20,24 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "qr-type", "legacy", "the values of <TYPE> in payment codes, and which fields may be empty",
-        "any text, kept as it came; <NAME>, <TYPE> and <MSG> may be empty, their colons stay",
-        "section 4 of part B: name and message are optional where payments are initiated otherwise", "qr.payment",
+        "any text, kept unchanged; <NAME>, <TYPE> and <MSG> may be empty, but their colons are required",
+        "section 4 of part B: name and message are optional in other payment requests", "qr.payment",
     ),
     Assumption(
         "qr-characters", "legacy", "the characters of codes",
-        "what a person can see: no control, bidi, zero-width, unassigned or private-use characters; no field of a payment"
-        " code is blank or begins with a mark",
+        "visible characters: no control, bidi, zero-width, unassigned or private-use characters; no field of a payment"
+        " code is blank or begins with a combining mark",
         "people compare what they see with what they approve", "qr.characters",
     ),
     Assumption(
         "qr-length", "legacy", "the lengths of codes and of their fields",
         "at most 2330 bytes of UTF-8 for the whole text, no limit for one field; so a callback address has at most 2332 characters",
-        "what the largest code holds in byte mode at level M with its character set named", "qr.characters, _addresses.MAX_ADDRESS",
+        "the capacity of the largest code in byte mode at level M with its character set named", "qr.characters, _addresses.MAX_ADDRESS",
     ),
     Assumption(
         "qr-charset", "legacy", "the character set inside the QR code",
-        "UTF-8, named (ECI 26) where there is more than ASCII; read only where the text is UTF-8 and nothing says otherwise",
-        "ISO/IEC 18004 counts unnamed bytes as Latin-1, and readers guess", "qr.picture, qr.reading",
+        "UTF-8, named (ECI 26) if there is more than ASCII; read only if the text is UTF-8 and no other character set is named",
+        "ISO/IEC 18004 reads unnamed bytes as Latin-1, and readers guess", "qr.picture, qr.reading",
     ),
     Assumption(
         "qr-address", "legacy", "the form of the callback address in login codes, and of addresses in scan links",
@@ -53,8 +53,8 @@ LEGACY: tuple[Assumption, ...] = (
         "RFC 3986; as a form, + would be a space and & and = would separate parameters", "qr.scan",
     ),
     Assumption(
-        "scan-content", "legacy", "which codes a scan link may hold",
-        "payment and login codes, which must be right ones, and any other text as it is",
+        "scan-content", "legacy", "which codes a scan link may contain",
+        "payment and login codes, which must be valid, and any other text",
         "the document recommends a callback-URI format and does not show it", "qr.scan",
     ),
     Assumption(
@@ -66,17 +66,17 @@ LEGACY: tuple[Assumption, ...] = (
         "callback-url-form", "legacy", "whether the signed URL is percent-encoded or plain UTF-8",
         "the URL as received is tried, then as configured, then percent-decoded",
         "the document says full UTF-8 URL, and servers receive it encoded",
-        "nothing to set: each form is tried, and `explain_callback` names the one that fits",
+        "no setting is needed: each form is tried, and `explain_callback` names the one that fits",
     ),
     Assumption(
         "callback-time", "legacy", "where the time stamps for protocol security of revision 1.3 travel",
-        "nothing that is signed is read as a time of sending; timeStamp of <TRAN> is the operation's; the inbox's time window is for"
-        " receivers that know where their service puts it", "a time in the wrong place would refuse good callbacks or prove nothing",
+        "no signed value is read as a time of sending; timeStamp of <TRAN> is the operation's; the inbox's time window is for"
+        " receivers that know where their service puts it", "a wrong time would refuse valid callbacks or prove nothing",
         "callbacks.InboxSettings.window",
     ),
     Assumption(
         "callback-repeats", "legacy", "whether a repeated callback has the same requestid",
-        "either: the same requestid at the same address is the same callback, another one is told apart by the record's id and ver",
+        "either: the same requestid at the same address is the same callback, others are distinguished by the record's id and ver",
         "the document says a requestid is used once for an address, and that callbacks are repeated",
         "callbacks.VerifiedCallback.replay_key",
     ),
@@ -90,19 +90,19 @@ LEGACY: tuple[Assumption, ...] = (
         "callback-answers", "legacy", "which answers end the repetition of a callback, and how long the service waits for one",
         "200 acknowledges; 400, 403, 408, 411 and 413 refuse and 503 asks for a repetition, though each may be repeated or not; an answer"
         " within 4 seconds",
-        "usual in HTTP; the payment gateway waits 4 seconds for its first answer, and only an acknowledged callback is in safe hands",
+        "usual in HTTP; the payment gateway waits 4 seconds for its first answer, and only a stored callback may be acknowledged",
         "web.callback_gate, web.callbacks.TIMEOUT_S",
     ),
     Assumption(
         "callback-unreadable", "legacy", "whether the service signs bodies that differ from the documented fields",
-        "it may: such a callback is acknowledged and kept as failed, until an operator releases or discards it",
+        "it may: such a callback is acknowledged and stored as failed, until an operator releases or discards it",
         "the signature proves that the service sent it, and a refusal would lose the outcome of a payment",
         "callbacks.Inbox; `verify_callback` alone rejects it",
     ),
     Assumption(
         "callback-repeat-span", "legacy", "for how long a callback is repeated",
-        "at most seven days: so long the inbox remembers requestids that are done; versions of records and grants 400 days",
-        "a span longer than any usual schedule costs little room; a payer can report a payment for 13 months",
+        "at most seven days: the inbox keeps done requestids for that time; versions of records and grants for 400 days",
+        "a time longer than any usual schedule costs little space; a payer can report a payment for 13 months",
         "callbacks.Retention",
     ),
     Assumption(
@@ -110,8 +110,8 @@ LEGACY: tuple[Assumption, ...] = (
         "no: with the same content (JSON names in any order at any depth, EUR1.50 as EUR1.5) it is a repetition; with another it is"
         " acknowledged, has no effect and is"
         " reported as version-conflict: in the receipt, to the evidence, in the log",
-        "a ver stands for one state of a record, so only who reads the record at the service knows which content holds; a refusal"
-        " would only bring the same again",
+        "a ver identifies one state of a record, so only a look at the service shows which content is right; a refusal would only"
+        " cause the same repetition",
         "callbacks.entries, Outcome.VERSION_CONFLICT",
     ),
     Assumption(
@@ -125,19 +125,19 @@ LEGACY: tuple[Assumption, ...] = (
         "lower case only", "one text for one signature; most software writes lower case", "callbacks.verify.read_signature",
     ),
     Assumption(
-        "callback-body", "legacy", "whether white space may stand before the object of a POST",
-        "no: the first byte is {", "it ends the URL, so that the signed bytes have one reading", "callbacks.message.require_body",
+        "callback-body", "legacy", "whether white space may precede the object of a POST",
+        "no: the first byte is {", "it ends the URL, so that the signed bytes are unambiguous", "callbacks.message.require_body",
     ),
     Assumption(
         "callback-login-address", "legacy", "the form of the addresses in LOGIN codes",
         "configured like the others; one that ends with {token} takes 20 to 40 letters and digits of the receiver's choice",
-        "a receiver must know which session a code was made for, and nobody else's address may be taken",
+        "a receiver must know which session a code was made for, and must accept its own addresses only",
         "callbacks.CallbackAddress",
     ),
     Assumption(
         "login-window", "legacy", "for how long a login code is valid, and for how many logins",
-        "five minutes from its making, unless set, at the receipt of the login; for one login, after a signed GET", "a code is shown to one"
-        " browser, which is logged in by it", "callbacks.login_codes.LoginCodes",
+        "five minutes from its creation, unless set, until the receipt of the login; for one login, after a signed GET", "a code is shown"
+        " in one browser, which it logs in", "callbacks.login_codes.LoginCodes",
     ),
     Assumption(
         "access-expiry", "legacy", "the time zone of exp", "UTC, unless another zone is set; the text is kept",
@@ -150,13 +150,13 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "tran-time-stamp", "legacy", "the unit of timeStamp",
-        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came; the sandbox writes the same one in every ver of"
-        " a record: when the customer decided",
+        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept unchanged; the sandbox writes the time of the customer's"
+        " decision in every ver of a record",
         "section 2 of part B defines no other time of type integer", "protocol.legacy.Transaction.operated_at",
     ),
     Assumption(
         "tran-fields", "legacy", "which fields of <TRAN> must be there, and how strictly they are read",
-        "all that are not marked optional; ids, ver, timeStamp and amounts strictly, descriptions as they came; unknown fields are kept",
+        "all that are not marked optional; ids, ver, timeStamp and amounts strictly, descriptions unchecked; unknown fields are kept",
         "an outcome must not be lost because of a description", "protocol.legacy.Transaction",
     ),
     Assumption(
@@ -171,19 +171,19 @@ LEGACY: tuple[Assumption, ...] = (
         "the path of the request names it before the service could", "protocol.legacy.endpoints",
     ),
     Assumption(
-        "access-life", "legacy", "for how long access lasts, and what a declined request brings",
-        "90 days from the customer's consent; a declined request brings no callback, and its token stays unusable",
+        "access-life", "legacy", "for how long access lasts, and the result of a declined request",
+        "90 days from the customer's consent; a declined request has no callback, and its token stays unusable",
         "the usual time of access to accounts; section 6 of part B has no callback for it", "protocol.legacy.rules.ACCESS_LIFETIME",
     ),
     Assumption(
         "undecided-life", "legacy", "for how long a customer can decide about a request for access or a payment",
-        "without end: access counts from the customer's consent, and a payment is made from its approval on",
+        "without limit: access begins with the customer's consent, and a payment with its approval",
         "section 4 of part B gives no end, and no callback for one", "sandbox.legacy.access, sandbox.legacy.payments",
     ),
     Assumption(
         "access-refused", "legacy", "the answer to a token that is unknown, not granted yet, declined, expired, revoked, of another API key"
         " or for the other service (AIS, PIS)",
-        "401 for each, without a difference", "section 4 of part B: unauthorized; a difference would say what others hold",
+        "401 for each, without a difference", "section 4 of part B: unauthorized; a difference would reveal data of others",
         "protocol.legacy.errors, token.refused",
     ),
     Assumption(
@@ -193,13 +193,13 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "account-form", "legacy", "the form of acc in requests, and the answer to an unknown one",
-        "an IBAN in electronic form with right check digits, or a phone number of 7 to 15 digits with or without +; 400 for an unknown"
-        " customer's account, before and after consent, and for an unknown phone number of a receiver; any right IBAN can be paid;"
+        "an IBAN in electronic form with correct check digits, or a phone number of 7 to 15 digits with or without +; 400 for an unknown"
+        " customer's account, before and after consent, and for an unknown phone number of a receiver; any valid IBAN can be paid;"
         " a payment to a phone number goes to the first personal account with the currency other than the payer's",
         "section 4 of part B: phone number or IBAN, and 400 for account not found", "protocol.legacy.models.Account",
     ),
     Assumption(
-        "post-answers", "legacy", "the body of the 200 answers to POST", "none; what an answer has is ignored",
+        "post-answers", "legacy", "the body of the 200 answers to POST", "none; a client ignores a body",
         "section 4 of part B shows the status only", "protocol.legacy.endpoints",
     ),
     Assumption(
@@ -210,18 +210,18 @@ LEGACY: tuple[Assumption, ...] = (
         "amount-doubles", "legacy", "how exactly amounts as doubles are read and written",
         "read from the JSON text as decimals of at most 15 digits before the point and 40 characters; rounded to the currency's minor"
         " unit where they differ from it by less than 1e-9; written without exponent and tail; names are three upper-case letters",
-        "0.30000000000000004 means 0.30; a balance of another precision is kept as it came", "protocol.legacy.money",
+        "0.30000000000000004 means 0.30; a balance of another precision is kept unchanged", "protocol.legacy.money",
     ),
     Assumption(
-        "tx-amounts", "legacy", "what amts may hold",
+        "tx-amounts", "legacy", "the contents of amts",
         "exactly one currency that has minor units, an amount above zero with at most their decimals; several currencies: 400; a currency"
         " that the payer's account lacks, or the account of a receiver at the bank: 400",
-        "one payment has one main amount; how several would be paid is not shown", "protocol.legacy.PaymentOrder",
+        "one payment has one main amount; payments of several are not shown", "protocol.legacy.PaymentOrder",
     ),
     Assumption(
-        "tx-texts", "legacy", "the lengths and characters of what describes a payment",
+        "tx-texts", "legacy", "the lengths and characters of texts of a payment",
         "printable characters; name and street at most 70, city and tcc 35, msg 140; country three upper-case letters; time as"
-        " yyyy-MM-dd HH:mm:ss, local, kept as it came", "the lengths of a SEPA transfer", "protocol.legacy.PaymentOrder",
+        " yyyy-MM-dd HH:mm:ss, local, kept unchanged", "the lengths of a SEPA transfer", "protocol.legacy.PaymentOrder",
     ),
     Assumption(
         "tx-receiver", "legacy", "the answer where name, street, city or country is absent for a receiver at another bank", "400",
@@ -243,7 +243,7 @@ LEGACY: tuple[Assumption, ...] = (
         " transfer", "section 2 of part B has the codes only", "protocol.legacy.CATEGORIES",
     ),
     Assumption(
-        "legacy-errors", "legacy", "the body of errors, and the codes beside 400 and 401",
+        "legacy-errors", "legacy", "the body of errors, and other codes than 400 and 401",
         '{"error": {"code", "message"}}; 404 and 405 for unknown paths and methods, 409 for reuse, 411 and 413 for bodies, 503',
         "section 7 of part B names 401 and 400 only", "protocol.legacy.errors",
     ),
@@ -253,7 +253,7 @@ LEGACY: tuple[Assumption, ...] = (
         "protocol.legacy.endpoints.SCAN",
     ),
     Assumption(
-        "login-fields", "legacy", "which fields of the login POST a permission stands for, and what a wrong answer to the login GET brings",
+        "login-fields", "legacy", "which fields of the login POST a permission means, and the result of a wrong answer to the login GET",
         "NAME name, PHONE phone, EMAIL email, ADDRESS address, city and country, ID code (the person code); the customer may decline each;"
         " name and code have at most 70 and 35 characters, all visible;"
         " an unknown permission, a missing name, another status or Content-Type, over 64 KiB or 4 seconds: nothing is posted",
@@ -262,7 +262,7 @@ LEGACY: tuple[Assumption, ...] = (
     Assumption(
         "login-confirmation", "legacy", "for how long, and by whom, a scanned login can be confirmed",
         "by the customer who scanned it, within five minutes of the scan; afterwards nothing is posted",
-        "as long as a receiver takes a code for valid (login-window)", "sandbox.legacy.logins.CONFIRMABLE",
+        "the validity of a code at the receiver (login-window)", "sandbox.legacy.logins.CONFIRMABLE",
     ),
 )
 # fmt: on

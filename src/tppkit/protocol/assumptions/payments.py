@@ -13,8 +13,8 @@ PAYMENTS: tuple[Assumption, ...] = (
         "seals.SealProfile.key_id",
     ),
     Assumption(
-        "duplicate-parameters", "psd2", "a parameter of the Signature header that is given twice",
-        "refused", "draft-cavage-10 takes the last and -12 refuses; two readers that differ are an attack", "httpsig.cavage",
+        "duplicate-parameters", "psd2", "a duplicate parameter of the Signature header",
+        "refused", "draft-cavage-10 uses the last and -12 refuses; parsers that disagree allow attacks", "httpsig.cavage",
     ),
     Assumption(
         "signature-algorithms", "psd2", "the signature algorithms",
@@ -23,16 +23,16 @@ PAYMENTS: tuple[Assumption, ...] = (
         "httpsig.algorithms.ALGORITHMS",
     ),
     Assumption(
-        "digest-algorithms", "psd2", "whether a Digest header may hold other hashes beside SHA-256",
-        "yes: SHA-256 is demanded, in any spelling; a SHA-512 beside it must fit the body too, other algorithms are ignored",
+        "digest-algorithms", "psd2", "whether a Digest header may have other hashes than SHA-256",
+        "yes: SHA-256 is required, in any case; an additional SHA-512 must fit the body too, other algorithms are ignored",
         "section 4 has SHA-256 only; RFC 3230 sections 4.1.1 and 4.3.2 make the header a list of case-insensitive names",
         "seals.SealProfile.digest_required",
     ),
     Assumption(
         "authorization-number", "psd2", "which organizationIdentifiers are the regulator-issued authorisation number",
         "those of the scheme PSD whose country and authority are the NCAId of the certificate's PSD2 statement; a seal may lack the"
-        " statement and is then judged by scheme and syntax",
-        "TS 119 495 GEN-5.2.1-3 has the form, GEN-5.2.3-4 the comparison; section 5 asks for roles in the website certificate only",
+        " statement, and then only scheme and syntax are checked",
+        "TS 119 495 GEN-5.2.1-3 has the form, GEN-5.2.3-4 the comparison; section 5 requires roles in the website certificate only",
         "certificates.OrganizationPolicy",
     ),
     Assumption(
@@ -74,12 +74,12 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "request-in-progress", "psd2", "the answer to a repeated request while the first is not answered yet",
-        "409 STATUS_INVALID", "it is no reuse of the id, and doing it twice is worse than asking again",
+        "409 STATUS_INVALID", "it does not reuse the id, and carrying it out twice is worse than another repetition",
         "protocol.psd2.errors",
     ),
     Assumption(
         "not-now", "psd2", "the answer when evidence, the database or the memory of request ids cannot be written",
-        "503 SERVICE_UNAVAILABLE", "the request was right and not handled; the guidelines name no code for it",
+        "503 SERVICE_UNAVAILABLE", "the request was valid but not handled; the guidelines name no code for it",
         "protocol.psd2.errors",
     ),
     Assumption(
@@ -173,7 +173,7 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",
-        "they need not be; the sandbox takes both from the request as they came",
+        "they need not be; the sandbox uses both without a signature",
         "section 4 lists only Digest, X-Request-ID and the target", "seals.profiles.PSD2_V1",
     ),
     Assumption(
@@ -188,21 +188,21 @@ PAYMENTS: tuple[Assumption, ...] = (
         "nothing", "there is no id to echo, and a header must not repeat any text that it is sent", "sandbox.host.Host",
     ),
     Assumption(
-        "seal-certificate-codes", "psd2", "the code for a seal certificate that is not believed",
+        "seal-certificate-codes", "psd2", "the code for a seal certificate that is not trusted",
         "401 CERTIFICATE_INVALID, CERTIFICATE_EXPIRED or CERTIFICATE_REVOKED, as for the website certificate; SIGNATURE_INVALID for"
         " everything else of a seal",
         "guidelines 1.3.8 section 14.11 name certificates apart", "protocol.psd2.errors",
     ),
     Assumption(
         "refused-request-id", "psd2", "whether a refused request uses up its X-Request-ID",
-        "no: only a 201 is remembered", "a provider mends the request and sends it again", "sandbox.host.Host",
+        "no: only a 201 is remembered", "a provider corrects the request and sends it again", "sandbox.host.Host",
     ),
     Assumption(
         "path-form", "psd2", "which spellings of a path are an endpoint's",
         "the row's own text only; a parameter may be percent-encoded, but decoded once it has only A-Z a-z 0-9 - . _ ~ and is no dot"
         " segment; all else is 404",
-        "the seal covers the target as it stood on the wire, so nothing is made of it before it is looked up; other servers cut a"
-        " parameter at a semicolon or decode it twice",
+        "the seal covers the target as on the wire, so the target is looked up without changes; other servers cut a parameter at a"
+        " semicolon or decode it twice",
         "protocol.endpoint.Endpoint.match",
     ),
     Assumption(
@@ -219,8 +219,8 @@ PAYMENTS: tuple[Assumption, ...] = (
         "it lifts the limit of unattended reads, and nonsense must not", "protocol.psd2.rules.parse_psu_ip_address",
     ),
     Assumption(
-        "no-matching-account", "psd2", "what becomes of a payment or consent whose named account the customer does not have",
-        "nothing: it cannot be approved by this customer, and stays RCVD or received until another decides or it expires",
+        "no-matching-account", "psd2", "the state of a payment or consent whose named account the customer does not have",
+        "unchanged: this customer cannot approve it, and it stays RCVD or received until another customer decides or it expires",
         "section 2 of part A: the approving customer's account must match; a refusal would end it for the right customer too",
         "sandbox.psd2",
     ),

@@ -1,4 +1,4 @@
-"""One choice that the documents leave open."""
+"""The form of a choice that the documents leave open."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Assumption:
         id: short name.
         interface: `psd2`, `legacy` or `gateway`; `dialects` for other banks' sealing of PSD2 requests.
         open: what the document does not show.
-        choice: what we do.
+        choice: what tppkit does.
         why: the reason.
-        change: how to have it otherwise.
+        change: how to change it.
     """
 
     id: str

@@ -22,17 +22,17 @@ OWN_CHECKOUT_LAG = timedelta(minutes=60)  # section 8
 
 @dataclass(frozen=True, slots=True)
 class Authorisation:
-    """What became of an accepted amount, in the smallest currency unit.
+    """The state of an authorised amount, in the smallest currency unit.
 
     Attributes:
-        amount: what was authorised.
+        amount: the authorised amount.
         capture_mode: None for a sale, which is captured from the start.
         ends_at: when a delayed amount is captured and a manual one lapses; aware UTC.
         state: whether it can still be captured.
-        voided: the sum of partial voids, or all of it.
-        captured: what was captured.
-        refunded: what was paid back of that.
-        charged_back: what the issuer took back of it and has not returned.
+        voided: the sum of partial voids, or the whole amount.
+        captured: the captured amount.
+        refunded: the refunded part of the captured amount.
+        charged_back: the part that the issuer has taken back and not returned.
     """
 
     amount: int
@@ -46,12 +46,12 @@ class Authorisation:
 
     @property
     def capturable(self) -> int:
-        """What can still be captured or voided, if it is open."""
+        """The amount that can still be captured or voided, if it is open."""
         return self.amount - self.voided
 
     @property
     def refundable(self) -> int:
-        """What was captured and neither paid back nor charged back."""
+        """The captured amount that is neither refunded nor charged back."""
         return self.captured - self.refunded - self.charged_back
 
 
@@ -61,23 +61,23 @@ def ends_at(since: datetime, expiration_period: str | None, *, default: timedelt
 
 
 def attempt_ends_at(created: datetime, *, capture_mode: CaptureMode | None, expiration_period: str | None) -> datetime:
-    """When an attempt expires that was not accepted (assumption gateway-clocks).
+    """Return when an attempt expires that is not accepted (assumption gateway-clocks).
 
     Args:
         created: when the transaction was created.
-        capture_mode: of the transaction.
-        expiration_period: of the transaction. With a capture mode it is the period of the authorisation instead.
+        capture_mode: the capture mode of the transaction.
+        expiration_period: that of the transaction. With a capture mode, it is the period of the authorisation instead.
     """
     return ends_at(created, expiration_period if capture_mode is None else None, default=ATTEMPT_PERIOD)
 
 
 def order_ends_at(created: datetime, *, expiration_period: str | None, attempt: datetime | None) -> datetime:
-    """When an order expires that was not paid (assumption gateway-clocks).
+    """Return when an order expires that is not paid (assumption gateway-clocks).
 
     Args:
         created: when the order was created.
-        expiration_period: of the order.
-        attempt: when the attempt ends that the order was created with, None for an order on the hosted page.
+        expiration_period: that of the order.
+        attempt: the end of the attempt that the order was created with, None for an order on the hosted page.
     """
     if attempt is not None and expiration_period is None:
         return attempt
@@ -95,7 +95,7 @@ def accept(
 
 
 def settle(authorisation: Authorisation, *, at: datetime) -> Authorisation:
-    """The authorisation after what time alone has made happen: a delayed amount is captured, a manual one lapses."""
+    """Return the authorisation at a time: a delayed amount is captured at its end, a manual one lapses."""
     if authorisation.state is not AuthorisationState.OPEN or at < authorisation.ends_at:
         return authorisation
     if authorisation.capture_mode is CaptureMode.DELAYED:
@@ -104,7 +104,7 @@ def settle(authorisation: Authorisation, *, at: datetime) -> Authorisation:
 
 
 def is_capturable(authorisation: Authorisation, *, at: datetime) -> bool:
-    """Whether a request can capture it; a delayed one is captured by itself (assumption is-capturable)."""
+    """Whether a request can capture it; a delayed one is captured automatically (assumption is-capturable)."""
     return _is_open(authorisation, at) and authorisation.capture_mode is CaptureMode.MANUAL
 
 
@@ -117,7 +117,7 @@ def capture(authorisation: Authorisation, amount: int | None = None, *, at: date
     _require_open(authorisation, at)
     if authorisation.capture_mode is CaptureMode.DELAYED:
         raise LocalProtocolError(
-            "authorisation.delayed", "a delayed capture happens by itself", clause="gateway document 3.4 rule 3"
+            "authorisation.delayed", "a delayed capture is automatic", clause="gateway document 3.4 rule 3"
         )
     captured = authorisation.capturable if amount is None else amount
     _require_at_most(captured, authorisation.capturable, "authorisation.amount")
@@ -139,7 +139,7 @@ def void(authorisation: Authorisation, amount: int | None = None, *, at: datetim
 
 
 def refund(authorisation: Authorisation, amount: int) -> Authorisation:
-    """Pay back captured money, at least one unit.
+    """Refund captured money, at least one unit.
 
     Raises:
         LocalProtocolError: `refund.amount`.
@@ -149,18 +149,18 @@ def refund(authorisation: Authorisation, amount: int) -> Authorisation:
 
 
 def charge_back(authorisation: Authorisation) -> Authorisation:
-    """The issuer takes back all that was captured and not paid back.
+    """Charge back all money that is captured and not refunded.
 
     Raises:
         LocalProtocolError: `refund.amount`, nothing is left.
     """
     if not authorisation.refundable:
-        raise LocalProtocolError("refund.amount", "nothing is left of what was captured")
+        raise LocalProtocolError("refund.amount", "no captured money is left")
     return replace(authorisation, charged_back=authorisation.charged_back + authorisation.refundable)
 
 
 def reverse(authorisation: Authorisation) -> Authorisation:
-    """The issuer returns all that it has charged back.
+    """Reverse the chargeback: the issuer returns the money.
 
     Raises:
         LocalProtocolError: `refund.amount`, nothing is charged back.

@@ -1,6 +1,6 @@
 """Errors of the gateway and its vault: HTTP status and code.
 
-Source: gateway document, section 7, which shows neither codes nor bodies, so everything is ours (assumption gateway-errors).
+Source: gateway document, section 7, which shows neither codes nor bodies, so all are assumptions (gateway-errors).
 """
 
 from __future__ import annotations

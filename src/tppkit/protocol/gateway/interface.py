@@ -1,4 +1,4 @@
-"""The gateway and its vault, which has an address of its own. Source: gateway document, sections 4 and 7."""
+"""The gateway and its vault, which has its own address. Source: gateway document, sections 4 and 7."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ DEFAULT_SORT = Sort("created", descending=True)
 
 
 class Cursor(GatewayModel):
-    """The last order of a page; the next page begins behind it (assumption search-cursor).
+    """The last order of a page; the next page begins after it (assumption search-cursor).
 
     Attributes:
         value: what the order is sorted by; it comes from the caller, and its type may be another than the field's.
@@ -64,7 +64,7 @@ def write_cursor(value: str | int | None, order_id: str, *, size: int | None, so
 
 
 def read_cursor(text: str, *, size: int | None, sort: Sort) -> Cursor | None:
-    """The order behind which a page begins, or None for the first page.
+    """Return the order after which a page begins, or None for the first page.
 
     Raises:
         FormatError: `search.paging`, also if size or sort are not those of the previous request.
@@ -87,7 +87,7 @@ class Page(NamedTuple):
         sort: their order.
         size: how many at most; None for all.
         start: how many are skipped in simple paging; None with `search_after`.
-        after: the order behind which they begin; None from the first one.
+        after: the order after which they begin; None: from the first one.
     """
 
     sort: Sort

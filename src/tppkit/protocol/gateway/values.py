@@ -1,4 +1,4 @@
-"""Values of the payment gateway: what requests may contain; answers are kept as they came. Source: gateway document, section 2.1."""
+"""Values of requests to the payment gateway; answers are not checked. Source: gateway document, section 2.1."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def require_uuid(text: str, what: str) -> str:
     """The id, if it is a UUID, so that it can be part of a path.
 
     Args:
-        text: the id, perhaps of a stranger.
+        text: the id, which may be untrusted.
         what: its name, for the message.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Endpoint rows of the legacy interface, and what the service sends of itself. Source: PSD2 document, part B sections 4 to 6."""
+"""Endpoint rows of the legacy interface, and the callbacks of the service. Source: PSD2 document, part B sections 4 to 6."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PAY = Endpoint(
 
 ENDPOINTS = (REQUEST_ACCOUNT_ACCESS, BALANCE, TRANSACTION_LIST, REQUEST_PAYMENT_ACCESS, PAY)
 
-# For a customer's browser, so no row of the interface: the whole query is the code (`qr.parse_scan_link`), and the answer a page.
+# Not a row of the interface, because it is for a customer's browser: the whole query is the code (`qr.parse_scan_link`).
 SCAN = Endpoint(
     name="scan", method="GET", path="/scan", source=_SOURCE, auth=Auth.NONE, request=Nothing(), answer=Nothing(), safe=True,
 )  # fmt: skip
@@ -53,7 +53,7 @@ class Callback(NamedTuple):
     """A signed request of the service to the provider.
 
     Attributes:
-        kind: which address it is sent to: a value of `callbacks.CallbackKind`.
+        kind: the kind of its address: a value of `callbacks.CallbackKind`.
         method: HTTP method.
         address: that address.
         source: where the document shows the row.

@@ -1,7 +1,7 @@
 """Errors of the legacy interface: HTTP status and code.
 
-Source: PSD2 document, part B section 7, which names 401 and 400 for an unknown account; the rest is ours (assumptions
-legacy-errors, access-refused, access-repeated, tx-repeats).
+Source: PSD2 document, part B section 7, which names 401, and 400 for an unknown account; the others are assumptions (legacy-errors,
+access-refused, access-repeated, tx-repeats).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bodies of requests, answers and callbacks. Source: PSD2 document, part B sections 2, 4 and 6.
 
-What a receiver of callbacks decides by (ids, versions, amounts, times) is read strictly. What only describes is kept as it came,
-and so are unknown fields: a payment's outcome must not be lost because a name has a strange character. Tokens, personal data and
-unknown fields are not shown by `repr`, so that they do not end in logs.
+Fields that a receiver of callbacks depends on (ids, versions, amounts, times) are read strictly. Descriptive and unknown fields are
+kept unchanged, because a payment's outcome must not be lost over a strange character in a name. Tokens, personal data and unknown
+fields are not in `repr`, to keep them out of logs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LegacyModel(WireModel):
 
     @property
     def unknown(self) -> Mapping[str, Any]:
-        """Fields that the document does not name, as they came."""
+        """Fields that the document does not name, unchanged."""
         return MappingProxyType(self.model_extra or {})
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
@@ -89,7 +89,7 @@ def _write_amounts(value: tuple[Amount, ...]) -> list[str] | None:
 def _check_account(value: str) -> str:  # assumption account-form
     if not is_iban(value) and not is_phone(value):
         raise ValueError(
-            "neither an IBAN in electronic form with right check digits nor a phone number of 7 to 15 digits"
+            "neither an IBAN in electronic form with correct check digits nor a phone number of 7 to 15 digits"
         )
     return value
 
@@ -128,7 +128,7 @@ def _check_country(value: str) -> str:
 
 Identifier = Annotated[str, AfterValidator(_check_identifier)]
 Token = Annotated[str, AfterValidator(_check_token)]
-Integer = Annotated[int, Field(ge=0, le=2**63 - 1)]  # what a database column holds
+Integer = Annotated[int, Field(ge=0, le=2**63 - 1)]  # the range of a database column
 Amounts = Annotated[tuple[Amount, ...], PlainValidator(_read_amounts), PlainSerializer(_write_amounts)]
 Fees = Annotated[tuple[Amount, ...], PlainValidator(_read_fees), PlainSerializer(_write_amounts)]
 Account = Annotated[str, written(_check_account)]
@@ -150,14 +150,14 @@ class PaymentOrder(LegacyModel):
 
     Attributes:
         acc: the receiver's account, IBAN or phone number.
-        amts: the amount in the major unit, by currency code; exactly one (assumption tx-amounts). A double's tail is left out.
-        name: the receiver's name; it and the three that follow are needed unless the receiver is a customer of the bank.
+        amts: the amount in the major unit, by currency code; exactly one (assumption tx-amounts). Rounding errors of doubles are removed.
+        name: the receiver's name; name, street, city and country are required unless the receiver is a customer of the bank.
         street: the receiver's street.
         city: the receiver's city.
         country: the receiver's country, ISO 3166 alpha-3.
         msg: a message for the receiver.
         time: local time of a proximity payment, `yyyy-MM-dd HH:mm:ss`.
-        tcc: category code, of `CATEGORIES` or another.
+        tcc: category code, from `CATEGORIES` or another.
 
     Example:
         PaymentOrder(acc="+37060000000", amts={"EUR": Decimal("12.50")}, msg="Order 4711").to_wire()
@@ -180,7 +180,7 @@ class PaymentOrder(LegacyModel):
 
     @property
     def has_receiver(self) -> bool:
-        """Whether it has all that is needed of a receiver who is no customer of the bank."""
+        """Whether it has all required fields of a receiver who is not a customer of the bank."""
         return None not in (self.name, self.street, self.city, self.country)
 
     @classmethod
@@ -203,7 +203,7 @@ class PaymentOrder(LegacyModel):
 
     @field_serializer("amts")
     def _leave_out_amounts(self, amts: Mapping[str, Decimal]) -> None:
-        """`to_wire` writes them: JSON numbers of this library are doubles."""
+        """Leave out the amounts, because pydantic would write them as doubles; `to_wire` adds them."""
 
 
 class AccessGranted(LegacyModel):
@@ -211,7 +211,7 @@ class AccessGranted(LegacyModel):
 
     Attributes:
         token: the access token, 20 to 40 letters and digits.
-        exp: when the access ends, `yyyy-MM-dd HH:mm:ss`, as it came.
+        exp: when the access ends, `yyyy-MM-dd HH:mm:ss`, unchanged.
     """
 
     token: Annotated[Token, Field(repr=False)]
@@ -226,7 +226,7 @@ class AccessGranted(LegacyModel):
         """`exp` as a time, aware UTC.
 
         Args:
-            zone: whose clocks it is in (assumption access-expiry).
+            zone: its time zone (assumption access-expiry).
 
         Raises:
             FormatError: `model.invalid`, it is beyond the calendar.
@@ -242,19 +242,19 @@ class Transaction(LegacyModel):
 
     Attributes:
         id: unique id of the record.
-        ver: version of the record; one that is not above the last seen is stale.
-        time_stamp: of the operation, in seconds since 2000-01-01 00:00:00 UTC (assumption tran-time-stamp).
-        tlc: where in its life cycle the operation is; any text (assumption tlc-values).
+        ver: version of the record; a version that is not above the last seen is stale.
+        time_stamp: time of the operation, in seconds since 2000-01-01 00:00:00 UTC (assumption tran-time-stamp).
+        tlc: the operation's place in its life cycle; any text (assumption tlc-values).
         acc: the account that the transaction was made to.
         amounts: the main amount first, then further balance operations on the sender's account.
-        fees: empty when absent.
-        name: the counterparty's name, None when absent; so also what follows.
+        fees: the fees; empty if absent.
+        name: the counterparty's name, None if absent, like all following fields.
         street: the counterparty's street.
         city: the counterparty's city.
         country: the counterparty's country, ISO 3166 alpha-3.
         msg: the message attached.
-        time: local time of a proximity payment, `yyyy-MM-dd HH:mm:ss`, as it came.
-        tcc: category code, as it came; see `category`.
+        time: local time of a proximity payment, `yyyy-MM-dd HH:mm:ss`, unchanged.
+        tcc: category code, unchanged; see `category`.
     """
 
     id: Identifier
@@ -274,17 +274,17 @@ class Transaction(LegacyModel):
 
     @property
     def operated_at(self) -> datetime:
-        """`time_stamp` as a time, aware UTC; the last moment of the calendar where it lies beyond."""
+        """`time_stamp` as a time, aware UTC; the maximum of datetime if it is later."""
         return read_time_stamp(self.time_stamp)
 
     @property
     def category(self) -> str:
-        """What `tcc` means; a general transfer for an unknown or absent code."""
+        """The meaning of `tcc`; a general transfer for an unknown or absent code."""
         return category(self.tcc)
 
 
 class LoginPermission(StrEnum):
-    """What a receiver asks of a customer who logs in."""
+    """The data that a receiver requests from a customer who logs in."""
 
     NAME = "NAME"
     PHONE = "PHONE"
@@ -294,12 +294,12 @@ class LoginPermission(StrEnum):
 
 
 class LoginRequest(LegacyModel):
-    """What a receiver answers to the signed GET of a scanned login code: who asks, and for what.
+    """A receiver's answer to the signed GET of a scanned login code: its name, and the requested data.
 
     Attributes:
-        name: who asks, as the customer is to read it; at most 70 characters, not blank, none of them hidden.
-        perm: what is asked for, each once.
-        code: a code that the customer can compare, of at most 35 such characters; None for none.
+        name: name of the receiver, shown to the customer; at most 70 visible characters, not blank.
+        perm: the requested data, each once.
+        code: a code for the customer to compare, at most 35 visible characters; None: no code.
 
     Raises:
         ConfigurationError: `login.setting`.
@@ -330,7 +330,7 @@ class LoginConfirmed(LegacyModel):
 
     Attributes:
         id: the customer's number at the service.
-        token: as the service sent it, None when absent; so also what follows.
+        token: the service's token, None if absent, like all following fields.
         name: the customer's name.
         phone: telephone number.
         email: address for e-mail.

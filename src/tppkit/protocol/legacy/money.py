@@ -57,15 +57,15 @@ class Amount(NamedTuple):
 
 
 def read_number(text: str) -> Decimal:
-    """A JSON number exactly as it stands in the text; NaN for one that is too long for any amount."""
+    """Read a JSON number exactly as in the text; NaN if it is too long for an amount."""
     try:
         return Decimal(text) if len(text) <= _MAX_DIGITS else Decimal("NaN")
-    except InvalidOperation:  # its exponent is beyond what decimals have
+    except InvalidOperation:  # its exponent is out of the range of Decimal
         return Decimal("NaN")
 
 
 def check_amounts(amounts: object) -> dict[str, Decimal]:
-    """Amounts by currency code, each without the tail that doubles have (assumption amount-doubles).
+    """Check amounts by currency code, and remove the rounding errors of doubles (assumption amount-doubles).
 
     Raises:
         ValueError: a code is not three upper-case letters, or a number is not a Decimal of reasonable size.
@@ -95,7 +95,7 @@ def _without_tail(value: object, code: str) -> Decimal:
 
 
 def write_amounts(amounts: Mapping[str, Decimal]) -> bytes:
-    """The JSON object of amounts that `check_amounts` returned: numbers without exponent or binary tail."""
+    """Write the JSON object of amounts that `check_amounts` returned, without exponents."""
     return ("{" + ",".join([f'"{code}":{value:f}' for code, value in amounts.items()]) + "}").encode()
 
 
@@ -115,12 +115,12 @@ class BalanceBody:
         """The object as compact JSON.
 
         Raises:
-            ValueError: what is no code or no amount.
+            ValueError: a key is not a currency code, or a value is not an amount.
         """
         return write_amounts(check_amounts(value))
 
     def read(self, raw: bytes, *, tolerant: bool) -> Mapping[str, Decimal]:
-        """The amounts by currency code; where a double has a binary tail, without it.
+        """Read the amounts by currency code, without rounding errors of doubles.
 
         Raises:
             FormatError: `json.*`, `model.invalid`.

@@ -42,7 +42,7 @@ CATEGORIES: Mapping[str, str] = MappingProxyType(
 
 
 class LifeCycle(StrEnum):
-    """The values of `tlc` that our sandbox writes (assumption tlc-values); a receiver takes any."""
+    """The values of `tlc` that the sandbox writes (assumption tlc-values); a receiver must accept any."""
 
     POSTED = "posted"
     EXECUTED = "executed"
@@ -59,11 +59,11 @@ def is_token(text: str) -> bool:
 
 
 def require_token(text: str, what: str) -> str:
-    """The text, when it has the form of access tokens and uuids.
+    """Return a text if it has the form of access tokens and uuids.
 
     Args:
         text: the token or uuid.
-        what: what it is, named in the error, such as `access token`; the text itself is not shown.
+        what: its name in the error, such as `access token`; the text itself is not shown.
 
     Raises:
         FormatError: `token.malformed`.
@@ -74,17 +74,17 @@ def require_token(text: str, what: str) -> str:
 
 
 def category(code: str | None) -> str:
-    """What a category code means; a general transfer for an unknown or absent one."""
+    """Return the meaning of a category code; a general transfer for an unknown or absent one."""
     return CATEGORIES.get(code or "", GENERAL_TRANSFER)
 
 
 def read_local_time(text: str, zone: tzinfo = UTC) -> datetime:
-    """A time as `yyyy-MM-dd HH:mm:ss` on the clocks of a zone, aware UTC.
+    """Read `yyyy-MM-dd HH:mm:ss` in a time zone as a time, aware UTC.
 
-    A time that comes twice, when clocks are set back, is the first of the two.
+    An ambiguous time, when clocks are set back, is the first of the two.
 
     Raises:
-        ValueError: the text is no such time, or beyond the calendar.
+        ValueError: the text is not such a time, or out of the range of datetime.
     """
     if not _TIME.fullmatch(text):
         raise ValueError("not a time as yyyy-MM-dd HH:mm:ss")
@@ -95,12 +95,12 @@ def read_local_time(text: str, zone: tzinfo = UTC) -> datetime:
 
 
 def write_local_time(at: datetime, zone: tzinfo = UTC) -> str:
-    """An aware time as `yyyy-MM-dd HH:mm:ss` on the clocks of a zone."""
+    """Write an aware time as `yyyy-MM-dd HH:mm:ss` in a time zone."""
     return at.astimezone(zone).isoformat(" ", "seconds")[:19]
 
 
 def read_time_stamp(seconds: int) -> datetime:
-    """A `timeStamp` as a time, aware UTC; the last moment of the calendar where it lies beyond."""
+    """Convert a `timeStamp` to a time, aware UTC; the maximum of datetime if it is later."""
     try:
         return EPOCH + timedelta(seconds=seconds)
     except OverflowError:

@@ -1,6 +1,7 @@
 """Account information: access, consents, accounts, balances, transactions. Source: PSD2 document, part A sections 2 and 4.
 
-The classes follow the rules of `models`. Berlin Group names of a consent's status are read as ours (assumption consent-names).
+The classes follow the rules of `models`. Berlin Group names of a consent's status are mapped to the document's (assumption
+consent-names).
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _BERLIN_GROUP = {
 
 
 def parse_date(text: str) -> date:
-    """A calendar date as `2026-06-01`.
+    """Parse a calendar date such as `2026-06-01`.
 
     Raises:
-        ValueError: the text is no such date.
+        ValueError: the text is not such a date.
     """
     if not _DATE.fullmatch(text):
         raise ValueError("not a date as yyyy-mm-dd")
@@ -82,7 +83,7 @@ AllAccounts = Annotated[str, written(_check_all_accounts)]
 Currency = Annotated[str, written(_check_currency)]
 SignedAmount = Annotated[str, written(_check_signed_amount)]
 ConsentId = Annotated[str, Field(min_length=1)]
-# A member of ConsentStatus, or the text of a status that we do not know.
+# A member of ConsentStatus, or the text of an unknown status.
 Status = Annotated[
     str,
     AfterValidator(_read_status),
@@ -91,14 +92,14 @@ Status = Annotated[
 
 
 class Access(Psd2Model):
-    """What a consent is for, in exactly one of three forms (assumption consent-form).
+    """The access of a consent, in exactly one of three forms (assumption consent-form).
 
     Attributes:
-        all_psd2: `allAccounts`; the customer chooses the account, and everything about it can be read.
-        available_accounts: `allAccounts`; the customer chooses the account, which is listed only.
+        all_psd2: `allAccounts`; the customer chooses the account, and all its data can be read.
+        available_accounts: `allAccounts`; the customer chooses the account, which is only listed.
         accounts: the named account is listed.
-        balances: and its balances can be read.
-        transactions: and its transactions can be read.
+        balances: the balances of the named account can be read.
+        transactions: the transactions of the named account can be read.
     """
 
     all_psd2: AllAccounts | None = None
@@ -139,10 +140,10 @@ class ConsentRequest(Psd2Model):
     """The body of a consent's creation.
 
     Attributes:
-        access: what it is for.
-        valid_until: its last day; the bank lowers it to 180 days.
+        access: the requested access.
+        valid_until: its last day; the bank limits it to 180 days.
         frequency_per_day: how often account data can be read in a day while the customer is absent.
-        recurring_indicator: of the Berlin Group; has no effect here (assumption consent-fields).
+        recurring_indicator: a field of the Berlin Group without effect here (assumption consent-fields).
     """
 
     access: Access
@@ -202,12 +203,12 @@ class Account(Psd2Model):
     """An account of a consent.
 
     Attributes:
-        resource_id: names it in later calls; stable within the consent.
-        iban: its IBAN; other banks may name the account otherwise.
+        resource_id: its id in later calls; stable within the consent.
+        iban: its IBAN; other banks may identify the account in another way.
         currency: its currency, or XXX if it has several.
-        name: what the account is called.
-        owner_name: who owns it.
-        balances: only where they were asked for and granted.
+        name: the name of the account.
+        owner_name: the name of its owner.
+        balances: present if they were requested and granted.
     """
 
     resource_id: Annotated[str, Field(min_length=1)]

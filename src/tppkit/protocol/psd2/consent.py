@@ -13,7 +13,7 @@ CONSENT_DAYS = 180
 
 
 class ConsentStatus(StrEnum):
-    """The status of a consent, as section 3 names it."""
+    """The status of a consent, as in section 3."""
 
     RECEIVED = "received"
     VALID = "valid"
@@ -22,7 +22,7 @@ class ConsentStatus(StrEnum):
 
 
 class ConsentTrigger(StrEnum):
-    """What moves a consent."""
+    """The triggers of a consent's moves."""
 
     APPROVED = "approved"
     DECLINED = "declined"
@@ -47,11 +47,11 @@ CONSENT: Machine[ConsentStatus, ConsentTrigger] = Machine(
 
 @dataclass(frozen=True, slots=True)
 class ConsentProgress:
-    """How far a consent is.
+    """The progress of a consent.
 
     Attributes:
         status: its state.
-        active_at: creation, or the last time that the customer opened or used the approval page; aware UTC.
+        active_at: its creation, or the customer's last use of the approval page; aware UTC.
         valid_until: its last day, in the bank's zone.
         moved_by: the latest move, or None.
     """
@@ -65,10 +65,10 @@ class ConsentProgress:
 def due_consent_trigger(
     progress: ConsentProgress, *, now: datetime, today: date, inactivity: timedelta
 ) -> ConsentTrigger | None:
-    """What time alone has made happen by `now`, or None.
+    """Return the trigger that is due by time alone at `now`, or None.
 
     Args:
-        progress: how far the consent is.
+        progress: the progress of the consent.
         now: the present, aware UTC.
         today: the day of `now` in the bank's zone.
         inactivity: how long an unapproved consent waits (assumption consent-link).
@@ -80,7 +80,7 @@ def due_consent_trigger(
 
 
 def cap_valid_until(day: date, today: date) -> date:
-    """The last day of a new consent: the day asked for, lowered to 180 days from today.
+    """Return the last day of a new consent: the requested day, limited to 180 days from today.
 
     Args:
         day: `validUntil` of the request.

@@ -1,6 +1,6 @@
-"""Payments in PSD2 bodies, and what all bodies share. Source: PSD2 document, part A section 2.
+"""Payments in PSD2 bodies, and the base of all bodies. Source: PSD2 document, part A section 2.
 
-Unknown fields are kept as they came. Rules for values hold for requests; answers of a bank are kept as they came.
+Unknown fields are kept. Rules for values apply to requests; answers of a bank are not checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SEPA_AMOUNT = re.compile(r"0\.(?:0[1-9]|[1-9][0-9]?)|[1-9][0-9]{0,8}(?:\.[0-9]{
 
 def _check_iban(value: str) -> str:
     if not is_iban(value):
-        raise ValueError("not an IBAN in electronic form with right check digits")
+        raise ValueError("not an IBAN in electronic form with correct check digits")
     return value
 
 
@@ -78,7 +78,7 @@ Euro = Annotated[str, written(_check_euro)]
 CreditorName = Annotated[str, written(_check_name)]
 Remittance = Annotated[str, written(_check_remittance)]
 PaymentId = Annotated[str, StringConstraints(min_length=1)]
-# The text of a status that we do not know is kept in answers.
+# Unknown statuses in answers are kept as text.
 Status = Annotated[TransactionStatus | str, Field(union_mode="left_to_right"), written(_check_status)]
 
 
@@ -126,7 +126,7 @@ def _check_approval_link(link: Href) -> Href:
 
 
 class ApprovalLinks(Psd2Model):
-    """Links of a new payment or consent: `scaRedirect` is for the customer's browser as it is. Other banks may leave out the rest."""
+    """Links of a new payment or consent; pass `scaRedirect` to the customer's browser unchanged. Other banks may omit the others."""
 
     sca_redirect: Annotated[Href, AfterValidator(_check_approval_link)]
     status: Href | None = None

@@ -22,9 +22,9 @@ class TransactionStatus(StrEnum):
 
 
 class Trigger(StrEnum):
-    """What moves a payment."""
+    """The triggers of a payment's moves."""
 
-    STARTED = "started"  # the customer begins to approve; only with a setting of the bank
+    STARTED = "started"  # the customer begins the approval; only with a setting of the bank
     APPROVED = "approved"
     DECLINED = "declined"
     EXECUTED = "executed"
@@ -56,12 +56,12 @@ PAYMENT: Machine[TransactionStatus, Trigger] = Machine(
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a payment is.
+    """The progress of a payment.
 
     Attributes:
         status: its state.
-        active_at: initiation, or the last time that the customer opened or used the approval page; aware UTC.
-        opened: the customer has opened it.
+        active_at: its initiation, or the customer's last use of the approval page; aware UTC.
+        opened: whether the customer has opened it.
         approved_at: when it was approved, or None; aware UTC.
         moved_by: the latest move, or None.
     """
@@ -74,10 +74,10 @@ class Progress:
 
 
 def due_trigger(progress: Progress, *, now: datetime, inactivity: timedelta) -> Trigger | None:
-    """What time alone has made happen by `now`, or None. Execution is none of it: the bank writes it when it moves the money.
+    """Return the trigger that is due by time alone at `now`, or None; execution is not, because the bank writes it.
 
     Args:
-        progress: how far the payment is.
+        progress: the progress of the payment.
         now: the present, aware UTC.
         inactivity: how long an unapproved payment waits (assumption inactivity).
     """
@@ -86,7 +86,7 @@ def due_trigger(progress: Progress, *, now: datetime, inactivity: timedelta) -> 
 
 
 def cancel(progress: Progress) -> TransactionStatus:
-    """The state after the provider's DELETE.
+    """Return the state after the provider's DELETE.
 
     Raises:
         LocalProtocolError: `payment.not-cancellable`, the customer has opened it or it is final.
@@ -99,5 +99,5 @@ def cancel(progress: Progress) -> TransactionStatus:
 
 
 def reported_status(status: TransactionStatus) -> TransactionStatus:
-    """What a status poll says: CANC stands only in the answer to DELETE, later polls report RJCT."""
+    """Return the status for a poll: CANC is only in the answer to DELETE, later polls report RJCT."""
     return TransactionStatus.RJCT if status is TransactionStatus.CANC else status

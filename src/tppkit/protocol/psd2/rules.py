@@ -1,4 +1,4 @@
-"""Rules of the PSD2 interface that both sides hold. Source: PSD2 document, part A."""
+"""Rules of the PSD2 interface that both sides use. Source: PSD2 document, part A."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 MAX_REDIRECT_URI = 2048
 PAGE_SIZE = 100  # booked entries of a page; assumption transactions-pages
 
-# The authority must end behind the host and port: a user name before "@" could look like a host.
+# The authority must end after host and port: a user name before "@" could look like a host.
 _HTTP = re.compile(r"http://(?:\[([0-9a-f:]+)\]|([0-9a-z.]+))(?::[0-9]{1,5})?(?:[/?#]|$)", re.IGNORECASE)
 _HTTPS = re.compile(r"https://[^/?#@\\]+(?:[/?#]|$)", re.IGNORECASE)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):[^:]", re.IGNORECASE)
-# Assumption redirect-uri. A browser reads these itself, or they open no application of the provider.
+# Assumption redirect-uri. Browsers handle these schemes themselves, or they do not open an application of the provider.
 _NO_APPLICATION = frozenset(
     {
         "about", "android-app", "blob", "chrome", "data", "file", "filesystem", "ftp", "http", "https", "intent", "jar", "javascript",
@@ -35,7 +35,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
 def parse_request_id(text: str | None) -> str:
-    """The X-Request-ID, when it is a UUID (assumption request-id-form).
+    """Return the X-Request-ID if it is a UUID (assumption request-id-form).
 
     Raises:
         FormatError: `request-id.missing`, `request-id.malformed`.

@@ -1,4 +1,4 @@
-"""The bank's routes of the control host: its customers, and which countries instant payments reach."""
+"""The bank's routes of the control host: its customers, and the countries that instant payments reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bank's customers, its accounts, and which customer may use which account."""
+"""The bank's customers, its accounts, and the customers' rights to use accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carry out the transfers that are due, for the interface that ordered them."""
+"""Execute the due transfers of an interface."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tppkit.sandbox.events import run_contained
 
 
 def carry_out(db: Connection, source: str, at: datetime, execute: Callable[[Connection, Transfer], None]) -> None:
-    """Let an interface carry out its transfers that are due, in the order of their time.
+    """Execute the due transfers of an interface, in the order of their time.
 
-    A transfer that cannot be carried out because of a defect is ended; the check of the interface names it.
+    If an internal error occurs, the transfer is ended, and the check of the interface reports it.
     """
     for transfer in due_transfers(db, source, at):
         if not run_contained(db, f"the transfer {transfer.id}", partial(execute, db, transfer)):

@@ -1,4 +1,4 @@
-"""Which countries' banks can be reached for instant payments."""
+"""The countries whose banks instant payments reach."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SET = Statement(
 
 
 def set_reachable(db: Connection, country: str, *, reachable: bool) -> None:
-    """Decide for a country (two letters, as IBANs begin) from now on, also after a restart."""
+    """Set whether a country (two letters, as in IBANs) is reachable; the setting is stored."""
     _SET.run(db, {"country": country, "reachable": reachable})
 
 
 def is_reachable(db: Connection, country: str) -> bool | None:
-    """What was decided for a country; None if nothing was."""
+    """Return the setting of a country, None if there is none."""
     return db.execute(_READ, {"of_country": country}).scalar_one_or_none()

@@ -1,6 +1,6 @@
-"""The bank's ledger: double entry in minor units, balances, and transfers on their way.
+"""The bank's ledger: double entry in minor units, balances, and pending transfers.
 
-Each move has a debit and a credit account, so no booking can make or lose money. Balances are kept in the transaction of the booking.
+Each move has a debit and a credit account, so no booking can create or lose money. Balances are updated in the booking's transaction.
 All currencies here have two decimals. A booking has at most one move of a currency for each account.
 
     start_transfer(db, transfer)
@@ -39,7 +39,7 @@ from tppkit.sandbox.bank.tables import BALANCES, BOOKINGS, ENTRIES, TRANSFERS
 from tppkit.sandbox.bank.zone import bank_day, day_end, day_start
 
 EUR = "EUR"
-CLEARING = "bank:clearing"  # where money goes to, and comes from, other banks
+CLEARING = "bank:clearing"  # the account for money to and from other banks
 EXCHANGE = "bank:exchange"  # the bank's side of currency exchanges
 MAX_PENDING = 1000  # transfers of one account, which one answer lists
 
@@ -169,9 +169,9 @@ class Booking:
     Attributes:
         transaction_id: opaque.
         booked_at: aware UTC; the booking date and the value date are the bank's day of it.
-        debtor_name: who pays.
-        creditor_name: who is paid.
-        remittance: what for, or None.
+        debtor_name: name of the payer.
+        creditor_name: name of the payee.
+        remittance: remittance information, or None.
         moves: at most one of a currency for each account.
     """
 
@@ -191,9 +191,9 @@ class Booked:
         transaction_id: opaque.
         booked_at: aware UTC.
         amount_minor: in minor units, below zero if the account pays.
-        debtor_name: who pays.
-        creditor_name: who is paid.
-        remittance: what for, or None.
+        debtor_name: name of the payer.
+        creditor_name: name of the payee.
+        remittance: remittance information, or None.
         currency: its code.
     """
 
@@ -220,13 +220,13 @@ class Transfer:
         order_id: the interface's id of the order, used once; providers of other interfaces never see it.
         account: id of the account that pays.
         amount_minor: above zero, in minor units.
-        debtor_name: who pays.
-        creditor_iban: the account that is paid, here or at another bank.
-        creditor_name: who is paid.
-        remittance: what for, or None.
-        instant: whether it takes the instant rail.
+        debtor_name: name of the payer.
+        creditor_iban: the account of the payee, here or at another bank.
+        creditor_name: name of the payee.
+        remittance: remittance information, or None.
+        instant: whether it uses the instant rail.
         started_at: when it was approved, aware UTC.
-        due_at: when it is carried out, aware UTC.
+        due_at: when it is executed, aware UTC.
         state: `pending`, `booked` or `failed`.
         currency: its code.
     """
@@ -247,7 +247,7 @@ class Transfer:
 
     @property
     def id(self) -> str:
-        """The transactionId, from which the order's id cannot be found."""
+        """The transactionId, which does not reveal the order's id."""
         return transfer_id(self.source, self.order_id)
 
 
@@ -257,17 +257,17 @@ def transfer_id(source: str, order_id: str) -> str:
 
 
 def to_minor(amount: str) -> int:
-    """A decimal text with at most two decimals in minor units: 1250 for `12.50`."""
+    """Convert a decimal text with at most two decimals to minor units: 1250 for `12.50`."""
     return int(Decimal(amount).scaleb(2))
 
 
 def to_decimal(amount_minor: int) -> str:
-    """An amount in minor units as a decimal text: `-12.50` for -1250."""
+    """Convert an amount in minor units to a decimal text: `-12.50` for -1250."""
     return str(Decimal(amount_minor).scaleb(-2))
 
 
 def post(db: Connection, bookings: Sequence[Booking]) -> None:
-    """Book transactions, and change the balances by them."""
+    """Book transactions and update the balances."""
     entries, totals = [], Counter[tuple[str, str]]()
     for booking in bookings:
         key = {"transaction_id": booking.transaction_id, "booked_at": to_microseconds(booking.booked_at)}
@@ -281,30 +281,30 @@ def post(db: Connection, bookings: Sequence[Booking]) -> None:
     ]
     db.execute(_ADD_BOOKING, rows)
     db.execute(_ADD_ENTRY, entries)
-    for (account, currency), amount in sorted(totals.items()):  # one order of locks
+    for (account, currency), amount in sorted(totals.items()):  # sorted, to lock rows in one order
         _ADD_TO_BALANCE.run(db, {"account": account, "currency": currency, "amount": amount})
 
 
 def balances(db: Connection, account: str) -> dict[str, int]:
-    """What an account holds: an amount in minor units for each currency."""
+    """Return the balance of an account in minor units for each currency."""
     return dict(_BALANCES_OF.all(db, {"of_account": account}))
 
 
 def booked(
     db: Connection, account: str, first_day: date, last_day: date, *, after: str | None = None, limit: int, currency: str = EUR
 ) -> tuple[Booked, ...]:  # fmt: skip
-    """The bookings of an account in a currency and a window of days, newest first.
+    """Return the bookings of an account in a currency and a window of days, newest first.
 
-    Newer bookings move no page that follows another.
+    New bookings do not change a page that follows another one.
 
     Args:
         db: the transaction.
         account: id of the account.
-        first_day: by booking date.
-        last_day: inclusive.
-        after: transactionId of the last booking of the page before; None begins.
+        first_day: first booking date.
+        last_day: last booking date, inclusive.
+        after: transactionId of the last booking of the previous page; None: the first page.
         limit: how many at most.
-        currency: of the entries.
+        currency: currency of the entries.
 
     Raises:
         FormatError: `query.after`, the account has no such booking.
@@ -334,7 +334,7 @@ def start_transfer(db: Connection, transfer: Transfer) -> None:
 
 
 def book_transfer(db: Connection, transfer: Transfer, *, at: datetime) -> bool:
-    """Carry out a pending transfer; False if the account has not enough money, then nothing is changed."""
+    """Book a pending transfer; False, without changes, if the account does not have enough money."""
     held = {"of_account": transfer.account, "of_currency": transfer.currency}
     funds = db.execute(_FUNDS, held).one_or_none()
     if funds is None or funds.amount < transfer.amount_minor:
@@ -349,12 +349,12 @@ def book_transfer(db: Connection, transfer: Transfer, *, at: datetime) -> bool:
 
 
 def drop_transfer(db: Connection, transfer: Transfer) -> None:
-    """End a pending transfer that is not carried out."""
+    """End a pending transfer without executing it."""
     db.execute(_SET_STATE, {"of_transfer": transfer.id, "to_state": "failed"})
 
 
 def delay_transfer(db: Connection, transfer: Transfer, *, due_at: datetime) -> None:
-    """Let a pending transfer take the normal rail."""
+    """Move a pending transfer to the normal rail."""
     db.execute(_DELAY, {"of_transfer": transfer.id, "to_due_at": to_microseconds(due_at)})
 
 
@@ -375,7 +375,7 @@ def transfers(db: Connection, ids: Collection[str]) -> dict[str, Transfer]:
 
 
 def pending(db: Connection, account: str) -> tuple[Transfer, ...]:
-    """The transfers of an account that are on their way, in every currency, newest first."""
+    """Return the pending transfers of an account, in every currency, newest first."""
     return _transfers(db.execute(_PENDING, {"of_account": account}))
 
 
@@ -385,7 +385,7 @@ def takes_transfers(db: Connection, account: str) -> bool:
 
 
 def check(db: Connection) -> list[str]:
-    """What is wrong in the ledger: empty if money is conserved, and bookings explain each balance and each transfer."""
+    """Return the faults of the ledger: empty if money is conserved, and bookings explain each balance and each transfer."""
     return [f"{text}: {tuple(row)}" for text, statement in _CHECKS for row in db.execute(statement)]
 
 

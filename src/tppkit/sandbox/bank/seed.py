@@ -1,4 +1,4 @@
-"""The customers and the year of transactions with which a bank begins. The same seed gives the same ones."""
+"""The initial customers of a bank, and a year of transactions. The same seed makes the same data."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _MARTA = Customer(
 
 
 class _Start(NamedTuple):
-    """An account as it is at the beginning."""
+    """The initial state of an account."""
 
     account: Account
-    bookings: int  # in the year, about
-    ends_with_minor: int  # EUR, but for what customers of the bank pay in
+    bookings: int  # in the year, approximately
+    ends_with_minor: int  # EUR, without payments from other customers of the bank
 
 
 _DAILY = Account(
@@ -80,7 +80,7 @@ _RATES = {"USD": 108, "GBP": 86, "PLN": 428, "CZK": 2525}  # hundredths for one 
 
 
 def seed_bank(db: Connection, *, seed: int, at: datetime) -> None:
-    """Fill a bank that has no customers: a year of bookings before `at`, more than 20 in every account."""
+    """Fill a bank without customers: a year of bookings before `at`, more than 20 in every account."""
     if has_customers(db):
         return
     for start in _STARTS:
@@ -88,12 +88,12 @@ def seed_bank(db: Connection, *, seed: int, at: datetime) -> None:
     for customer, accounts in _USES:
         add_customer(db, customer)
         let_use(db, customer, *accounts)
-    chance = random.Random(f"bank {seed}")  # noqa: S311  # asked for: the same data again
+    chance = random.Random(f"bank {seed}")  # noqa: S311  # reproducible data
     post(db, [booking for start in _STARTS for booking in _bookings(start, chance, at - _YEAR)])
 
 
 def _bookings(start: _Start, chance: random.Random, begin: datetime) -> Iterator[Booking]:
-    """Purchases, twelve salaries each followed by a rent of the same amount, and before them what pays for all."""
+    """Yield purchases, twelve salaries each followed by a rent of the same amount, and before them the initial deposit."""
     account, owner = start.account.id, start.account.owner_name
     needed = start.ends_with_minor
     month = _YEAR / 12

@@ -13,7 +13,7 @@ BOOKINGS = Table(
     Column("creditor_name", String(140), nullable=False),
     Column("remittance", String(140)),
 )  # fmt: skip
-# In the order of the key: a page of an account is one range, whatever the account holds.
+# Stored in the order of the key, so that a page of an account is one range.
 ENTRIES = Table(
     "entries", TABLES,
     Column("account", String(32), primary_key=True),

@@ -14,7 +14,7 @@ def bank_day(at: datetime) -> date:
 
 
 def day_start(day: date) -> datetime:
-    """When a day begins at the bank, aware UTC; the ends of the calendar begin and end there."""
+    """Return when a day begins at the bank, aware UTC, limited to the range of datetime."""
     try:
         return datetime.combine(day, time.min, BANK_ZONE).astimezone(UTC)
     except OverflowError:
@@ -22,5 +22,5 @@ def day_start(day: date) -> datetime:
 
 
 def day_end(day: date) -> datetime:
-    """When the next day begins at the bank, aware UTC: a day has 23 to 25 hours."""
+    """Return when the next day begins at the bank, aware UTC; a day has 23 to 25 hours."""
     return datetime.max.replace(tzinfo=UTC) if day == date.max else day_start(day + timedelta(days=1))

@@ -1,4 +1,4 @@
-"""Access to account information and payments: what the provider asks for, what the customer decides, and who has access now."""
+"""Access to account information and payments: the provider's requests, the customer's decisions, and the present access."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ HANDLERS: tuple[Handler[Any, Any], ...] = (
 
 
 def account_of_caller(call: HostCall[Any], kind: str) -> Account:
-    """The account that the token of the path gives access to now.
+    """Return the account to which the token of the path gives access now.
 
     Raises:
         FormatError: `token.malformed`.
-        LocalProtocolError: `token.refused`, for every reason alike (assumption access-refused).
+        LocalProtocolError: `token.refused`, the same for every reason (assumption access-refused).
     """
     token = require_token(call.parameters["access_token"], "access token")
     access = find_access(call.db, call.settings.name, token)
@@ -61,7 +61,7 @@ def account_of_caller(call: HostCall[Any], kind: str) -> Account:
 
 
 def lock_any_access(db: Connection, host: str, token: str) -> StoredAccess:
-    """The access with this token, to be decided.
+    """Return the access with this token, locked for a decision.
 
     Raises:
         LocalProtocolError: `token.unknown`.
@@ -75,13 +75,13 @@ def lock_any_access(db: Connection, host: str, token: str) -> StoredAccess:
 def access_choices(
     db: Connection, access: StoredAccess, customer: str | None, iban: str | None
 ) -> Iterator[tuple[Customer, Account]]:
-    """Every customer with each account that may approve: acc restricts them.
+    """Yield every customer with each account that may approve; acc restricts them.
 
     Args:
         db: the transaction.
-        access: what is asked for.
-        customer: id of the customer who approves; None takes any.
-        iban: of the account; None takes any.
+        access: the requested access.
+        customer: id of the customer who approves; None: any.
+        iban: IBAN of the account; None: any.
     """
     owner = find_customer(db, access.acc)
     for one in fitting(db, iban, customer_id=customer):
@@ -92,7 +92,7 @@ def access_choices(
 def approve_access(
     db: Connection, access: StoredAccess, customer: str | None = None, iban: str | None = None, *, at: datetime
 ) -> StoredAccess:
-    """The customer approves with an account, and the callback is due. Arguments are those of `access_choices`.
+    """Approve as the customer with an account, and add the callback. Arguments are those of `access_choices`.
 
     Raises:
         LocalProtocolError: `token.decided`; `account.unfit`, the customer has no such account, or acc names another.
@@ -109,7 +109,7 @@ def approve_access(
 
 
 def decline_access(db: Connection, access: StoredAccess) -> StoredAccess:
-    """The customer declines; no callback is sent (assumption access-life).
+    """Decline as the customer; no callback is sent (assumption access-life).
 
     Raises:
         LocalProtocolError: `token.decided`.
@@ -121,7 +121,7 @@ def decline_access(db: Connection, access: StoredAccess) -> StoredAccess:
 
 
 def revoke_access(db: Connection, access: StoredAccess) -> StoredAccess:
-    """The customer ends the access at the bank; no callback is sent.
+    """Revoke the access as the customer; no callback is sent.
 
     Raises:
         LocalProtocolError: `token.decided`, it is not granted.

@@ -30,7 +30,7 @@ _HANDLERS: tuple[Handler[Any, Any], ...] = (*access.HANDLERS, *accounts.HANDLERS
 
 
 class ScanHost(Host):
-    """The host of the interface, which also leads browsers from a scan link to the page for it."""
+    """The host of the interface, which also redirects browsers from a scan link to its page."""
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -43,12 +43,12 @@ class ScanHost(Host):
 
 
 def legacy_cell(hosts: Mapping[str, LegacyHost], *, http: Callable[[], OutgoingHttp], faults: Faults) -> Cell:
-    """Both hosts, the customers' pages, the sender, and what developers do.
+    """Make the cell: both hosts, the customers' pages, the senders, and the control routes.
 
     Args:
         hosts: the test and the live host, by their names.
-        http: makes what sends callbacks and login GETs; called at the first one.
-        faults: of deliveries.
+        http: makes the HTTP client for callbacks and login GETs; called at the first request.
+        faults: the requested faults of deliveries.
     """
     senders = {name: LegacySender(hosts, name, http, faults) for name in hosts}
 

@@ -1,4 +1,4 @@
-"""What a developer does to the legacy interface from outside, as the customers would in the bank's app."""
+"""Control routes of the legacy interface, for the actions of customers in the bank's app."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ Found = TypeVar("Found", StoredAccess, StoredPayment)
 
 
 class LegacyControl:
-    """The routes of the control host. Approving access takes `{"customer": id, "iban": iban}`; absent ones are the first that fit.
+    """The control routes. Approving access accepts `{"customer": id, "iban": iban}`; an absent one is the first that fits.
 
-    If both hosts have the token or uuid, the undecided request is used, test first; `{"host": "live"}` names the live one.
+    If both hosts have the token or uuid, the undecided request is used, test first; `{"host": "live"}` selects the live host.
 
     Args:
-        services: of the bank.
-        senders: by the hosts' names.
+        services: the services of the bank.
+        senders: the senders by the hosts' names.
 
     Attributes:
-        routes: of the control host.
+        routes: the routes of the control host.
     """
 
     def __init__(self, services: Services, senders: Mapping[str, LegacySender]) -> None:
@@ -130,7 +130,7 @@ class LegacyControl:
 def _find(
     look: Callable[[Connection, str, str], Found], db: Connection, fields: Mapping[str, Any], id_: str, state: str
 ) -> Found:
-    """What has this token or uuid on the named host; on either, what is in this state if there is one."""
+    """Find a token or uuid on the named host; without a name, prefer the host where it is in this state."""
     host, found, error = _host(fields), [], None
     for name in HOSTS if host is None else (host,):
         try:
@@ -158,7 +158,7 @@ def _payment(payment: StoredPayment) -> Any:
 
 
 def _fields(body: Any, *names: str) -> Mapping[str, str]:
-    """The fields of a body as texts; others than these are refused, since a misspelt choice would fall to the first that fits."""
+    """Return the fields of a body as texts. Reject unknown fields, because a misspelt choice would mean the first that fits."""
     unknown = [name for name in body if name not in names] if isinstance(body, dict) else []
     if unknown:
         raise FormatError("model.invalid", f"the body has fields other than {', '.join(names)}")

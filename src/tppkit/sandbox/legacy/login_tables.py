@@ -46,7 +46,7 @@ _LATEST_TIME = select(func.max(_LOGINS.c.scanned_at))
 
 
 class LoginState(StrEnum):
-    """What became of a login code that was scanned."""
+    """The state of a scanned login code."""
 
     SCANNED = "scanned"
     CONFIRMED = "confirmed"
@@ -62,10 +62,10 @@ class StoredLogin:
         id: unguessable.
         host: `test` or `live`, whose key signs.
         url: the address in the code.
-        state: what became of it.
+        state: its state.
         scanned_at: aware UTC.
         customer: id of the customer who scanned it.
-        request: what the receiver answered, or None.
+        request: the receiver's answer, or None.
         reason: why it is dead, or None.
     """
 
@@ -95,7 +95,7 @@ def find_login(db: Connection, login_id: str, *, lock: bool = False) -> StoredLo
 
 
 def set_login(db: Connection, login: StoredLogin) -> None:
-    """Store what became of a login."""
+    """Store the state of a login."""
     db.execute(_SET_LOGIN, {"of_login": login.id, "to_state": login.state.value})
 
 

@@ -1,4 +1,4 @@
-"""Login codes: who asks for what, what the customer lets be known, and what is posted."""
+"""Login codes: the receiver's request, the customer's decision, and the posted data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIRMABLE = timedelta(minutes=5)  # after the scan; assumption login-confirmat
 _MAX_REASON = 300
 _LOGGER = logging.getLogger("tppkit.sandbox.legacy")
 
-# What of a customer each permission lets be known, by the field of the body (section 6; assumption login-fields).
+# The customer data of each permission, by the field of the body (section 6; assumption login-fields).
 _FIELDS: Mapping[LoginPermission, Mapping[str, str]] = {
     LoginPermission.NAME: {"name": "name"},
     LoginPermission.PHONE: {"phone": "phone"},
@@ -37,17 +37,17 @@ _FIELDS: Mapping[LoginPermission, Mapping[str, str]] = {
 async def scan_login(
     services: Services, senders: Mapping[str, LegacySender], host: str, text: str, customer: Customer
 ) -> StoredLogin:
-    """Ask the receiver of a login code who it is, and keep what it answers. A code whose receiver does not answer rightly is dead.
+    """Send the login GET of a code, and store the receiver's answer. Without a valid answer, the code is dead.
 
     Args:
-        services: of the bank.
-        senders: by the hosts' names.
+        services: the services of the bank.
+        senders: the senders by the hosts' names.
         host: `test` or `live`, whose key signs.
-        text: of the code.
-        customer: who scans, and alone can decide.
+        text: the text of the code.
+        customer: the customer who scans, and who alone can decide.
 
     Raises:
-        FormatError: `qr.*`, the text is no login code.
+        FormatError: `qr.*`, the text is not a login code.
         TransportError: `database.unavailable`.
     """
     url = parse_login(text).url
@@ -77,13 +77,13 @@ def find_any_login(db: Connection, login_id: str, *, lock: bool = False) -> Stor
 def confirm_login(
     db: Connection, login: StoredLogin, customer: Customer, granted: Collection[str] | None = None, *, at: datetime
 ) -> StoredLogin:
-    """The customer confirms, and what may be known is posted.
+    """Confirm as the customer, and post the granted data.
 
     Args:
         db: the transaction.
-        login: that was scanned.
-        customer: who confirms.
-        granted: permissions; None grants all that is asked for. What is not asked for is not posted.
+        login: the scanned login.
+        customer: the customer who confirms.
+        granted: the granted permissions; None: all requested ones. Data that is not requested is not posted.
         at: the time, aware UTC.
 
     Raises:
@@ -99,7 +99,7 @@ def confirm_login(
 
 
 def decline_login(db: Connection, login: StoredLogin, customer: Customer, *, at: datetime) -> StoredLogin:
-    """The customer declines, and nothing is posted. Errors are those of `require_open`."""
+    """Decline as the customer; nothing is posted. Errors are those of `require_open`."""
     require_open(login, customer, at=at)
     return _store(db, replace(login, state=LoginState.DECLINED))
 

@@ -1,8 +1,7 @@
-"""The bank's app as a page: what waits for a customer's decision, scanned codes, logins; and the public keys.
+"""The bank's app as a web page: open decisions of customers, scanned codes, logins, and the public keys.
 
-The customer is chosen, not authenticated, so `/app`, which shows what waits for each customer, is for this machine only. Only forms of
-these pages decide: one from elsewhere is refused, and so is a name that is not the sandbox's own, which may have been pointed here
-(DNS rebinding).
+Customers are selected, not authenticated, so `/app`, which shows the open decisions, is for this machine only. Forms of other origins
+are rejected, and so are requests for other names than the sandbox's (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class LegacyPages:
         )
 
     def _guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """The answer to a request under a name of the sandbox; an error as a page in plain words."""
+        """Wrap a handler: reject requests for other names than the sandbox's, and show errors as pages."""
 
         async def checked(request: Request) -> Response:
             if request.url.path == "/app" and not is_local(request):
@@ -135,7 +134,7 @@ class LegacyPages:
         )
 
     async def _decide(self, request: Request, form: Form) -> Response:
-        """An open request for access, or a payment that is asked for."""
+        """Decide an open request for access, or a requested payment."""
         kind, host, id_, customer = (_one(form, name) for name in ("kind", "host", "id", "customer"))
         approves = _approves(form)
 
@@ -156,12 +155,12 @@ class LegacyPages:
         return see_other(f"/app?customer={quote(customer)}&done={done}")
 
     async def _show_code(self, request: Request) -> Response:
-        """What is in the code of a scan link; nothing happens until the customer is chosen."""
+        """Show the code of a scan link; nothing happens until a customer is selected."""
         code = _parse(_content(f"https://bank.example/scan?{request.url.query}"))
         return await self._show_scanned(request, code, None)
 
     async def _scan(self, request: Request, form: Form) -> Response:
-        """A customer has scanned a code: the receiver of a login is asked, a payment is shown and approved."""
+        """Handle a scanned code: send the login GET to its receiver, or show and approve a payment."""
         code, id_ = _parse(_one(form, "code")), _one(form, "customer")
         customer = await self._services.database.read(lambda db: require_customer(db, id_))
         host = _host(request)
@@ -231,7 +230,7 @@ class LegacyPages:
 
 
 def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
-    """What this customer can decide, the latest first."""
+    """Return the open decisions of a customer, the latest first."""
     found: list[dict[str, Any]] = []
     for access in (one for one in _own_access(db, customer) if one.state is AccessState.REQUESTED):
         accounts = [account for _, account in access_choices(db, access, customer.id, None)]
@@ -274,13 +273,13 @@ def _parse(text: str) -> Login | Payment:
 
 
 def _content(text: str) -> str:
-    """The text in a scan link; another text as it is."""
+    """Return the text in a scan link; any other text unchanged."""
     return _parse(text).text
 
 
 def _order(code: Login | Payment) -> PaymentOrder:
     if isinstance(code, Login):
-        raise FormatError("qr.unknown", "a login code is no payment")
+        raise FormatError("qr.unknown", "a login code is not a payment")
     fields = {"name": code.name, "msg": code.message, "tcc": code.type}
     given = {name: value for name, value in fields.items() if value}
     return PaymentOrder.from_object({"acc": code.account, "amts": {code.currency: code.amount}, **given})
@@ -300,7 +299,7 @@ def _host(request: Request) -> str:
 def _one(form: Form, name: str) -> str:
     values = form.get(name, ())
     if len(values) != 1:
-        raise FormatError("model.invalid", f"the form has not one {name}")
+        raise FormatError("model.invalid", f"the form does not have exactly one {name}")
     return values[0]
 
 

@@ -1,6 +1,6 @@
-"""Payments: what the provider asks for, what the customer decides, and what is carried out.
+"""Payments: the provider's requests, the customer's decisions, and the execution.
 
-Each callback is written in the transaction of what it reports.
+Each callback is added in the transaction of the change that it reports.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ EXECUTION = timedelta(hours=1)  # the normal rail; assumption tlc-values
 
 
 class _Receiver(NamedTuple):
-    """Whom an order pays."""
+    """The payee of an order."""
 
     iban: str
     name: str
@@ -60,7 +60,8 @@ def pay(call: HostCall[PaymentOrder]) -> Answer[None]:
     receiver = _receiver(call.db, order, payer)
     if not order.has_receiver and find_account(call.db, receiver.iban) is None:
         raise FormatError(
-            "order.receiver", "name, street, city and country are needed for a receiver who is no customer of the bank"
+            "order.receiver",
+            "name, street, city and country are required for a receiver who is not a customer of the bank",
         )
     token = call.parameters["access_token"]
     payment = _new_payment(call.settings.name, uuid, token, order, payer, receiver, at=call.at)
@@ -77,7 +78,7 @@ HANDLERS: tuple[Handler[Any, Any], ...] = (Handler(PAY, pay),)
 def pay_scanned(
     db: Connection, host: str, uuid: str, order: PaymentOrder, payer: Account, *, at: datetime
 ) -> StoredPayment:
-    """The customer pays a scanned code; nothing is asked for, so no callback is owed. The same uuid pays once.
+    """Pay a scanned code as the customer, without a callback because no provider requested it. The same uuid pays once.
 
     Raises:
         LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `account.unfit`, too many transfers are on their way;
@@ -93,7 +94,7 @@ def pay_scanned(
 
 
 def lock_any_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
-    """The payment with this uuid, to be decided.
+    """Return the payment with this uuid, locked for a decision.
 
     Raises:
         LocalProtocolError: `payment.unknown`.
@@ -105,7 +106,7 @@ def lock_any_payment(db: Connection, host: str, uuid: str) -> StoredPayment:
 
 
 def approve_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> StoredPayment:
-    """The customer approves: the transfer starts, and the callback is due.
+    """Approve as the customer: start the transfer, and add the callback.
 
     Raises:
         LocalProtocolError: `payment.decided`; `account.unfit`, too many transfers of the account are on their way.
@@ -124,7 +125,7 @@ def approve_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
 
 
 def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> StoredPayment:
-    """The customer declines, and one callback is due.
+    """Decline as the customer, and add the callback.
 
     Raises:
         LocalProtocolError: `payment.decided`.
@@ -134,12 +135,12 @@ def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
 
 
 def next_execution(db: Connection) -> datetime | None:
-    """When the next approved payment is carried out."""
+    """Return when the next approved payment is executed."""
     return next_due(db, SOURCE)
 
 
 def execute_payments(db: Connection, at: datetime) -> None:
-    """Carry out the payments that are due, each at its time: executed, or failed where the money is not there."""
+    """Execute the due payments, each at its time; a payment without funds fails."""
     carry_out(db, SOURCE, at, _execute)
 
 
@@ -152,7 +153,7 @@ def _execute(db: Connection, transfer: Transfer) -> None:
 
 
 def _move(db: Connection, payment: StoredPayment, stage: LifeCycle, at: datetime) -> StoredPayment:
-    """Store where a payment is, and report it if the provider has asked for it."""
+    """Store the state of a payment, and add a callback if a provider requested the payment."""
     moved = replace(payment, state=PaymentState(stage.value))
     set_payment(db, moved)
     if payment.token is not None:
@@ -173,7 +174,7 @@ def _order_id(host: str, uuid: str) -> str:
 
 
 def _receiver(db: Connection, order: PaymentOrder, payer: Account) -> _Receiver:
-    """The account that is paid. Of a customer named by phone, the first personal one that takes the currency and does not pay.
+    """Return the payee's account. For a phone number, the first personal account with the currency that is not the payer's.
 
     Raises:
         LocalProtocolError: `account.unknown`, `order.currency`, `order.self`.

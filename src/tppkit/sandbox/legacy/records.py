@@ -1,4 +1,4 @@
-"""Transaction records, <TRAN>: of payments for callbacks, and of everything in an account for LIST."""
+"""Transaction records, <TRAN>: of payments for callbacks, and of all entries of an account for LIST."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERSIONS: Mapping[LifeCycle, int] = {  # assumption tlc-values
 
 
 class _Entry(NamedTuple):
-    """A change of an account's balance in one currency, booked or to come."""
+    """A change of an account's balance in one currency, booked or pending."""
 
     id: str
     at: datetime
@@ -36,12 +36,12 @@ class _Entry(NamedTuple):
 
 
 def payment_record(payment: StoredPayment, stage: LifeCycle, at: datetime) -> Transaction:
-    """The record of a payment as its payer's account has it.
+    """Return the record of a payment for the payer's account.
 
     Args:
         payment: the payment.
-        stage: where it is in its life cycle.
-        at: when it came there, aware UTC; its time stamp stays that of the decision.
+        stage: its stage in the life cycle.
+        at: when it reached the stage, aware UTC; the record's time stamp is that of the decision.
     """
     order, amount = payment.order, payment.order.amount
     return Transaction(
@@ -52,7 +52,7 @@ def payment_record(payment: StoredPayment, stage: LifeCycle, at: datetime) -> Tr
 
 
 def account_records(db: Connection, account: Account) -> tuple[Transaction, ...]:
-    """All of an account, booked and pending, the newest first (assumption list-form); an exchange is one with two amounts."""
+    """Return all records of an account, booked and pending, newest first (assumption list-form); an exchange has two amounts."""
     entries = [_pending(one) for one in pending(db, account.id)]
     for currency in account.currencies:
         for one in booked(db, account.id, date.min, date.max, limit=LIST_LENGTH, currency=currency):
@@ -99,7 +99,7 @@ def _amount(currency: str, amount_minor: int) -> Amount:
 
 
 def _iban_of(name: str) -> str:
-    """An account at another bank, for the shops of the first year, of which the ledger has the names only."""
+    """Return an account at another bank for a seeded shop, of which the ledger has only the name."""
     number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % 10**11
     bban = f"21000{number:011}"
     check = 98 - int(f"{bban}212900") % 97  # L is 21, T is 29

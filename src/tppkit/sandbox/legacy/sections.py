@@ -1,4 +1,4 @@
-"""What the index page shows of the legacy interface."""
+"""The sections of the index page about the legacy interface."""
 
 from __future__ import annotations
 

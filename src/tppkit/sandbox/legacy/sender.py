@@ -1,4 +1,4 @@
-"""Callbacks and login GETs: each attempt has a new signature by the key of the host.
+"""Callbacks and login GETs: each attempt is signed again with the key of the host.
 
 Source: PSD2 document, part B sections 5 and 6.
 """
@@ -43,15 +43,15 @@ def sender_name(host: str) -> str:
 def callback(
     db: Connection, host: str, path: str, body: bytes, *, at: datetime, stream: str | None = None, ver: int = 0
 ) -> None:
-    """Owe the provider a callback, written in the transaction of what it reports.
+    """Add a callback to the provider, in the transaction of the change that it reports.
 
     Args:
         db: the transaction.
         host: `test` or `live`.
-        path: what follows the callback address and a slash: empty, or the payment's uuid.
-        body: what is sent.
-        at: when it happened, aware UTC.
-        stream: what it reports on, if there is an order to keep.
+        path: the path after the callback address and a slash: empty, or the payment's uuid.
+        body: the body.
+        at: the time of the change, aware UTC.
+        stream: the stream whose order is kept, or None.
         ver: its place in the stream.
     """
     url = callback_url(db)
@@ -64,7 +64,7 @@ def callback(
 
 
 def parse_callback_url(text: str) -> str:
-    """A provider's callback address: https, with a path if any, without a query and a slash at its end.
+    """Parse a provider's callback address: https, without a query, and without a final slash.
 
     Raises:
         ConfigurationError: `legacy.callback-url`.
@@ -82,13 +82,13 @@ def parse_callback_url(text: str) -> str:
 
 
 class LegacySender:
-    """Sends what one host has to report. See `Sender`.
+    """Sends the callbacks of one host. See `Sender`.
 
     Args:
         hosts: the test and the live host, by their names.
-        name: which of them it is.
-        http: makes what sends; called at the first request.
-        faults: those of bodies and signatures are carried out here.
+        name: the name of the host.
+        http: makes the HTTP client; called at the first request.
+        faults: the requested faults; those of bodies and signatures are applied here.
 
     Attributes:
         schedule: when deliveries are attempted.
@@ -123,7 +123,7 @@ class LegacySender:
         return Attempt(200 <= answer.status < 300, f"status {answer.status}")
 
     async def ask(self, url: str) -> LoginRequest:
-        """Send the signed GET of a login code, and read who asks for what.
+        """Send the signed GET of a login code, and return the receiver's request.
 
         Raises:
             TransportError: `outgoing.*`; `login.answer`, the status is not 200.
@@ -138,7 +138,7 @@ class LegacySender:
         return LoginRequest.from_wire(answer.body)
 
     def _signed(self, method: str, url: str, body: bytes) -> tuple[tuple[str, str], ...]:
-        """The headers, with a requestid that no other attempt has."""
+        """Return the headers, with a unique requestid."""
         key = self._key
         if self._take("wrong-key"):
             key = ec.generate_private_key(ec.SECP256R1())

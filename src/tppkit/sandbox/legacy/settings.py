@@ -1,4 +1,4 @@
-"""What the test and the live host of the legacy interface have of their own: signing key and API key; made once, kept in a folder."""
+"""Signing key and API key of the test and the live host of the legacy interface, made once and stored in a folder."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class LegacyHost:
 
     @classmethod
     def open(cls, folder: Path, name: str, *, pages_url: str) -> Self:
-        """Read what a host has, made if absent; the file of the public key is written each time.
+        """Read the keys of a host, which are made if absent; the file of the public key is always written.
 
         Args:
-            folder: of the sandbox.
+            folder: the folder of the sandbox.
             name: `test` or `live`.
             pages_url: address of the pages, without a path.
 
@@ -80,7 +80,7 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ConfigurationError("legacy.key", f"{path} is no private key on secp256r1: remove it to get a new one")
+        raise ConfigurationError("legacy.key", f"{path} is not a private key on secp256r1: remove it to get a new one")
     return key
 
 
@@ -88,6 +88,6 @@ def _read_api_key(path: Path) -> str:
     text = read_bounded(path, max_bytes=_MAX_BYTES).decode("latin-1").strip()
     if not _API_KEY.fullmatch(text):
         raise ConfigurationError(
-            "legacy.key", f"{path} is no API key of 32 hexadecimal digits: remove it to get a new one"
+            "legacy.key", f"{path} is not an API key of 32 hexadecimal digits: remove it to get a new one"
         )
     return text

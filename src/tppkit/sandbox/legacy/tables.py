@@ -139,7 +139,7 @@ _ORPHANS = (
 
 
 class AccessState(StrEnum):
-    """How far a request for access is; its end is not stored, because it follows from the time."""
+    """The state of a request for access; its expiry is computed, not stored."""
 
     REQUESTED = "requested"
     GRANTED = "granted"
@@ -148,7 +148,7 @@ class AccessState(StrEnum):
 
 
 class PaymentState(StrEnum):
-    """How far a payment is."""
+    """The state of a payment."""
 
     REQUESTED = "requested"
     POSTED = "posted"
@@ -165,10 +165,10 @@ class StoredAccess:
         host: `test` or `live`.
         token: made by the provider.
         kind: `ais` or `pis`.
-        acc: whose account was asked for, IBAN or phone number.
-        state: as stored; see `is_valid`.
+        acc: the requested account, IBAN or phone number.
+        state: the stored state; see `is_valid`.
         requested_at: aware UTC.
-        iban: of the account that the customer chose, or None.
+        iban: IBAN of the account that the customer chose, or None.
         expires_at: aware UTC, or None.
     """
 
@@ -188,17 +188,17 @@ class StoredAccess:
 
 @dataclass(frozen=True, slots=True)
 class StoredPayment:
-    """A payment that a provider asks for, or that a customer makes from a scanned code.
+    """A payment that a provider requests, or that a customer makes with a scanned code.
 
     Attributes:
         host: `test` or `live`.
         uuid: made by the provider, or by the bank for a scanned code.
-        token: under which the provider asked; None for a scanned code, of which no callback is owed.
-        order: what is to be paid.
-        iban: of the account that pays.
-        creditor_iban: of the account that is paid.
-        creditor_name: its owner at this bank, else as the order has it.
-        state: how far it is.
+        token: the access token of the request; None for a scanned code, which has no callback.
+        order: the payment order.
+        iban: IBAN of the paying account.
+        creditor_iban: IBAN of the payee's account.
+        creditor_name: its owner at this bank, else the name in the order.
+        state: its state.
         requested_at: aware UTC.
         record_id: id of its transaction record, and of its transfer.
         decided_at: aware UTC, or None.
@@ -223,7 +223,7 @@ def callback_url(db: Connection) -> str | None:
 
 
 def set_callback_url(db: Connection, url: str | None) -> None:
-    """Send callbacks to an address from now on, also after a restart; None sends none."""
+    """Set the address for callbacks, which is stored; None sends none."""
     _SET_CALLBACK_URL.run(db, {"callback_url": url or ""})
 
 
@@ -313,7 +313,7 @@ def latest_time(db: Connection) -> datetime:
 
 
 def check_payments(db: Connection) -> list[str]:
-    """Every payment whose state and transfer do not agree, and every transfer without its payment."""
+    """Return the payments whose state and transfer do not agree, and the transfers without a payment."""
     differences = [
         f"payment {uuid} is {state}, its transfer {transfer}" for uuid, state, transfer in db.execute(_WITH_STATES)
     ]

@@ -1,6 +1,6 @@
-"""Account data as the bank answers for it: one function for each endpoint row.
+"""Handlers of the account data endpoints.
 
-Every request names a consent; one without the customer's address counts against the consent's frequencyPerDay once it has succeeded
+Every request names a consent. A successful request without the customer's address counts against the consent's frequencyPerDay
 (assumption unattended-reads).
 """
 
@@ -51,14 +51,14 @@ A = TypeVar("A")
 
 
 class _Grant(NamedTuple):
-    """What a request may read.
+    """The data that a request may read.
 
     Attributes:
         consent_id: the consent.
-        resource_id: the consent's name for the account.
-        access: what the consent is for.
+        resource_id: the consent's id for the account.
+        access: the access of the consent.
         frequency_per_day: how often it may be used in a day while the customer is absent.
-        attended: the customer is present.
+        attended: whether the customer is present.
         account: the account that the customer chose.
     """
 
@@ -115,7 +115,7 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
         links = PageLinks(next=Href(href=rows.TRANSACTIONS.target(after, resource_id=grant.resource_id)))
     page = TransactionPage(booked=tuple(map(_entry, entries)), pending=tuple(map(_transfer, transfers)), links=links)
     report = TransactionReport(account=AccountReference(iban=grant.account.iban), transactions=page)
-    is_free = follows and has_reads(call.db, grant.consent_id, bank_day(call.at))  # of a report that was counted
+    is_free = follows and has_reads(call.db, grant.consent_id, bank_day(call.at))  # the first page was counted
     return Answer(report) if is_free else _counted(call, grant, report)
 
 
@@ -127,7 +127,7 @@ HANDLERS: tuple[Handler[Any, Any], ...] = (
 
 
 def _grant(call: HostCall[None]) -> _Grant:
-    """What the caller's consent allows now.
+    """Return what the caller's consent allows now.
 
     Source: section 5 rule 6; assumptions consent-codes, account-unknown.
     """
@@ -147,7 +147,7 @@ def _require_access(what: str, *, granted: bool) -> None:
 
 
 def _counted(call: HostCall[None], grant: _Grant, value: A) -> Answer[A]:
-    """The answer, which counts if the customer is absent."""
+    """Return the answer, and count it if the customer is absent."""
     if grant.attended:
         return Answer(value)
     return Answer(value, before=partial(_count, at=call.at, grant=grant))

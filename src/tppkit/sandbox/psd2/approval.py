@@ -1,4 +1,4 @@
-"""What an approval link leads to, a payment or a consent: how the customer uses it, and what became of it."""
+"""The payment or consent of an approval link: the customer's actions, and the outcome."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Order: TypeAlias = StoredPayment | StoredConsent
 
 
 class Outcome(StrEnum):
-    """What became of a payment or a consent."""
+    """The outcome of a payment or a consent."""
 
     APPROVED = "approved"
     EXECUTED = "executed"
@@ -95,10 +95,10 @@ def order_sections(db: Connection, at: datetime, *, rules: BankRules) -> tuple[S
 
 
 def lock_order(db: Connection, link_token: str, *, at: datetime, rules: BankRules) -> Order:
-    """The payment or consent of an approval link, to be changed, as it is at a time.
+    """Return the payment or consent of an approval link in its state at a time, locked for a change.
 
     Raises:
-        LocalProtocolError: `consent.unknown`, the link leads to neither.
+        LocalProtocolError: `consent.unknown`, the link is unknown.
     """
     try:
         return lock_linked_payment(db, link_token, at=at, rules=rules)
@@ -109,7 +109,7 @@ def lock_order(db: Connection, link_token: str, *, at: datetime, rules: BankRule
 
 
 def outcome_of(order: Order) -> Outcome | None:
-    """What became of it; None while the customer can decide."""
+    """Return the outcome; None while the customer can decide."""
     if isinstance(order, StoredConsent):
         last = order.progress.moved_by
         return None if is_undecided(order) or last is None else _OF_CONSENT[last, order.iban is not None]
@@ -118,21 +118,21 @@ def outcome_of(order: Order) -> Outcome | None:
 
 
 def open_order(db: Connection, order: Order, *, at: datetime, rules: BankRules) -> Order:
-    """The customer opens or uses the page; what is decided stays as it is."""
+    """Record that the customer opens or uses the page; a decided order does not change."""
     if isinstance(order, StoredConsent):
         return open_consent(db, order, at=at)
     return open_payment(db, order, at=at, rules=rules)
 
 
 def choices_of(db: Connection, order: Order) -> tuple[tuple[Customer, Account], ...]:
-    """Every customer with each account that may approve."""
+    """Return every customer with each account that may approve."""
     return consent_choices(db, order) if isinstance(order, StoredConsent) else choices(db, order)
 
 
 def approve_order(
     db: Connection, order: Order, customer: str | None, iban: str | None, *, at: datetime, rules: BankRules
 ) -> Order:
-    """The customer approves with an account; None takes the first that fits.
+    """Approve as a customer with an account; None uses the first that fits.
 
     Raises:
         LocalProtocolError: `payment.decided`, `consent.decided`, `account.unfit`.
@@ -143,7 +143,7 @@ def approve_order(
 
 
 def decline_order(db: Connection, order: Order, *, at: datetime) -> Order:
-    """The customer declines.
+    """Decline as the customer.
 
     Raises:
         LocalProtocolError: `payment.decided`, `consent.decided`.

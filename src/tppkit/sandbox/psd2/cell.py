@@ -26,13 +26,13 @@ _HANDLERS: tuple[Handler[Any, Any], ...] = (*payments.HANDLERS, *consents.HANDLE
 
 
 def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock) -> Cell:
-    """The PSD2 host, the approval pages, and what developers do to payments and consents.
+    """Make the cell: the PSD2 host, the approval pages, and the control routes for payments and consents.
 
     Args:
-        settings: of this bank.
-        qwacs: judges client certificates.
-        seals: judges seals.
-        now: the real time, at which both are judged.
+        settings: the settings of this bank.
+        qwacs: verifies client certificates.
+        seals: verifies seals.
+        now: the real time, at which both are verified.
     """
     gate = SealGate(PSD2, qwacs=qwacs, seals=seals, now=now)
 

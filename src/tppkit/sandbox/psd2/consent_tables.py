@@ -58,7 +58,7 @@ _ADD = Statement(
     }
 )
 _BY_ID = Statement(select(_CONSENTS).where(_CONSENTS.c.consent_id == bindparam("of_consent")))
-# The lock keeps two writers of one consent from deciding on the same state; on SQLite there is one writer anyway.
+# The lock prevents concurrent decisions about one consent; SQLite has only one writer.
 _LOCKED = select(_CONSENTS).where(_CONSENTS.c.consent_id == bindparam("of_consent")).with_for_update()
 _BY_LINK = select(_CONSENTS).where(_CONSENTS.c.link_token == bindparam("of_link")).with_for_update()
 _CHANGING = ("status", "active_at", "iban", "moved_by")
@@ -73,7 +73,7 @@ _COUNTED = select(_READS.c.times).where(
     _READS.c.consent_id == bindparam("of_consent"), _READS.c.day == bindparam("of_day")
 )
 _LATEST_ONES = select(_CONSENTS).order_by(_CONSENTS.c.active_at.desc(), _CONSENTS.c.consent_id).limit(bindparam("most"))
-# No row comes back if the day's number is reached.
+# Returns no row if the limit of the day is reached.
 _COUNT = Statement(
     {
         name: dialect.insert(_READS)
@@ -99,10 +99,10 @@ class StoredConsent:
         body: the request's body as received.
         link_token: the secret part of the approval link.
         redirect_uri: where the customer's browser returns, or None.
-        progress: how far it is.
-        resource_id: names its account in account-data calls; of this consent alone.
+        progress: its progress.
+        resource_id: the id of its account in account-data calls, unique to this consent.
         iban: the account that the customer chose, or None.
-        provider_name: of the provider, as its certificate has it, or None.
+        provider_name: name of the provider in its certificate, or None.
     """
 
     consent_id: str
@@ -149,7 +149,7 @@ def set_consent(db: Connection, consent: StoredConsent) -> None:
 
 
 def count_read(db: Connection, consent_id: str, day: date, *, most: int) -> bool:
-    """Count an unattended read of a day; False, and nothing is counted, if there have been `most` already."""
+    """Count an unattended read of a day; False, without counting, if there are already `most`."""
     return _COUNT.first(db, {"of_consent": consent_id, "of_day": day.isoformat(), "most": most}) is not None
 
 
@@ -173,7 +173,7 @@ def latest_consents(db: Connection, most: int) -> tuple[StoredConsent, ...]:
     return tuple(consent for row in db.execute(_LATEST_ONES, {"most": most}) if (consent := _read(row)) is not None)
 
 
-@lru_cache(maxsize=64)  # each read of account data needs it again; the model is immutable
+@lru_cache(maxsize=64)  # each read of account data needs it; the model is immutable
 def _request(body: bytes) -> ConsentRequest:
     return ConsentRequest.from_wire(body)
 

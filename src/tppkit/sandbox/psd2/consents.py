@@ -1,4 +1,4 @@
-"""Consents as the bank answers for them: one function for each endpoint row, and what the customer does."""
+"""Handlers of the consent endpoints, and the customer's actions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def create_consent(call: HostCall[ConsentRequest]) -> Answer[ConsentCreated]:
 
 
 def show_consent(call: HostCall[None]) -> Answer[Consent]:
-    """GET /consents/{id}: what was asked for, with the last day that holds."""
+    """GET /consents/{id}: the requested access, with the effective last day."""
     consent = _of_path(call)
     request, progress = consent.request, consent.progress
     return Answer(
@@ -88,7 +88,7 @@ HANDLERS: tuple[Handler[Any, Any], ...] = (
 
 
 def consent_of_caller(call: HostCall[Any], consent_id: str, rules: BankRules, *, lock: bool = False) -> StoredConsent:
-    """A provider's own consent, as it is now; another provider's is as unknown (assumption consent-codes).
+    """Return a provider's own consent in its present state; that of another provider is unknown (assumption consent-codes).
 
     Raises:
         LocalProtocolError: `consent.unknown`.
@@ -101,7 +101,7 @@ def consent_of_caller(call: HostCall[Any], consent_id: str, rules: BankRules, *,
 
 
 def lock_linked_consent(db: Connection, link_token: str, *, at: datetime, rules: BankRules) -> StoredConsent:
-    """The consent of an approval link, to be changed, as it is at a time.
+    """Return the consent of an approval link in its state at a time, locked for a change.
 
     Raises:
         LocalProtocolError: `consent.unknown`.
@@ -113,7 +113,7 @@ def lock_linked_consent(db: Connection, link_token: str, *, at: datetime, rules:
 
 
 def lock_any_consent(db: Connection, consent_id: str, *, at: datetime, rules: BankRules) -> StoredConsent:
-    """The consent of any provider, to be changed, as it is at a time.
+    """Return the consent of any provider in its state at a time, locked for a change.
 
     Raises:
         LocalProtocolError: `consent.unknown`.
@@ -130,27 +130,27 @@ def is_undecided(consent: StoredConsent) -> bool:
 
 
 def open_consent(db: Connection, consent: StoredConsent, *, at: datetime) -> StoredConsent:
-    """The customer opens or uses the approval page, and the inactivity window restarts; a decided consent stays as it is."""
+    """Record that the customer opens or uses the approval page, which restarts the inactivity window unless it is decided."""
     if not is_undecided(consent):
         return consent
     return _store(db, consent, replace(consent.progress, active_at=at))
 
 
 def consent_choices(db: Connection, consent: StoredConsent) -> tuple[tuple[Customer, Account], ...]:
-    """Every customer with each account that may approve: an IBAN that access names restricts them."""
+    """Return every customer with each account that may approve; an IBAN in the access restricts them."""
     return tuple(_fitting(db, consent, None, None))
 
 
 def approve_consent(
     db: Connection, consent: StoredConsent, customer: str | None, iban: str | None, *, at: datetime
 ) -> StoredConsent:
-    """The customer approves for one account.
+    """Approve a consent as the customer, for one account.
 
     Args:
         db: the transaction.
-        consent: as it is at this time.
-        customer: id of the customer who approves; None takes the first who can.
-        iban: of the account; None takes the first that fits.
+        consent: the consent in its state at this time.
+        customer: id of the customer who approves; None: the first who can.
+        iban: IBAN of the account; None: the first that fits.
         at: the time, aware UTC.
 
     Raises:
@@ -165,7 +165,7 @@ def approve_consent(
 
 
 def decline_consent(db: Connection, consent: StoredConsent, *, at: datetime) -> StoredConsent:
-    """The customer declines.
+    """Decline a consent as the customer.
 
     Raises:
         LocalProtocolError: `consent.decided`.
@@ -175,7 +175,7 @@ def decline_consent(db: Connection, consent: StoredConsent, *, at: datetime) -> 
 
 
 def revoke_consent(db: Connection, consent: StoredConsent) -> StoredConsent:
-    """The provider deletes it, or the customer revokes it at the bank; one that has ended stays as it is."""
+    """Revoke a consent for the provider (DELETE) or the customer; an ended consent does not change."""
     if consent.progress.status in CONSENT.final:
         return consent
     return _store(db, consent, _moved(consent.progress, ConsentTrigger.REVOKED))
@@ -200,8 +200,7 @@ def _require_undecided(consent: StoredConsent) -> None:
 
 
 def up_to_date(consent: StoredConsent, at: datetime, rules: BankRules) -> StoredConsent:
-    """The consent as it is at a time."""
-    # Expiry follows from what is stored, so nothing is written for it.
+    """Return the consent in its state at a time; its expiry is computed, not stored."""
     progress = consent.progress
     trigger = due_consent_trigger(progress, now=at, today=bank_day(at), inactivity=rules.inactivity)
     return consent if trigger is None else replace(consent, progress=_moved(progress, trigger))
@@ -220,7 +219,7 @@ def _store(
 
 
 def _add_consent(call: HostCall[ConsentRequest], progress: ConsentProgress, redirect: str | None) -> StoredConsent:
-    while True:  # a seed makes the ids of an earlier run again, which are skipped
+    while True:  # skip the ids of an earlier run with the same seed
         consent = StoredConsent(
             consent_id=call.new_id(), organization=call.caller, body=call.message.body, link_token=call.new_id(),
             redirect_uri=redirect, progress=progress, resource_id=call.new_id(),

@@ -1,6 +1,6 @@
-"""What a developer does to payments and consents from outside, as the customer would on the approval page or at the bank.
+"""Control routes to decide payments and consents for the customer.
 
-Approve takes `{"customer": id, "iban": iban}`; without one of them, or without a body, the first that fits.
+Approve accepts `{"customer": id, "iban": iban}`; an absent one is the first that fits.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ OTHER_ERROR = (400, "This request cannot be processed", "Open your link again to
 
 
 def permissions(access: Access) -> tuple[str, ...]:
-    """What a consent lets the provider see."""
+    """Return the data that a consent lets the provider see, as texts."""
     rows = (
         (True, "The account’s number, name and owner"),
         (access.grants_balances, "Its balances"),

@@ -1,7 +1,7 @@
 """The pages of an approval link.
 
-The link itself shows a code for the phone, or on a phone a button; both lead to the phone's page, where the customer chooses an
-account and approves or declines. Then the browser goes to the TPP-Redirect-URI; that of the link follows when it notices.
+The link shows a code for the phone, or on a phone a button. Both lead to the phone's page, where the customer chooses an account and
+approves or declines. Then the phone's browser goes to the TPP-Redirect-URI, and the browser of the link follows.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _PREVIEWERS = (
 
 
 class ApprovalPages:
-    """Approval links: opening one shows a payment or consent, sending the form decides it; a used link shows only what became of it.
+    """Approval links: a link shows a payment or consent, and its form decides it. A used link shows only the outcome.
 
     Args:
-        services: of the bank.
-        settings: of the bank.
+        services: the services of the bank.
+        settings: the settings of the bank.
 
     Attributes:
-        routes: of the pages.
+        routes: the routes of the pages.
     """
 
     def __init__(self, services: Services, settings: Psd2Settings) -> None:
@@ -110,7 +110,7 @@ class ApprovalPages:
         try:
             order = await self._visit(request)
         except TppkitError as e:
-            is_unknown = e.code == "consent.unknown"  # for good, so the page's script stops asking
+            is_unknown = e.code == "consent.unknown"  # permanent, so the page's script stops polling
             return JSONResponse(
                 {"open": False if is_unknown else None}, 404 if is_unknown else 503, headers=dict(HEADERS)
             )
@@ -120,7 +120,7 @@ class ApprovalPages:
         token = request.path_params["token"]
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
-            if is_from_elsewhere(request, self._settings.approval_url):  # who does not know the link, unless it leaked
+            if is_from_elsewhere(request, self._settings.approval_url):  # the link may have leaked to another site
                 return _message("form.elsewhere")
             fields = {name: values[0] for name, values in parse_qs(message.body.decode("latin-1")).items()}
             order, decided = await self._services.events.write(lambda db: self._apply(db, token, fields))
@@ -129,7 +129,7 @@ class ApprovalPages:
         return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.url.path)
 
     async def _visit(self, request: Request) -> Order:
-        """The order of the link, which the visit opens."""
+        """Open the order of the link, and return it."""
         token, counts = request.path_params["token"], _is_customer(request)
 
         def look(db: Connection) -> Order:
@@ -140,7 +140,7 @@ class ApprovalPages:
         return await self._services.events.write(look)
 
     def _apply(self, db: Connection, token: str, fields: Mapping[str, str]) -> tuple[Order, bool]:
-        """The order, and whether this form has decided it: a used link changes nothing."""
+        """Apply the form, and return the order and whether this form has decided it; a used link changes nothing."""
         at, rules, action = self._services.now(), self._settings.rules, fields.get("action")
         order = lock_order(db, token, at=at, rules=rules)
         if outcome_of(order) is not None:
@@ -157,7 +157,7 @@ class ApprovalPages:
         return page("outcome.html", heading=heading, **self._values(order, text=text, good=outcome in GOOD))
 
     def _values(self, order: Order, **values: Any) -> dict[str, Any]:
-        """What every page of an order shows, and where its script sends the browser."""
+        """Return the values for every page of an order, including the address to which its script sends the browser."""
         redirect = order.redirect_uri
         if isinstance(order, StoredConsent):
             request = order.request
@@ -183,7 +183,7 @@ class ApprovalPages:
 
 
 def _is_customer(request: Request) -> bool:
-    """Whether a customer sees the answer: browsers that load ahead and programs that make previews do not count."""
+    """Whether a customer sees the answer, which excludes prefetches of browsers and programs that make previews."""
     purposes = [request.headers.get(name, "").lower() for name in _PURPOSES]
     agent = request.headers.get("user-agent", "").lower()
     return (

@@ -1,4 +1,4 @@
-"""Payments as the bank answers for them: one function for each endpoint row, and what the payer does on the approval page."""
+"""Handlers of the payment endpoints, and the payer's actions on the approval page."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def payment_status(call: HostCall[None]) -> Answer[PaymentStatus]:
 
 
 def payment_details(call: HostCall[None]) -> Answer[PaymentDetails]:
-    """GET /payments/{payment-product}/{paymentId}: what was submitted, with its id and state."""
+    """GET /payments/{payment-product}/{paymentId}: the submitted payment, with its id and state."""
     payment = _of_provider(call)
     submitted = PaymentInitiation.from_wire(payment.body).to_object()
     state = {"paymentId": payment.payment_id, "transactionStatus": reported_status(payment.progress.status).value}
@@ -106,7 +106,7 @@ HANDLERS = (
 
 
 def lock_linked_payment(db: Connection, link_token: str, *, at: datetime, rules: BankRules) -> StoredPayment:
-    """The payment of an approval link, to be changed, as it is at a time.
+    """Return the payment of an approval link in its state at a time, locked for a change.
 
     Raises:
         LocalProtocolError: `payment.unknown`.
@@ -118,7 +118,7 @@ def lock_linked_payment(db: Connection, link_token: str, *, at: datetime, rules:
 
 
 def lock_any_payment(db: Connection, payment_id: str, *, at: datetime, rules: BankRules) -> StoredPayment:
-    """The payment of any provider, to be changed, as it is at a time.
+    """Return the payment of any provider in its state at a time, locked for a change.
 
     Raises:
         LocalProtocolError: `payment.unknown`.
@@ -130,9 +130,9 @@ def lock_any_payment(db: Connection, payment_id: str, *, at: datetime, rules: Ba
 
 
 def open_payment(db: Connection, payment: StoredPayment, *, at: datetime, rules: BankRules) -> StoredPayment:
-    """The payer opens or uses the approval page: the provider cannot cancel any more, and the inactivity window restarts.
+    """Record that the payer opens or uses the approval page.
 
-    A payment that is decided stays as it is.
+    The provider can no longer cancel, and the inactivity window restarts. A decided payment does not change.
     """
     progress = payment.progress
     if not is_open(payment):
@@ -148,22 +148,22 @@ def is_open(payment: StoredPayment) -> bool:
 
 
 def choices(db: Connection, payment: StoredPayment) -> tuple[tuple[Customer, Account], ...]:
-    """Every customer with each account that may approve a payment: debtorAccount restricts them (assumption no-matching-account)."""
+    """Return every customer with each account that may approve; debtorAccount restricts them (assumption no-matching-account)."""
     return tuple(_fitting(db, PaymentInitiation.from_wire(payment.body), None, None))
 
 
 def approve_payment(
     db: Connection, payment: StoredPayment, customer: str | None, iban: str | None, *, at: datetime, rules: BankRules
 ) -> StoredPayment:
-    """The payer approves: the transfer starts.
+    """Approve a payment as the payer, which starts the transfer.
 
     Args:
         db: the transaction.
-        payment: as it is at this time.
-        customer: id of the customer who approves; None takes the first who can.
-        iban: of the account that pays; None takes the first that can.
+        payment: the payment in its state at this time.
+        customer: id of the customer who approves; None: the first who can.
+        iban: IBAN of the paying account; None: the first that can pay.
         at: the time, aware UTC.
-        rules: of this bank.
+        rules: the rules of this bank.
 
     Raises:
         LocalProtocolError: `payment.decided`; `account.unfit`, the customer has no such account, debtorAccount names another, or
@@ -186,7 +186,7 @@ def approve_payment(
 
 
 def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> StoredPayment:
-    """The payer declines.
+    """Decline a payment as the payer.
 
     Raises:
         LocalProtocolError: `payment.decided`.
@@ -197,14 +197,14 @@ def decline_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
 
 
 def next_execution(db: Connection) -> datetime | None:
-    """When the next approved payment is carried out."""
+    """Return when the next approved payment is executed."""
     return next_due(db, SOURCE)
 
 
 def execute_payments(db: Connection, at: datetime, *, rules: BankRules) -> None:
-    """Carry out the payments that are due, each at its time.
+    """Execute the due payments, each at its time.
 
-    The instant rail is looked at again: without it a SEPA payment becomes a normal transfer, and an instant one fails.
+    The instant rail is checked again: without it, a SEPA payment becomes a normal transfer, and an instant one fails.
 
     Source: section 4, product rules; assumption available-balance.
     """
@@ -248,7 +248,7 @@ def require_open(payment: StoredPayment) -> None:
 
 
 def _unreachable(db: Connection, country: str, rules: BankRules) -> frozenset[str]:
-    """The country, if instant payments do not reach it now."""
+    """Return the country if instant payments do not reach it now, else nothing."""
     decided = is_reachable(db, country)
     reachable = country not in rules.instant_unreachable if decided is None else decided
     return frozenset() if reachable else frozenset({country})
@@ -263,7 +263,7 @@ def _is_instant(db: Connection, order: PaymentInitiation, rules: BankRules) -> b
 def _of_provider(
     call: HostCall[None], find: Callable[[Connection, str], StoredPayment | None] = find_payment
 ) -> StoredPayment:
-    """A provider's own payment, as it is now; another provider's is as unknown (assumption unknown-payment)."""
+    """Return a provider's own payment in its present state; that of another provider is unknown (assumption unknown-payment)."""
     product, payment_id = _parse_product(call.parameters["product"]), call.parameters["payment_id"]
     payment = find(call.db, payment_id)
     if payment is None or payment.organization != call.caller or payment.product is not product:
@@ -274,8 +274,7 @@ def _of_provider(
 
 
 def up_to_date(payment: StoredPayment, at: datetime, rules: BankRules) -> StoredPayment:
-    """The payment as it is at a time."""
-    # Expiry follows from what is stored, so nothing is written for it. What moves money is written: `execute_payments`.
+    """Return the payment in its state at a time. Its expiry is computed, its execution is stored by `execute_payments`."""
     trigger = due_trigger(payment.progress, now=at, inactivity=rules.inactivity)
     return payment if trigger is None else replace(payment, progress=_moved(payment.progress, trigger))
 
@@ -291,7 +290,7 @@ def _store(db: Connection, payment: StoredPayment, progress: Progress) -> Stored
 
 def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, address: str | None) -> StoredPayment:
     progress = Progress(PAYMENT.initial, call.at)
-    while True:  # a seed makes the ids of an earlier run again, which are skipped
+    while True:  # skip the ids of an earlier run with the same seed
         payment = StoredPayment(
             call.new_id(), call.caller, product, call.message.body, call.new_id(), address, progress,
             call.caller_name,

@@ -1,4 +1,4 @@
-"""What this bank has decided about payments and consents."""
+"""Settings of the bank for payments and consents."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True)
 class BankRules:
-    """What this bank has decided (each an assumption row).
+    """The rules of this bank; each is an assumption row.
 
     Attributes:
         inactivity: how long an unapproved payment waits.
         instant_execution: how long execution takes on the instant rail.
         normal_execution: how long it takes as a normal transfer.
         instant_cap: highest instant amount in EUR.
-        instant_unreachable: IBAN countries without instant payments, but for those of `POST /instant`.
-        technical_validation: payments that the customer opens pass through ACTC.
+        instant_unreachable: IBAN countries without instant payments; `POST /instant` overrides it.
+        technical_validation: whether payments that the customer opens pass through ACTC.
     """
 
     inactivity: timedelta = timedelta(seconds=300)
@@ -30,10 +30,10 @@ class BankRules:
 
 @dataclass(frozen=True, slots=True)
 class Psd2Settings:
-    """What the handlers need to know of this bank.
+    """The settings of the handlers.
 
     Attributes:
-        rules: its decisions.
+        rules: the rules of the bank.
         approval_url: address of the approval host, without a path.
     """
 

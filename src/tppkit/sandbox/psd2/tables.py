@@ -55,7 +55,7 @@ _ADD = Statement(
         for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
     }
 )
-# The lock keeps two writers of one payment from deciding on the same state; on SQLite there is one writer anyway.
+# The lock prevents concurrent decisions about one payment; SQLite has only one writer.
 _BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment"))
 _FIND, _LOCK = Statement(_BY_ID), Statement(_BY_ID.with_for_update())
 _BY_LINK = select(_PAYMENTS).where(_PAYMENTS.c.link_token == bindparam("of_link")).with_for_update()
@@ -97,8 +97,8 @@ class StoredPayment:
         body: the initiation's body as received.
         link_token: the secret part of the approval link.
         redirect_uri: where the payer's browser returns, or None.
-        progress: how far it is.
-        provider_name: of the provider, as its certificate has it, or None.
+        progress: its progress.
+        provider_name: name of the provider in its certificate, or None.
     """
 
     payment_id: str
@@ -112,7 +112,7 @@ class StoredPayment:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text can be an id or a token of the bank: PostgreSQL cannot be asked for every text."""
+    """Whether a text can be an id or a token of the bank, because PostgreSQL rejects some texts in queries."""
     return _ID.fullmatch(text) is not None
 
 
@@ -162,7 +162,7 @@ def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:
 
 
 def check_payments(db: Connection) -> list[str]:
-    """Every payment whose state and transfer do not agree, and every transfer without its payment."""
+    """Return the payments whose state and transfer do not agree, and the transfers without a payment."""
     differences = [
         f"payment {id_} is {status}, its transfer {state}" for id_, status, state in db.execute(_WITH_STATES)
     ]

@@ -217,4 +217,5 @@ def check_names(chain: Sequence[Link]) -> None:
             limits.check(link)
         if link.name_constraints is not None:
             limits.add(link)
-            limits.check_own(link)
+            if depth == 0 or not link.is_self_issued:
+                limits.check_own(link)
