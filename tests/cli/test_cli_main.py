@@ -57,8 +57,7 @@ def test_a_verdict_is_coloured_unless_no_color_is_set(monkeypatch, variable, col
 def test_options_are_read_from_the_environment(tppkit, monkeypatch):
     monkeypatch.setenv("TPPKIT_CERT_CHECK_AS", "qwac")
     monkeypatch.setenv("TPPKIT_CERT_CHECK_AT", "2026-06-01")
-    monkeypatch.setenv("TPPKIT_CERT_CHECK_JSON", "1")
-    result = tppkit("cert", "check", TESTCERTS / "qwac.pem")
+    result = tppkit("cert", "check", TESTCERTS / "qwac.pem", "--json")
     assert (result.json["as"], result.json["at"]) == ("qwac", "2026-06-01T00:00:00Z")
 
 
