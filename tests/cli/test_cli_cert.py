@@ -36,7 +36,7 @@ def test_json_has_every_key_of_the_contract(tppkit, qwac_file):
     assert entry.keys() >= KEYS
 
 
-def test_json_tells_the_facts_of_a_qwac(tppkit, qwac_file, pki):
+def test_json_has_the_facts_of_a_qwac(tppkit, qwac_file, pki):
     (entry,) = tppkit("cert", "show", "--json", qwac_file).json
     assert entry["kind"] == "certificate"
     assert entry["sha256"] == pki.qwac.certificate.sha256
@@ -58,7 +58,7 @@ def test_text_names_organisation_roles_and_type(tppkit, qwac_file):
     assert all(word in shown for word in ("PSDLT-BL-LB000000", "PSP_PI, PSP_AI", "web", "clientAuth"))
 
 
-def test_an_unreadable_file_is_told_after_the_others_were_shown(tppkit, tmp_path, qwac_file):
+def test_an_unreadable_file_does_not_hide_the_others(tppkit, tmp_path, qwac_file):
     (tmp_path / "bad").write_bytes(b"\x30\x82garbage")
     result = tppkit("cert", "show", "--json", "bad", qwac_file, "absent")
     assert result.exit_code == 3
@@ -88,7 +88,7 @@ def test_control_characters_of_a_certificate_do_not_reach_the_terminal(tppkit, t
     assert "Evil\\x1b[2J\\nBank" in shown
 
 
-def test_json_tells_where_a_certificate_stands_and_what_else_it_states(tppkit, qwac_file, pki):
+def test_json_has_the_extensions_and_statements_of_a_certificate(tppkit, qwac_file, pki):
     (entry,) = tppkit("cert", "show", "--json", qwac_file).json
     extensions = pki.qwac.certificate.extensions
     assert entry["ocsp_urls"] == list(extensions.ocsp_urls) != []

@@ -57,7 +57,7 @@ def test_a_good_certificate_holds(tppkit, folder, pki, name: str, use: str, role
     assert verdict["roles"] == ["PSP_PI", "PSP_AI"]
 
 
-def test_a_seal_is_no_qwac_and_every_reason_is_told(tppkit, folder) -> None:
+def test_a_qsealc_checked_as_a_qwac_has_every_reason(tppkit, folder) -> None:
     result = tppkit("cert", "check", "qseal.pem", "--as", "qwac", "--at", AT, "--json")
     assert result.exit_code == 1
     assert result.json["verdict"] == "fails"
@@ -66,27 +66,27 @@ def test_a_seal_is_no_qwac_and_every_reason_is_told(tppkit, folder) -> None:
     assert {"qcstatements.not-web", "certificate.no-client-auth", "certificate.key-usage"} <= {*codes}
 
 
-def test_the_chain_is_told_where_anchors_are_given(tppkit, folder, pki) -> None:
+def test_with_anchors_the_chain_is_printed(tppkit, folder, pki) -> None:
     result = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
     assert result.exit_code == 0
     expected = (pki.qwac.certificate, pki.qwac_ca.certificate, pki.root.certificate)
     assert result.json["chain"] == [str(certificate.subject) for certificate in expected]
 
 
-def test_a_certificate_without_its_intermediate_is_not_believed(tppkit, folder) -> None:
+def test_a_certificate_without_its_intermediate_is_not_trusted(tppkit, folder) -> None:
     result = tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
     assert (result.exit_code, result.json["verdict"], result.json["chain"]) == (1, "fails", None)
     assert result.json["code"] == "trust.no-path"
 
 
-def test_it_is_judged_at_the_given_time_and_told_once(tppkit, folder) -> None:
+def test_an_expired_certificate_has_one_finding_about_it(tppkit, folder) -> None:
     arguments = ("qwac-chain.pem", "--as", "qwac", "--at", "2031-01-01", "--trust", "trust", "--json")
     result = tppkit("cert", "check", *arguments)
     assert (result.exit_code, result.json["code"]) == (1, "certificate.expired")
     assert [finding["code"] for finding in result.json["findings"]].count("certificate.expired") == 1
 
 
-def test_text_begins_with_the_verdict_and_says_what_to_do(tppkit, folder) -> None:
+def test_text_begins_with_the_verdict_and_has_advice(tppkit, folder) -> None:
     held = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust")
     assert held.stdout.startswith("holds: qwac-chain.pem as QWAC at 2026-06-01T12:00:00Z\n")
     assert "issued by CN=tppkit TEST Root CA" in held.stdout
@@ -126,7 +126,7 @@ def test_a_request_is_no_certificate(tppkit, folder, request_der: bytes) -> None
 @pytest.mark.parametrize(
     ("content", "code"), [(b"hello", "certificate.not-found"), (b"\x30\x82garbage", "certificate.malformed")]
 )
-def test_what_cannot_be_read_is_told(tppkit, folder, content: bytes, code: str) -> None:
+def test_an_unreadable_certificate_has_a_code(tppkit, folder, content: bytes, code: str) -> None:
     (folder / "bad").write_bytes(content)
     told = tppkit("cert", "check", "bad", "--as", "qwac", "--json")
     assert (told.exit_code, told.json.keys(), told.json["error"]["code"]) == (3, {"file", "error"}, code)
@@ -151,7 +151,7 @@ def test_an_absent_file_or_password_file_cannot_be_read(tppkit, folder) -> None:
     [(), ("qwac.pem",), ("qwac.pem", "--as", "tls"), ("qwac.pem", "--as", "qwac", "--at", "tomorrow"),
      ("qwac.pem", "--as", "qwac", "--trust", "absent"), ("qwac.pem", "--as", "qwac", "--trust", "qwac.pem")],
 )  # fmt: skip
-def test_wrong_usage_is_told(tppkit, folder, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_2(tppkit, folder, arguments: tuple[str, ...]) -> None:
     assert tppkit("cert", "check", *arguments).exit_code == 2
 
 
@@ -183,7 +183,7 @@ def test_several_files_are_a_list_and_the_worst_exit_code_counts(tppkit, folder)
     assert tppkit("cert", "check", "-", "-", *whole).exit_code == 2
 
 
-def test_the_verdict_line_says_that_no_chain_was_checked(tppkit, folder) -> None:
+def test_the_verdict_line_states_that_no_chain_was_checked(tppkit, folder) -> None:
     for name, word in (("qwac.pem", "holds:"), ("qseal.pem", "fails")):
         first, *_ = tppkit("cert", "check", name, "--as", "qwac", "--at", AT).stdout.splitlines()
         assert first.startswith(word)
@@ -241,7 +241,7 @@ def ocsp_of(pki: Pki, *, responder) -> bytes:
 JUDGED = ("qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
 
 
-def test_a_crl_proves_the_certificate_good_and_says_nothing_of_its_authority(tppkit, folder, pki) -> None:
+def test_a_crl_proves_the_certificate_good_but_not_its_authority(tppkit, folder, pki) -> None:
     (folder / "ca.crl").write_bytes(crl_of(pki))
     result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
     assert (result.exit_code, result.json["verdict"]) == (0, "holds")
@@ -249,7 +249,7 @@ def test_a_crl_proves_the_certificate_good_and_says_nothing_of_its_authority(tpp
     assert [(f["code"], f["severity"]) for f in result.json["findings"]] == [("revocation.unknown", "warning")]
 
 
-def test_that_revocation_was_not_asked_is_told_where_a_chain_is(tppkit, folder) -> None:
+def test_a_chain_without_revocation_data_is_printed_as_not_asked(tppkit, folder) -> None:
     told = ("qwac-chain.pem", "--as", "qwac", "--at", AT)
     result = tppkit("cert", "check", *told, "--trust", "trust")
     (line,) = [line for line in result.stdout.splitlines() if line.strip().startswith("revocation")]
@@ -331,7 +331,7 @@ def test_answers_about_revocation_need_authorities(tppkit, folder, pki) -> None:
     ("option", "file", "code"),
     [("--ocsp", "qwac.pem", "revocation.unreadable"), ("--crl", "absent", "file.unreadable")],
 )
-def test_an_answer_that_cannot_be_read_is_told(tppkit, folder, option: str, file: str, code: str) -> None:
+def test_an_unreadable_answer_is_named(tppkit, folder, option: str, file: str, code: str) -> None:
     told = tppkit("cert", "check", *JUDGED, option, file)
     assert (told.exit_code, told.json["file"], told.json["error"]["code"]) == (3, file, code)
     text = tppkit("cert", "check", *JUDGED[:-1], option, file)
@@ -367,7 +367,7 @@ def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, f
     assert "none holds" in text.stdout
 
 
-def test_where_the_password_of_a_file_belongs_is_told(tppkit, folder, pki) -> None:
+def test_the_error_names_the_option_of_the_password(tppkit, folder, pki) -> None:
     bundle = pkcs12.serialize_key_and_certificates(
         b"qwac", pki.qwac.key, pki.qwac.certificate.x509, None, BestAvailableEncryption(b"pass")
     )

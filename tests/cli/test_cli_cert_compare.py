@@ -52,7 +52,7 @@ def test_a_seal_of_another_organisation_is_no_pair(tppkit, folder) -> None:
     assert values == {"qwac": "PSDLT-BL-LB000000", "qseal": "PSDDE-BAFIN-999999"}
 
 
-def test_a_pair_the_other_way_round_is_told_so(tppkit, folder) -> None:
+def test_a_swapped_pair_is_detected(tppkit, folder) -> None:
     result = tppkit("cert", "pair", "qseal.pem", "qwac.pem")
     assert result.exit_code == 1
     assert result.stdout.startswith("fails (pair.swapped): qseal.pem and qwac.pem\n")
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_named(tppkit, folder, request_der: bytes, comman
 
 
 @pytest.mark.parametrize("command", ["pair", "renewal"])
-def test_wrong_usage_is_told(tppkit, folder, command: str) -> None:
+def test_wrong_usage_exits_2(tppkit, folder, command: str) -> None:
     assert tppkit("cert", command, "qwac.pem").exit_code == 2
     assert tppkit("cert", command, "qwac.pem", "qseal.pem", "next-qwac.pem").exit_code == 2
     assert tppkit("cert", command, "-", "-").exit_code == 2

@@ -57,8 +57,7 @@ def test_a_verdict_is_coloured_unless_no_color_is_set(monkeypatch, variable, col
 def test_options_are_read_from_the_environment(tppkit, monkeypatch):
     monkeypatch.setenv("TPPKIT_CERT_CHECK_AS", "qwac")
     monkeypatch.setenv("TPPKIT_CERT_CHECK_AT", "2026-06-01")
-    monkeypatch.setenv("TPPKIT_CERT_CHECK_JSON", "1")
-    result = tppkit("cert", "check", TESTCERTS / "qwac.pem")
+    result = tppkit("cert", "check", TESTCERTS / "qwac.pem", "--json")
     assert (result.json["as"], result.json["at"]) == ("qwac", "2026-06-01T00:00:00Z")
 
 
@@ -102,7 +101,7 @@ def test_a_reader_that_goes_away_is_no_verdict():
     [("cert", "show", "--nonsense"), ("cert", "check", TESTCERTS / "qwac.pem", "--as", "qwac", "--trust", "absent")],
     ids=["wrong usage", "a failure"],
 )
-def test_a_failure_told_to_a_closed_pipe_is_no_verdict(arguments):
+def test_a_failure_printed_to_a_closed_pipe_is_not_a_verdict(arguments):
     reading, writing = os.pipe()
     os.close(reading)
     program = Path(sys.executable).with_name("tppkit")
@@ -127,7 +126,7 @@ def test_a_full_disk_is_one_line(option):
     assert len(hints) == 1
 
 
-def test_a_failure_that_cannot_be_told_on_stdout_is_told_on_stderr():
+def test_a_failure_that_stdout_cannot_take_is_on_stderr():
     program, absent = Path(sys.executable).with_name("tppkit"), ("--as", "qwac", "--trust", "absent", "--json")
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
@@ -146,6 +145,6 @@ def test_with_closed_streams_the_verdict_is_the_exit_code(closed, option):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_what_stands_behind_two_hyphens_is_no_option(tppkit):
+def test_an_argument_after_two_hyphens_is_not_an_option(tppkit):
     assert tppkit("cert", "check", "--as", "nonsense", "--", "--json").stdout == ""
     assert tppkit("cert", "check", "--as", "qwac", "--trust", "absent", "--", "--json").stdout == ""

@@ -84,7 +84,7 @@ def test_bad_options_name_the_rule_and_leave_nothing_behind(tppkit, tmp_path, op
     assert list(tmp_path.iterdir()) == []
 
 
-def test_faults_are_found_by_the_command_that_the_manifest_says(tppkit):
+def test_the_command_in_the_manifest_finds_each_fault(tppkit):
     entries = tppkit("pki", "create", "certs", "--faults", "--json").json["files"]
     faults = {entry["path"]: entry for entry in entries if entry["kind"] == "fault"}
     for name, exit_code in {

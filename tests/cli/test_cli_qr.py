@@ -34,7 +34,7 @@ PAYMENT = (
 BLOCKS = set(" ▀▄█")
 
 
-def test_a_payment_is_drawn_and_then_told(tppkit):
+def test_a_payment_is_drawn_and_then_printed(tppkit):
     result = tppkit("qr", "payment", *PAYMENT)
     assert result.exit_code == 0
     assert result.stdout == make_picture(parse_payment(TEXT)).terminal(colour=False) + TEXT + "\n"
@@ -97,7 +97,7 @@ def test_a_png_on_standard_output_is_read_from_standard_input(tppkit):
     assert tppkit("qr", "read", "-", "--json", stdin=drawn.stdout).json["url"] == "https://shop.example/"
 
 
-def test_an_svg_on_standard_output_stands_alone(tppkit):
+def test_an_svg_on_standard_output_has_no_other_output(tppkit):
     result = tppkit("qr", "login", "https://shop.example/", "--svg", "-")
     assert result.stdout.startswith("<svg ")
     assert result.stdout.endswith("</svg>")
@@ -154,7 +154,7 @@ def test_a_text_is_read(tppkit):
     ]  # fmt: skip
 
 
-def test_the_code_in_a_scan_link_is_told_too(tppkit):
+def test_the_code_in_a_scan_link_is_printed_too(tppkit):
     result = tppkit("qr", "read", "https://legacy.example/scan?TX:%2B37060000000:Shop:EUR:1::")
     assert result.stdout.splitlines()[0] == "scan"
     assert "payment" in result.stdout.splitlines()

@@ -149,7 +149,7 @@ def test_a_key_may_be_pkcs12(tppkit, tmp_path, request_file):
     assert "--password-file" in without.stderr
 
 
-def test_an_encrypted_or_damaged_key_says_nothing_of_its_content(tppkit, tmp_path, request_file):
+def test_the_error_about_a_key_does_not_contain_the_key(tppkit, tmp_path, request_file):
     (tmp_path / "bad.key").write_text("-----BEGIN PRIVATE KEY-----\nc2VjcmV0c2VjcmV0\n-----END PRIVATE KEY-----\n")
     result = tppkit("seal", "sign", "--key", "bad.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/")
     assert result.exit_code == 3
@@ -184,7 +184,7 @@ def test_a_request_is_sealed_and_verified_in_a_banks_dialect(tppkit, tmp_path, p
     assert verified.json["profile"] == profile
 
 
-def test_a_dialect_that_needs_a_key_id_says_so(tppkit):
+def test_a_missing_key_id_is_an_error_of_the_dialect(tppkit):
     tppkit("pki", "create", "certs")
     signed = tppkit(
         "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/",
@@ -194,7 +194,7 @@ def test_a_dialect_that_needs_a_key_id_says_so(tppkit):
     assert "seal.key-id-needed" in signed.stderr
 
 
-def test_a_key_that_a_dialect_has_no_algorithm_for_says_so(tppkit):
+def test_a_key_without_an_algorithm_of_the_dialect_is_refused(tppkit):
     tppkit("pki", "create", "certs")
     signed = tppkit(
         "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/",
@@ -219,7 +219,7 @@ source = "letter from the bank, 2026-05-04"
     "url",
     ["/a\nb", "/a b", "/a\x7f", "//evil\tb", "mailto:x", "psd2/v1", "", "/a#b", "https://b/a#b", "ftp://b/a", "https://u@b/a", "/ü"],
 )  # fmt: skip
-def test_an_address_that_would_be_signed_otherwise_than_it_stands_is_refused(tppkit, url):
+def test_an_address_that_would_change_before_signing_is_refused(tppkit, url):
     tppkit("pki", "create", "certs")
     result = tppkit(*SIGN, "--method", "GET", "--url", url)
     assert result.exit_code == 2
@@ -233,7 +233,7 @@ def test_an_address_that_would_be_signed_otherwise_than_it_stands_is_refused(tpp
         ("https://b.example:8443/a?x=%2F", "/a?x=%2F"),
     ],
 )  # fmt: skip
-def test_the_target_is_signed_exactly_as_it_stands_in_the_address(tppkit, tmp_path, url, target):
+def test_the_target_is_signed_unchanged(tppkit, tmp_path, url, target):
     tppkit("pki", "create", "certs")
     signed = tppkit(*SIGN, "--method", "GET", "--url", url)
     (tmp_path / "request.http").write_bytes(f"GET {target} HTTP/1.1\n{signed.stdout}\n".encode())
@@ -273,7 +273,7 @@ def test_authorities_between_seal_and_root_are_taken_from_a_file(tppkit, tmp_pat
     assert told.json["verdict"] == "holds"
 
 
-def test_that_revocation_was_not_asked_is_told(tppkit, request_file):
+def test_revocation_that_was_not_asked_is_printed_as_such(tppkit, request_file):
     verify = ("seal", "verify", request_file, "--trust", "certs")
     (line,) = [line for line in tppkit(*verify).stdout.splitlines() if "revocation" in line]
     assert line.split(maxsplit=1) == ["revocation", "not asked; give --crl or --ocsp"]
@@ -290,7 +290,7 @@ def test_a_seal_is_proven_good_by_a_list_until_that_has_it(tppkit, request_file)
     assert (revoked.exit_code, revoked.json["code"]) == (1, "revocation.revoked")
 
 
-def test_a_list_that_says_nothing_of_the_seal_proves_nothing(tppkit, request_file):
+def test_a_crl_of_another_authority_proves_nothing_about_the_seal(tppkit, request_file):
     verify = ("seal", "verify", request_file, "--trust", "certs", "--json", "--crl")
     assert tppkit(*verify, "certs/issuing-ca-qwac.crl").json["code"] == "revocation.unknown"
     assert tppkit(*verify, "certs/qseal.pem").exit_code == 3

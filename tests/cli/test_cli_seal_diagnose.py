@@ -68,7 +68,7 @@ def test_a_body_with_other_line_ends_is_explained(tppkit, headers, form):
     assert len(result.json["recovered_hash"]) == 64
 
 
-def test_a_cause_is_told_with_its_evidence_and_its_mend(tppkit, headers):
+def test_a_cause_is_printed_with_its_evidence_and_advice(tppkit, headers):
     result = tppkit("seal", "diagnose", "-", stdin=raw(headers, path=f"/gateway{PATH}"))
     assert result.exit_code == 0
     assert "[target-base-path-stripped]" in result.stdout
@@ -77,7 +77,7 @@ def test_a_cause_is_told_with_its_evidence_and_its_mend(tppkit, headers):
     assert "do:   Sign the path from the root of the host" in result.stdout
 
 
-def test_what_nobody_can_explain_exits_1_and_says_what_to_try(tppkit, headers):
+def test_an_unexplained_failure_exits_1_and_prints_the_next_steps(tppkit, headers):
     result = tppkit("seal", "diagnose", "-", stdin=raw(headers, b'{"amount":"99.50"}'))
     assert result.exit_code == 1
     assert result.stdout.startswith("not explained")
@@ -107,7 +107,7 @@ def test_an_archive_is_read_by_its_line(tppkit, tmp_path):
     assert "record.entry" in tppkit("seal", "diagnose", archive, "--entry", "9999").stderr
 
 
-def test_a_file_as_an_editor_saved_it_is_read_and_its_length_told(tppkit, headers):
+def test_a_file_saved_by_an_editor_is_read_and_its_length_reported(tppkit, headers):
     told = [*headers, ("Content-Length", str(len(BODY)))]
     saved = b"\xef\xbb\xbf" + raw(told, BODY + b"\n").replace(b"HTTP/1.1", b"HTTP/2", 1)
     result = tppkit("seal", "diagnose", "-", stdin=saved)
@@ -116,13 +116,13 @@ def test_a_file_as_an_editor_saved_it_is_read_and_its_length_told(tppkit, header
     assert tppkit("seal", "verify", "-", "--trust", "certs", stdin=saved).exit_code == 3
 
 
-def test_the_qwac_of_another_organisation_is_told(tppkit, headers):
+def test_the_qwac_of_another_organisation_is_reported(tppkit, headers):
     result = tppkit("seal", "diagnose", "-", "--qwac", "certs/other-qwac.pem", "--json", stdin=raw(headers))
     assert [cause["name"] for cause in result.json["causes"]] == ["seal.other-organisation"]
     assert tppkit("seal", "diagnose", "-", "--qwac", "certs/qwac.pem", stdin=raw(headers)).stdout.startswith("verifies")
 
 
-def test_a_method_in_lower_case_is_told(tppkit, headers):
+def test_a_method_in_lower_case_is_reported(tppkit, headers):
     command = curl(headers).replace(b"curl ", b"curl -X post ", 1)
     result = tppkit("seal", "diagnose", "-", "--json", stdin=command)
     assert result.exit_code == 0

@@ -40,7 +40,7 @@ def test_a_qwac_is_qualified_at_its_issuance(tppkit, lists, qwac):
     assert (found["at"], found["at_issuance"]["at"]) == (AT_ISSUANCE, "2020-11-20T11:23:55Z")
 
 
-def test_now_the_lists_have_expired_and_issuance_is_told_all_the_same(tppkit, lists, qwac):
+def test_after_the_lists_have_expired_issuance_is_still_printed(tppkit, lists, qwac):
     result = tppkit("trust", "status", qwac, "--trusted-lists", lists, "--json")
     assert result.exit_code == 1
     found = result.json
@@ -63,7 +63,7 @@ def test_a_certificate_comes_from_standard_input_as_well(tppkit, lists, qwac):
     assert result.json["qualified_for"] == ["web"]
 
 
-def test_a_tampered_list_is_told_for_its_country(tppkit, lists, qwac, tmp_path):
+def test_a_tampered_list_is_reported_for_its_country(tppkit, lists, qwac, tmp_path):
     for name in ("EU-LOTL.xml", "NO.xml"):
         shutil.copyfile(lists / name, tmp_path / name)
     tampered = (tmp_path / "NO.xml").read_bytes().replace(b"Buypass AS", b"Bypass AS", 1)

@@ -22,6 +22,7 @@ from tppkit.certificates import OrganizationPolicy
 from tppkit.cli.output import finding_line, finding_object, json_option, present, print_json, read_time, say, say_error
 from tppkit.cli.seal_options import organization_options
 from tppkit.cli.trust_options import NOT_ASKED, trust_options
+from tppkit.cli.verdict import colored
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
 from tppkit.evidence.audit import MAX_FIRST_FAILURES
@@ -182,7 +183,7 @@ def _row_object(row: RecordVerdict) -> dict[str, Any]:
 
 def _print(result: dict[str, Any], summary: AuditSummary) -> None:
     names = ("records", "passed", "failed", "indeterminate", "unreadable", "inconsistent")
-    click.echo("  ".join(f"{name} {result[name]}" for name in names))
+    click.echo(colored("  ".join(f"{name} {result[name]}" for name in names), holds=summary.exit_code == 0))
     if not result["revocation_asked"]:
         click.echo(f"revocation: {NOT_ASKED}")
     for code, count in result["by_code"].items():

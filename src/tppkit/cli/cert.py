@@ -12,7 +12,7 @@ from tppkit.certificates import EidasCertificate, check_pair, check_renewal
 from tppkit.certificates.pair import valid_together
 from tppkit.cli.cert_check import check
 from tppkit.cli.cert_show import show
-from tppkit.cli.certificates import Bundle, passwords_option, read_bundles
+from tppkit.cli.certificates import Bundle, certificate_object, passwords_option, read_bundles
 from tppkit.cli.output import json_option, print_json
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
 from tppkit.errors import Finding
@@ -90,17 +90,8 @@ def _shared(one: EidasCertificate, other: EidasCertificate) -> dict[str, Any]:
 
 def _object(bundle: Bundle) -> dict[str, Any]:
     leaf = bundle.leaf
-    return {
-        "file": bundle.file,
-        "subject": str(leaf.subject),
-        "issuer": str(leaf.issuer),
-        "serial_hex": leaf.serial_hex,
-        "sha256": leaf.sha256,
-        "not_before": format_time(leaf.not_before),
-        "not_after": format_time(leaf.not_after),
-        "organization_identifier": leaf.organization_identifier and leaf.organization_identifier.text,
-        "roles": list(leaf.roles),
-    }
+    issuer = {"issuer": str(leaf.issuer), "serial_hex": leaf.serial_hex}
+    return {"file": bundle.file, **certificate_object(leaf), **issuer}
 
 
 def _facts(name: str, leaf: EidasCertificate) -> list[tuple[str, str]]:

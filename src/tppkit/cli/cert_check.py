@@ -13,6 +13,7 @@ from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.cli.certificates import (
     Bundle,
+    certificate_object,
     password_option,
     read_bundle,
     read_password,
@@ -140,19 +141,8 @@ class _Task(NamedTuple):
 
 def _proven(bundle: Bundle, as_: Use, at: datetime, edition: str | None) -> dict[str, object]:
     leaf = bundle.leaf
-    return {
-        "file": bundle.file,
-        "at": format_time(at),
-        "as": as_.value,
-        "rules": edition,
-        "subject": str(leaf.subject),
-        "sha256": leaf.sha256,
-        "not_before": format_time(leaf.not_before),
-        "not_after": format_time(leaf.not_after),
-        "organization_identifier": leaf.organization_identifier and leaf.organization_identifier.text,
-        "roles": list(leaf.roles),
-        "nca_id": leaf.qc.psd2 and leaf.qc.psd2.nca_id,
-    }
+    question = {"file": bundle.file, "at": format_time(at), "as": as_.value, "rules": edition}
+    return {**question, **certificate_object(leaf), "nca_id": leaf.qc.psd2 and leaf.qc.psd2.nca_id}
 
 
 def _facts(leaf: EidasCertificate) -> list[tuple[str, str]]:

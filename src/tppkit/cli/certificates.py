@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
+from tppkit._clock import format_time
 from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate, EidasRequest, Source, read_sources
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
@@ -111,6 +113,19 @@ def read_bundle(name: str, password: bytes | None) -> Bundle:
             raise FormatError("certificate.is-request", message)
         above = tuple(EidasCertificate.from_der(source.der) for source in others if source.kind == "certificate")
         return Bundle(name, EidasCertificate.from_der(first.der), above)
+
+
+def certificate_object(certificate: EidasCertificate) -> dict[str, Any]:
+    """Return what identifies a certificate and its provider, as a JSON object."""
+    identifier = certificate.organization_identifier
+    return {
+        "subject": str(certificate.subject),
+        "sha256": certificate.sha256,
+        "not_before": format_time(certificate.not_before),
+        "not_after": format_time(certificate.not_after),
+        "organization_identifier": identifier and identifier.text,
+        "roles": list(certificate.roles),
+    }
 
 
 def read_bundles(names: Sequence[str], password_files: Sequence[Path]) -> list[Bundle]:

@@ -178,7 +178,9 @@ def add_epilogs(command: click.Command, path: str) -> click.Command:
     """Add the end of the help, and the environment variable of each option, to a command and its subcommands."""
     command.epilog = epilog(path)
     for parameter in command.params:
-        if isinstance(parameter, click.Option):
+        if (
+            isinstance(parameter, click.Option) and parameter.name != "as_json"
+        ):  # failures look for --json in the arguments
             name = max(parameter.opts, key=len).removeprefix("--")
             parameter.envvar = f"TPPKIT_{path}_{name}".upper().replace(" ", "_").replace("-", "_")
     if isinstance(command, click.Group):

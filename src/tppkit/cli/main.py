@@ -64,7 +64,7 @@ def main(context: click.Context) -> None:
     """The trust layer of a PSD2 third-party provider: certificates, seals, mutual TLS, evidence, and a bank to test against.
 
     Results go to stdout, messages to stderr. Every command takes --json. A variable TPPKIT_COMMAND_OPTION in the environment sets an
-    option, for example TPPKIT_SEAL_VERIFY_TRUST. Colours are used on a terminal unless NO_COLOR is set.
+    option other than --json, for example TPPKIT_SEAL_VERIFY_TRUST. Colours are used on a terminal unless NO_COLOR is set.
     """
     if os.environ.get("NO_COLOR"):
         context.color = False

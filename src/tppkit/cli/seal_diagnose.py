@@ -12,6 +12,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, at_option, json_option, print_facts, print_json
 from tppkit.cli.seal_options import CERTIFICATE, ORIGIN, PROFILE, PROFILE_HELP
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
+from tppkit.cli.verdict import colored
 from tppkit.httpsig.components import Origin
 from tppkit.seals import PSD2_V1, SealProfile
 from tppkit.seals.diagnose import Cause, Diagnosis, Outcome, diagnose_request, visible
@@ -66,7 +67,8 @@ def diagnose(
 
 
 def _print(diagnosis: Diagnosis) -> None:
-    click.echo(_headline(diagnosis))
+    state, rest = _headline(diagnosis)
+    click.echo(f"{colored(state, holds=diagnosis.explained)}{rest}")
     for number, cause in enumerate(diagnosis.causes, 1):
         _print_cause(number, cause)
     if diagnosis.outcome is not Outcome.VERIFIES:
@@ -82,15 +84,15 @@ def _print(diagnosis: Diagnosis) -> None:
             click.echo(_wrapped(text, "  - ", "    "))
 
 
-def _headline(diagnosis: Diagnosis) -> str:
+def _headline(diagnosis: Diagnosis) -> tuple[str, str]:
     count = len(diagnosis.causes)
     if diagnosis.outcome is Outcome.VERIFIES:
-        return f"verifies as {diagnosis.profile} (trust in the certificate was not judged)"
+        return "verifies", f" as {diagnosis.profile} (trust in the certificate was not judged)"
     causes = f"{count} cause{'' if count == 1 else 's'}"
     if diagnosis.explained:
-        return f"explained: {causes}, judged as {diagnosis.profile}"
+        return "explained", f": {causes}, judged as {diagnosis.profile}"
     found = f"{causes} found, but not all is explained" if count else "no known mistake fits"
-    return f"not explained: {found}; judged as {diagnosis.profile}, {diagnosis.tried} strings compared"
+    return "not explained", f": {found}; judged as {diagnosis.profile}, {diagnosis.tried} strings compared"
 
 
 def _print_cause(number: int, cause: Cause) -> None:

@@ -18,6 +18,7 @@ from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
     at_option,
+    finding_line,
     finding_object,
     json_option,
     present,
@@ -25,6 +26,7 @@ from tppkit.cli.output import (
     print_json,
     say,
 )
+from tppkit.cli.verdict import colored
 from tppkit.client import make_fetch
 from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
 from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
@@ -199,7 +201,7 @@ def _status_object(
 
 
 def _print_status(certificate: EidasCertificate, found: QualifiedStatus) -> None:
-    click.echo("holds" if found.code is None else "fails")
+    click.echo(colored(f"fails ({found.code})" if found.code else "holds", holds=not found.code))
     listing = found.listing
     print_facts([
         ("subject", str(certificate.subject)),
@@ -213,4 +215,4 @@ def _print_status(certificate: EidasCertificate, found: QualifiedStatus) -> None
         ("matched by", listing.matched_by if listing else ""),
     ])  # fmt: skip
     for finding in found.findings:
-        click.echo(f"  {finding.severity}: {printable(finding.message)} [{finding.code}]")
+        click.echo(f"  {finding_line(finding)}")
