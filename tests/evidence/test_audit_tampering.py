@@ -170,7 +170,9 @@ def test_a_line_inserted_that_cannot_be_read_hides_no_broken_chain(kept: Kept) -
 def test_a_gap_behind_lines_that_cannot_be_read_says_how_many_records_are_missing_at_least(kept: Kept) -> None:
     later = replace(EvidenceRecord.from_line(kept.lines[2]), seq=5)
     row = kept.audit(kept.lines[0], b"\n", later.to_line()).first_failures[-1]
-    assert row.stream_message == "at least 3 of records 1 to 4 are missing; 1 line before this one may contain the others"
+    assert (
+        row.stream_message == "at least 3 of records 1 to 4 are missing; 1 line before this one may contain the others"
+    )
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,9 @@ def test_every_endpoint_is_open_to_its_role_and_closed_to_another(
 ) -> None:
     assert authorize(pki.qwac.certificate, PSD2, row.method, path_of(row)).row is row
     other, has = (reader, "PSP_AI") if row.role == "PSP_PI" else (initiator, "PSP_PI")
-    with pytest.raises(CertificateRejected, match=f'needs the role {row.role}, but the certificate has "{has}"') as caught:
+    with pytest.raises(
+        CertificateRejected, match=f'needs the role {row.role}, but the certificate has "{has}"'
+    ) as caught:
         authorize(other, PSD2, row.method, path_of(row))
     assert caught.value.code == "role.missing"
 
