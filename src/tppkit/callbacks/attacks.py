@@ -252,7 +252,7 @@ def _deep(target: Target) -> tuple[ReceivedCallback, ...]:
 # fmt: off
 ATTACKS: tuple[Attack, ...] = (
     Attack("good", "a valid callback is accepted", lambda t: (t.call("good"),), Answer.ACCEPTED),
-    Attack("forged", "a signed GET to a stranger's address is not read as a POST to ours", _forged, Answer.REFUSED),
+    Attack("forged", "a signed GET to an attacker's address is not read as a POST to the receiver's", _forged, Answer.REFUSED),
     Attack("moved-boundary", "the end of a requestid is not part of a method (405 and 501 are fine too)", _moved, Answer.REFUSED),
     Attack("split-url", "a body is a JSON object", _split_url, Answer.REFUSED),
     Attack("method-changed", "a signed GET is not accepted as a POST", _login_as_post, Answer.REFUSED),

@@ -77,11 +77,11 @@ class OrganizationIdentifier:
         It cannot if it is longer than 256 characters, has invisible characters (so that different values look the same), has no
         letter or digit, or is a placeholder (`N/A`, `none`).
         """
-        told = (self.text,) if self.reference is None else (self.text, self.reference)
+        parts = (self.text,) if self.reference is None else (self.text, self.reference)
         return (
             len(self.text) <= MAX_LENGTH
             and (self.text.isprintable() or _UNSEEN.isdisjoint(map(unicodedata.category, self.text)))
-            and all(_letters_and_digits(part) not in _PLACEHOLDERS for part in told)
+            and all(_letters_and_digits(part) not in _PLACEHOLDERS for part in parts)
         )
 
     def __str__(self) -> str:

@@ -265,10 +265,10 @@ class GatewayCalls(CardCalls):
         """The transactions of orders as they arrive: POST /v1/search/orders/?format=csv.
 
         Args:
-            query: as of `search`.
+            query: see `search`.
             page: which orders; absent: from the first on, beyond 10,000 too.
             size: how many orders; absent: all (assumption csv-size).
-            sort: as of `search`.
+            sort: see `search`.
 
         Raises:
             RequestRefused, TransportError, RemoteProtocolError: as `order`, also after some rows: discard them.

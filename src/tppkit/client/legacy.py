@@ -42,7 +42,7 @@ _ACCESS_ADVICE = (
     " error's request_id"
 )
 _PAYMENT_ADVICE = (
-    "it may have been carried out: send the same order again with uuid {uuid}, which cannot pay twice; its callback tells the"
+    "it may have been carried out: send the same order again with uuid {uuid}, which cannot pay twice; its callback has the"
     " outcome, and that the transaction list lacks it proves nothing"
 )
 _ACCOUNT_CODES = (None, "ACCOUNT_NOT_FOUND")  # the document shows no error body

@@ -196,13 +196,13 @@ class EvidenceRecord:
         return self.unplaced()[0]
 
     def unplaced(self, **extra: str) -> tuple[bytes, EvidenceRecord]:
-        """What `to_unplaced` writes, and what `from_unplaced` reads from it, without the reading.
+        """Return the result of `to_unplaced`, and the record that `from_unplaced` would read from it, without parsing it.
 
         Args:
-            extra: as of `from_unplaced`.
+            extra: see `from_unplaced`.
 
         Raises:
-            FormatError: as `to_unplaced`.
+            FormatError: see `to_unplaced`.
         """
         try:
             values = self._values()
@@ -212,7 +212,7 @@ class EvidenceRecord:
             if self.extra or len(raw) > _MAX_UNPLACED_BYTES:
                 parse_json(raw, what="the record", max_bytes=_MAX_UNPLACED_BYTES)
         except (AttributeError, TypeError, ValueError, RecursionError) as e:
-            raise FormatError("record.malformed", "the record holds what cannot be written") from e
+            raise FormatError("record.malformed", "the record has a value that cannot be written") from e
         if self.extra:  # lists and numbers of their own types are read as JSON has them
             return raw, EvidenceRecord.from_unplaced(raw, **extra)
         record = EvidenceRecord(**{**columns, "extra": MappingProxyType(extra)})
@@ -240,14 +240,14 @@ class EvidenceRecord:
 
     @classmethod
     def from_unplaced(cls, raw: bytes, **extra: str) -> Self:
-        """Read what `to_unplaced` wrote.
+        """Read the bytes of `to_unplaced`.
 
         Args:
             raw: the bytes.
-            extra: further columns, which are added.
+            extra: further columns to add.
 
         Raises:
-            FormatError: as `from_line`.
+            FormatError: see `from_line`.
         """
         return cls(**read_columns({**parse_object(raw), **extra, **_UNPLACED}))
 
@@ -262,20 +262,20 @@ def make_record(
     clock_source: str = "system",
     qwac_chain: Sequence[EidasCertificate] = (),
 ) -> EvidenceRecord:
-    """The record of a verified request, not yet placed in a stream.
+    """Make the record of a verified request, without a place in a stream.
 
     Args:
-        verified: what `seals.verify_request` proved; its `at` becomes the time of receipt.
-        http_status: what was answered.
-        error_code: the code that was answered.
-        payment_ref: the payment it concerns.
+        verified: the result of `seals.verify_request`; its `at` becomes the time of receipt.
+        http_status: the status of the answer.
+        error_code: the code of the answer.
+        payment_ref: the payment of the request.
         session_id: the TLS connection.
-        clock_source: which clock told the time of receipt.
-        qwac_chain: authorities above the QWAC, without which nobody could believe it later.
+        clock_source: the clock of the time of receipt.
+        qwac_chain: the authorities of the QWAC, which its later verification needs.
     """
     body = verified.body
     message = verified.unverified_message
-    # Of a signature in two headers, one is kept in a column of its own and the other among those that it covers.
+    # If the signature has two headers, one has its own column and the other is stored with the covered ones.
     kept = verified.covered.keys() | verified.profile.carriers - {verified.profile.carrier.lower()}
     block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in kept)
     return EvidenceRecord(
@@ -317,6 +317,6 @@ def _read_block(block: bytes) -> list[Header]:
     for line in lines:
         name, separator, value = line.partition(": ")
         if not separator:
-            raise FormatError("record.malformed", "the header block holds a line that is no header")
+            raise FormatError("record.malformed", "the header block has a line that is not a header")
         headers.append((name, value))
     return headers

@@ -288,7 +288,7 @@ class InboxStore(Kept):
     def _known(self, db: Any, entry: Entry) -> tuple[str, Outcome]:
         row = self._sql.known.first(db, values_of(entry))
         if row is None:
-            raise InboxError("inbox.unavailable", "an entry was forgotten while it was received again")
+            raise InboxError("inbox.unavailable", "an entry was purged while it was received again")
         state, digest, _ = row
         if bytes(digest) != entry.digest:
             return state, Outcome.CONFLICT
@@ -315,9 +315,9 @@ class InboxStore(Kept):
             self._sql.keep_failed.first(db, {**values, "of_due_at": due_at, "at": to_microseconds(at)})
 
     def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> tuple[Entry, Claim | None] | None:
-        """Claim an entry that is due, and return it with what its row has for this attempt only.
+        """Claim a due entry, and return it with the claim of this attempt.
 
-        If the lease of its worker has ended and it has had its attempts, it is failed, and the claim is None.
+        If the lease of its worker has ended after the last attempt, it fails, and the claim is None.
         """
         with self._brief() as db:
             row = self._sql.due.first(db, {"of_source": source, "at": to_microseconds(at)})

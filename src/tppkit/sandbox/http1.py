@@ -1,7 +1,7 @@
-"""uvicorn's HTTP/1.1 protocol with bounds: length of a head, time a request takes to arrive, requests in a row, connections.
+"""uvicorn's HTTP/1.1 protocol with limits on the length of a head, the time of a request, pipelined requests, and connections.
 
-It also hands over the target exactly as it stood on the wire: an ASGI scope has only its path and query, so a trailing `?`, a
-fragment or an absolute form would be lost, and a seal over something else than what was sent would verify.
+It also passes the target exactly as on the wire. An ASGI scope has only path and query, so a trailing `?`, a fragment or an absolute
+form would be lost, and a seal over another target than the sent one would verify.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOGGER = logging.getLogger("tppkit.sandbox.http")
 
 MAX_HEAD_BYTES = 64 * 1024
 REQUEST_TIMEOUT_S = 30.0
-MAX_PIPELINED = 32  # requests that wait behind the one that is being answered
+MAX_PIPELINED = 32  # requests that wait for the answer to an earlier one
 MAX_CONNECTIONS = 256
 # The parser is given GET for any other method: it rejects unknown ones before it has read a header, so no host could answer them.
 _PARSED = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT"})

@@ -261,7 +261,7 @@ class AsyncCallbackGate(_Gate):
 def _application(raised: list[Exception], task: asyncio.Task[Any] | None = None) -> Iterator[None]:
     """Collect the exceptions of a function of the application, for which the request is not at fault.
 
-    The exception is an invalid login code (`LoginCodes.answer`), for which it is.
+    Only for an invalid login code (`LoginCodes.answer`), the request is at fault.
     """
     try:
         with own_cancellation("a function of the application", task):

@@ -22,13 +22,13 @@ AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 class SealMiddleware:
     """Check requests before an ASGI application.
 
-    The head is verified before the body is read, and the body is hashed while it arrives. The application gets both when the
-    whole body is verified: the verified headers, without trailers that arrived later. It reads what was proven with
-    `caller_of(scope)` and `verified_request(scope)`. WebSockets are refused, because nothing in them is sealed.
+    The head is verified before the body is read, and the body is hashed while it arrives. The application is called after the whole
+    body is verified, with the verified headers and without trailers. It uses `caller_of(scope)` and `verified_request(scope)`.
+    WebSockets are rejected, because their messages are not sealed.
 
     Args:
         app: the application.
-        gate: judges requests.
+        gate: verifies requests.
 
     Example:
         app = SealMiddleware(app, gate=SealGate(PSD2, qwacs=QwacPolicy(paths), seals=SealPolicy(paths)))
@@ -60,7 +60,7 @@ class SealMiddleware:
             caller, body = pending.finish()
             replay = await self._claim(caller)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
-            # A client that left is answered too: granian reports broken chunks of one that is still there in the same way.
+            # Answer a disconnected client too, because granian reports broken chunks of a connected client in the same way.
             await send_answer(send, self._gate.refuse(source, e))
             return
         if replay is not None and replay.answer is not None:
@@ -88,7 +88,7 @@ class SealMiddleware:
         return guard.admit(caller.seal, at=self._gate.now())
 
     async def _keep_answer(self, replay: Replay, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Call the application, and keep its answer before any of it is sent.
+        """Call the application, and store its answer before it is sent.
 
         An application that stops because the client left keeps its claim until the lease is over.
         """
@@ -117,7 +117,7 @@ class SealMiddleware:
                 is_gone = True
             held.clear()
 
-        # An answer that is not sent as bodies, a file by its path for example, could not be kept.
+        # An answer that is not sent as bytes, for example a file by its path, could not be stored.
         extensions = scope.get("extensions") or {}
         extensions = {name: value for name, value in extensions.items() if not name.startswith("http.response.")}
         try:
@@ -143,8 +143,8 @@ def _answer_of(events: list[Event]) -> Answer:
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
-    """Send a whole answer, unless the client left."""
+    """Send a whole answer, unless the client has disconnected."""
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
-    with suppress(OSError):  # the ASGI specification's for a closed connection
+    with suppress(OSError):  # the ASGI specification: raised for a closed connection
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})

@@ -1,8 +1,8 @@
 """WSGI middleware: the same gate as under ASGI, before an application of Flask, Django or any other.
 
-The WSGI server must hand over the raw target (`RAW_URI` or `REQUEST_URI`: gunicorn, waitress, Werkzeug, uWSGI, mod_wsgi).
-With other servers (wsgiref, granian) every request is rejected with `message.no-raw-path`: a target rebuilt from decoded parts may
-not be the one that was signed.
+The WSGI server must pass the raw target (`RAW_URI` or `REQUEST_URI`: gunicorn, waitress, Werkzeug, uWSGI, mod_wsgi). With other
+servers (wsgiref, granian) every request is rejected with `message.no-raw-path`, because a target that is rebuilt from decoded parts may
+differ from the signed one.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 class WsgiSealMiddleware:
-    """Check requests before a WSGI application, which gets the proven body as `wsgi.input`.
+    """Check requests before a WSGI application, which gets the verified body as `wsgi.input`.
 
-    It reads what was proven with `caller_of(environ)` and `verified_request(environ)`.
+    The application uses `caller_of(environ)` and `verified_request(environ)`.
 
     Args:
         app: the application.
-        gate: judges requests.
+        gate: verifies requests.
 
     Example:
         app.wsgi_app = WsgiSealMiddleware(app.wsgi_app, gate=gate)
@@ -66,7 +66,7 @@ class WsgiSealMiddleware:
         return None if guard is None or caller.seal is None else guard.admit(caller.seal, at=self._gate.now())
 
     def _keep_answer(self, replay: Replay, environ: Environ, start_response: StartResponse) -> Iterator[bytes]:
-        """Call the application, and keep its answer before any of it is sent."""
+        """Call the application, and store its answer before it is sent."""
         started: list[Any] = []
         held = bytearray()
         chunks: Iterable[bytes] = ()
@@ -94,7 +94,7 @@ class WsgiSealMiddleware:
             start_response(status, headers)
             yield bytes(held)
             held.clear()
-            for chunk in rest:  # of an answer that is too long to be kept
+            for chunk in rest:  # of an answer that is too long to be stored
                 held += chunk
                 yield bytes(held)
                 held.clear()

@@ -1,4 +1,4 @@
-"""A request as a server hands it over, its head and its body: ASGI scope and events, or a WSGI environ; and an answer."""
+"""Requests as servers pass them, with head and body: ASGI scope and events, or a WSGI environ; and answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tppkit._encoding import shown
 from tppkit.errors import FormatError, TransportError
 from tppkit.httpsig.message import Message
 
-# A scope extension of servers that hand over the target as it was on the wire: {"target": bytes}.
+# A scope extension of servers that pass the target as on the wire: {"target": bytes}.
 RAW_TARGET = "tppkit.raw_target"
 # WSGI has no standard name for the target: gunicorn; waitress, Werkzeug, uWSGI and mod_wsgi.
 WSGI_TARGETS = ("RAW_URI", "REQUEST_URI")
@@ -39,17 +39,17 @@ class Source(Protocol):
 
     @property
     def mount(self) -> str:
-        """The beginning of the path that the application does not route by; empty at the root."""
+        """The prefix of the path that is not used for routing in the application; empty at the root."""
 
     def raw_target(self) -> bytes:
-        """Path and query as they were on the wire; never rebuilt from decoded parts.
+        """Path and query as on the wire; never rebuilt from decoded parts.
 
         Raises:
             FormatError: `message.malformed`, `message.no-raw-path`.
         """
 
     def decoded_target(self) -> tuple[bytes, str]:
-        """The path that the application sees, decoded and with the mount, and the query as it came."""
+        """The path that the application sees, decoded and with the mount, and the query as on the wire."""
 
     def head(self) -> Message:
         """The request without its body.
@@ -62,7 +62,7 @@ class Source(Protocol):
         """The names of all headers, lower case."""
 
     def header_values(self, name: str) -> tuple[str, ...]:
-        """The values of every header field of this name, in any case; a WSGI server has joined them to one before."""
+        """The values of every header field of this name, in any case; a WSGI server joins them to one value."""
 
     def address(self) -> str | None:
         """The address of the connection: `unix` for a Unix socket, `?` for one that a header claimed, None if unknown.
@@ -222,7 +222,7 @@ class WsgiSource:
 
 
 def source_of(given: Scope) -> Source:
-    """The source of an ASGI scope or a WSGI environ: each must have the method under its own name.
+    """Return the source of an ASGI scope or a WSGI environ, which are distinguished by the name of the method.
 
     Source: PEP 3333, environ variables; the ASGI specification, HTTP connection scope.
     """
@@ -311,7 +311,7 @@ async def read_body(receive: Receive, *, max_bytes: int) -> bytes:
 
 
 async def receive_chunk(receive: Receive) -> tuple[bytes, bool]:
-    """The next bytes of a body, and whether more follow.
+    """Return the next bytes of a body, and whether more follow.
 
     Raises:
         TransportError: `transport.disconnected`, the client closed the connection before the end of the body.
@@ -323,7 +323,7 @@ async def receive_chunk(receive: Receive) -> tuple[bytes, bool]:
 
 
 def too_large(max_bytes: int) -> FormatError:
-    """The error for a body that is longer than the limit."""
+    """Return the error for a body that is longer than the limit."""
     return FormatError("message.too-large", f"the body has more than {max_bytes} bytes")
 
 

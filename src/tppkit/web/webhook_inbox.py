@@ -1,8 +1,8 @@
-"""Webhooks of the payment gateway, received once: store the order's id, fetch the order, act on what was fetched.
+"""Receive webhooks of the payment gateway: store the order's id, fetch the order, and handle each state of it once.
 
-A webhook has no status, id or signature, so it is only a hint that an order may have changed. An entry of the inbox is the wish to
-look at an order. What a worker fetches takes effect once for each state of an order, and no state after a newer one. An order that
-is not final is due again after a pause, because webhooks can be delayed or lost. Source: gateway document, section 6.1.
+A webhook has no status, id or signature, so it is only a hint that an order may have changed. An entry of the inbox means that the
+order must be fetched. Each fetched state of an order takes effect once, and never after a newer state. An order that is not final is
+fetched again after a pause, because webhooks can be delayed or lost. Source: gateway document, section 6.1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Handler = Callable[[Order, Any], object]  # the second argument is SQLAlchemy's 
 AsyncHandler = Callable[[Order, Any], Awaitable[object]]
 
 MAX_BODY = 4096
-_NEWS, _KNOWN = b"", b"known"  # contents: an order that only a webhook has named; an order that exists
+_NEWS, _KNOWN = b"", b"known"  # contents: an order that is only known from a webhook; an order that exists
 _NOT_FOUND = 404
 _STEP_BITS, _TIME_BITS = 11, 52
 _RETRIES = Retries(longest=timedelta(minutes=10), attempts=1000)  # a week
@@ -44,14 +44,14 @@ class WebhookSettings:
     """The settings of an inbox of webhooks.
 
     Attributes:
-        environment: `live`, `test` or another name: what the project belongs to.
-        lease: how long a worker may take for an order, the fetch included, before another one may take it.
+        environment: `live`, `test` or another name: the environment of the project.
+        lease: how long a worker may take for an order, the fetch included, before another worker may claim it.
         retries: when an order is tried again after the gateway or the handler failed; for longer than `unknown_for`.
         first_pause: how soon an order that is not final is fetched again. The pause grows to half of the order's age.
         longest_pause: the longest pause.
-        max_waiting: how many orders may wait that only webhooks have named. More webhooks are answered 503.
-        unknown_for: how long an order that only a webhook has named may be unknown to the gateway before it is dropped.
-        give_up_after: how long after its last webhook or `watch` an order that is not final is fetched.
+        max_waiting: how many orders may wait that are only known from webhooks. Further webhooks are answered with 503.
+        unknown_for: how long an order that is only known from a webhook may be unknown to the gateway before it is dropped.
+        give_up_after: for how long after its last webhook or `watch` an order that is not final is fetched.
 
     Raises:
         ConfigurationError: `inbox.setting`.
@@ -86,8 +86,8 @@ class WebhookWorker:
     Args:
         fetch: fetches an order.
         handler: called with the order and the connection.
-        settings: of the inbox.
-        count: called with outcome and code of each entry that was worked.
+        settings: the settings of the inbox.
+        count: called with outcome and code of each handled entry.
     """
 
     def __init__(self, fetch: Fetch, handler: Handler, *, settings: WebhookSettings, count: Count | None) -> None:
@@ -152,23 +152,24 @@ class WebhookInbox:
         """Store a webhook for `work`: STORED, or REPEATED if its order waits already.
 
         Args:
-            body: of the request.
+            body: the body of the request.
             at: now, aware.
 
         Raises:
-            FormatError: `json.*`, `model.invalid`: it is no webhook.
+            FormatError: `json.*`, `model.invalid`: it is not a webhook.
             InboxError: `inbox.full`, `inbox.unavailable`.
         """
         order_id = StatusChanged.from_wire(body, max_bytes=MAX_BODY).order_id
         return self.store.renew(self._entry(order_id, _NEWS, at), most=self._settings.max_waiting)
 
     def watch(self, order_id: str, *, at: datetime, within: Any) -> None:
-        """Have an order fetched until it is final, also if it never has a webhook.
+        """Fetch an order regularly until it is final, even without a webhook.
 
         Args:
-            order_id: of an order that was created.
+            order_id: id of a created order.
             at: now, aware.
-            within: the transaction that keeps the order: a connection or session of SQLAlchemy, or a connection of `sqlite3` or `psycopg`.
+            within: the transaction that stores the order: a connection or session of SQLAlchemy, or a connection of `sqlite3` or
+                `psycopg`.
 
         Raises:
             ConfigurationError: `inbox.no-transaction`.
@@ -178,18 +179,18 @@ class WebhookInbox:
         self.store.renew(self._entry(order_id, _KNOWN, at), due_at=due_at, within=within)
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
-        """Fetch the orders that are due, and handle each state once, in a transaction of its own.
+        """Fetch the due orders, and handle each state once, in its own transaction.
 
-        An order that the project does not have is DROPPED; a state that was handled before is STALE. If the gateway or the handler fails,
-        the order is tried again later. An order that is given up has the code `order.not-final` beside its outcome, and is kept as failed.
+        An order that the project does not have is DROPPED; a state that was handled before is STALE. If the gateway or the handler
+        fails, the order is retried later. An order that is given up has the code `order.not-final`, and is stored as failed.
 
         Args:
-            handler: called with the order as it was fetched and SQLAlchemy's connection.
+            handler: called with the fetched order and SQLAlchemy's connection.
             at: now, aware.
             limit: how many at most, up to 1,000.
 
         Raises:
-            InboxError: `inbox.unavailable`, before anything was done.
+            InboxError: `inbox.unavailable`, before any order was handled.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
         worker, settings = self.worker(handler), self._settings
@@ -204,11 +205,11 @@ class WebhookInbox:
         )
 
     def worker(self, handler: Handler, *, count: Count | None = None) -> WebhookWorker:
-        """Return a handler of entries, for `tppkit inbox work --handler`, from a handler of orders.
+        """Wrap a handler of orders as a handler of entries, for `tppkit inbox work --handler`.
 
         Args:
             handler: called with the order and SQLAlchemy's connection.
-            count: called with outcome and code of each entry that was worked, for metrics.
+            count: called with outcome and code of each handled entry, for metrics.
         """
         return WebhookWorker(self._fetch, handler, settings=self._settings, count=count)
 
@@ -226,7 +227,7 @@ class AsyncWebhookInbox(Tasks):
         settings: see `WebhookInbox`.
 
     Attributes:
-        inbox: the inbox for threads; give its other methods to `run`.
+        inbox: the synchronous inbox; pass its other methods to `run`.
 
     Raises:
         ConfigurationError: `extra.missing`.
@@ -245,7 +246,7 @@ class AsyncWebhookInbox(Tasks):
         return await self.run(self.inbox.accept, body, at=at)
 
     async def watch(self, order_id: str, *, at: datetime, within: Any) -> None:
-        """Have an order fetched until it is final; see `WebhookInbox.watch`."""
+        """Fetch an order regularly until it is final; see `WebhookInbox.watch`."""
         await self.run(self.inbox.watch, order_id, at=at, within=within)
 
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
@@ -265,9 +266,9 @@ def _time(text: str | None) -> datetime | None:
 
 
 def _version(order: Order) -> Version:
-    """The place of a fetched state among those of its order (assumption webhook-states).
+    """Return the version of a fetched state of an order (assumption webhook-states).
 
-    The later `modified` is newer. Of two that are equal, the state with more steps is: nothing that is counted here is ever taken back.
+    A later `modified` is newer. If they are equal, the state with more steps is newer, because the counted steps never decrease.
     """
     modified, linked = _time(order.modified), order.related_orders or ()
     time = min(max(to_microseconds(modified), 0), 2**_TIME_BITS - 1) if modified else 0

@@ -3,9 +3,9 @@
 gate = WebhookGate(WebhookInbox(store, client.order), path=path)
 app = CallbackMiddleware(app, gate=gate)
 
-200: the webhook is stored. 400, 403, 411 and 413: the body is no webhook, the sender is not in the networks, the length is not announced,
-or too long. 503: the webhook was not received, and should be sent again. Any other path or method goes on to the application. Source:
-gateway document, section 6.1.
+200: the webhook is stored. 400, 403, 411 and 413: the body is not a webhook, the sender is not in the networks, the length is missing
+or too large. 503: the webhook was not received, and should be sent again. Other paths and methods are passed to the application.
+Source: gateway document, section 6.1.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _UNGUESSABLE = re.compile(r"/(?:[A-Za-z0-9._~-]+/)*[A-Za-z0-9_-]{22,}")
 
 
 def make_webhook_path(prefix: str = "/webhooks/") -> str:
-    """Make a path that cannot be guessed. Keep it: it is part of webhook_url, and all that proves a sender."""
+    """Make an unguessable path. Store it as a secret: it is part of webhook_url, and the only proof of the sender."""
     return prefix + secrets.token_urlsafe(24)
 
 
 class _WebhookGate(BodyGate):
-    """What both gates do before and after the inbox."""
+    """The common part of both gates."""
 
     def __init__(
         self, *, path: str, peers: CallbackPeers | None, on_refusal: OnRefusal, count: Count | None, now: Clock
@@ -62,7 +62,7 @@ class WebhookGate(_WebhookGate):
 
     Args:
         inbox: stores the webhooks.
-        path: as this server sees it; see `make_webhook_path`. It is compared in constant time.
+        path: the path as this server sees it; see `make_webhook_path`. It is compared in constant time.
         peers: the networks from which webhooks are accepted; without it, all.
         on_refusal: see `CallbackGate`.
         count: called with `stored` or `repeated`, or with `refused` or `failed` and the code of the error. See `CallbackGate`.

@@ -1,1 +1,1 @@
-"""The payment gateway and its card vault as the sandbox has them."""
+"""The sandbox's payment gateway and card vault."""

@@ -1,4 +1,4 @@
-"""How large an order can be, and how many others its answers list (assumption order-bounds)."""
+"""Limits of an order's size, and of the attempts and linked orders in its answers (assumption order-bounds)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ MAX_LISTED = 100
 
 
 def require_short(terms: bytes) -> bytes:
-    """Return what a merchant sends of an order, if it is not too long.
+    """Return the merchant's fields of an order if they are not too long.
 
     Raises:
         FormatError: `message.too-large`.
     """
     if len(terms) > MAX_TERMS_BYTES:
-        raise FormatError("message.too-large", f"the order has {len(terms)} bytes, and {MAX_TERMS_BYTES} are possible")
+        raise FormatError("message.too-large", f"the order has {len(terms)} bytes, the limit is {MAX_TERMS_BYTES}")
     return terms
 
 
@@ -23,10 +23,10 @@ def require_room(listed: int) -> None:
     """Check that an order can have another attempt or linked order, or a link another order.
 
     Args:
-        listed: how many it has.
+        listed: the present number.
 
     Raises:
         LocalProtocolError: `order.too-many`.
     """
     if listed >= MAX_LISTED:
-        raise LocalProtocolError("order.too-many", f"there are {listed} already, and {MAX_LISTED} are possible")
+        raise LocalProtocolError("order.too-many", f"there are already {listed}, the limit is {MAX_LISTED}")

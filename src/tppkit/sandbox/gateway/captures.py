@@ -1,4 +1,4 @@
-"""What happens to accepted amounts: captures, voids, refunds, chargebacks and reversals, each an order of its own."""
+"""Captures, voids, refunds, chargebacks and reversals of accepted amounts; each is a separate order."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ HANDLERS: tuple[Handler[Any, Any], ...] = (
 
 
 def refund_order(work: Work, order: StoredOrder, amount: int, description: str | None = None) -> StoredOrder:
-    """Pay back captured money; the order is locked.
+    """Refund captured money; the order is locked.
 
     Raises:
         LocalProtocolError: `refund.amount`, `order.too-many`.
@@ -80,7 +80,7 @@ def refund_order(work: Work, order: StoredOrder, amount: int, description: str |
 
 
 def charge_back(work: Work, order: StoredOrder) -> StoredOrder:
-    """The issuer takes back what was captured and not refunded; the order is locked.
+    """Charge back the money that is captured and not refunded; the order is locked.
 
     Raises:
         LocalProtocolError: `refund.amount`, nothing is left; `order.too-many`.
@@ -89,7 +89,7 @@ def charge_back(work: Work, order: StoredOrder) -> StoredOrder:
 
 
 def reverse(work: Work, order: StoredOrder) -> StoredOrder:
-    """The issuer returns what it has charged back; the order is locked.
+    """Reverse the chargeback; the order is locked.
 
     Raises:
         LocalProtocolError: `refund.amount`, nothing is charged back; `order.too-many`.
@@ -98,9 +98,9 @@ def reverse(work: Work, order: StoredOrder) -> StoredOrder:
 
 
 def run_due(work: Work) -> None:
-    """Carry out what is due: attempts expire, delayed amounts are captured, manual ones lapse, orders end.
+    """Run due changes: attempts expire, delayed amounts are captured, manual ones lapse, orders end.
 
-    An order that cannot go on because of a defect stays as it is; the check names it.
+    If an internal error occurs, the order does not change, and the check reports it.
     """
     for order_id in due_orders(work.db, work.at):
         if not run_contained(work.db, f"the order {order_id}", partial(_run_order, work, order_id)):
@@ -154,7 +154,7 @@ def _change(
 def _make(
     work: Work, order: StoredOrder, transaction: StoredTransaction, after: Authorisation, kind: str, amount: int, description: str | None
 ) -> StoredOrder:  # fmt: skip
-    """Store the authorisation as it is afterwards, and the order that records what happened (assumption linked-orders)."""
+    """Store the new authorisation, and the order that records the change (assumption linked-orders)."""
     due_at = transaction.due_at if after.state is AuthorisationState.OPEN else None
     set_transaction(work.db, replace(transaction, authorisation=after, due_at=due_at))
     touch(work, order)
@@ -186,7 +186,7 @@ def _make(
 def _return(
     work: Work, order: StoredOrder, kind: str, rule: Callable[[Authorisation], Authorisation], description: str | None = None
 ) -> StoredOrder:  # fmt: skip
-    """Change what is left of captured money."""
+    """Change the captured amount by a refund, chargeback or reversal, and return its order."""
     for transaction in transactions_of(work.db, order.id):
         if (held := transaction.authorisation) is not None:
             after = rule(held)

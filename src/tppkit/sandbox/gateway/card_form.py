@@ -1,4 +1,4 @@
-"""The card that a customer types on a hosted page. Nothing of it is shown again, because a number can be typed into any field."""
+"""The card form of hosted pages. No field is shown again, because customers can type a card number into any field."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CODE = re.compile("[0-9]{3,4}")  # assumption cvc-form
 
 
 class Form:
-    """The fields of a form, which its representation and tools that report errors do not show.
+    """The fields of a form, hidden from `repr` and from error reporting tools.
 
     Args:
-        fields: by their names.
+        fields: the fields by their names.
     """
 
     def __init__(self, fields: Mapping[str, str]) -> None:
@@ -30,7 +30,7 @@ class Form:
 
 
 def read_card(form: Form, *, at: datetime) -> StoredCard | Mapping[str, str]:
-    """The card of a form without its security code, or what is wrong, by the names of the fields.
+    """Return the card of a form without its security code, or the errors by the names of the fields.
 
     Args:
         form: `number`, `expiry`, `cvc` and `name`; spaces and hyphens between digits are ignored.
@@ -59,7 +59,7 @@ def _wrong_expiry(month: CardSecret | None, at: datetime) -> str | None:
 
 
 def _wrong_name(name: str) -> str | None:
-    """A name has no digits, so that no number or code is kept as a name."""
+    """Return the error of a name; digits are rejected, so that no card number or code is stored as a name."""
     if any(char.isdigit() for char in name):
         return "Enter the name without digits, or leave it empty."
     if len(name) > MAX_HOLDER or CONTROL.search(name) or "�" in name:

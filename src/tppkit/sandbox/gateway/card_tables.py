@@ -52,10 +52,10 @@ class VaultRow:
 
     Attributes:
         vault_token: UUID.
-        project_id: whose it is.
+        project_id: its project.
         sealed: number, expiry and name, encrypted.
         one_click_id: the accepted first one-click transaction that stored it, or None.
-        is_typed: a customer typed it on a page, and it is kept only until the payment is decided.
+        is_typed: whether a customer typed it on a page; then it is stored only until the payment is decided.
     """
 
     vault_token: str = field(repr=False)
@@ -92,7 +92,7 @@ def allow_one_click(db: Connection, vault_token: str, transaction_id: str) -> No
 
 
 def drop_typed_card(db: Connection, vault_token: str) -> bool:
-    """Delete a card that was kept only until its payment was decided; False if it is none."""
+    """Delete a card that was stored only until its payment was decided; False if there is no such card."""
     return db.execute(_DROP_TYPED, {"of_token": vault_token}).rowcount > 0
 
 

@@ -29,11 +29,11 @@ _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
 
 
 def gateway_cell(settings: GatewaySettings, *, http: Callable[[], OutgoingHttp]) -> Cell:
-    """The gateway and the vault: hosts, pages, control calls, events, and the sender of webhooks.
+    """Make the cell: hosts, pages, control routes, events, and the sender of webhooks.
 
     Args:
-        settings: of the gateway.
-        http: makes what sends webhooks; called at the first one.
+        settings: the settings of the gateway.
+        http: makes the HTTP client for webhooks; called at the first webhook.
     """
 
     def served(services: Services) -> Mapping[str, Host]:

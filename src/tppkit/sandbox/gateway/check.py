@@ -1,4 +1,4 @@
-"""Whether the orders, transactions and payment links of the gateway agree: money, statuses, and what was made from what."""
+"""Check that the orders, transactions and payment links of the gateway agree: money, statuses, and their relations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Attempt(NamedTuple):
 
 
 def check_gateway(db: Connection) -> list[str]:
-    """Differences; also an order that is not final and waits for nothing."""
+    """Return the differences, including orders that are not final but wait for no event."""
     attempts: defaultdict[str, list[_Attempt]] = defaultdict(list)
     for row in db.execute(_TRANSACTIONS):
         shown = json.loads(bytes(row.shown))

@@ -1,4 +1,4 @@
-"""What a merchant's backend does to be paid: create an order, store a card, authenticate or initiate its transaction."""
+"""Handlers for a merchant's backend: create an order, store a card, authenticate or initiate a transaction."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
     add_order(call.db, order, transaction)
     if paying is None:
         return _answer(call, order, transaction)
-    attempt(call, order, transaction, paying)  # now, because the security code is not kept
+    attempt(call, order, transaction, paying)  # now, because the security code is not stored
     return _answer_again(call, order)
 
 
@@ -108,7 +108,7 @@ def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
 
 
 def initiate(call: HostCall[InitiateRequest]) -> Answer[Order]:
-    """POST /v1/orders/{order_id}/transactions/{transaction_id}/initiate/: the customer is not there to authenticate."""
+    """POST /v1/orders/{order_id}/transactions/{transaction_id}/initiate/, without the customer, so without authentication."""
     order, transaction = transaction_of_caller(call)
     require_recurring(transaction.shown.payment_method_details)
     attempt(call, order, transaction, stored_card(call, call.caller, call.body.vault_token), is_authenticated=True)
@@ -124,7 +124,7 @@ VAULT_HANDLERS: tuple[Handler[Any, Any], ...] = (Handler(STORE_CARD, store_card)
 
 
 def _answer(call: HostCall[Any], order: StoredOrder, *transactions: StoredTransaction) -> Answer[Order]:
-    """An order that no other was made from yet, and when it changes by itself."""
+    """Return the answer for an order without linked orders, and the time of its next event."""
     due = filter(None, (order.due_at, *(one.due_at for one in transactions)))
     return Answer(write_order(call.settings, order, transactions, (), at=call.at), due_at=min(due, default=None))
 

@@ -1,4 +1,4 @@
-"""Encryption of stored cards: AES-256-GCM, with a key from the environment or one that is made once in the sandbox's folder."""
+"""Encryption of stored cards with AES-256-GCM. The key is from the environment, or made once in the sandbox's folder."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Random = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class StoredCard:
-    """What the vault keeps of a card, all of it encrypted. There is no field for the security code.
+    """A card in the vault, which is encrypted as a whole. The security code is not stored.
 
     Attributes:
         pan: the card number.
         expiry: MMYYYY.
-        name: of the cardholder, or None.
+        name: the cardholder's name, or None.
     """
 
     pan: CardSecret
@@ -45,8 +45,8 @@ class CardCipher:
 
     Args:
         key: 32 bytes.
-        source: names in errors where the key is from.
-        random: returns so many random bytes.
+        source: the source of the key, for errors.
+        random: returns a number of random bytes.
 
     Example:
         cipher = CardCipher.open(folder, os.environ)
@@ -63,12 +63,12 @@ class CardCipher:
 
     @classmethod
     def open(cls, folder: Path, environment: Mapping[str, str], *, random: Random = os.urandom) -> Self:
-        """Take the key of TPPKIT_VAULT_KEY; if the variable is absent, that of `gateway/vault.key`, which is made if absent.
+        """Read the key from TPPKIT_VAULT_KEY, or else from `gateway/vault.key`, which is made if absent.
 
         Args:
-            folder: of the sandbox.
+            folder: the folder of the sandbox.
             environment: variables by name.
-            random: returns so many random bytes.
+            random: returns a number of random bytes.
 
         Raises:
             ConfigurationError: `vault.key`, `file.unwritable`.
@@ -99,7 +99,7 @@ class CardCipher:
         place = _place(project_id, vault_token)
         try:
             plain = self._aead.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place)
-        except (InvalidTag, ValueError) as e:  # the second for a nonce that is cut off
+        except (InvalidTag, ValueError) as e:  # ValueError: a truncated nonce
             raise ConfigurationError(
                 "vault.key",
                 f"a stored card does not decrypt with the key of {self._source}: give the key that the cards were stored with",
@@ -117,7 +117,7 @@ def _place(project_id: str, vault_token: str) -> bytes:
 
 
 def _decode(text: str) -> bytes:
-    """The bytes of a base64 text; no bytes if it is not base64, which the constructor refuses."""
+    """Decode base64; returns no bytes for other texts, which the constructor rejects."""
     try:
         return base64.b64decode(text.strip(), validate=True)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a developer does to the gateway from outside: projects, and what customers and issuers would do."""
+"""Control routes of the gateway: projects, and the actions of customers and issuers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Change = Callable[[Job, StoredOrder, Any], StoredOrder]
 
 
 class _ControlBody(GatewayModel):
-    """The body of a control call; other fields are refused, since a misspelt one would be ignored."""
+    """The body of a control call; unknown fields are rejected, to detect misspelt ones."""
 
     @classmethod
     def read(cls, body: Any) -> Any:
@@ -160,7 +160,7 @@ class GatewayControl:
 
 
 def _choice(job: Job, body: _PayBody) -> dict[str, Any]:
-    """What a customer does, as arguments of `pay`."""
+    """Return the customer's choice as arguments of `pay`."""
     if (body.card is None) == (body.outcome is None) or body.outcome not in (None, *Choice):
         raise FormatError("model.invalid", f"the body has either a card or an outcome: {', '.join(Choice)}")
     if body.card is None:

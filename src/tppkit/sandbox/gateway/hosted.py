@@ -1,4 +1,4 @@
-"""What customers do on the hosted pages of orders and transactions."""
+"""Actions of customers on the hosted pages of orders and transactions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tppkit.sandbox.gateway.tables import (
 
 
 class Choice(StrEnum):
-    """How a customer ends a payment without a card of a test's own."""
+    """The outcome that a customer chooses instead of a card."""
 
     APPROVED = "approved"
     DECLINED = "declined"
@@ -41,15 +41,15 @@ def pay(
     work: Work, order: StoredOrder, *, card: StoredCard | None = None, choice: Choice | None = None, method: str | None = None,
     asks: bool = False,
 ) -> StoredOrder:  # fmt: skip
-    """Pay an order as its customer, authenticating where the issuer asks for it; the order is locked.
+    """Pay an order as its customer, with authentication if the issuer requires it; the order is locked.
 
     Args:
-        work: what happens.
-        order: to be paid.
-        card: the card; absent: `choice` decides.
-        choice: approved, declined, or the customer gives up.
-        method: the payment method; absent: a card, or without one what the page offers first.
-        asks: where the issuer asks for 3-D Secure, wait for the customer's answer, which is a further call with `choice`.
+        work: the present job.
+        order: the order to pay.
+        card: the card; None: `choice` decides.
+        choice: approved, declined, or cancelled by the customer.
+        method: the payment method; by default a card, or without a card the first method of the page.
+        asks: if the issuer requires 3-D Secure, wait for the customer's answer, which is another call with `choice`.
 
     Raises:
         LocalProtocolError: `machine.no-such-move`, the order is final, or its only attempt is over;
@@ -60,7 +60,7 @@ def pay(
     if card is not None:
         require_unexpired(card.expiry, at=work.at)
     transaction = _open_transaction(work, order, method if card is None else CREDIT_CARD)
-    asked = transaction.vault_token if card is None else None  # the issuer of this card waits for the customer
+    asked = transaction.vault_token if card is None else None  # the card whose issuer waits for the customer
     if card is None and (asked or transaction.shown.payment_method != CREDIT_CARD):
         if asked and choice is Choice.APPROVED:
             return _paid(work, order, transaction, asked_card(work, order.project_id, asked))
@@ -75,7 +75,7 @@ def pay_link(
     work: Work, link: StoredLink, *, card: StoredCard | None = None, choice: Choice | None = None, method: str | None = None,
     asks: bool = False,
 ) -> StoredOrder:  # fmt: skip
-    """Pay a link as its customer, by an order of its own whose only attempt this is.
+    """Pay a link as its customer, by a new order with one attempt.
 
     Arguments are those of `pay`.
 
@@ -85,7 +85,7 @@ def pay_link(
     """
     require_room(sum(map(len, orders_of_link(work.db, link.id).values())))
     listed = {name: value for name in OrderTerms.model_fields if (value := getattr(link.terms, name, None)) is not None}
-    terms = OrderTerms.model_construct(**listed | {"expiration_period": None})  # that of the link is its own
+    terms = OrderTerms.model_construct(**listed | {"expiration_period": None})  # the link's period is not the order's
     project = work.settings.project(link.project_id)
     request = TransactionRequest(payment_method=_method(project, terms, method if card is None else CREDIT_CARD))
     order = new_order(work, terms, project, transaction=request, link_id=link.id)
@@ -98,13 +98,13 @@ def pay_link(
 def _paid(
     work: Work, order: StoredOrder, transaction: StoredTransaction, paying: PayingCard, *, asks: bool = False
 ) -> StoredOrder:
-    """The order after its customer has authenticated, or as it waits for that; the card decides."""
+    """Return the order after the customer's authentication, or waiting for it; the card decides."""
     attempt(work, order, transaction, paying, is_authenticated=not asks)
     return lock_order(work.db, order.id) or order
 
 
 def _method(project: Project, terms: OrderTerms, wanted: str | None) -> str:
-    """The wanted method if the page shows it; without one, what it shows first."""
+    """Return the wanted method if the page offers it; by default the first one."""
     offered = project.offered(terms.payment_methods)
     if wanted not in (None, *offered):
         raise LocalProtocolError("order.method", f"the page offers {', '.join(offered)}")
@@ -112,7 +112,7 @@ def _method(project: Project, terms: OrderTerms, wanted: str | None) -> str:
 
 
 def _open_transaction(work: Work, order: StoredOrder, method: str | None) -> StoredTransaction:
-    """The attempt that is open, else a new one where the order takes another; another method leaves it open."""
+    """Return the open attempt, else a new one if the order allows another; an attempt with another method stays open."""
     if order.status in ORDER.final:
         raise LocalProtocolError("machine.no-such-move", f"the order is {order.status}")
     transactions = transactions_of(work.db, order.id)
@@ -129,7 +129,7 @@ def _open_transaction(work: Work, order: StoredOrder, method: str | None) -> Sto
 
 
 def _stored_if_needed(work: Work, order: StoredOrder, transaction: StoredTransaction, card: StoredCard) -> PayingCard:
-    """The card; it is stored until the payment is decided if the issuer asks the customer, for longer by a first one-click payment."""
+    """Store the card until the payment is decided if the issuer asks the customer; a first one-click payment keeps it for longer."""
     details = transaction.shown.payment_method_details
     is_first = details is not None and details.one_click_type == OneClickType.FIRST
     if not is_first and not outcome_of(card.pan).challenge:

@@ -71,9 +71,9 @@ class StoredLink:
 
     Attributes:
         id: UUID.
-        project_id: whose it is.
+        project_id: its project.
         page_token: unguessable part of `payment_url`.
-        terms: what the merchant sent, without fields that the document does not list.
+        terms: the merchant's fields, without those that the document does not list.
         created_at: aware UTC.
         ends_at: when it expires if no payment succeeds.
         status: as answers show it.
@@ -93,7 +93,7 @@ class StoredLink:
 
     @property
     def due_at(self) -> datetime | None:
-        """When it expires; None while an attempt is under way, and once it is final."""
+        """When it expires; None while an attempt is open, and if it is final."""
         return self.ends_at if self.status in (LinkStatus.NEW, LinkStatus.ALL_UNSUCCESSFUL) else None
 
 
@@ -141,7 +141,7 @@ def due_links(db: Connection, until: datetime) -> tuple[str, ...]:
 
 
 def stop_link(db: Connection, link_id: str) -> None:
-    """Let time change a link no more."""
+    """Remove the due time of a link, so that it does not expire."""
     db.execute(_STOP_LINK, {"of_id": link_id})
 
 

@@ -1,4 +1,4 @@
-"""Payment links as merchants create and read them, and how they follow their orders; customers pay them in `hosted`."""
+"""Handlers of payment links for merchants, and their changes with their orders; customers pay them in `hosted`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def new_link(work: Work, request: PaymentLinkRequest, project_id: str) -> Stored
 
 
 def link_answer(work: Work, link: StoredLink) -> PaymentLink:
-    """A link as its merchant reads it."""
+    """Return the merchant's view of a link."""
     terms = {name: getattr(link.terms, name) for name in PaymentLinkRequest.model_fields}
     is_completed = link.status is LinkStatus.COMPLETED
     return PaymentLink.model_construct(
@@ -98,7 +98,7 @@ def follow_order(work: Work, order: StoredOrder) -> None:
 
 
 def run_due(work: Work) -> None:
-    """Let the links expire whose time is over; one that cannot because of a defect stays as it is, and the check names it."""
+    """Expire due links. If an internal error occurs, the link does not change, and the check reports it."""
     for link_id in due_links(work.db, work.at):
         if not run_contained(work.db, f"the payment link {link_id}", partial(_expire, work, link_id)):
             stop_link(work.db, link_id)

@@ -1,4 +1,4 @@
-"""Orders as merchants create and read them. Answers are built from fields that the document lists; others may hold a card number."""
+"""Orders for merchants. Answers have only fields that the document lists, because others may contain a card number."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tppkit.sandbox.gateway.tables import (
 
 SOURCE = "set_status"  # of a transaction's events; section 2.3
 _Terms = TypeVar("_Terms", bound=GatewayModel)
-# Fields of a card payment that a merchant may send and read again; the rest is the service's own or secret.
+# Fields of a card payment that a merchant sends and can read again; others are set by the service or secret.
 _KEPT_DETAILS = (
     "cardholder_name", "one_click_type", "first_transaction_id", "recurring_type", "schedule_type", "first_network_transaction_id",
     "receiver_account_number_type",
@@ -69,10 +69,10 @@ HANDLERS: tuple[Handler[Any, Any], ...] = (
 
 
 def order_of_caller(call: HostCall[Any], *, lock: bool = False) -> StoredOrder:
-    """The order of the path, if it is the caller's.
+    """Return the order of the path.
 
     Raises:
-        LocalProtocolError: `order.unknown`, also for another project's.
+        LocalProtocolError: `order.unknown`, also for an order of another project.
     """
     order = (lock_order if lock else find_order)(call.db, call.parameters["order_id"].lower())
     if order is None or order.project_id != call.caller:
@@ -81,7 +81,7 @@ def order_of_caller(call: HostCall[Any], *, lock: bool = False) -> StoredOrder:
 
 
 def transaction_of_caller(call: HostCall[Any]) -> tuple[StoredOrder, StoredTransaction]:
-    """The transaction of the path with its order, locked.
+    """Return the transaction of the path with its order, locked.
 
     Raises:
         LocalProtocolError: `order.unknown`, `transaction.unknown`.
@@ -97,14 +97,14 @@ def new_order(
     work: Work, terms: OrderTerms, project: Project, *, transaction: TransactionRequest | None = None,
     link_id: str | None = None,
 ) -> StoredOrder:  # fmt: skip
-    """A new order of a merchant, without fields that the document does not list.
+    """Build a new order of a merchant, without storing it and without fields that the document does not list.
 
     Args:
-        work: what it is made in; nothing is stored.
-        terms: what the merchant sent.
-        project: whose it is.
+        work: the present job.
+        terms: the merchant's fields.
+        project: its project.
         transaction: the payment method, if the merchant has chosen one.
-        link_id: of the payment link that it comes from, whose customer has chosen the payment method.
+        link_id: id of its payment link, whose customer has chosen the payment method, or None.
     """
     at, is_card = work.at, transaction is not None and transaction.payment_method == CREDIT_CARD
     attempt = None if transaction is None else _attempt_ends_at(transaction, at)
@@ -119,13 +119,13 @@ def new_order(
 def new_transaction(
     work: Work, order: StoredOrder, request: TransactionRequest, *, number: int = 0
 ) -> StoredTransaction:
-    """A new attempt to pay an order; a card's number and security code are left out.
+    """Build a new attempt to pay an order, without storing it and without card number and security code.
 
     Args:
-        work: what it is made in; nothing is stored.
-        order: what is paid.
+        work: the present job.
+        order: the order to pay.
         request: the payment method.
-        number: of earlier attempts.
+        number: the number of earlier attempts.
     """
     at, settings = work.at, work.settings
     given = request.payment_method_details or PaymentMethodDetails()
@@ -149,13 +149,13 @@ def new_transaction(
 
 
 def new_event(work: Work, status: TransactionStatus) -> Event:
-    """What happens to a transaction now."""
+    """Return an event of a transaction at the present time."""
     time = write_timestamp(work.at)
     return Event(event=status.value, id=work.settings.new_uuid(), occurred=time, noticed=time, source=SOURCE)
 
 
 def listed_fields(model: GatewayModel, kind: type[_Terms]) -> _Terms:
-    """The model without fields that the document does not list, as another class whose fields it has."""
+    """Convert a model to another class with the same fields, without fields that the document does not list."""
     values = {name: getattr(model, name) for name in kind.model_fields}
     known: dict[str, Any] = {
         name: listed_fields(value, type(value)) if isinstance(value, GatewayModel) else value
@@ -165,13 +165,13 @@ def listed_fields(model: GatewayModel, kind: type[_Terms]) -> _Terms:
 
 
 def order_answer(work: Work, order: StoredOrder) -> Order:
-    """An order as its merchant reads it, with its transactions as they are stored now."""
+    """Return the merchant's view of an order, with its stored transactions."""
     (answer,) = order_answers(work, [order])
     return answer
 
 
 def order_answers(work: Work, orders: Sequence[StoredOrder]) -> list[Order]:
-    """Orders as their merchants read them, in the same order."""
+    """Return the merchants' views of orders, in the same order."""
     ids = [order.id for order in orders]
     transactions, made = transactions_of_orders(work.db, ids), orders_made_from(work.db, ids)
     return [write_order(work.settings, one, transactions[one.id], made[one.id], at=work.at) for one in orders]
@@ -181,10 +181,10 @@ def write_order(
     settings: GatewaySettings, order: StoredOrder, transactions: Sequence[StoredTransaction], made: Sequence[StoredOrder], *,
     at: datetime,
 ) -> Order:  # fmt: skip
-    """An order as its merchant reads it.
+    """Return the merchant's view of an order.
 
     Args:
-        settings: of the gateway.
+        settings: the settings of the gateway.
         order: the order.
         transactions: its transactions.
         made: the orders that were made from it.

@@ -1,4 +1,4 @@
-"""Test cards: what a payment with a card number leads to. docs/gateway.md shows this table."""
+"""Test cards and the outcomes of payments with them. docs/gateway.md shows this table."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tppkit.protocol.gateway.card_data import CardSecret
 
 @dataclass(frozen=True, slots=True)
 class CardOutcome:
-    """What the issuer of a card decides.
+    """The decision of a card's issuer.
 
     Attributes:
-        approved: whether it approves the payment, after the customer authenticated if `challenge`.
-        response_code: of ISO 8583 field 39, or of the networks where ISO has none.
-        description: of the response code.
-        challenge: whether it asks for 3-D Secure; a customer who fails it gets `AUTHENTICATION_FAILED`.
-        ani_status: of an account name inquiry, a code of `ANI_STATUS`.
-        ani_match: of an account name inquiry, a code of `ANI_MATCH`; None if it was not performed.
+        approved: whether it approves the payment, if `challenge` after the customer's authentication.
+        response_code: code of ISO 8583 field 39, or of the networks if ISO has none.
+        description: description of the response code.
+        challenge: whether it requires 3-D Secure; if the customer fails it, the outcome is `AUTHENTICATION_FAILED`.
+        ani_status: status of an account name inquiry, a code of `ANI_STATUS`.
+        ani_match: match of an account name inquiry, a code of `ANI_MATCH`; None if it was not performed.
 
     Example:
         outcome = outcome_of(CardSecret("4000000000009995"))
@@ -39,7 +39,7 @@ APPROVED = CardOutcome(True, "00", "approved")
 AUTHENTICATION_FAILED = CardOutcome(False, "1A", "additional customer authentication required")  # Visa
 CARD_EXPIRED = CardOutcome(False, "54", "expired card")
 
-# Numbers: Stripe's public test cards by what they lead to there; PayPal's and Braintree's where Stripe has no such card.
+# Numbers: Stripe's public test cards with the same outcome; PayPal's and Braintree's if Stripe has no such card.
 # Response codes: ISO 8583-1:1987 field 39; N7 is of Visa.
 TEST_CARDS: Mapping[str, CardOutcome] = MappingProxyType({
     "4111111111111111": APPROVED,
@@ -71,5 +71,5 @@ TEST_CARDS: Mapping[str, CardOutcome] = MappingProxyType({
 
 
 def outcome_of(pan: CardSecret) -> CardOutcome:
-    """What a payment with a card leads to; approved for a number that is not in the table."""
+    """Return the outcome of a payment with a card; approved for a number that is not in the table."""
     return TEST_CARDS.get(pan.get_secret_value(), APPROVED)

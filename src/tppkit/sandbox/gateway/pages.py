@@ -1,7 +1,7 @@
 """The hosted pages of orders, transactions and payment links (assumption hosted-pages).
 
-Opening a page changes nothing. A form counts only while the page still offers what the form is for, so of two tabs the first decides, and
-no form decides twice. The token in the address is the only secret; what a customer types is never shown again.
+Opening a page changes nothing. A form has an effect only while the page still offers its action, so of two tabs the first decides, and
+no form decides twice. The token in the address is the only secret; a customer's input is never shown again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class GatewayPages:
             return _message(e)
         own_path = _path(seen)
         if seen.place is Place.ORDER and own_path is not None and own_path != request.url.path:
-            return see_other(own_path)  # from a link to the order that pays it, or from an attempt that is decided
+            return see_other(own_path)  # from a link to its order, or from a decided attempt
         return _answer(seen, method=request.query_params.get("method"))
 
     async def _act(self, request: Request) -> Response:
@@ -82,7 +82,7 @@ class GatewayPages:
         return see_other(_next_address(seen) or request.url.path)
 
     def _apply(self, db: Connection, place: Place, token: str, form: Form) -> tuple[Visit, Mapping[str, str]]:
-        """The page after a form, and what is wrong in the form. A form of another step changes nothing."""
+        """Apply a form, and return the next page and the errors of the form. A form of another step changes nothing."""
         job = Job(db, self._settings, self._services.now())
         seen = visit(db, self._settings, place, token, lock=True)
         is_elsewhere = place is Place.LINK and seen.order is not None  # its page has the form, and locks the order
@@ -111,7 +111,7 @@ class GatewayPages:
 
 
 def _method(seen: Visit, form: Form) -> str:
-    """The method that a form without a card approves: that of the attempt whose issuer asks, else the chosen one."""
+    """Return the method that a form without a card approves: that of the attempt whose issuer waits, else the chosen one."""
     if seen.asked is not None:
         return CREDIT_CARD
     method = form.get("method")
@@ -153,7 +153,7 @@ def _answer(
 
 
 def _next_address(seen: Visit) -> str | None:
-    """Where the browser goes after a form: to the merchant if the payment is over, else to the page where it goes on."""
+    """Return the browser's next address after a form: the merchant's if the payment is over, else the next page."""
     if seen.result is None:
         return _path(seen)
     if seen.link is not None and seen.takes_another and seen.result is not Result.CANCELLED:
@@ -173,7 +173,7 @@ def _address(request: Request) -> tuple[Place, str]:
 
 
 def _read_form(body: bytes) -> Form:
-    """The fields of a form; none may be there twice."""
+    """Parse the fields of a form; duplicates are rejected."""
     try:
         fields = parse_qs(body.decode("latin-1"), max_num_fields=_MAX_FIELDS)
     except ValueError:

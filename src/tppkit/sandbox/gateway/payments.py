@@ -1,4 +1,4 @@
-"""Attempts to pay: what the issuer and time decide, and the status that the order gets."""
+"""Attempts to pay: decisions of the issuer, expiry, and the resulting status of the order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PayingCard:
 
     Attributes:
         card: number, expiry and name.
-        vault_token: under which it is stored, or None.
+        vault_token: its vault token, or None if it is not stored.
     """
 
     card: StoredCard
@@ -60,10 +60,10 @@ class PayingCard:
 
 
 def require_card(work: Work, project_id: str, vault_token: str) -> VaultRow:
-    """A project's card in the vault.
+    """Return a project's card in the vault.
 
     Raises:
-        LocalProtocolError: `vault-token.unknown`, also for another project's.
+        LocalProtocolError: `vault-token.unknown`, also for a card of another project.
     """
     row = find_card(work.db, vault_token.lower(), project_id)
     if row is None:
@@ -72,7 +72,7 @@ def require_card(work: Work, project_id: str, vault_token: str) -> VaultRow:
 
 
 def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
-    """A project's card, to begin a payment with (assumption vault-token-use).
+    """Return a project's card to begin a payment (assumption vault-token-use).
 
     Raises:
         LocalProtocolError: `vault-token.unknown`, `card.expired`.
@@ -83,7 +83,7 @@ def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
 
 
 def asked_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
-    """A project's card, to finish a payment that waited for its customer; the card may have expired meanwhile.
+    """Return a project's card to finish a payment that waited for its customer; the card may have expired since.
 
     Raises:
         LocalProtocolError: `vault-token.unknown`.
@@ -94,13 +94,13 @@ def asked_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
 
 
 def store(work: Work, card: StoredCard, project_id: str, *, is_typed: bool = False) -> str:
-    """Keep a card in the vault of a project, and return its vault token.
+    """Store a card in the vault of a project, and return its vault token.
 
     Args:
-        work: what happens.
+        work: the present job.
         card: number, expiry and name.
-        project_id: whose it is.
-        is_typed: only until the payment is decided.
+        project_id: its project.
+        is_typed: store it only until the payment is decided.
     """
     vault_token = work.settings.new_uuid()
     sealed = work.settings.cipher.encrypt(card, project_id=project_id, vault_token=vault_token)
@@ -115,11 +115,11 @@ def attempt(
     """Ask the issuer of a card; the order is locked.
 
     Args:
-        work: what happens.
-        order: what is paid.
-        transaction: one of its attempts, open.
+        work: the present job.
+        order: the order to pay.
+        transaction: one of its open attempts.
         paying: the card.
-        external: results of 3-D Secure that was done elsewhere.
+        external: results of external 3-D Secure.
         is_authenticated: the issuer does not ask the customer, because the payment is recurring or the customer has answered.
 
     Returns:
@@ -157,7 +157,7 @@ def attempt(
 
 
 def decide(work: Work, order: StoredOrder, transaction: StoredTransaction, outcome: CardOutcome) -> StoredOrder:
-    """Accept or decline an open transaction, and return the order as it is then."""
+    """Accept or decline an open transaction, and return the updated order."""
     trigger = TransactionTrigger.ACCEPTED if outcome.approved else TransactionTrigger.DECLINED
     set_transaction(work.db, _decided(work, transaction, trigger, outcome))
     settled = settle_order(work, order)
@@ -170,7 +170,7 @@ def expire(work: Work, transaction: StoredTransaction) -> None:
 
 
 def cancel(work: Work, order: StoredOrder) -> StoredOrder:
-    """The customer leaves for good: open attempts are declined, and the order is cancelled.
+    """Cancel an order as the customer: open attempts are declined.
 
     Raises:
         LocalProtocolError: `machine.no-such-move`, also while the order lags behind its decided transaction.
@@ -231,7 +231,7 @@ def move_order(work: Work, order: StoredOrder, trigger: OrderTrigger) -> StoredO
 
 
 def touch(work: Work, order: StoredOrder) -> StoredOrder:
-    """Record that something of an order other than its status has changed."""
+    """Record a change of an order that does not affect its status."""
     touched = replace(order, modified_at=work.at)
     set_order(work.db, touched)
     return touched
@@ -260,7 +260,7 @@ def _decided(
 
 
 def _without_typed_card(work: Work, decided: StoredTransaction) -> StoredTransaction:
-    """The transaction without a card that was kept only until now."""
+    """Delete a card that was stored only until the decision, and return the transaction without it."""
     is_dropped = decided.vault_token is not None and drop_typed_card(work.db, decided.vault_token)
     return replace(decided, vault_token=None) if is_dropped else decided
 

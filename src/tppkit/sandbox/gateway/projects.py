@@ -65,10 +65,10 @@ class Project:
         id: UUID.
         key_hash: SHA-256 of its key.
         created_at: aware UTC.
-        webhook_url: receives status changes of orders that have no address of their own.
-        payment_methods: the active ones, which the order page shows.
-        aft: enabled for account funding transactions.
-        is_test: its orders are flagged.
+        webhook_url: the address for status changes of orders without their own address.
+        payment_methods: the active methods, which the order page shows.
+        aft: whether account funding transactions are enabled.
+        is_test: whether its orders have the test flag.
         lag_seconds: how long an order in an own checkout stays processing after its transaction is final.
     """
 
@@ -102,10 +102,10 @@ class Project:
 
 
 class Projects:
-    """The projects of a sandbox. The first one has a key that the folder keeps.
+    """The projects of a sandbox. The key of the first project is stored in the folder.
 
     Attributes:
-        api_key: of the first project.
+        api_key: key of the first project.
         keys: the hash of each project's key, by project id; grows with `keep`.
     """
 
@@ -165,7 +165,7 @@ class Projects:
         )  # fmt: skip
 
     def set_webhook_url(self, db: Connection, url: str) -> None:
-        """Send the first project's webhooks to an address from now on, also after a restart."""
+        """Set the address for webhooks of the first project, which is stored."""
         db.execute(_SET_WEBHOOK_URL, {"of_id": self.first_id, "to_url": url})
         self.keep(replace(self[self.first_id], webhook_url=url))
 
@@ -181,7 +181,7 @@ def _merchant_id(project_id: str) -> str:
 
 
 def check_webhook_url(text: str) -> None:
-    """Check that a project's webhook address is of the form that is called.
+    """Check the form of a project's webhook address.
 
     Raises:
         ConfigurationError: `gateway.webhook-url`.
@@ -195,7 +195,7 @@ def check_webhook_url(text: str) -> None:
 
 
 def _open_key(folder: Path) -> str:
-    """The key of the first project, made if absent.
+    """Read the key of the first project, which is made if absent.
 
     Raises:
         ConfigurationError: `gateway.key`, `file.unwritable`.
@@ -209,6 +209,6 @@ def _open_key(folder: Path) -> str:
         text = read_bounded(path, max_bytes=4096).decode("latin-1").strip()
     if not _API_KEY.fullmatch(text):
         raise ConfigurationError(
-            "gateway.key", f"{path} is no API key of 32 hexadecimal digits: remove it to get a new one"
+            "gateway.key", f"{path} is not an API key of 32 hexadecimal digits: remove it to get a new one"
         )
     return text

@@ -30,18 +30,18 @@ _REPORTED = [
         "completed_at",
     )
 ]  # fmt: skip
-BATCH = 200  # orders that are read at a time
-MAX_PAGE_BYTES = MAX_ARRAY_BYTES // 2  # of the orders; more than the largest order has, and less than clients read
-# Times that have an index with the project before them and the id behind; assumption search-sort.
+BATCH = 200  # orders to read at a time
+MAX_PAGE_BYTES = MAX_ARRAY_BYTES // 2  # more than the largest order, and less than the clients' limit
+# Times with an index of project, time and id; assumption search-sort.
 SORTS: Mapping[str, Column[int]] = {"created": ORDERS.c.created_at, "modified": ORDERS.c.modified_at}
 
 
 class _Field(NamedTuple):
-    """What a field of a query is in the table.
+    """The column of a query's field.
 
     Attributes:
-        column: its values.
-        ends: the smallest and the largest value of the column that a value of a query means; raises ValueError.
+        column: the column.
+        ends: returns the smallest and largest value of the column for a value of a query; raises ValueError.
         made_by: how the order was made, if only such orders have the field.
     """
 
@@ -93,7 +93,7 @@ _FIELDS: Mapping[str, _Field] = {
 def search(call: HostCall[SearchRequest]) -> Answer[SearchResult]:
     """POST /v1/search/orders/."""
     body, page = call.body, page_of(call.body)
-    asked = body.size or DEFAULT_SIZE  # the page has fewer where simple paging ends
+    asked = body.size or DEFAULT_SIZE  # fewer at the end of simple paging
     size, source = asked if page.size is None else page.size, _Search(call, page, list(ORDERS.c))
     rows = source.rows(size + 1, after=_after(page), start=page.start)
     orders = _fitting(call, rows[:size])
@@ -105,7 +105,7 @@ def search(call: HostCall[SearchRequest]) -> Answer[SearchResult]:
 
 
 def _fitting(call: HostCall[SearchRequest], rows: Sequence[Row[Any]]) -> list[Order]:
-    """The orders of rows as their merchants read them, as many as fit (assumption search-size)."""
+    """Return the merchants' views of the orders, as many as fit (assumption search-size)."""
     orders, left = list[Order](), MAX_PAGE_BYTES
     for begin in range(0, len(rows), BATCH):
         for order in order_answers(call, [read_order(row) for row in rows[begin : begin + BATCH]]):
@@ -162,7 +162,7 @@ class _Search:
         self._select = select(*columns).where(where).order_by(*order)
 
     def rows(self, limit: int, *, after: tuple[int, str] | None, start: int | None) -> Sequence[Row[Any]]:
-        """The next orders: those behind a place, or without the first ones."""
+        """Return the next orders: those after a place, or without the first ones."""
         statement = self._select.limit(limit)
         if after is not None:
             key = tuple_(*self._key)
@@ -172,12 +172,12 @@ class _Search:
         return self._db.execute(statement).all()
 
     def place(self, row: Row[Any]) -> tuple[int, str]:
-        """What a row is sorted by."""
+        """Return the sort key of a row."""
         return getattr(row, self._key[0].name), row.id
 
 
 def condition(query: Query) -> ColumnElement[bool]:
-    """What the rows of `ORDERS` satisfy that a query matches; true or false for every row, so that NOT means all others.
+    """Return the SQL condition of a query; it is true or false for every row, never NULL, so that NOT matches all others.
 
     Raises:
         FormatError: `search.query`, a field is not listed or cannot have the value.
@@ -205,7 +205,7 @@ def condition(query: Query) -> ColumnElement[bool]:
 
 
 def _operands(query: Query, kind: type[And | Or]) -> Iterator[Query]:
-    """The operands of a chain, the last one first: no recursion along a chain, which can be long."""
+    """Yield the operands of a chain, the last one first, without recursion because a chain can be long."""
     while isinstance(query, kind):
         yield query.right
         query = query.left
@@ -215,7 +215,7 @@ def _operands(query: Query, kind: type[And | Or]) -> Iterator[Query]:
 def _field(term: Equal | Between) -> _Field:
     field = _FIELDS.get(term.field)
     if field is None:
-        safe = shown(re.sub("[0-9]", "#", term.field))  # whatever it is, no card number
+        safe = shown(re.sub("[0-9]", "#", term.field))  # it may contain a card number
         text = f"orders are not searched by {safe}; the fields are {', '.join(_FIELDS)}"
         raise query_error(text, offset=term.offset)
     return field
@@ -243,17 +243,17 @@ def _within(field: _Field, first: Any, last: Any) -> ColumnElement[bool]:
 
 
 def _after(page: Page) -> tuple[int, str] | None:
-    """The place behind which the page begins.
+    """Return the place after which the page begins.
 
     Raises:
-        FormatError: `search.paging`, the cursor's value is no time.
+        FormatError: `search.paging`, the cursor's value is not a time.
     """
     if page.after is None:
         return None
     try:
         return to_microseconds(read_timestamp(str(page.after.value))), page.after.id.lower()
     except ValueError:
-        raise FormatError("search.paging", "search_after is not of an answer") from None
+        raise FormatError("search.paging", "search_after is not from an answer") from None
 
 
 def _shown_time(microseconds: int | None) -> str | None:

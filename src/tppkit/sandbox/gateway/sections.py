@@ -1,4 +1,4 @@
-"""What the index page shows of the gateway: no tokens, and of cards only the truncated number."""
+"""The sections of the index page about the gateway, without tokens and with truncated card numbers only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the gateway, and what its requests, events and control calls have in common."""
+"""Settings of the gateway, and the common interface of its requests, events and control calls."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tppkit.sandbox.gateway.projects import Project, Projects
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """What the gateway and the vault have.
+    """The settings of the gateway and the vault.
 
     Attributes:
-        projects: of the merchants.
+        projects: the projects of the merchants.
         cipher: encrypts stored cards.
         new_id: makes unguessable ids.
         pages_url: address of the pages, without a path.
@@ -36,7 +36,7 @@ class GatewaySettings:
         return self.projects[project_id]
 
     def new_uuid(self) -> str:
-        """A random UUID, made from an unguessable id, so that a seed gives the same one again."""
+        """Make a random UUID from an unguessable id, so that it is reproducible with a seed."""
         return str(UUID(bytes=hashlib.sha256(self.new_id().encode()).digest()[:16], version=4))
 
     def order_url(self, page_token: str) -> str:
@@ -53,7 +53,7 @@ class GatewaySettings:
 
 
 class Work(Protocol):
-    """What changes orders: a request, an event or a control call."""
+    """A job that changes orders: a request, an event or a control call."""
 
     @property
     def db(self) -> Connection:
@@ -61,7 +61,7 @@ class Work(Protocol):
 
     @property
     def settings(self) -> GatewaySettings:
-        """Of the gateway."""
+        """The settings of the gateway."""
 
     @property
     def at(self) -> datetime:
@@ -70,7 +70,7 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an event or a control call changes orders with; see `Work`."""
+    """The job of an event or a control call; see `Work`."""
 
     db: Connection
     settings: GatewaySettings

@@ -1,7 +1,7 @@
-"""PostgreSQL connections that do not wait forever.
+"""Time limits for PostgreSQL connections.
 
-`statement_timeout` is the server's, and TCP's time-outs are those of kernels: neither ends the wait for a server that hangs behind a
-pooler or balancer that still acknowledges. psycopg, an extra, is therefore given a limit of its own.
+The server applies `statement_timeout`, and kernels apply the timeouts of TCP. Neither ends the wait for a server that hangs behind a
+pooler or load balancer that still acknowledges packets. So psycopg, an extra, gets its own limit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def limit_waits(engine: Engine, wait_s: float) -> None:
     """Limit how long an engine's connections wait for PostgreSQL, for connecting and for each statement.
 
     Args:
-        engine: one that has not connected yet; one with a driver other than psycopg and psycopg2 is left as it is.
+        engine: an engine that has not connected yet; one with another driver than psycopg and psycopg2 is not changed.
         wait_s: seconds; psycopg waits half a second longer for a statement, because the server has the same limit.
     """
     if engine.dialect.driver not in ("psycopg", "psycopg2"):
@@ -32,7 +32,7 @@ def limit_waits(engine: Engine, wait_s: float) -> None:
 
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, record: Any, arguments: list[Any], names: dict[str, Any]) -> Any:
-        # What the address itself says is kept, and the limit is added to its options.
+        # Add the limit to the options of the address.
         names["options"] = f"{names.get('options', '')} {timeout}".strip()
         names.setdefault("connect_timeout", max(1, round(wait_s)))
         names.setdefault("tcp_user_timeout", int(wait_s * 1000))

@@ -1,4 +1,4 @@
-"""Uses of ids in memory: for one process, and gone with it."""
+"""Used ids in the memory of one process, lost at its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tppkit.web.replay import Bounds, Claim, Verdict
 
 MAX_BYTES = 64 * 1024 * 1024
 SHARE = 0.25
-# What a use takes without its answer: key, digest, numbers and the tables around them.
+# Size of a use without its answer: key, digest, numbers and the tables around them.
 USE_BYTES = 512
 
 _TOO_LONG = b""
@@ -32,12 +32,12 @@ class _Use:
 class MemoryReplayStore:
     """A store for the threads of one process; do not fork a process that uses one.
 
-    When all that is held is within the window, new ids are refused, as an id that was dropped would be let through twice. An answer
-    for which there is no room is kept as one that is too long.
+    If the store is full of ids within the window, new ids are rejected, because a dropped id would be accepted twice. An answer that
+    does not fit is treated like one that is too long.
 
     Args:
-        max_bytes: so much is held, about.
-        share: the part of it that one organisation may fill, so that it does not shut out all others.
+        max_bytes: approximate maximum size.
+        share: the part of it that one organisation may use, so that it cannot lock out others.
     """
 
     blocking = False

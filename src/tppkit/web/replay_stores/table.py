@@ -1,7 +1,7 @@
-"""Uses of ids in a table, for SQLite and PostgreSQL. Each statement decides by itself, so processes cannot race.
+"""Used ids in a table, for SQLite and PostgreSQL. Each decision is a single statement, so processes cannot race.
 
-`claim` and `settle` run in a caller's transaction, where the effect of a request and its answer are kept together;
-`TableReplayStore` gives each a transaction of its own, for a middleware that does not know the application's.
+`claim` and `settle` run in the caller's transaction, so that the effect of a request and its answer are committed together.
+`TableReplayStore` runs each in a new transaction, for middleware that does not know the application's transaction.
 
     REQUESTS = request_table(METADATA)
     with engine.begin() as db:
@@ -55,7 +55,7 @@ WAIT_S = 5.0
 _LOG = logging.getLogger("tppkit.web")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _ATTEMPTS = 8
-_SWEPT = 2  # each first use forgets more ids than it adds
+_SWEPT = 2  # each first use deletes more ids than it adds
 _SWEEP_EVERY, _SWEPT_AT_ONCE = 1_000_000, 1_000  # microseconds; ids
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class RequestTable:
 
     Args:
         metadata: the table is added to it.
-        window: how long an id stands for its first request; None for ever. All ids of a table have the same.
+        window: how long an id is bound to its first request, for all ids of the table; None: without limit.
         name: lower-case letters, digits and `_`.
 
     Raises:
