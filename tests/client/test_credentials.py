@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,6 +15,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client, SealAuth
 from tppkit.client.credentials import DATE_LIFETIME, MAX_READING, WINDOW, SealCredentials, Sealed
@@ -51,13 +51,6 @@ def sealing_in(pki: Pki, profile: SealProfile = PSD2_V1, *, clock: list[datetime
 def sealing(identity: Identity, *, clock: list[datetime] | None = None, **options: Any) -> Requests:
     now = (lambda: AT) if clock is None else (lambda: clock[0])
     return Requests(identity, now=now, **{"origin": ORIGIN} | options)
-
-
-@contextmanager
-def refused(code: str) -> Iterator[None]:
-    with pytest.raises(TppkitError) as caught:
-        yield
-    assert caught.value.code == code
 
 
 class Requests(SealCredentials):
@@ -159,7 +152,7 @@ def test_who_waits_is_let_go_after_a_while(slow: SlowSigner) -> None:
         while slow.begun < 1:
             pass
         for attempt in (lambda: ready.seal(message()), lambda: asyncio.run(ready.seal_async(message()))):
-            with refused("seal.request-id-in-use"):
+            with refused(TppkitError, "seal.request-id-in-use"):
                 attempt()
         slow.go.set()
         assert first.result(10) == ready.seal(message())
@@ -192,7 +185,7 @@ def test_a_dialect_that_does_not_cover_the_target_still_has_one_request_for_an_i
 ) -> None:
     ready = sealing_in(bank_pki, PROFILES["berlin-group"])
     ready.seal(message())
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(**other))
 
 
@@ -201,7 +194,7 @@ def test_a_payment_stays_known_however_many_polls_come_after_it(bank_pki: Pki) -
     ready.seal(message())
     for _ in range(MAX_READING + 1):
         ready.seal(message(b"", method="GET", rid=str(uuid4())))
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(b"other"))
 
 
@@ -210,7 +203,7 @@ def test_only_the_last_requests_that_read_are_known(bank_pki: Pki) -> None:
     for number in range(MAX_READING + 1):
         ready.seal(message(b"", method="GET", target="/first", rid=str(UUID(int=number))))
     assert ready.seal(message(b"", method="GET", target="/second", rid=str(UUID(int=0))))
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(b"", method="GET", target="/second", rid=str(UUID(int=MAX_READING))))
 
 
@@ -247,7 +240,7 @@ def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, ban
     clock[0] += lifetime
     assert ready.seal(one) == first
     clock[0] += timedelta(seconds=1)
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(one._replace(body=b"[]"))
     again = ready.seal(one)
     assert again != first
@@ -266,14 +259,14 @@ def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow: SlowSigne
     slow.failing = 1
     with pytest.raises(TransportError):
         ready.seal(message())
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(b"other"))
 
 
 def test_another_date_under_the_same_id_is_refused(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki, PROFILES["adorsys"])
     ready.seal(message())
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(headers=[DATE]))
 
 
@@ -341,7 +334,7 @@ def test_an_id_that_is_another_one_on_the_wire_is_refused(given: bool, rid: str,
     ready = sealing_in(bank_pki)
     ready.seal(message(b"1", rid="abc"))
     other = message(b"2", rid=rid) if given else Message("POST", "/x", (), b"2")
-    with refused("seal.request-id-malformed"):
+    with refused(TppkitError, "seal.request-id-malformed"):
         ready.seal(other, give_id=lambda _: rid)
 
 
@@ -398,7 +391,7 @@ def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki
         lambda: SealAuth(other, origin="https://bank.example"),
         lambda: Psd2Client("https://bank.example/prefix", identity=other),
     ):
-        with refused("seal.other-origin"):
+        with refused(TppkitError, "seal.other-origin"):
             contradicting()
     for origin in (None, ORIGIN):
         SealAuth(made_for(bank_pki, origin), origin="https://BANK.example:443/")
@@ -409,5 +402,5 @@ def test_a_renewed_seal_for_another_origin_is_refused_when_it_would_sign(bank_pk
     identity = made_for(bank_pki, ORIGIN)
     ready = sealing(identity)
     identity.renew(made_for(bank_pki, Origin("https", "other.example")), at=utc_now())
-    with refused("seal.other-origin"):
+    with refused(TppkitError, "seal.other-origin"):
         ready.seal(message())

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from rogue_bank import ask, http, rogue_bank, server_context
 
+from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
@@ -76,22 +77,19 @@ def test_an_encrypted_key_is_not_read_without_its_password(password, bank_pki_fo
     encryption = BestAvailableEncryption(b"correct horse")
     key = tmp_path / "key"
     key.write_bytes(bank_pki.qwac.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "key.unreadable"):
         Identity.from_files(**files(bank_pki_folder) | {"qwac_key": key}, password=password)
-    assert caught.value.code == "key.unreadable"
 
 
 @pytest.mark.parametrize("name", ["qwac", "qwac_key", "qseal", "qseal_key", "server_anchors"])
 def test_a_file_that_is_not_there_is_said(name: str, bank_pki_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "file.unreadable"):
         Identity.from_files(**files(bank_pki_folder) | {name: tmp_path / "nowhere.pem"})
-    assert caught.value.code == "file.unreadable"
 
 
 def test_no_server_anchors_at_all_are_not_the_systems(bank_pki: Pki) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "trust.no-anchors"):
         Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=())
-    assert caught.value.code == "trust.no-anchors"
 
 
 def test_given_server_anchors_stand_alone(bank_pki: Pki) -> None:
@@ -102,9 +100,8 @@ def test_given_server_anchors_stand_alone(bank_pki: Pki) -> None:
 def test_no_temporary_file_is_left_when_tls_refuses_the_key(
     weak: tuple[EidasCertificate, rsa.RSAPrivateKey], temporary: Path
 ) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.tls"):
         Identity(*weak)
-    assert caught.value.code == "identity.tls"
     assert list(temporary.iterdir()) == []
 
 
@@ -195,9 +192,8 @@ def test_broken_new_files_leave_the_identity_as_it_was(
     identity, folder = renewable
     before = (identity.qwac, identity.seal)
     spoil(folder)
-    with pytest.raises(TppkitError) as caught:
+    with refused(TppkitError, code):
         identity.reload(at=utc_now())
-    assert caught.value.code == code
     assert (identity.qwac, identity.seal) == before
     context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
     with rogue_bank(context, http(200)) as bank:
@@ -209,9 +205,8 @@ def test_broken_new_files_leave_the_identity_as_it_was(
 def test_a_renewed_certificate_that_is_not_valid_is_not_taken(years: int, renewable: Any, bank_pki: Pki) -> None:
     identity, folder = renewable
     replace_files(bank_pki, folder, qwac=bank_pki.issue_qwac(bank_pki.provider, label="new"), qseal=bank_pki.qseal)
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.not-valid"):
         identity.reload(at=utc_now() + timedelta(days=365 * years))
-    assert caught.value.code == "identity.not-valid"
     assert identity.qwac == bank_pki.qwac.certificate
 
 
@@ -220,9 +215,8 @@ def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable: A
     other = make_provider(organization_identifier="PSDDE-BAFIN-999999")
     qwac, qseal = bank_pki.issue_qwac(other, label="other-qwac"), bank_pki.issue_qseal(other, label="other-qseal")
     replace_files(bank_pki, folder, qwac=qwac, qseal=qseal)
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.other-organisation"):
         identity.reload(at=utc_now())
-    assert caught.value.code == "identity.other-organisation"
     assert identity.qwac == bank_pki.qwac.certificate
 
 
@@ -230,25 +224,22 @@ def test_a_renewal_that_loses_the_seal_is_not_taken(renewable: Any, bank_pki: Pk
     identity, _ = renewable
     before = (identity.qwac, identity.seal)
     new = bank_pki.issue_qwac(bank_pki.provider, label="no seal")
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.seal-lost"):
         identity.renew(Identity(new.certificate, new.key), at=utc_now())
-    assert caught.value.code == "identity.seal-lost"
     assert (identity.qwac, identity.seal) == before
     names = {"QWAC": "qwac.pem", "QWAC_KEY": "qwac.key", "QSEAL": "qseal.pem", "QSEAL_KEY": "qseal.key"}
     environment = {f"TPPKIT_{name}": (bank_pki_folder / file).read_text() for name, file in names.items()}
     identity = Identity.from_environment(environment)
     del environment["TPPKIT_QSEAL"], environment["TPPKIT_QSEAL_KEY"]
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.seal-lost"):
         identity.reload(at=utc_now())
-    assert caught.value.code == "identity.seal-lost"
     assert identity.seal is not None
 
 
 def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki: Pki) -> None:
     identity = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key)
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.no-source"):
         identity.reload(at=utc_now())
-    assert caught.value.code == "identity.no-source"
     new = bank_pki.issue_qwac(bank_pki.provider, label="new")
     identity.renew(Identity(new.certificate, new.key), at=utc_now())
     assert identity.qwac == new.certificate
@@ -260,9 +251,8 @@ def test_what_was_renewed_is_not_undone_by_reading_the_old_files(
     identity, _ = renewable
     new = bank_pki.issue_qwac(bank_pki.provider, label="new")
     identity.renew(Identity(new.certificate, new.key, seal=identity.seal), at=utc_now())
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.no-source"):
         identity.reload(at=utc_now())
-    assert caught.value.code == "identity.no-source"
     assert identity.qwac == new.certificate
 
 
@@ -353,9 +343,8 @@ def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed(in_device
         bank_pki, folder, qwac=bank_pki.qwac, qseal=bank_pki.issue_qseal(bank_pki.provider, label="another key")
     )
     for _ in range(3):
-        with pytest.raises(ConfigurationError) as caught:
+        with refused(ConfigurationError, "seal.key-mismatch"):
             identity.reload(at=utc_now())
-        assert caught.value.code == "seal.key-mismatch"
     assert [device.closed for device in made] == [0, 1, 1, 1]
 
 
@@ -372,9 +361,8 @@ def test_a_signer_that_must_be_awaited_to_be_closed_is_refused(bank_pki, tmp_pat
     class Awaited(KeySigner):
         async def close(self) -> None: ...
 
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "signer.close"):
         read_with(lambda _: Awaited(bank_pki.qseal.key), bank_pki, tmp_path)
-    assert caught.value.code == "signer.close"
 
 
 def test_a_close_that_turns_out_to_be_awaited_is_logged(bank_pki: Pki, caplog: pytest.LogCaptureFixture) -> None:

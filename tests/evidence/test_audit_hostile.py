@@ -16,6 +16,7 @@ from types import FrameType
 import pytest
 from audits import audit_of
 
+from refusals import refused
 from tppkit.errors import ArchiveError, FormatError, Severity
 from tppkit.evidence import (
     EvidenceArchive,
@@ -81,9 +82,8 @@ def test_records_that_are_no_regular_file_cannot_be_read(
     make: Callable[[Path], object], tmp_path: Path, paths: PathVerifier
 ) -> None:
     make(tmp_path / "records.jsonl")
-    with pytest.raises(ArchiveError) as caught:
+    with refused(ArchiveError, "archive.unreadable"):
         audit_of(tmp_path, paths)
-    assert caught.value.code == "archive.unreadable"
 
 
 @pytest.mark.parametrize("make", [*HOSTILE.values(), make_sparse], ids=[*HOSTILE.keys(), "a terabyte of zeros"])
@@ -105,9 +105,8 @@ def test_a_terabyte_of_zeros_behind_the_records_ends_the_audit(filled: Path, pat
         file.truncate(1 << 40)
     rows = audit_archive(filled, paths=paths)
     assert [row.verdict for row in islice(rows, 3)] == [Verdict.PASSED] * 3
-    with pytest.raises(ArchiveError, match=f"line 4 is longer than {MAX_LINE_BYTES} bytes") as caught:
+    with refused(ArchiveError, "archive.unreadable", match=f"line 4 is longer than {MAX_LINE_BYTES} bytes"):
         next(rows)
-    assert caught.value.code == "archive.unreadable"
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "another"])

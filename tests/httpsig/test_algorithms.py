@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, p
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import ALGORITHMS, KeySigner
 from tppkit.httpsig.algorithms import (
@@ -113,16 +114,14 @@ def test_each_format_names_the_algorithms_of_a_key(names: Names, expected: dict[
         if kind in expected:
             assert list(algorithms_for(key, names=names)) == expected[kind]
         else:
-            with pytest.raises(FormatError) as caught:
+            with refused(FormatError, "key.unsupported"):
                 algorithms_for(key, names=names)
-            assert caught.value.code == "key.unsupported"
 
 
 def test_a_key_that_its_certificate_keeps_to_pss_has_no_other_algorithm(keys: Keys) -> None:
     assert list(algorithms_for(keys["rsa"], pss_only=True)) == ["rsa-pss-sha256", "rsa-pss-sha512"]
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "key.unsupported"):
         make_verifiers(keys["rsa"].public_key(), names=CAVAGE, pss_only=True)
-    assert caught.value.code == "key.unsupported"
 
 
 def test_a_public_key_is_of_the_kind_of_its_private_key(keys: Keys) -> None:
@@ -152,23 +151,20 @@ def test_a_public_key_is_of_the_kind_of_its_private_key(keys: Keys) -> None:
 )
 def test_a_key_of_another_kind_is_refused(make) -> None:
     key = make()
-    for refused in (key, key.public_key()):
-        with pytest.raises(FormatError) as caught:
-            make_verifiers(refused)
-        assert caught.value.code == "key.unsupported"
+    for either in (key, key.public_key()):
+        with refused(FormatError, "key.unsupported"):
+            make_verifiers(either)
 
 
 @pytest.mark.parametrize("bits", [1024, 2047])
 def test_an_rsa_key_below_the_minimum_is_refused(bits: int) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "key.weak"):
         make_verifiers(rsa.generate_private_key(65537, bits).public_key())
-    assert caught.value.code == "key.weak"
 
 
 def test_a_key_does_not_sign_with_an_algorithm_of_another_kind() -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "signature.algorithm"):
         make_sign(P256, ALGORITHMS["ecdsa-sha384"])
-    assert caught.value.code == "signature.algorithm"
 
 
 def test_an_rsa_pss_signature_is_not_taken_for_pkcs_1(rsa_key: rsa.RSAPrivateKey) -> None:

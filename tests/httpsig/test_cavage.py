@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit._encoding import encode_base64
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import Message, SignatureParameters, make_signing_string, message_components, parse_signature_header
@@ -109,9 +110,8 @@ def test_each_parameter_is_needed(name: str) -> None:
     ],
 )  # fmt: skip
 def test_covered_names_are_lower_case_with_one_space_between_and_each_once(names: str) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "signature.covered-names"):
         parse_covered_names(names)
-    assert caught.value.code == "signature.covered-names"
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,8 @@ def test_what_an_absent_parameter_stands_for_is_said_by_the_draft(reading: Readi
 
 
 def test_an_empty_list_of_names_is_refused_where_an_absent_one_is_not() -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "signature.covered-names"):
         parse_signature_header('keyId="k",headers="",signature="AAAA"', reading=DRAFT_10)
-    assert caught.value.code == "signature.covered-names"
 
 
 def test_capital_letters_are_read_only_where_a_dialect_writes_them() -> None:
@@ -276,19 +275,16 @@ def test_a_field_is_signed_as_it_stands_on_the_wire_but_for_the_space_around_it(
 
 
 def test_a_covered_field_that_is_absent_is_an_error() -> None:
-    with pytest.raises(SignatureRejected) as caught:
+    with refused(SignatureRejected, "signature.header-absent"):
         signing_string(("x-a",))
-    assert caught.value.code == "signature.header-absent"
 
 
 def test_a_pseudo_field_of_later_drafts_is_an_error() -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "signature.covered-names"):
         signing_string(("(created)",))
-    assert caught.value.code == "signature.covered-names"
 
 
 @pytest.mark.parametrize("value", ["a\nx-b: 2", "a\rb", "a\x00b", "a\x7fb", "Ā"])
 def test_a_field_that_could_forge_a_line_is_an_error(value: str) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "header.control-character"):
         signing_string(("x-a",), ("X-A", value))
-    assert caught.value.code == "header.control-character"

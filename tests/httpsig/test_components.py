@@ -12,6 +12,7 @@ from http_sf.compat import Item as TheirItem
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import Message
 from tppkit.httpsig.components import Component, Origin, component_value, parse_origin
@@ -101,9 +102,8 @@ def test_a_query_parameter_that_is_not_one_is_refused(target: str, name: str, co
 @pytest.mark.parametrize("name", ["@scheme", "@authority", "@target-uri"])
 def test_what_the_start_line_does_not_say_is_never_taken_from_host(name: str) -> None:
     message = Message("GET", "/", (("Host", "www.example.com"),))
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "signature.unsupported-component"):
         component_value(message, Component(name))
-    assert caught.value.code == "signature.unsupported-component"
 
 
 @pytest.mark.parametrize("name", ["@path", "@query", "@target-uri"])
@@ -190,9 +190,8 @@ def test_an_origin_is_read_in_its_normal_form(text: str, expected: Origin) -> No
     "text", ["", "bank.example", "ftp://a", "https://", "https://a/", "https://u@a", "https://a:", "https://a b"]
 )
 def test_what_is_no_origin_is_refused(text: str) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "origin.malformed"):
         parse_origin(text)
-    assert caught.value.code == "origin.malformed"
 
 
 @given(

@@ -10,6 +10,7 @@ from http_message_signatures import ContentDigest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.content_digest import make_content_digest, parse_content_digest, verify_content_digest
 
@@ -29,9 +30,8 @@ def test_a_digest_is_made_of_the_raw_body() -> None:
 
 @pytest.mark.parametrize("algorithm", ["SHA-256", "sha-1", "md5", ""])
 def test_an_algorithm_that_proves_nothing_is_not_written(algorithm: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "digest.unknown-algorithm"):
         make_content_digest(HELLO, algorithm=algorithm)
-    assert caught.value.code == "digest.unknown-algorithm"
 
 
 @given(st.binary(), st.sampled_from(["sha-256", "sha-512"]))
@@ -44,9 +44,8 @@ def test_a_digest_we_make_verifies_and_reads_back(body: bytes, algorithm: str) -
 @given(st.binary(), st.binary())
 def test_a_digest_fits_its_own_body_only(body: bytes, other: bytes) -> None:
     if body != other:
-        with pytest.raises(SignatureRejected) as caught:
+        with refused(SignatureRejected, "digest.mismatch"):
             verify_content_digest(make_content_digest(body), other)
-        assert caught.value.code == "digest.mismatch"
 
 
 def test_all_known_algorithms_are_compared_and_unknown_ones_passed_over() -> None:

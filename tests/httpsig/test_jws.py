@@ -18,6 +18,7 @@ from joserfc import jws
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.registry import HeaderParameter
 
+from refusals import refused
 from tppkit._encoding import decode_base64url, encode_base64url
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import KeySigner, Message, make_digest, make_signing_string, message_components
@@ -109,16 +110,14 @@ def test_a_request_without_a_signature_or_with_two_is_refused() -> None:
 
 
 def test_a_covered_field_that_is_not_there_is_refused() -> None:
-    with pytest.raises(SignatureRejected) as caught:
+    with refused(SignatureRejected, "signature.header-absent"):
         verify(sign(), message=REQUEST._replace(headers=REQUEST.headers[:1]))
-    assert caught.value.code == "signature.header-absent"
 
 
 def test_a_signature_that_is_too_old_or_too_new_is_refused() -> None:
     for at, code in ((AT - timedelta(hours=1), "signature.created"), (AT + timedelta(hours=1), "signature.expired")):
-        with pytest.raises(SignatureRejected) as caught:
+        with refused(SignatureRejected, code):
             verify(sign(), at=at, max_age=timedelta(minutes=5))
-        assert caught.value.code == code
 
 
 def test_the_header_of_a_bank_is_read() -> None:
@@ -163,27 +162,24 @@ def test_names_are_covered_in_lower_case_however_they_are_written() -> None:
     [{"method": "PUT"}, {"target": "/v1/payments"}, {"headers": (REQUEST.headers[0], ("X-Request-ID", "r2"))}],
 )
 def test_a_request_that_was_changed_is_seen(change: dict[str, Any]) -> None:
-    with pytest.raises(SignatureRejected) as caught:
+    with refused(SignatureRejected, "signature.invalid"):
         verify(sign(), message=REQUEST._replace(**change))
-    assert caught.value.code == "signature.invalid"
 
 
 def test_a_header_that_was_changed_is_seen() -> None:
     encoded, _, signature = sign().partition("..")
     header = json.loads(decode_base64url(encoded, what="header"))
     header["sigD"]["pars"].remove("x-request-id")
-    with pytest.raises(SignatureRejected) as caught:
+    with refused(SignatureRejected, "signature.invalid"):
         verify(raw(header, decode_base64url(signature, what="signature")))
-    assert caught.value.code == "signature.invalid"
 
 
 @pytest.mark.parametrize("name", ["none", "None", "HS256", "HS512", "", "RS1", "ES256K", "PS384", "es256"])
 def test_an_algorithm_that_no_key_has_is_refused(name: str) -> None:
     encoded, _, signature = sign().partition("..")
     header = json.loads(decode_base64url(encoded, what="header")) | {"alg": name}
-    with pytest.raises(SignatureRejected) as caught:
+    with refused(SignatureRejected, "signature.algorithm"):
         verify(raw(header, decode_base64url(signature, what="signature")))
-    assert caught.value.code == "signature.algorithm"
 
 
 def test_an_hmac_keyed_with_the_public_key_is_refused() -> None:
@@ -191,27 +187,24 @@ def test_an_hmac_keyed_with_the_public_key_is_refused() -> None:
     data = make_jws_signing_input(header, payload_of(REQUEST))
     for encoding in (Encoding.PEM, Encoding.DER):
         secret = RSA.public_key().public_bytes(encoding, PublicFormat.SubjectPublicKeyInfo)
-        with pytest.raises(SignatureRejected) as caught:
+        with refused(SignatureRejected, "signature.algorithm"):
             verify(make_detached_jws(header, hmac.digest(secret, data, hashlib.sha256)), "RS256")
-        assert caught.value.code == "signature.algorithm"
 
 
 @pytest.mark.parametrize(("signed", "named"), [("RS256", "PS256"), ("PS256", "RS256"), ("PS256", "PS512")])
 def test_another_algorithm_of_the_key_than_was_used_is_refused(signed: str, named: str) -> None:
     header = make_jws_header(COVERED, algorithm=named, signed_at=AT)
     signature = KeySigner(RSA, algorithm=JWS[signed].name).sign(make_jws_signing_input(header, payload_of(REQUEST)))
-    with pytest.raises(SignatureRejected) as caught:
+    with refused(SignatureRejected, "signature.invalid"):
         verify(make_detached_jws(header, signature), "RS256")
-    assert caught.value.code == "signature.invalid"
 
 
 def test_a_signature_over_the_encoded_payload_is_not_one_over_the_lines() -> None:
     header = make_jws_header(COVERED, algorithm="ES256", signed_at=AT)
     encoded = encode_base64url(payload_of(REQUEST)).encode()
     signature = KeySigner(P256, algorithm=JWS["ES256"].name).sign(make_jws_signing_input(header, encoded))
-    with pytest.raises(SignatureRejected) as caught:
+    with refused(SignatureRejected, "signature.invalid"):
         verify(make_detached_jws(header, signature))
-    assert caught.value.code == "signature.invalid"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.errors import FormatError
 from tppkit.httpsig import Message, message_components
 from tppkit.httpsig.message import require_field_value, require_start_line
@@ -76,16 +77,14 @@ def test_a_target_of_visible_characters_is_taken(target: str) -> None:
 
 @pytest.mark.parametrize("method", ["", "get", "Get", "GE T", "GET\n", "GÉT", "GET/", "(GET)"])
 def test_another_method_is_refused(method: str) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "message.malformed"):
         require_start_line(Message(method, "/"))
-    assert caught.value.code == "message.malformed"
 
 
 @pytest.mark.parametrize("target", ["", " ", "/a b", "/a\n", "/a\x00", "/é", "/a\u2028b", "/a\x7f"])
 def test_another_target_is_refused(target: str) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "message.malformed"):
         require_start_line(Message("GET", target))
-    assert caught.value.code == "message.malformed"
 
 
 @pytest.mark.parametrize("value", ["", "a b\tc", "\x80\xff", "~"])

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit._encoding import encode_base64
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig import KeySigner, Message
@@ -158,9 +159,8 @@ def test_a_signature_of_another_key_is_refused(name: str) -> None:
     kinds = {"rsa": rsa.generate_private_key(65537, 2048), "P-256": ec.generate_private_key(ec.SECP256R1()),
              "P-384": ec.generate_private_key(ec.SECP384R1()), "ed25519": ed25519.Ed25519PrivateKey.generate()}  # fmt: skip
     verifiers = make_verifiers(kinds[RFC9421[name].key].public_key(), names=RFC9421)
-    with pytest.raises(SignatureRejected) as caught:
+    with refused(SignatureRejected, "signature.invalid"):
         verify_message_signature(sign(name=name), verifiers=verifiers, at=AT, origin=ORIGIN)
-    assert caught.value.code == "signature.invalid"
 
 
 def test_an_hmac_keyed_with_the_public_key_is_refused() -> None:
@@ -295,9 +295,8 @@ def test_labels_without_their_other_half_are_refused(name: str) -> None:
     ],
 )
 def test_a_signature_input_that_can_mean_two_things_is_refused(value: str, code: str) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, code):
         parse_signature_fields(value, "sig1=:YQ==:", label="sig1")
-    assert caught.value.code == code
 
 
 def test_the_same_field_under_other_parameters_is_another_component() -> None:
@@ -311,22 +310,19 @@ def test_the_same_field_under_other_parameters_is_another_component() -> None:
      ("sig1=:YQ==:;x", "signature.malformed"), ("sig1=:YQ:", "base64.malformed"), ("sig1=:YR==:", "base64.noncanonical")],
 )  # fmt: skip
 def test_a_signature_that_is_no_byte_sequence_is_refused(value: str, code: str) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, code):
         parse_signature_fields("sig1=()", value, label="sig1")
-    assert caught.value.code == code
 
 
 @pytest.mark.parametrize("label", ["", "Sig1", "a b", "1a", "ä"])
 def test_a_label_that_no_field_can_hold_is_not_written(label: str) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "signature.label"):
         make_signature_fields(make_signature_input(()), b"", label=label)
-    assert caught.value.code == "signature.label"
 
 
 def test_a_value_of_two_lines_is_not_signed() -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "signature.unsupported-component"):
         make_signature_base(make_signature_input((Component("x"),)), lambda _: 'a\n"y": b')
-    assert caught.value.code == "signature.unsupported-component"
 
 
 def test_a_signature_counts_from_its_creation_to_its_end_and_can_be_too_old_for_the_caller() -> None:

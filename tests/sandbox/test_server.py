@@ -13,6 +13,7 @@ import httpx
 import pytest
 from raw_provider import RawProvider
 
+from refusals import refused
 from tppkit.errors import ArchiveError, ConfigurationError
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import Pki, key_pem, write_pki
@@ -27,48 +28,42 @@ def listening(offset: int = 0) -> Iterator[int]:
 
 @pytest.mark.parametrize("offset", [0, 1, 3], ids=["psd2", "approval", "control"])
 def test_a_port_that_is_in_use_is_refused(offset: int, tmp_path: Path, bank_pki_folder: Path) -> None:
-    with listening(offset) as port, pytest.raises(ConfigurationError) as caught:
+    with listening(offset) as port, refused(ConfigurationError, "port.unavailable"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
-    assert caught.value.code == "port.unavailable"
 
 
 def test_a_port_is_taken_before_the_server_answers(tmp_path: Path, bank_pki_folder: Path) -> None:
     first = SandboxServer(SandboxSettings(tmp_path / "first", pki=bank_pki_folder))
     port = int(first.addresses.psd2_url.rpartition(":")[2])
     try:
-        with pytest.raises(ConfigurationError) as caught:
+        with refused(ConfigurationError, "port.unavailable"):
             SandboxServer(SandboxSettings(tmp_path / "second", pki=bank_pki_folder, port=port))
-        assert caught.value.code == "port.unavailable"
     finally:
         first.close()
 
 
 @pytest.mark.parametrize("port", [-5, 65_534, 70_000])
 def test_a_port_that_does_not_exist_is_refused(port: int, tmp_path: Path, bank_pki_folder: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "port.unavailable"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
-    assert caught.value.code == "port.unavailable"
 
 
 def test_an_address_of_another_machine_is_refused(tmp_path: Path, bank_pki_folder: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "port.unavailable"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, host="192.0.2.1"))
-    assert caught.value.code == "port.unavailable"
 
 
 def test_two_sandboxes_on_one_folder_are_refused(fresh_bank: SandboxServer) -> None:
-    with pytest.raises(ArchiveError) as caught:
+    with refused(ArchiveError, "archive.locked"):
         SandboxServer(fresh_bank.sandbox.settings)
-    assert caught.value.code == "archive.locked"
 
 
 @pytest.mark.parametrize("name", ["server.key", "server-chain.pem"])
 def test_a_folder_without_a_server_certificate_is_refused(name: str, bank_pki: Pki, tmp_path: Path) -> None:
     write_pki(bank_pki, tmp_path / "pki")
     (tmp_path / "pki" / name).unlink()
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "pki.unusable"):
         SandboxServer(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "pki"))
-    assert caught.value.code == "pki.unusable"
 
 
 def test_a_start_that_failed_leaves_nothing_open(bank_pki: Pki, tmp_path: Path) -> None:
@@ -87,18 +82,16 @@ def test_a_start_that_failed_leaves_nothing_open(bank_pki: Pki, tmp_path: Path) 
 def test_a_database_that_cannot_be_opened_leaves_the_archive_free(tmp_path: Path, bank_pki_folder: Path) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, database="nonsense")
     for _ in range(2):
-        with pytest.raises(ConfigurationError) as caught:
+        with refused(ConfigurationError, "database.unusable"):
             SandboxServer(settings)
-        assert caught.value.code == "database.unusable"
 
 
 def test_a_database_whose_evidence_belongs_to_another_folder_is_refused(tmp_path: Path, bank_pki_folder: Path) -> None:
     settings = SandboxSettings(tmp_path / "a", pki=bank_pki_folder, database=f"sqlite:///{tmp_path / 'shared.sqlite'}")
     for _ in range(2):
         SandboxServer(settings).close()
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "database.unusable"):
         SandboxServer(replace(settings, directory=tmp_path / "b"))
-    assert caught.value.code == "database.unusable"
 
 
 def test_without_a_pki_one_is_made_and_kept(tmp_path: Path) -> None:
@@ -157,6 +150,5 @@ def test_an_older_ready_file_is_replaced(bank: SandboxServer, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["nowhere/ready.json", "."])
 def test_a_ready_file_that_cannot_be_written_is_said(name: str, bank: SandboxServer, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "file.unwritable"):
         bank.addresses.write(tmp_path / name)
-    assert caught.value.code == "file.unwritable"

@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
+from refusals import refused
 from servers import relay_to
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, ReplayStore, Verdict
@@ -226,18 +227,16 @@ def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path: Path, caplog: p
     ids=str,
 )
 def test_a_setting_of_no_use_is_refused(setting: dict[str, Any], code: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, code):
         TableReplayStore(**{"url": f"sqlite:///{tmp_path / 'ids'}"} | setting)
-    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
     "url", ["sqlite:////nowhere/ids.sqlite", "postgresql+psycopg:///x?host=/nowhere", "no address"]
 )
 def test_a_database_that_cannot_be_opened_is_reported(url: str) -> None:
-    with pytest.raises(TransportError) as caught:
+    with refused(TransportError, "replay.unavailable"):
         TableReplayStore(url)
-    assert caught.value.code == "replay.unavailable"
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
@@ -245,9 +244,8 @@ def test_nothing_is_claimed_in_a_file_without_the_table(lose: Callable[[Path], o
     path = tmp_path / "ids.sqlite"
     store = TableReplayStore(f"sqlite:///{path}")
     lose(path)
-    with pytest.raises(TransportError) as caught:
+    with refused(TransportError, "replay.unavailable"):
         store.claim(b"k" * 32, b"d" * 32, bounds())
-    assert caught.value.code == "replay.unavailable"
 
 
 def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url: str) -> None:
@@ -263,9 +261,8 @@ def test_a_full_memory_refuses_rather_than_forgets() -> None:
     store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):
         assert store.claim(bytes([number]) * 32, b"d" * 32, bounds()).verdict is FIRST
-    with pytest.raises(TransportError) as caught:
+    with refused(TransportError, "replay.unavailable"):
         store.claim(b"x" * 32, b"d" * 32, bounds())
-    assert caught.value.code == "replay.unavailable"
     assert store.claim(b"\x00" * 32, b"d" * 32, bounds()).verdict is RUNNING
     assert store.claim(b"x" * 32, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
 
