@@ -14,8 +14,7 @@ from flask import Flask
 from refusals import refused
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import Seal, SealPolicy, VerifiedRequest
-from tppkit.testpki import Pki
+from tppkit.seals import SealPolicy, VerifiedRequest
 from tppkit.trust import PathVerifier
 from tppkit.web import ProxyForm, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, WsgiSealMiddleware
 from tppkit.web import flask as tppkit_flask
@@ -33,7 +32,7 @@ def gates(paths: PathVerifier, policy: SealPolicy) -> Any:
     return made
 
 
-def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(gates: Any, pki: Pki, seal: Seal) -> None:
+def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(gates, pki, seal):
     app = FastAPI()
 
     @app.get("/psd2/v1/payments/{product}/{payment_id}")
