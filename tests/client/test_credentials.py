@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,6 +15,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client, SealAuth
 from tppkit.client.credentials import DATE_LIFETIME, MAX_READING, WINDOW, SealCredentials, Sealed
@@ -51,13 +51,6 @@ def sealing_in(pki: Pki, profile: SealProfile = PSD2_V1, *, clock: list[datetime
 def sealing(identity: Identity, *, clock: list[datetime] | None = None, **options: Any) -> Requests:
     now = (lambda: AT) if clock is None else (lambda: clock[0])
     return Requests(identity, now=now, **{"origin": ORIGIN} | options)
-
-
-@contextmanager
-def refused(code: str) -> Iterator[None]:
-    with pytest.raises(TppkitError) as caught:
-        yield
-    assert caught.value.code == code
 
 
 class Requests(SealCredentials):
@@ -120,7 +113,7 @@ RACES = pytest.mark.parametrize("threads", [True, False], ids=["threads", "tasks
 
 
 @RACES
-def test_two_bodies_under_one_id_never_both_get_a_signature(threads: bool, slow: SlowSigner) -> None:
+def test_two_bodies_under_one_id_never_both_get_a_signature(threads, slow):
     results = send_all(sealing(slow.identity), [message(b"pay 1"), message(b"pay 2")], slow, threads=threads)
     assert sorted(map(type, results), key=lambda kind: kind.__name__) == [Sealed, str]
     assert "seal.request-id-reused" in results
@@ -128,7 +121,7 @@ def test_two_bodies_under_one_id_never_both_get_a_signature(threads: bool, slow:
 
 
 @RACES
-def test_one_request_from_several_sides_gets_one_signature(threads: bool, slow: SlowSigner) -> None:
+def test_one_request_from_several_sides_gets_one_signature(threads, slow):
     first, *others = send_all(sealing(slow.identity), [message()] * 6, slow, threads=threads)
     assert dict(first.seal)["Signature"]
     assert others == [first] * 5
@@ -136,7 +129,7 @@ def test_one_request_from_several_sides_gets_one_signature(threads: bool, slow: 
 
 
 @RACES
-def test_who_waited_signs_itself_when_the_first_signature_failed(threads: bool, slow: SlowSigner) -> None:
+def test_who_waited_signs_itself_when_the_first_signature_failed(threads, slow):
     slow.failing = 1
     results = send_all(sealing(slow.identity), [message()] * 3, slow, threads=threads)
     sealed = [result for result in results if result != "signer.timeout"]
@@ -144,7 +137,7 @@ def test_who_waited_signs_itself_when_the_first_signature_failed(threads: bool, 
     assert sealed[0] == sealed[1]
 
 
-def test_after_a_failed_signature_the_id_is_free_for_another_request(slow: SlowSigner) -> None:
+def test_after_a_failed_signature_the_id_is_free_for_another_request(slow):
     ready, slow.failing = sealing(slow.identity), 1
     slow.go.set()
     with pytest.raises(TransportError):
@@ -152,21 +145,21 @@ def test_after_a_failed_signature_the_id_is_free_for_another_request(slow: SlowS
     assert ready.seal(message(b"two"))
 
 
-def test_who_waits_is_let_go_after_a_while(slow: SlowSigner) -> None:
+def test_who_waits_is_let_go_after_a_while(slow):
     ready = sealing(slow.identity, wait_s=0.05)
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(ready.seal, message())
         while slow.begun < 1:
             pass
         for attempt in (lambda: ready.seal(message()), lambda: asyncio.run(ready.seal_async(message()))):
-            with refused("seal.request-id-in-use"):
+            with refused(TppkitError, "seal.request-id-in-use"):
                 attempt()
         slow.go.set()
         assert first.result(10) == ready.seal(message())
 
 
 @pytest.mark.parametrize("cancelled", [0, 1], ids=["who signs", "who waits"])
-def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled: int, slow: SlowSigner) -> None:
+def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled, slow):
     ready = sealing(slow.identity)
 
     async def main() -> tuple[Any, Any]:
@@ -187,35 +180,33 @@ def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled: int, s
     [{"body": b"[]"}, {"method": "PUT"}, {"method": "GET"}, {"target": "/y"}],
     ids=["body", "method", "a method that only reads", "target"],
 )
-def test_a_dialect_that_does_not_cover_the_target_still_has_one_request_for_an_id(
-    other: dict[str, Any], bank_pki: Pki
-) -> None:
+def test_a_dialect_that_does_not_cover_the_target_still_has_one_request_for_an_id(other, bank_pki):
     ready = sealing_in(bank_pki, PROFILES["berlin-group"])
     ready.seal(message())
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(**other))
 
 
-def test_a_payment_stays_known_however_many_polls_come_after_it(bank_pki: Pki) -> None:
+def test_a_payment_stays_known_however_many_polls_come_after_it(bank_pki):
     ready = sealing_in(bank_pki)
     ready.seal(message())
     for _ in range(MAX_READING + 1):
         ready.seal(message(b"", method="GET", rid=str(uuid4())))
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(b"other"))
 
 
-def test_only_the_last_requests_that_read_are_known(bank_pki: Pki) -> None:
+def test_only_the_last_requests_that_read_are_known(bank_pki):
     ready = sealing_in(bank_pki)
     for number in range(MAX_READING + 1):
         ready.seal(message(b"", method="GET", target="/first", rid=str(UUID(int=number))))
     assert ready.seal(message(b"", method="GET", target="/second", rid=str(UUID(int=0))))
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(b"", method="GET", target="/second", rid=str(UUID(int=MAX_READING))))
 
 
 @pytest.mark.parametrize(("after", "known"), [(WINDOW, True), (WINDOW + timedelta(seconds=1), False)])
-def test_a_payment_is_known_for_an_hour(after: timedelta, known: bool, bank_pki: Pki) -> None:
+def test_a_payment_is_known_for_an_hour(after, known, bank_pki):
     clock = [AT]
     ready = sealing_in(bank_pki, clock=clock)
     first = ready.seal(message())
@@ -237,7 +228,7 @@ def rsa_pki() -> Pki:
 
 
 @pytest.mark.parametrize("name", ["cavage-12", "amazon", "open-finance", "adorsys"])
-def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, bank_pki: Pki, rsa_pki: Pki) -> None:
+def test_an_expired_seal_is_made_again_for_the_same_request_alone(name, bank_pki, rsa_pki):
     profile, clock = PROFILES[name], [AT]
     pki = rsa_pki if name == "amazon" else bank_pki
     ready = sealing_in(pki, profile, clock=clock)
@@ -247,14 +238,14 @@ def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, ban
     clock[0] += lifetime
     assert ready.seal(one) == first
     clock[0] += timedelta(seconds=1)
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(one._replace(body=b"[]"))
     again = ready.seal(one)
     assert again != first
     assert ready.seal(one) == again
 
 
-def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow: SlowSigner, bank_pki: Pki) -> None:
+def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow, bank_pki):
     profile = replace(PSD2_V1, name="dated", covered=(*PSD2_V1.covered, "date"))
     clock = [AT]
     signer = slow.identity.seal.signer if slow.identity.seal else None
@@ -266,25 +257,25 @@ def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow: SlowSigne
     slow.failing = 1
     with pytest.raises(TransportError):
         ready.seal(message())
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(b"other"))
 
 
-def test_another_date_under_the_same_id_is_refused(bank_pki: Pki) -> None:
+def test_another_date_under_the_same_id_is_refused(bank_pki):
     ready = sealing_in(bank_pki, PROFILES["adorsys"])
     ready.seal(message())
-    with refused("seal.request-id-reused"):
+    with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(headers=[DATE]))
 
 
-def test_a_date_that_is_not_covered_may_be_another_one(bank_pki: Pki) -> None:
+def test_a_date_that_is_not_covered_may_be_another_one(bank_pki):
     ready = sealing_in(bank_pki)
     first, second = (ready.seal(message(headers=[("Date", f"Thu, 01 Jan 2026 00:00:0{n} GMT")])) for n in (1, 2))
     assert first == second
     assert "Date" not in dict(first.headers)
 
 
-def test_a_date_of_the_callers_is_sealed_and_added_only_where_it_is_absent(rsa_pki: Pki) -> None:
+def test_a_date_of_the_callers_is_sealed_and_added_only_where_it_is_absent(rsa_pki):
     ready, dated = sealing_in(rsa_pki, PROFILES["adorsys"]), message(headers=[DATE])
     first, again, undated = (ready.seal(request) for request in (dated, dated, message()))
     assert "Date" not in dict(first.headers)
@@ -309,7 +300,7 @@ class RenewedWhenRead(Identity):
         return seal
 
 
-def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_renewed_meanwhile(bank_pki: Pki) -> None:
+def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_renewed_meanwhile(bank_pki):
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
     seals = [Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=row) for row in (PSD2_V1, other)]
@@ -323,7 +314,7 @@ def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_re
     assert [name for name, _ in ready.seal(request).request_id] == ["x-other-id"]
 
 
-def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
+def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki):
     first_seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key)
     identity = identity_with(bank_pki, first_seal)
     ready = sealing(identity)
@@ -337,11 +328,11 @@ def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
 
 @pytest.mark.parametrize("rid", ["", " ", " abc", "abc\t", "abc\xa0"])
 @pytest.mark.parametrize("given", [True, False], ids=["in the request", "new"])
-def test_an_id_that_is_another_one_on_the_wire_is_refused(given: bool, rid: str, bank_pki: Pki) -> None:
+def test_an_id_that_is_another_one_on_the_wire_is_refused(given, rid, bank_pki):
     ready = sealing_in(bank_pki)
     ready.seal(message(b"1", rid="abc"))
     other = message(b"2", rid=rid) if given else Message("POST", "/x", (), b"2")
-    with refused("seal.request-id-malformed"):
+    with refused(TppkitError, "seal.request-id-malformed"):
         ready.seal(other, give_id=lambda _: rid)
 
 
@@ -353,7 +344,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_a_seal_of_several_limits_is_made_again_after_the_first(name: str, bank_pki: Pki) -> None:
+def test_a_seal_of_several_limits_is_made_again_after_the_first(name, bank_pki):
     covered, expires_after, max_age = LIMITS[name]
     profile = replace(
         PROFILES["cavage-12"], name="limits", covered=("(request-target)", "digest", "x-request-id", *covered),
@@ -373,7 +364,7 @@ def test_a_seal_of_several_limits_is_made_again_after_the_first(name: str, bank_
             verify_request(message().with_headers(*again.headers), qwac=None, at=clock[0], policy=policy)
 
 
-def test_what_is_known_of_a_request_takes_about_one_kib(bank_pki: Pki) -> None:
+def test_what_is_known_of_a_request_takes_about_one_kib(bank_pki):
     ready, count = sealing_in(bank_pki), 500
     ready.seal(message())
     requests = [message(str(number).encode(), rid=str(uuid4())) for number in range(count)]
@@ -391,23 +382,23 @@ def made_for(pki: Pki, origin: Origin | None) -> Identity:
     return identity_with(pki, Seal.for_key(pki.qseal.certificate, pki.qseal.key, origin=origin))
 
 
-def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki: Pki) -> None:
+def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki):
     other = made_for(bank_pki, Origin("https", "other.example"))
     for contradicting in (
         lambda: sealing(other),
         lambda: SealAuth(other, origin="https://bank.example"),
         lambda: Psd2Client("https://bank.example/prefix", identity=other),
     ):
-        with refused("seal.other-origin"):
+        with refused(TppkitError, "seal.other-origin"):
             contradicting()
     for origin in (None, ORIGIN):
         SealAuth(made_for(bank_pki, origin), origin="https://BANK.example:443/")
         Psd2Client("https://BANK.example:443/prefix", identity=made_for(bank_pki, origin)).close()
 
 
-def test_a_renewed_seal_for_another_origin_is_refused_when_it_would_sign(bank_pki: Pki) -> None:
+def test_a_renewed_seal_for_another_origin_is_refused_when_it_would_sign(bank_pki):
     identity = made_for(bank_pki, ORIGIN)
     ready = sealing(identity)
     identity.renew(made_for(bank_pki, Origin("https", "other.example")), at=utc_now())
-    with refused("seal.other-origin"):
+    with refused(TppkitError, "seal.other-origin"):
         ready.seal(message())

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from rogue_bank import ask, http, rogue_bank, server_context
 
+from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
@@ -56,7 +57,7 @@ def weak() -> tuple[EidasCertificate, rsa.RSAPrivateKey]:
     return EidasCertificate.from_der(signed.public_bytes(Encoding.DER)), key
 
 
-def test_a_seal_of_another_organisation_is_refused(bank_pki: Pki) -> None:
+def test_a_seal_of_another_organisation_is_refused(bank_pki):
     other = bank_pki.issue_qseal(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other")
     with pytest.raises(ConfigurationError) as caught:
         Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, seal=seal_of(other))
@@ -64,7 +65,7 @@ def test_a_seal_of_another_organisation_is_refused(bank_pki: Pki) -> None:
     assert "PSDDE-BAFIN-999999" in caught.value.message
 
 
-def test_a_seal_certificate_is_no_website_certificate(bank_pki: Pki) -> None:
+def test_a_seal_certificate_is_no_website_certificate(bank_pki):
     with pytest.raises(ConfigurationError) as caught:
         Identity(bank_pki.qseal.certificate, bank_pki.qseal.key)
     assert caught.value.code == "identity.qc-type"
@@ -76,39 +77,33 @@ def test_an_encrypted_key_is_not_read_without_its_password(password, bank_pki_fo
     encryption = BestAvailableEncryption(b"correct horse")
     key = tmp_path / "key"
     key.write_bytes(bank_pki.qwac.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "key.unreadable"):
         Identity.from_files(**files(bank_pki_folder) | {"qwac_key": key}, password=password)
-    assert caught.value.code == "key.unreadable"
 
 
 @pytest.mark.parametrize("name", ["qwac", "qwac_key", "qseal", "qseal_key", "server_anchors"])
-def test_a_file_that_is_not_there_is_said(name: str, bank_pki_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(FormatError) as caught:
+def test_a_file_that_is_not_there_is_said(name, bank_pki_folder, tmp_path):
+    with refused(FormatError, "file.unreadable"):
         Identity.from_files(**files(bank_pki_folder) | {name: tmp_path / "nowhere.pem"})
-    assert caught.value.code == "file.unreadable"
 
 
-def test_no_server_anchors_at_all_are_not_the_systems(bank_pki: Pki) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+def test_no_server_anchors_at_all_are_not_the_systems(bank_pki):
+    with refused(ConfigurationError, "trust.no-anchors"):
         Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=())
-    assert caught.value.code == "trust.no-anchors"
 
 
-def test_given_server_anchors_stand_alone(bank_pki: Pki) -> None:
+def test_given_server_anchors_stand_alone(bank_pki):
     identity = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.root.certificate])
     assert identity.tls_context.get_ca_certs(binary_form=True) == [bank_pki.root.certificate.der]
 
 
-def test_no_temporary_file_is_left_when_tls_refuses_the_key(
-    weak: tuple[EidasCertificate, rsa.RSAPrivateKey], temporary: Path
-) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+def test_no_temporary_file_is_left_when_tls_refuses_the_key(weak, temporary):
+    with refused(ConfigurationError, "identity.tls"):
         Identity(*weak)
-    assert caught.value.code == "identity.tls"
     assert list(temporary.iterdir()) == []
 
 
-def test_nothing_is_said_of_certificates_that_hold_for_long(identity: Identity, bank_pki: Pki) -> None:
+def test_nothing_is_said_of_certificates_that_hold_for_long(identity, bank_pki):
     assert identity.check(at=bank_pki.qwac.certificate.not_before) == ()
 
 
@@ -120,9 +115,7 @@ def test_nothing_is_said_of_certificates_that_hold_for_long(identity: Identity, 
         (1000, {("identity.expired", "QWAC"), ("identity.expired", "QSealC")}),
     ],
 )
-def test_what_begins_or_ends_is_said(
-    days: int | None, found: set[tuple[str, str]], identity: Identity, bank_pki: Pki
-) -> None:
+def test_what_begins_or_ends_is_said(days, found, identity, bank_pki):
     qwac = bank_pki.qwac.certificate
     at = qwac.not_before + timedelta(days=days) if days is not None else qwac.not_after - timedelta(days=20, hours=1)
     findings = identity.check(at=at)
@@ -130,7 +123,7 @@ def test_what_begins_or_ends_is_said(
     assert days is not None or {finding.values["days"] for finding in findings} == {"20"}
 
 
-def test_how_early_an_end_is_said_can_be_chosen(identity: Identity, bank_pki: Pki) -> None:
+def test_how_early_an_end_is_said_can_be_chosen(identity, bank_pki):
     at = bank_pki.qwac.certificate.not_after - timedelta(days=20)
     assert identity.check(at=at, warn_days=10) == ()
 
@@ -156,7 +149,7 @@ def renewable(bank_pki: Pki, tmp_path: Path) -> tuple[Identity, Path]:
     return Identity.from_files(**files(folder)), folder
 
 
-def test_files_that_did_not_change_change_nothing(renewable: tuple[Identity, Path]) -> None:
+def test_files_that_did_not_change_change_nothing(renewable):
     identity, _ = renewable
     before = (identity.seal, identity._contexts)
     assert identity.reload(at=utc_now()) is False
@@ -189,15 +182,12 @@ def test_a_renewed_certificate_and_seal_are_used_from_the_next_connection_on(ren
         (lambda folder: (folder / "root.pem").write_bytes(b""), "certificate.not-found"),
     ],
 )
-def test_broken_new_files_leave_the_identity_as_it_was(
-    spoil: Any, code: str, renewable: tuple[Identity, Path], bank_pki: Pki, bank_pki_folder: Path
-) -> None:
+def test_broken_new_files_leave_the_identity_as_it_was(spoil, code, renewable, bank_pki, bank_pki_folder):
     identity, folder = renewable
     before = (identity.qwac, identity.seal)
     spoil(folder)
-    with pytest.raises(TppkitError) as caught:
+    with refused(TppkitError, code):
         identity.reload(at=utc_now())
-    assert caught.value.code == code
     assert (identity.qwac, identity.seal) == before
     context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
     with rogue_bank(context, http(200)) as bank:
@@ -206,69 +196,59 @@ def test_broken_new_files_leave_the_identity_as_it_was(
 
 
 @pytest.mark.parametrize("years", [-2, 5])
-def test_a_renewed_certificate_that_is_not_valid_is_not_taken(years: int, renewable: Any, bank_pki: Pki) -> None:
+def test_a_renewed_certificate_that_is_not_valid_is_not_taken(years, renewable, bank_pki):
     identity, folder = renewable
     replace_files(bank_pki, folder, qwac=bank_pki.issue_qwac(bank_pki.provider, label="new"), qseal=bank_pki.qseal)
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.not-valid"):
         identity.reload(at=utc_now() + timedelta(days=365 * years))
-    assert caught.value.code == "identity.not-valid"
     assert identity.qwac == bank_pki.qwac.certificate
 
 
-def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable: Any, bank_pki: Pki) -> None:
+def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable, bank_pki):
     identity, folder = renewable
     other = make_provider(organization_identifier="PSDDE-BAFIN-999999")
     qwac, qseal = bank_pki.issue_qwac(other, label="other-qwac"), bank_pki.issue_qseal(other, label="other-qseal")
     replace_files(bank_pki, folder, qwac=qwac, qseal=qseal)
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.other-organisation"):
         identity.reload(at=utc_now())
-    assert caught.value.code == "identity.other-organisation"
     assert identity.qwac == bank_pki.qwac.certificate
 
 
-def test_a_renewal_that_loses_the_seal_is_not_taken(renewable: Any, bank_pki: Pki, bank_pki_folder: Path) -> None:
+def test_a_renewal_that_loses_the_seal_is_not_taken(renewable, bank_pki, bank_pki_folder):
     identity, _ = renewable
     before = (identity.qwac, identity.seal)
     new = bank_pki.issue_qwac(bank_pki.provider, label="no seal")
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.seal-lost"):
         identity.renew(Identity(new.certificate, new.key), at=utc_now())
-    assert caught.value.code == "identity.seal-lost"
     assert (identity.qwac, identity.seal) == before
     names = {"QWAC": "qwac.pem", "QWAC_KEY": "qwac.key", "QSEAL": "qseal.pem", "QSEAL_KEY": "qseal.key"}
     environment = {f"TPPKIT_{name}": (bank_pki_folder / file).read_text() for name, file in names.items()}
     identity = Identity.from_environment(environment)
     del environment["TPPKIT_QSEAL"], environment["TPPKIT_QSEAL_KEY"]
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.seal-lost"):
         identity.reload(at=utc_now())
-    assert caught.value.code == "identity.seal-lost"
     assert identity.seal is not None
 
 
-def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki: Pki) -> None:
+def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki):
     identity = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key)
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.no-source"):
         identity.reload(at=utc_now())
-    assert caught.value.code == "identity.no-source"
     new = bank_pki.issue_qwac(bank_pki.provider, label="new")
     identity.renew(Identity(new.certificate, new.key), at=utc_now())
     assert identity.qwac == new.certificate
 
 
-def test_what_was_renewed_is_not_undone_by_reading_the_old_files(
-    renewable: tuple[Identity, Path], bank_pki: Pki
-) -> None:
+def test_what_was_renewed_is_not_undone_by_reading_the_old_files(renewable, bank_pki):
     identity, _ = renewable
     new = bank_pki.issue_qwac(bank_pki.provider, label="new")
     identity.renew(Identity(new.certificate, new.key, seal=identity.seal), at=utc_now())
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "identity.no-source"):
         identity.reload(at=utc_now())
-    assert caught.value.code == "identity.no-source"
     assert identity.qwac == new.certificate
 
 
-def test_a_renewed_identity_reads_the_files_of_the_other_one(
-    renewable: tuple[Identity, Path], bank_pki: Pki, tmp_path: Path
-) -> None:
+def test_a_renewed_identity_reads_the_files_of_the_other_one(renewable, bank_pki, tmp_path):
     identity, _ = renewable
     folder = tmp_path / "other"
     folder.mkdir()
@@ -331,7 +311,7 @@ def in_devices(bank_pki: Pki, tmp_path: Path) -> Devices:
     return read_with(signer, bank_pki, tmp_path), tmp_path, made, keys
 
 
-def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(in_devices: Devices, bank_pki: Pki) -> None:
+def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(in_devices, bank_pki):
     identity, folder, made, keys = in_devices
     keys[0] = new = bank_pki.issue_qseal(bank_pki.provider, label="new")
     replace_files(bank_pki, folder, qwac=bank_pki.issue_qwac(bank_pki.provider, label="new"), qseal=bank_pki.qseal)
@@ -347,15 +327,14 @@ def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(in_devices: D
     assert [device.closed for device in (*made, other)] == [1, 1, 0]
 
 
-def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed(in_devices: Devices, bank_pki: Pki) -> None:
+def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed(in_devices, bank_pki):
     identity, folder, made, _ = in_devices
     replace_files(
         bank_pki, folder, qwac=bank_pki.qwac, qseal=bank_pki.issue_qseal(bank_pki.provider, label="another key")
     )
     for _ in range(3):
-        with pytest.raises(ConfigurationError) as caught:
+        with refused(ConfigurationError, "seal.key-mismatch"):
             identity.reload(at=utc_now())
-        assert caught.value.code == "seal.key-mismatch"
     assert [device.closed for device in made] == [0, 1, 1, 1]
 
 
@@ -372,12 +351,11 @@ def test_a_signer_that_must_be_awaited_to_be_closed_is_refused(bank_pki, tmp_pat
     class Awaited(KeySigner):
         async def close(self) -> None: ...
 
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "signer.close"):
         read_with(lambda _: Awaited(bank_pki.qseal.key), bank_pki, tmp_path)
-    assert caught.value.code == "signer.close"
 
 
-def test_a_close_that_turns_out_to_be_awaited_is_logged(bank_pki: Pki, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_close_that_turns_out_to_be_awaited_is_logged(bank_pki, caplog):
     class Awaited(KeySigner):
         def close(self) -> Any:
             async def end() -> None: ...
@@ -396,9 +374,7 @@ def test_a_close_that_turns_out_to_be_awaited_is_logged(bank_pki: Pki, caplog: p
         (ConfigurationError("signer.module", "the library is gone"), "the library is gone [signer.module]"),
     ],
 )
-def test_what_closing_a_signer_raises_is_logged_without_foreign_text(
-    raised: Exception, told: str, bank_pki: Pki, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_closing_a_signer_raises_is_logged_without_foreign_text(raised, told, bank_pki, tmp_path, caplog):
     class Stuck(KeySigner):
         def close(self) -> None:
             raise raised
@@ -429,7 +405,7 @@ UNFIT: dict[str, tuple[Callable[[Pki], Issued], int, str]] = {
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_no_signer_is_made_for_a_certificate_that_is_not_taken(name: str, in_devices: Devices, bank_pki: Pki) -> None:
+def test_no_signer_is_made_for_a_certificate_that_is_not_taken(name, in_devices, bank_pki):
     identity, folder, made, _ = in_devices
     issue, days, code = UNFIT[name]
     replace_files(bank_pki, folder, qwac=bank_pki.qwac, qseal=issue(bank_pki))
@@ -438,9 +414,7 @@ def test_no_signer_is_made_for_a_certificate_that_is_not_taken(name: str, in_dev
     assert (caught.value.code, len(made), made[0].closed) == (code, 1, 0)
 
 
-def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(
-    bank_pki: Pki, bank_pki_folder: Path
-) -> None:
+def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(bank_pki, bank_pki_folder):
     first, second = bank_pki.qwac, bank_pki.issue_qwac(bank_pki.provider, label="new", key="rsa2048")
     given = {"server_anchors": [bank_pki.root.certificate]}
     made = [Identity(one.certificate, one.key, chain=one.chain, **given) for one in (first, second)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -15,10 +15,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from dialects import Dialect
 from http_drivers import HTTP_DRIVERS, HttpDriver
 from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
+from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.client import Identity, SealAuth
 from tppkit.client.credentials import MAX_READING
@@ -64,9 +64,7 @@ def seals(bank: RogueBank, number: int) -> tuple[tuple[str, ...], ...]:
         ("PUT", "/päth?q=ü x", b"\x00\xff"),
     ],
 )
-def test_what_goes_over_the_wire_is_sealed(
-    method: str, target: str, body: bytes, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
-) -> None:
+def test_what_goes_over_the_wire_is_sealed(method, target, body, driver, identity, server, require_seal):
     auth = SealAuth(identity, origin=server.url)
     driver.run(identity, lambda client: client.request(method, server.url + target, content=body, auth=auth))
     require_seal(server.message())
@@ -75,9 +73,7 @@ def test_what_goes_over_the_wire_is_sealed(
 
 @pytest.mark.parametrize("body", [b'{"a": 1}', b""], ids=["body", "no body"])
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_a_request_is_sealed_as_each_row_of_the_table_has_it(
-    method: str, body: bytes, driver: HttpDriver, dialects: Mapping[str, Dialect], server: RogueBank
-) -> None:
+def test_a_request_is_sealed_as_each_row_of_the_table_has_it(method, body, driver, dialects, server):
     headers = {
         "Content-Type": "application/json", "x-amz-access-token": "Atza|x", "PSU-ID": "max",
         "TPP-Redirect-URI": "https://tpp.example/back",
@@ -95,9 +91,7 @@ def test_a_request_is_sealed_as_each_row_of_the_table_has_it(
         assert (verified.body, verified.profile.name) == (body, dialect.profile.name)
 
 
-def test_a_body_that_is_streamed_is_sealed(
-    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
-) -> None:
+def test_a_body_that_is_streamed_is_sealed(driver, identity, server, require_seal):
     async def parts() -> AsyncIterator[bytes]:
         for part in (b"one", b"two"):
             yield part
@@ -110,15 +104,13 @@ def test_a_body_that_is_streamed_is_sealed(
     assert server.message().body == b"onetwo"
 
 
-def test_a_request_keeps_the_id_it_has(driver: HttpDriver, identity: Identity, server: RogueBank) -> None:
+def test_a_request_keeps_the_id_it_has(driver, identity, server):
     auth = SealAuth(identity, origin=server.url)
     driver.run(identity, lambda client: client.get(server.url, headers={"x-request-id": ID}, auth=auth))
     assert server.message().values("X-Request-ID") == (ID,)
 
 
-def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(
-    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
-) -> None:
+def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(driver, identity, server, require_seal):
     auth, kept = SealAuth(identity, origin=server.url), []
 
     def send(client: Any) -> Any:
@@ -136,9 +128,7 @@ def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(
         require_seal(server.message(number))
 
 
-def test_a_request_that_another_auth_sealed_before_is_sealed_anew(
-    driver: HttpDriver, identity: Identity, server: RogueBank, dialects: Mapping[str, Dialect], require_seal: Any
-) -> None:
+def test_a_request_that_another_auth_sealed_before_is_sealed_anew(driver, identity, server, dialects, require_seal):
     other = dialects["open-finance"]
     auths = [SealAuth(identity, origin=server.url), SealAuth(other.identity, origin=server.url)]
     kept: list[Any] = []
@@ -193,9 +183,7 @@ def begin(driver: HttpDriver) -> Iterator[Callable[[SealAuth, Any], tuple[Flow, 
         yield start
 
 
-def test_one_request_that_is_sent_from_two_sides_at_once_has_one_seal(
-    library: Any, begin: Any, identity: Identity
-) -> None:
+def test_one_request_that_is_sent_from_two_sides_at_once_has_one_seal(library, begin, identity):
     auth = SealAuth(identity, origin="https://bank.example")
     request = library.Request("POST", "https://bank.example/x", json={}, headers={b"X-A": b"\xe4"})
     before = request.headers.raw
@@ -236,7 +224,7 @@ def test_a_request_that_is_sent_again_has_the_same_id_and_seal(how, driver, iden
     require_seal(server.message(1))
 
 
-def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: Identity, require_seal: Any) -> None:
+def test_one_request_may_be_sent_by_many_at_once(driver, identity, require_seal):
     library, sent = driver.library, []
 
     def handle(request: Any) -> Any:
@@ -275,9 +263,7 @@ def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: I
 
 @pytest.mark.parametrize("name", ["adorsys", "wso2"])
 @pytest.mark.parametrize("given", ["Thu, 01 Jan 2026 00:00:01 GMT", None], ids=["given", "added"])
-def test_what_was_sent_is_sealed_anew_with_the_callers_date_or_a_new_one(
-    given: str | None, name: str, library: Any, begin: Any, dialects: Mapping[str, Dialect]
-) -> None:
+def test_what_was_sent_is_sealed_anew_with_the_callers_date_or_a_new_one(given, name, library, begin, dialects):
     clock = [datetime(2026, 1, 1, tzinfo=UTC)]
     one, other = (
         SealAuth(dialects[name].identity, origin="https://bank.example", now=lambda: clock[0]) for _ in range(2)
@@ -294,15 +280,14 @@ def test_what_was_sent_is_sealed_anew_with_the_callers_date_or_a_new_one(
         clock[0] += timedelta(minutes=10)
 
 
-def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity: Identity) -> None:
+def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity):
     httpx = HTTP_DRIVERS["httpx sync"].library
     request = next(
         SealAuth(identity, origin="https://bank.example").sync_auth_flow(httpx.Request("GET", "https://bank.example"))
     )
     request.headers["Digest"] = "SHA-256=x"
-    with pytest.raises(LocalProtocolError) as caught:
+    with refused(LocalProtocolError, "seal.header-present"):
         next(SealAuth(identity, origin="https://bank.example").sync_auth_flow(request))
-    assert caught.value.code == "seal.header-present"
 
 
 @pytest.mark.parametrize(
@@ -310,19 +295,16 @@ def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity: Id
     [{"content": b"[]"}, {"method": "PUT"}, {"url": "/elsewhere"}, {"headers": {"X-Request-ID": ID.upper()}}],
     ids=["body", "method", "target", "case of the id"],
 )
-def test_the_same_id_with_another_request_is_not_sent(
-    other: dict[str, Any], driver: HttpDriver, identity: Identity, server: RogueBank
-) -> None:
+def test_the_same_id_with_another_request_is_not_sent(other, driver, identity, server):
     auth = SealAuth(identity, origin=server.url)
     first = {"method": "POST", "url": "/", "content": b"{}", "headers": {"X-Request-ID": ID}, "auth": auth}
-    with pytest.raises(LocalProtocolError) as caught:
+    with refused(LocalProtocolError, "seal.request-id-reused"):
         driver.run(
             identity,
             lambda client: client.request(**first),
             lambda client: client.request(**first | other),
             base_url=server.url,
         )
-    assert caught.value.code == "seal.request-id-reused"
     assert len(server.requests) == 1
 
 
@@ -337,17 +319,14 @@ def test_the_same_id_with_another_request_is_not_sent(
         "https://bank.example@other.example/",
     ],
 )
-def test_a_request_to_another_origin_is_not_sealed(url: str, driver: HttpDriver, identity: Identity) -> None:
+def test_a_request_to_another_origin_is_not_sealed(url, driver, identity):
     auth = SealAuth(identity, origin="https://bank.example")
-    with pytest.raises(LocalProtocolError) as caught:
+    with refused(LocalProtocolError, "seal.origin"):
         driver.run(identity, lambda client: client.get(url, auth=auth))
-    assert caught.value.code == "seal.origin"
 
 
 @pytest.mark.parametrize("host", ["other.example", "bank.example:8443", "bank.example, other.example", "", "a b"])
-def test_a_request_whose_host_header_names_another_is_not_sealed(
-    host: str, driver: HttpDriver, identity: Identity
-) -> None:
+def test_a_request_whose_host_header_names_another_is_not_sealed(host, driver, identity):
     auth = SealAuth(identity, origin="https://bank.example")
     with pytest.raises(LocalProtocolError) as caught:
         driver.run(identity, lambda client: client.get("https://bank.example/", headers={"Host": host}, auth=auth))
@@ -371,26 +350,21 @@ def test_one_origin_may_be_written_in_several_ways(url, host, identity):
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("elsewhere", [True, False], ids=["elsewhere", "same origin"])
-def test_a_seal_never_goes_along_a_redirect(
-    follow: bool, status: int, elsewhere: bool, driver: HttpDriver, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_a_seal_never_goes_along_a_redirect(follow, status, elsewhere, driver, identity, bank_pki_folder):
     context = server_context(bank_pki_folder)
     with rogue_bank(context, http(200)) as other:
         to = other.url if elsewhere else "/again"
         with rogue_bank(context, http(status, location=to)) as bank:
             auth = SealAuth(identity, origin=bank.url)
-            with pytest.raises(RemoteProtocolError) as caught:
+            with refused(RemoteProtocolError, "answer.redirect"):
                 driver.run(
                     identity,
                     lambda client: client.post(bank.url, content=b"{}", auth=auth, follow_redirects=follow),
                 )
-            assert caught.value.code == "answer.redirect"
             assert (len(bank.requests), other.connections) == (1, 0)
 
 
-def test_a_redirect_over_a_connection_that_is_open_already_is_refused(
-    driver: HttpDriver, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_a_redirect_over_a_connection_that_is_open_already_is_refused(driver, identity, bank_pki_folder):
     context = server_context(bank_pki_folder)
     with rogue_bank(context, http(200)) as other, rogue_bank(context, http(307, location=other.url)) as bank:
         auth = SealAuth(identity, origin=bank.url)
@@ -404,9 +378,7 @@ def test_a_redirect_over_a_connection_that_is_open_already_is_refused(
 
 
 @pytest.mark.parametrize("sealed_by", ["the client", "the call"])
-def test_a_seal_goes_through_an_egress_proxy(
-    sealed_by: str, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
-) -> None:
+def test_a_seal_goes_through_an_egress_proxy(sealed_by, driver, identity, server, require_seal):
     auth = SealAuth(identity, origin=server.url)
     options = {"auth": auth} if sealed_by == "the call" else {}
     client_auth = auth if sealed_by == "the client" else None
@@ -421,9 +393,7 @@ def test_a_seal_goes_through_an_egress_proxy(
     assert not any(b"ignature" in head for head in heads)
 
 
-def test_a_redirect_is_refused_behind_a_proxy_as_well(
-    driver: HttpDriver, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_a_redirect_is_refused_behind_a_proxy_as_well(driver, identity, bank_pki_folder):
     context = server_context(bank_pki_folder)
     with (
         egress_proxy() as (proxy, heads),
@@ -431,18 +401,17 @@ def test_a_redirect_is_refused_behind_a_proxy_as_well(
         rogue_bank(context, http(307, location=other.url)) as bank,
     ):
         auth = SealAuth(identity, origin=bank.url)
-        with pytest.raises(RemoteProtocolError) as caught:
+        with refused(RemoteProtocolError, "answer.redirect"):
             driver.run(
                 identity,
                 lambda client: client.post(bank.url, content=b"{}", auth=auth, follow_redirects=True),
                 proxy=proxy,
             )
-        assert caught.value.code == "answer.redirect"
         assert (len(heads), len(bank.requests), other.connections) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("library", [HTTP_DRIVERS[f"{name} sync"].library for name in ("httpx", "httpx2")])
-def test_a_redirect_by_a_transport_that_tells_no_steps_is_an_error_afterwards(library: Any, identity: Identity) -> None:
+def test_a_redirect_by_a_transport_that_tells_no_steps_is_an_error_afterwards(library, identity):
     def handle(request: Any) -> Any:
         return (
             library.Response(307, headers={"location": "/again"}) if request.url.path == "/" else library.Response(200)
@@ -457,9 +426,7 @@ def test_a_redirect_by_a_transport_that_tells_no_steps_is_an_error_afterwards(li
     assert caught.value.code == "answer.redirect"
 
 
-def test_another_target_than_the_sealed_one_is_not_sent(
-    driver: HttpDriver, identity: Identity, server: RogueBank
-) -> None:
+def test_another_target_than_the_sealed_one_is_not_sent(driver, identity, server):
     auth = SealAuth(identity, origin=server.url)
     with pytest.raises(LocalProtocolError) as caught:
         driver.run(
@@ -468,24 +435,21 @@ def test_another_target_than_the_sealed_one_is_not_sent(
     assert (caught.value.code, server.requests) == ("client.target", [])
 
 
-def test_a_refusal_of_the_proxy_is_the_librarys_error(driver: HttpDriver, identity: Identity) -> None:
+def test_a_refusal_of_the_proxy_is_the_librarys_error(driver, identity):
     with egress_proxy() as (proxy, _):
         gone = "https://127.0.0.1:1"
         with pytest.raises(driver.library.TransportError):
             driver.run(identity, lambda client: client.get(gone, auth=SealAuth(identity, origin=gone)), proxy=proxy)
 
 
-def test_a_signer_is_awaited_where_there_is_an_event_loop(
-    driver: HttpDriver, awaited: Identity, server: RogueBank, require_seal: Any
-) -> None:
+def test_a_signer_is_awaited_where_there_is_an_event_loop(driver, awaited, server, require_seal):
     auth = SealAuth(awaited, origin=server.url)
     if driver.is_async:
         driver.run(awaited, lambda client: client.get(server.url, auth=auth))
         require_seal(server.message())
     else:
-        with pytest.raises(ConfigurationError) as caught:
+        with refused(ConfigurationError, "signer.async-only"):
             driver.run(awaited, lambda client: client.get(server.url, auth=auth))
-        assert caught.value.code == "signer.async-only"
 
 
 @pytest.mark.parametrize(
@@ -496,8 +460,8 @@ def test_a_signer_is_awaited_where_there_is_an_event_loop(
     ],
 )
 def test_a_dialect_with_a_time_gets_the_present_one_and_keeps_it_on_a_retry(
-    covered: str, header: str, text: str, driver: HttpDriver, bank_pki: Pki, server: RogueBank
-) -> None:
+    covered, header, text, driver, bank_pki, server
+):
     algorithms = (("hs2019", "ecdsa-sha256"),)
     timed = replace(PSD2_V1, name="timed", covered=(*PSD2_V1.covered, covered), algorithms=algorithms)
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=timed)
@@ -515,7 +479,7 @@ def test_a_dialect_with_a_time_gets_the_present_one_and_keeps_it_on_a_retry(
     assert seals(server, 0) == seals(server, 1)
 
 
-def test_the_request_id_stands_where_the_dialect_has_it(driver: HttpDriver, bank_pki: Pki, server: RogueBank) -> None:
+def test_the_request_id_stands_where_the_dialect_has_it(driver, bank_pki, server):
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=other)
@@ -526,9 +490,7 @@ def test_the_request_id_stands_where_the_dialect_has_it(driver: HttpDriver, bank
     assert server.message().values("x-other-id") == (ID,)
 
 
-def test_an_identity_that_is_renewed_while_its_request_is_sealed_keeps_that_requests_id(
-    bank_pki: Pki, dialects: Mapping[str, Dialect]
-) -> None:
+def test_an_identity_that_is_renewed_while_its_request_is_sealed_keeps_that_requests_id(bank_pki, dialects):
     httpx = HTTP_DRIVERS["httpx sync"].library
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
@@ -549,9 +511,7 @@ def test_an_identity_that_is_renewed_while_its_request_is_sealed_keeps_that_requ
     assert next(another.sync_auth_flow(request)).headers["X-Request-ID"] == ID
 
 
-def test_a_trace_of_the_callers_still_gets_its_events(
-    driver: HttpDriver, identity: Identity, server: RogueBank
-) -> None:
+def test_a_trace_of_the_callers_still_gets_its_events(driver, identity, server):
     seen: list[str] = []
 
     async def trace_async(event: str, info: Any) -> None:
@@ -563,26 +523,21 @@ def test_a_trace_of_the_callers_still_gets_its_events(
     assert "http11.send_request_headers.started" in seen
 
 
-def test_a_header_that_sealing_writes_is_not_overwritten(
-    driver: HttpDriver, identity: Identity, server: RogueBank
-) -> None:
+def test_a_header_that_sealing_writes_is_not_overwritten(driver, identity, server):
     auth = SealAuth(identity, origin=server.url)
-    with pytest.raises(LocalProtocolError) as caught:
+    with refused(LocalProtocolError, "seal.header-present"):
         driver.run(identity, lambda client: client.get(server.url, headers={"Digest": "SHA-256=x"}, auth=auth))
-    assert caught.value.code == "seal.header-present"
     assert server.requests == []
 
 
 @pytest.mark.parametrize(
     "origin", ["http://bank.example", "https://", "bank.example", "https://bank.example/path", "https://a@bank.example"]
 )
-def test_an_origin_that_is_none_is_refused(origin: str, identity: Identity) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+def test_an_origin_that_is_none_is_refused(origin, identity):
+    with refused(ConfigurationError, "client.base-url"):
         SealAuth(identity, origin=origin)
-    assert caught.value.code == "client.base-url"
 
 
-def test_an_identity_without_a_seal_does_not_seal(bank_pki: Pki) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+def test_an_identity_without_a_seal_does_not_seal(bank_pki):
+    with refused(ConfigurationError, "seal.absent"):
         SealAuth(Identity(bank_pki.qwac.certificate, bank_pki.qwac.key), origin="https://bank.example")
-    assert caught.value.code == "seal.absent"

@@ -10,7 +10,6 @@ import ssl
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -23,10 +22,9 @@ from rogue_bank import http, rogue_bank, server_context
 from tppkit.client import Identity, Psd2Client, make_client
 from tppkit.client.tls_context import _as_file
 from tppkit.errors import ConfigurationError, TppkitError, TransportError
-from tppkit.testpki import Pki
 
 
-def test_only_ephemeral_exchange_and_authenticated_encryption_is_offered(identity: Identity) -> None:
+def test_only_ephemeral_exchange_and_authenticated_encryption_is_offered(identity):
     offered = identity.tls_context.get_ciphers()
     names = [row["name"] for row in offered]
     assert all(row["aead"] for row in offered)
@@ -39,9 +37,7 @@ def test_only_ephemeral_exchange_and_authenticated_encryption_is_offered(identit
     [("ECDHE+AESGCM", "request.refused"), ("ECDHE-ECDSA-AES256-SHA384", "transport.failed")],
     ids=["modern", "CBC"],
 )
-def test_a_server_with_old_ciphers_gets_no_connection(
-    ciphers: str, code: str, identity: Identity, bank_pki_folder: Path
-) -> None:
+def test_a_server_with_old_ciphers_gets_no_connection(ciphers, code, identity, bank_pki_folder):
     context = server_context(bank_pki_folder)
     context.set_ciphers(ciphers)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -61,7 +57,7 @@ def test_the_context_is_modern_and_verifies_and_trusts_no_certificate_by_itself(
     assert ssl.SSLContext.get_ca_certs(context) == []
 
 
-def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki: Pki, bank_pki_folder: Path) -> None:
+def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki, bank_pki_folder):
     other = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.qwac.certificate])
     context = other.tls_context
     context.load_verify_locations(bank_pki_folder / "root.pem")
@@ -77,7 +73,7 @@ def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki: Pki, bank
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "temporary file"])
-def test_a_key_is_never_written_in_the_clear(in_memory: bool, bank_pki: Pki) -> None:
+def test_a_key_is_never_written_in_the_clear(in_memory, bank_pki):
     with _as_file((bank_pki.qwac.certificate,), bank_pki.qwac.key, in_memory=in_memory) as (path, password):
         written = Path(path).read_bytes()
         assert Path(path).stat().st_mode & 0o077 == 0 or in_memory
@@ -100,9 +96,7 @@ def refuse_memory_files() -> None:
 
 
 @pytest.mark.skipif(platform.machine() not in {"x86_64", "aarch64"}, reason="the numbers of system calls are of these")
-def test_where_the_system_refuses_a_file_of_memory_a_temporary_one_is_taken(
-    bank_pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_system_refuses_a_file_of_memory_a_temporary_one_is_taken(bank_pki, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def make() -> tuple[Path, bool]:
@@ -120,7 +114,7 @@ def test_where_the_system_refuses_a_file_of_memory_a_temporary_one_is_taken(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_there_is_no_file_at_all_the_error_is_ours(bank_pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_file_at_all_the_error_is_ours(bank_pki, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
     with (
         pytest.raises(ConfigurationError) as caught,
@@ -130,7 +124,7 @@ def test_where_there_is_no_file_at_all_the_error_is_ours(bank_pki: Pki, monkeypa
     assert caught.value.code == "identity.tls"
 
 
-def test_an_issuing_authority_may_be_believed_by_itself(bank_pki: Pki, bank_pki_folder: Path) -> None:
+def test_an_issuing_authority_may_be_believed_by_itself(bank_pki, bank_pki_folder):
     qwac, issuing = bank_pki.qwac, bank_pki.server.chain[0]
     identity = Identity(qwac.certificate, qwac.key, server_anchors=[issuing])
     with (
@@ -141,8 +135,8 @@ def test_an_issuing_authority_may_be_believed_by_itself(bank_pki: Pki, bank_pki_
 
 
 def test_a_server_certificate_without_alternative_name_is_refused(
-    driver: Any, bank_pki: Pki, bank_pki_folder: Path, identity: Identity, tmp_path: Path
-) -> None:
+    driver, bank_pki, bank_pki_folder, identity, tmp_path
+):
     server, issuer = bank_pki.server, bank_pki.qwac_ca
     builder = x509.CertificateBuilder(
         issuer_name=issuer.certificate.x509.subject,

@@ -21,7 +21,6 @@ from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, make_record, read_lines
 from tppkit.evidence.outbox import Outbox
 from tppkit.seals import VerifiedRequest
-from tppkit.trust import PathVerifier
 
 KILLS = int(os.environ.get("CRASH_KILLS", "5"))
 
@@ -96,7 +95,7 @@ def bank(url: str, tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
     bank.close()
 
 
-def test_committed_records_are_moved_to_the_archive_in_order(bank: Bank, paths: PathVerifier) -> None:
+def test_committed_records_are_moved_to_the_archive_in_order(bank, paths):
     bank.pay("a")
     bank.pay("b", "c")
     assert (bank.recorded(), bank.pending()) == ([], 3)
@@ -108,13 +107,13 @@ def test_committed_records_are_moved_to_the_archive_in_order(bank: Bank, paths: 
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_more_rows_than_a_batch_are_drained(bank: Bank) -> None:
+def test_more_rows_than_a_batch_are_drained(bank):
     numbers = [str(number) for number in range(1203)]
     bank.pay(*numbers)
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1203, numbers)
 
 
-def test_a_transaction_that_is_rolled_back_leaves_no_record(bank: Bank) -> None:
+def test_a_transaction_that_is_rolled_back_leaves_no_record(bank):
     with bank.engine.connect() as db:
         bank.outbox.add(db, bank.record("a"), *bank.verified.chain)
         db.rollback()
@@ -126,7 +125,7 @@ def test_a_transaction_that_is_rolled_back_leaves_no_record(bank: Bank) -> None:
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_a_full_disk_leaves_neither_payment_nor_record(bank: Bank) -> None:
+def test_a_full_disk_leaves_neither_payment_nor_record(bank):
     bank.engine.dispose()
     event.listen(bank.engine, "connect", lambda db, _: db.execute("PRAGMA max_page_count=20"))
     acknowledged = []
@@ -142,7 +141,7 @@ def test_a_full_disk_leaves_neither_payment_nor_record(bank: Bank) -> None:
     assert bank.recorded() == sorted(bank.paid()) == acknowledged
 
 
-def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank: Bank) -> None:
+def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank):
     bank.pay("a", "b")
     with bank.engine.connect() as db:
         bank.outbox.archive(bank.outbox.pending(db))
@@ -155,7 +154,7 @@ def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank: Ban
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (3, ["a", "b", "c", "d", "e"])
 
 
-def test_rows_are_told_apart_by_their_ids_if_a_number_is_used_again(bank: Bank) -> None:
+def test_rows_are_told_apart_by_their_ids_if_a_number_is_used_again(bank):
     bank.pay("a")
     with bank.engine.connect() as db:
         first = bank.outbox.pending(db)
@@ -172,7 +171,7 @@ def test_rows_are_told_apart_by_their_ids_if_a_number_is_used_again(bank: Bank) 
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a", "b"])
 
 
-def test_row_numbers_are_not_used_again(bank: Bank) -> None:
+def test_row_numbers_are_not_used_again(bank):
     numbers = []
     for payment in "ab":
         bank.pay(payment)
@@ -182,7 +181,7 @@ def test_row_numbers_are_not_used_again(bank: Bank) -> None:
     assert numbers[1] > numbers[0]
 
 
-def test_a_batch_that_a_crash_cut_off_is_completed(bank: Bank, paths: PathVerifier) -> None:
+def test_a_batch_that_a_crash_cut_off_is_completed(bank, paths):
     bank.pay("a", "b", "c")
     with bank.engine.connect() as db:
         bank.outbox.archive(bank.outbox.pending(db))
@@ -194,7 +193,7 @@ def test_a_batch_that_a_crash_cut_off_is_completed(bank: Bank, paths: PathVerifi
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_threads_may_add_and_drain_at_the_same_time(bank: Bank, paths: PathVerifier) -> None:
+def test_threads_may_add_and_drain_at_the_same_time(bank, paths):
     names = [str(number) for number in range(60)]
     with ThreadPoolExecutor(4) as threads:
         drained = [threads.submit(bank.outbox.drain, bank.engine) for _ in range(20)]
@@ -205,7 +204,7 @@ def test_threads_may_add_and_drain_at_the_same_time(bank: Bank, paths: PathVerif
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_rows_stay_while_the_archive_fails(bank: Bank) -> None:
+def test_rows_stay_while_the_archive_fails(bank):
     bank.pay("a")
     bank.archive.close()
     with pytest.raises(ArchiveError) as caught:
@@ -215,9 +214,7 @@ def test_rows_stay_while_the_archive_fails(bank: Bank) -> None:
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
 
 
-def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(
-    bank: Bank, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(bank, caplog):
     bank.pay("a", "b", "c")
     with bank.engine.connect() as db:
         batch = bank.outbox.pending(db)
@@ -237,7 +234,7 @@ def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff"])
-def test_a_row_that_is_no_record_is_named_and_stays(damage: bytes, bank: Bank) -> None:
+def test_a_row_that_is_no_record_is_named_and_stays(damage, bank):
     bank.pay("a", "b")
     with bank.engine.begin() as db:
         statement = text("UPDATE tppkit_evidence_outbox SET record = :damage WHERE number = 2")
@@ -257,22 +254,20 @@ def test_a_row_that_is_no_record_is_named_and_stays(damage: bytes, bank: Bank) -
         ({"body": bytes(7_000_000)}, "json.too-large"), ({"v": 2}, "record.version"),
     ],
 )  # fmt: skip
-def test_a_record_that_could_not_be_archived_is_refused_when_it_is_added(
-    columns: dict[str, object], code: str, bank: Bank
-) -> None:
+def test_a_record_that_could_not_be_archived_is_refused_when_it_is_added(columns, code, bank):
     with bank.engine.begin() as db, pytest.raises(FormatError) as caught:
         bank.outbox.add(db, bank.record("a", **columns))
     assert (caught.value.code, bank.pending()) == (code, 0)
 
 
-def test_the_largest_record_fits_a_line(bank: Bank) -> None:
+def test_the_largest_record_fits_a_line(bank):
     room = 8 * 1024 * 1024 - 1024 - len(bank.record("a", body=None).to_unplaced()) - len(',"body":""')
     with bank.engine.begin() as db:
         bank.outbox.add(db, bank.record("a", body=bytes(room // 4 * 3)))
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
 
 
-def test_uncommitted_records_are_not_read(bank: Bank) -> None:
+def test_uncommitted_records_are_not_read(bank):
     with bank.engine.begin() as db:
         bank.outbox.add(db, bank.record("a"))
         with pytest.raises(ConfigurationError) as caught:
@@ -281,7 +276,7 @@ def test_uncommitted_records_are_not_read(bank: Bank) -> None:
     assert (caught.value.code, bank.pending()) == ("outbox.misused", 1)
 
 
-def test_a_connection_that_commits_each_statement_is_refused(bank: Bank) -> None:
+def test_a_connection_that_commits_each_statement_is_refused(bank):
     with (
         bank.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db,
         pytest.raises(ConfigurationError) as caught,
@@ -290,7 +285,7 @@ def test_a_connection_that_commits_each_statement_is_refused(bank: Bank) -> None
     assert (caught.value.code, bank.pending()) == ("outbox.misused", 0)
 
 
-def test_other_processes_add_records_by_the_path_of_the_archive(bank: Bank, paths: PathVerifier) -> None:
+def test_other_processes_add_records_by_the_path_of_the_archive(bank, paths):
     worker = Outbox(bank.folder, MetaData())
     with bank.engine.begin() as db:
         worker.add(db, bank.record("a"), *bank.verified.chain, bank.verified.qwac)
@@ -300,7 +295,7 @@ def test_other_processes_add_records_by_the_path_of_the_archive(bank: Bank, path
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_certificates_are_kept_before_the_commit(bank: Bank) -> None:
+def test_certificates_are_kept_before_the_commit(bank):
     with bank.engine.connect() as db:
         bank.outbox.add(db, bank.record("a"), *bank.verified.chain)
         named = {certificate.sha256 for certificate in bank.verified.chain}
@@ -349,7 +344,7 @@ while True:
 """
 
 
-def test_no_kill_separates_a_payment_from_its_record(url: str, bank: Bank, paths: PathVerifier) -> None:
+def test_no_kill_separates_a_payment_from_its_record(url, bank, paths):
     acknowledged: list[str] = []
     bank.archive.close()
     for kill in range(KILLS):

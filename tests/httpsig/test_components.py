@@ -12,6 +12,7 @@ from http_sf.compat import Item as TheirItem
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import Message
 from tppkit.httpsig.components import Component, Origin, component_value, parse_origin
@@ -45,7 +46,7 @@ def fault(message: Message, name: str, /, **parameters: str | bool | int) -> str
         ("@query", "?param=value"),
     ],
 )
-def test_derived_components_are_those_of_the_rfc(name: str, expected: str) -> None:
+def test_derived_components_are_those_of_the_rfc(name, expected):
     assert value(Message("POST", "/path?param=value"), name) == expected
 
 
@@ -59,11 +60,11 @@ def test_derived_components_are_those_of_the_rfc(name: str, expected: str) -> No
         ("/p?a=%2F&B", "?a=%2F&B"),
     ],
 )
-def test_the_query_is_as_on_the_wire_with_its_question_mark(target: str, expected: str) -> None:
+def test_the_query_is_as_on_the_wire_with_its_question_mark(target, expected):
     assert value(get(target), "@query") == expected
 
 
-def test_the_path_is_not_decoded() -> None:
+def test_the_path_is_not_decoded():
     assert value(get("/a%2Fb/../%c3%a4"), "@path") == "/a%2Fb/../%c3%a4"
 
 
@@ -74,7 +75,7 @@ def test_the_path_is_not_decoded() -> None:
         ("bar", "with%20plus%20whitespace"), ("fa%C3%A7ade%22%3A%20", "something"), ("t", "%7E*-._"),
     ],
 )  # fmt: skip
-def test_a_query_parameter_is_decoded_and_encoded_again(name: str, expected: str) -> None:
+def test_a_query_parameter_is_decoded_and_encoded_again(name, expected):
     target = (
         "/p?param=value&foo=b%61r&qux=&var=this%20is%20a%20big%0Amultiline%20value&bar=with+plus+whitespace"
         "&fa%C3%A7ade%22%3A%20=something&t=~%2a-._"
@@ -94,21 +95,20 @@ def test_a_query_parameter_is_decoded_and_encoded_again(name: str, expected: str
         ("/p?fa%C3%A7ade=1", "fa%c3%a7ade", "signature.header-absent"),
     ],
 )
-def test_a_query_parameter_that_is_not_one_is_refused(target: str, name: str, code: str) -> None:
+def test_a_query_parameter_that_is_not_one_is_refused(target, name, code):
     assert fault(get(target), "@query-param", name=name) == code
 
 
 @pytest.mark.parametrize("name", ["@scheme", "@authority", "@target-uri"])
-def test_what_the_start_line_does_not_say_is_never_taken_from_host(name: str) -> None:
+def test_what_the_start_line_does_not_say_is_never_taken_from_host(name):
     message = Message("GET", "/", (("Host", "www.example.com"),))
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "signature.unsupported-component"):
         component_value(message, Component(name))
-    assert caught.value.code == "signature.unsupported-component"
 
 
 @pytest.mark.parametrize("name", ["@path", "@query", "@target-uri"])
 @pytest.mark.parametrize("target", ["https://www.example.com/path", "*", "www.example.com:80"])
-def test_a_target_that_is_no_path_has_no_parts(name: str, target: str) -> None:
+def test_a_target_that_is_no_path_has_no_parts(name, target):
     assert fault(Message("OPTIONS", target), name) == "signature.unsupported-component"
     assert value(Message("OPTIONS", target), "@request-target") == target
 
@@ -122,21 +122,21 @@ def test_a_target_that_is_no_path_has_no_parts(name: str, target: str) -> None:
         ("", {}), ("da te", {}), ("(request-target)", {}),
     ],
 )  # fmt: skip
-def test_what_is_not_known_is_refused_by_name(name: str, parameters: dict[str, str | bool | int]) -> None:
+def test_what_is_not_known_is_refused_by_name(name, parameters):
     message = Message("GET", "/?a=1", (("Date", "x"),))
     assert fault(message, name, **parameters) == "signature.unsupported-component"
 
 
-def test_a_field_has_its_values_joined_in_wire_order() -> None:
+def test_a_field_has_its_values_joined_in_wire_order():
     message = Message("GET", "/", (("X-A", " one\t"), ("Y", "no"), ("x-a", ""), ("X-a", "two,  three")))
     assert value(message, "x-a") == "one, , two,  three"
 
 
-def test_an_empty_field_has_an_empty_value() -> None:
+def test_an_empty_field_has_an_empty_value():
     assert value(Message("GET", "/", (("X-Empty-Header", "  "),)), "x-empty-header") == ""
 
 
-def test_a_field_can_be_covered_byte_for_byte() -> None:
+def test_a_field_can_be_covered_byte_for_byte():
     message = Message("GET", "/", (("X", "value, with, lots"), ("X", " of, comm\xe4s ")))
     assert value(message, "x", bs=True) == ":dmFsdWUsIHdpdGgsIGxvdHM=:, :b2YsIGNvbW3kcw==:"
 
@@ -145,30 +145,30 @@ def test_a_field_can_be_covered_byte_for_byte() -> None:
     ("key", "expected"),
     [("a", "1"), ("b", "2;x=1;y=2"), ("c", "(a b c)"), ("d", "?1")],
 )
-def test_a_member_of_a_dictionary_field_can_be_covered(key: str, expected: str) -> None:
+def test_a_member_of_a_dictionary_field_can_be_covered(key, expected):
     message = Message("GET", "/", (("Example-Dict", "  a=1,   b=2;x=1;y=2,  c=(a   b    c), d"),))
     assert value(message, "example-dict", key=key) == expected
 
 
 @pytest.mark.parametrize("key", ["e", "", True])
-def test_a_member_that_is_not_there_is_refused(key: str | bool) -> None:
+def test_a_member_that_is_not_there_is_refused(key):
     assert fault(Message("GET", "/", (("X", "a=1"),)), "x", key=key) == "signature.header-absent"
 
 
-def test_a_field_that_is_not_there_is_refused() -> None:
+def test_a_field_that_is_not_there_is_refused():
     assert fault(get("/"), "date") == "signature.header-absent"
 
 
-def test_a_value_with_a_line_break_is_refused() -> None:
+def test_a_value_with_a_line_break_is_refused():
     assert fault(Message("GET", "/", (("X", 'a\n"@method": POST'),)), "x") == "header.control-character"
 
 
-def test_a_value_that_is_not_ascii_needs_bytes() -> None:
+def test_a_value_that_is_not_ascii_needs_bytes():
     assert fault(Message("GET", "/", (("X", "\xe4"),)), "x") == "signature.unsupported-component"
 
 
 @pytest.mark.parametrize(("method", "target"), [("get", "/"), ("GET", "/a b"), ("GET", "/ä"), ("G\n", "/")])
-def test_a_start_line_that_cannot_be_is_refused(method: str, target: str) -> None:
+def test_a_start_line_that_cannot_be_is_refused(method, target):
     assert fault(Message(method, target), "@method") == "message.malformed"
 
 
@@ -182,24 +182,23 @@ def test_a_start_line_that_cannot_be_is_refused(method: str, target: str) -> Non
         ("HTTPS://[::1]:8443", Origin("https", "[::1]:8443")),
     ],
 )
-def test_an_origin_is_read_in_its_normal_form(text: str, expected: Origin) -> None:
+def test_an_origin_is_read_in_its_normal_form(text, expected):
     assert parse_origin(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "bank.example", "ftp://a", "https://", "https://a/", "https://u@a", "https://a:", "https://a b"]
 )
-def test_what_is_no_origin_is_refused(text: str) -> None:
-    with pytest.raises(FormatError) as caught:
+def test_what_is_no_origin_is_refused(text):
+    with refused(FormatError, "origin.malformed"):
         parse_origin(text)
-    assert caught.value.code == "origin.malformed"
 
 
 @given(
     st.text(max_size=40),
     st.dictionaries(st.text(max_size=5), st.one_of(st.text(max_size=9), st.booleans(), st.binary())),
 )
-def test_only_typed_errors_escape(name: str, parameters: dict[str, str]) -> None:
+def test_only_typed_errors_escape(name, parameters):
     message = Message("GET", "/p?a=1&b=%ff", (("Date", "x"), ("X", "a=1")))
     with suppress(FormatError, SignatureRejected):
         component_value(message, Component(name, tuple(parameters.items())), origin=ORIGIN)
@@ -220,7 +219,7 @@ QUERIES = st.text("abc=&+%20~*-._'()", max_size=24)
 @given(
     QUERIES, st.sampled_from(["@method", "@path", "@query", "@target-uri", "@authority", "@scheme", "@request-target"])
 )
-def test_another_implementation_derives_the_same(query: str, name: str) -> None:
+def test_another_implementation_derives_the_same(query, name):
     target = f"/p?{query}" if query else "/p"
     try:
         theirs = HTTPSignatureComponentResolver(Theirs(f"https://www.example.com{target}")).resolve(TheirItem(name))
@@ -230,7 +229,7 @@ def test_another_implementation_derives_the_same(query: str, name: str) -> None:
 
 
 @given(st.text("ab+%20~*-._'()é", max_size=12))
-def test_another_implementation_encodes_query_parameters_the_same(text: str) -> None:
+def test_another_implementation_encodes_query_parameters_the_same(text):
     target = f"/p?x={text}"
     item = TheirItem("@query-param")
     item.params["name"] = "x"

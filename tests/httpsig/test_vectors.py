@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from refusals import refused
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import (
     ALGORITHMS,
@@ -101,9 +102,8 @@ def check_key(vector: Vector) -> None:
     if expected is None:
         assert make_verifiers(key, names=ALGORITHMS)
     else:
-        with pytest.raises(FormatError) as caught:
+        with refused(FormatError, expected):
             make_verifiers(key, names=ALGORITHMS)
-        assert caught.value.code == expected
 
 
 def header_value(vector: Vector) -> str:
@@ -116,9 +116,8 @@ def check_header(vector: Vector) -> None:
         return
     reading = DRAFT_12 if vector["id"].startswith("cavage12") and "default" not in vector["id"] else DRAFT_10
     if vector["id"] in WITH_TIMES:
-        with pytest.raises(FormatError) as caught:
+        with refused(FormatError, "signature.time-not-allowed"):
             parse_signature_header(header_value(vector), reading=reading)
-        assert caught.value.code == "signature.time-not-allowed"
         return
     parameters = parse_signature_header(header_value(vector), reading=reading)
     assert list(parameters.headers) == vector["covered"]
@@ -150,7 +149,7 @@ CHECKS = MappingProxyType(
 )
 
 
-def test_every_cavage_vector_is_checked_and_does_what_it_says(shared_data: Path) -> None:
+def test_every_cavage_vector_is_checked_and_does_what_it_says(shared_data):
     faults = []
     for vector in load(shared_data, "cavage.json"):
         check = CHECKS.get((vector["scheme"], vector["expect"]))
@@ -164,20 +163,19 @@ def test_every_cavage_vector_is_checked_and_does_what_it_says(shared_data: Path)
     assert faults == []
 
 
-def test_the_vectors_with_times_are_among_them(shared_data: Path) -> None:
+def test_the_vectors_with_times_are_among_them(shared_data):
     assert {vector["id"] for vector in load(shared_data, "cavage.json")} >= WITH_TIMES
 
 
-def test_a_folded_line_that_nobody_unfolded_is_refused(shared_data: Path) -> None:
+def test_a_folded_line_that_nobody_unfolded_is_refused(shared_data):
     (vector,) = (row for row in load(shared_data, "cavage.json") if row["id"] == "cavage10-2.3-signing-string")
     request = vector["request"]
     message = Message(request["method"], request["target"], tuple(map(tuple, request["headers"])), b"")
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "header.control-character"):
         make_signing_string(vector["covered"], message_components(message)[0])
-    assert caught.value.code == "header.control-character"
 
 
-def test_every_digest_vector_does_what_it_says(shared_data: Path) -> None:
+def test_every_digest_vector_does_what_it_says(shared_data):
     faults = []
     for vector in load(shared_data, "digest.json"):
         algorithm, body = vector["algorithm"].upper(), b64decode(vector["body_b64"])
@@ -195,13 +193,12 @@ def test_every_digest_vector_does_what_it_says(shared_data: Path) -> None:
     assert faults == []
 
 
-def test_every_header_vector_reads_as_it_says(shared_data: Path) -> None:
+def test_every_header_vector_reads_as_it_says(shared_data):
     for vector in load(shared_data, "parse.json"):
         expected, header = vector["expected_params"], vector["header"]
         if expected["signature"] == "Base64(RSA-SHA256(signing string))":  # the example's placeholder
-            with pytest.raises(FormatError) as caught:
+            with refused(FormatError, "base64.malformed"):
                 parse_signature_header(header, reading=Reading(any_case=True))
-            assert caught.value.code == "base64.malformed"
             header = header.replace(expected["signature"], "AAAA")
         parameters = parse_signature_header(header, reading=Reading(any_case=True))
         assert (parameters.key_id, parameters.algorithm) == (expected["keyId"], expected["algorithm"])
@@ -209,8 +206,7 @@ def test_every_header_vector_reads_as_it_says(shared_data: Path) -> None:
         assert (parameters.created, parameters.expires) == (expected.get("created"), expected.get("expires"))
 
 
-def test_capital_letters_of_the_guidelines_example_are_refused_by_the_strict_reader(shared_data: Path) -> None:
+def test_capital_letters_of_the_guidelines_example_are_refused_by_the_strict_reader(shared_data):
     (vector,) = (row for row in load(shared_data, "parse.json") if row["id"] == "bg-openapi-1.3.11")
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "signature.covered-names"):
         parse_signature_header(vector["header"])
-    assert caught.value.code == "signature.covered-names"

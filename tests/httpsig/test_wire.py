@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.errors import FormatError
 from tppkit.httpsig.message import Message, is_field_name
 from tppkit.httpsig.wire import length_differences, parse_request
@@ -25,7 +26,7 @@ def test_a_file_with_line_feeds_only_is_read_too():
 @pytest.mark.parametrize(
     "body", [b"--b\r\nContent-Type: text/xml\r\n\r\n<x/>\r\n--b--\r\n", b"a\n\nb", b"\n", b"\r\n\r\n"]
 )
-def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end: bytes, body: bytes):
+def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end, body):
     message = parse_request(b"POST /a HTTP/1.1" + end + b"Host: h" + end + end + body)
     assert (message.headers, message.body) == ((("Host", "h"),), body)
 
@@ -35,10 +36,9 @@ def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end: bytes, b
     [b"A: b\r\nC: d\n\n", b"A: b\nC: d\r\n\n", b"A: b\r\n\n", b"A: b\n\r\n", b"A: b\rC: d\n\n", b"A: b\r\r\n\r\n"],
 )  # fmt: skip
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
-def test_a_head_of_mixed_line_ends_is_refused(end: bytes, head: bytes):
-    with pytest.raises(FormatError) as caught:
+def test_a_head_of_mixed_line_ends_is_refused(end, head):
+    with refused(FormatError, "message.malformed"):
         parse_request(b"POST /a HTTP/1.1" + end + head)
-    assert caught.value.code == "message.malformed"
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,13 @@ def test_a_head_of_mixed_line_ends_is_refused(end: bytes, head: bytes):
         b"GET / HTTP/1.1\r\nA: b\x00\r\n\r\n",
     ],
 )  # fmt: skip
-def test_what_is_no_request_is_refused(raw: bytes):
-    with pytest.raises(FormatError) as caught:
+def test_what_is_no_request_is_refused(raw):
+    with refused(FormatError, "message.malformed"):
         parse_request(raw)
-    assert caught.value.code == "message.malformed"
 
 
 @pytest.mark.parametrize("field", [b"Content-Length: 3", b"Content-Length: two", b"Transfer-Encoding: chunked"])
-def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field: bytes):
+def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field):
     with pytest.raises(FormatError) as caught:
         parse_request(b"POST / HTTP/1.1\r\n" + field + b"\r\n\r\nab")
     assert caught.value.code == "message.length"
@@ -70,7 +69,7 @@ def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field: b
         b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nab",
     ],
 )  # fmt: skip
-def test_a_broken_request_is_read_as_found_when_that_is_asked_for(raw: bytes):
+def test_a_broken_request_is_read_as_found_when_that_is_asked_for(raw):
     with pytest.raises(FormatError):
         parse_request(raw)
     message = parse_request(raw, as_found=True)
@@ -78,7 +77,7 @@ def test_a_broken_request_is_read_as_found_when_that_is_asked_for(raw: bytes):
 
 
 @pytest.mark.parametrize("length", ["2", "02", "9" * 5000])
-def test_how_the_length_differs_is_said(length: str):
+def test_how_the_length_differs_is_said(length):
     told = list(length_differences(Message("POST", "/", (("Content-Length", length),), b"ab")))
     assert len(told) == (0 if int(length[:10]) == 2 else 1)
 
@@ -101,7 +100,7 @@ def test_a_long_run_of_spaces_in_a_header_costs_nothing():
 
 
 @given(st.binary())
-def test_only_format_error_escapes(raw: bytes):
+def test_only_format_error_escapes(raw):
     with suppress(FormatError):
         parse_request(raw)
     with suppress(FormatError):
@@ -109,5 +108,5 @@ def test_only_format_error_escapes(raw: bytes):
 
 
 @pytest.mark.parametrize(("name", "is_one"), [("X-A", True), ("", False), ("a b", False), ("Ü", False), ("a:", False)])
-def test_field_names_are_tokens(name: str, is_one: bool):
+def test_field_names_are_tokens(name, is_one):
     assert is_field_name(name) is is_one
