@@ -113,7 +113,7 @@ RACES = pytest.mark.parametrize("threads", [True, False], ids=["threads", "tasks
 
 
 @RACES
-def test_two_bodies_under_one_id_never_both_get_a_signature(threads, slow):
+def test_two_bodies_under_one_id_never_both_get_a_signature(threads: bool, slow: SlowSigner) -> None:
     results = send_all(sealing(slow.identity), [message(b"pay 1"), message(b"pay 2")], slow, threads=threads)
     assert sorted(map(type, results), key=lambda kind: kind.__name__) == [Sealed, str]
     assert "seal.request-id-reused" in results
@@ -121,7 +121,7 @@ def test_two_bodies_under_one_id_never_both_get_a_signature(threads, slow):
 
 
 @RACES
-def test_one_request_from_several_sides_gets_one_signature(threads, slow):
+def test_one_request_from_several_sides_gets_one_signature(threads: bool, slow: SlowSigner) -> None:
     first, *others = send_all(sealing(slow.identity), [message()] * 6, slow, threads=threads)
     assert dict(first.seal)["Signature"]
     assert others == [first] * 5
@@ -129,7 +129,7 @@ def test_one_request_from_several_sides_gets_one_signature(threads, slow):
 
 
 @RACES
-def test_who_waited_signs_itself_when_the_first_signature_failed(threads, slow):
+def test_who_waited_signs_itself_when_the_first_signature_failed(threads: bool, slow: SlowSigner) -> None:
     slow.failing = 1
     results = send_all(sealing(slow.identity), [message()] * 3, slow, threads=threads)
     sealed = [result for result in results if result != "signer.timeout"]
@@ -137,7 +137,7 @@ def test_who_waited_signs_itself_when_the_first_signature_failed(threads, slow):
     assert sealed[0] == sealed[1]
 
 
-def test_after_a_failed_signature_the_id_is_free_for_another_request(slow):
+def test_after_a_failed_signature_the_id_is_free_for_another_request(slow: SlowSigner) -> None:
     ready, slow.failing = sealing(slow.identity), 1
     slow.go.set()
     with pytest.raises(TransportError):
@@ -145,7 +145,7 @@ def test_after_a_failed_signature_the_id_is_free_for_another_request(slow):
     assert ready.seal(message(b"two"))
 
 
-def test_who_waits_is_let_go_after_a_while(slow):
+def test_who_waits_is_let_go_after_a_while(slow: SlowSigner) -> None:
     ready = sealing(slow.identity, wait_s=0.05)
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(ready.seal, message())
@@ -159,7 +159,7 @@ def test_who_waits_is_let_go_after_a_while(slow):
 
 
 @pytest.mark.parametrize("cancelled", [0, 1], ids=["who signs", "who waits"])
-def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled, slow):
+def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled: int, slow: SlowSigner) -> None:
     ready = sealing(slow.identity)
 
     async def main() -> tuple[Any, Any]:
@@ -180,14 +180,16 @@ def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled, slow):
     [{"body": b"[]"}, {"method": "PUT"}, {"method": "GET"}, {"target": "/y"}],
     ids=["body", "method", "a method that only reads", "target"],
 )
-def test_a_dialect_that_does_not_cover_the_target_still_has_one_request_for_an_id(other, bank_pki):
+def test_a_dialect_that_does_not_cover_the_target_still_has_one_request_for_an_id(
+    other: dict[str, Any], bank_pki: Pki
+) -> None:
     ready = sealing_in(bank_pki, PROFILES["berlin-group"])
     ready.seal(message())
     with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(**other))
 
 
-def test_a_payment_stays_known_however_many_polls_come_after_it(bank_pki):
+def test_a_payment_stays_known_however_many_polls_come_after_it(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki)
     ready.seal(message())
     for _ in range(MAX_READING + 1):
@@ -196,7 +198,7 @@ def test_a_payment_stays_known_however_many_polls_come_after_it(bank_pki):
         ready.seal(message(b"other"))
 
 
-def test_only_the_last_requests_that_read_are_known(bank_pki):
+def test_only_the_last_requests_that_read_are_known(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki)
     for number in range(MAX_READING + 1):
         ready.seal(message(b"", method="GET", target="/first", rid=str(UUID(int=number))))
@@ -206,7 +208,7 @@ def test_only_the_last_requests_that_read_are_known(bank_pki):
 
 
 @pytest.mark.parametrize(("after", "known"), [(WINDOW, True), (WINDOW + timedelta(seconds=1), False)])
-def test_a_payment_is_known_for_an_hour(after, known, bank_pki):
+def test_a_payment_is_known_for_an_hour(after: timedelta, known: bool, bank_pki: Pki) -> None:
     clock = [AT]
     ready = sealing_in(bank_pki, clock=clock)
     first = ready.seal(message())
@@ -228,7 +230,7 @@ def rsa_pki() -> Pki:
 
 
 @pytest.mark.parametrize("name", ["cavage-12", "amazon", "open-finance", "adorsys"])
-def test_an_expired_seal_is_made_again_for_the_same_request_alone(name, bank_pki, rsa_pki):
+def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, bank_pki: Pki, rsa_pki: Pki) -> None:
     profile, clock = PROFILES[name], [AT]
     pki = rsa_pki if name == "amazon" else bank_pki
     ready = sealing_in(pki, profile, clock=clock)
@@ -245,7 +247,7 @@ def test_an_expired_seal_is_made_again_for_the_same_request_alone(name, bank_pki
     assert ready.seal(one) == again
 
 
-def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow, bank_pki):
+def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow: SlowSigner, bank_pki: Pki) -> None:
     profile = replace(PSD2_V1, name="dated", covered=(*PSD2_V1.covered, "date"))
     clock = [AT]
     signer = slow.identity.seal.signer if slow.identity.seal else None
@@ -261,21 +263,21 @@ def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow, bank_pki)
         ready.seal(message(b"other"))
 
 
-def test_another_date_under_the_same_id_is_refused(bank_pki):
+def test_another_date_under_the_same_id_is_refused(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki, PROFILES["adorsys"])
     ready.seal(message())
     with refused(TppkitError, "seal.request-id-reused"):
         ready.seal(message(headers=[DATE]))
 
 
-def test_a_date_that_is_not_covered_may_be_another_one(bank_pki):
+def test_a_date_that_is_not_covered_may_be_another_one(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki)
     first, second = (ready.seal(message(headers=[("Date", f"Thu, 01 Jan 2026 00:00:0{n} GMT")])) for n in (1, 2))
     assert first == second
     assert "Date" not in dict(first.headers)
 
 
-def test_a_date_of_the_callers_is_sealed_and_added_only_where_it_is_absent(rsa_pki):
+def test_a_date_of_the_callers_is_sealed_and_added_only_where_it_is_absent(rsa_pki: Pki) -> None:
     ready, dated = sealing_in(rsa_pki, PROFILES["adorsys"]), message(headers=[DATE])
     first, again, undated = (ready.seal(request) for request in (dated, dated, message()))
     assert "Date" not in dict(first.headers)
@@ -300,7 +302,7 @@ class RenewedWhenRead(Identity):
         return seal
 
 
-def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_renewed_meanwhile(bank_pki):
+def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_renewed_meanwhile(bank_pki: Pki) -> None:
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
     seals = [Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=row) for row in (PSD2_V1, other)]
@@ -314,7 +316,7 @@ def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_re
     assert [name for name, _ in ready.seal(request).request_id] == ["x-other-id"]
 
 
-def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki):
+def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
     first_seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key)
     identity = identity_with(bank_pki, first_seal)
     ready = sealing(identity)
@@ -328,7 +330,7 @@ def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki):
 
 @pytest.mark.parametrize("rid", ["", " ", " abc", "abc\t", "abc\xa0"])
 @pytest.mark.parametrize("given", [True, False], ids=["in the request", "new"])
-def test_an_id_that_is_another_one_on_the_wire_is_refused(given, rid, bank_pki):
+def test_an_id_that_is_another_one_on_the_wire_is_refused(given: bool, rid: str, bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki)
     ready.seal(message(b"1", rid="abc"))
     other = message(b"2", rid=rid) if given else Message("POST", "/x", (), b"2")
@@ -344,7 +346,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_a_seal_of_several_limits_is_made_again_after_the_first(name, bank_pki):
+def test_a_seal_of_several_limits_is_made_again_after_the_first(name: str, bank_pki: Pki) -> None:
     covered, expires_after, max_age = LIMITS[name]
     profile = replace(
         PROFILES["cavage-12"], name="limits", covered=("(request-target)", "digest", "x-request-id", *covered),
@@ -364,7 +366,7 @@ def test_a_seal_of_several_limits_is_made_again_after_the_first(name, bank_pki):
             verify_request(message().with_headers(*again.headers), qwac=None, at=clock[0], policy=policy)
 
 
-def test_what_is_known_of_a_request_takes_about_one_kib(bank_pki):
+def test_what_is_known_of_a_request_takes_about_one_kib(bank_pki: Pki) -> None:
     ready, count = sealing_in(bank_pki), 500
     ready.seal(message())
     requests = [message(str(number).encode(), rid=str(uuid4())) for number in range(count)]
@@ -382,7 +384,7 @@ def made_for(pki: Pki, origin: Origin | None) -> Identity:
     return identity_with(pki, Seal.for_key(pki.qseal.certificate, pki.qseal.key, origin=origin))
 
 
-def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki):
+def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki: Pki) -> None:
     other = made_for(bank_pki, Origin("https", "other.example"))
     for contradicting in (
         lambda: sealing(other),
@@ -396,7 +398,7 @@ def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki
         Psd2Client("https://BANK.example:443/prefix", identity=made_for(bank_pki, origin)).close()
 
 
-def test_a_renewed_seal_for_another_origin_is_refused_when_it_would_sign(bank_pki):
+def test_a_renewed_seal_for_another_origin_is_refused_when_it_would_sign(bank_pki: Pki) -> None:
     identity = made_for(bank_pki, ORIGIN)
     ready = sealing(identity)
     identity.renew(made_for(bank_pki, Origin("https", "other.example")), at=utc_now())

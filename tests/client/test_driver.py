@@ -40,7 +40,9 @@ def run(driver: Any, identity: Identity, folder: Path, step: str, *answers: Answ
 
 @pytest.mark.parametrize(("step", "good"), [("initiate", as_json(201, INITIATED)), ("status", STATUS)])
 @pytest.mark.parametrize("bad", [CUT_OFF, http(503), http(429)], ids=["cut off", "503", "429"])
-def test_a_failed_attempt_is_repeated_byte_for_byte(bad, step, good, driver, identity, bank_pki_folder):
+def test_a_failed_attempt_is_repeated_byte_for_byte(
+    bad: Answer, step: str, good: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     result, bank, pauses = run(driver, identity, bank_pki_folder, step, bad, bad, good)
     assert result.transaction_status == "RCVD"
     assert pauses == [0.5, 1.0]
@@ -58,7 +60,9 @@ def test_three_attempts_are_the_end(bad, error, driver, identity, bank_pki_folde
 @pytest.mark.parametrize(
     ("step", "bad"), [("cancel", CUT_OFF), ("cancel", http(503)), ("initiate", http(500)), ("status", http(502))]
 )
-def test_what_may_not_be_repeated_is_sent_once(step, bad, driver, identity, bank_pki_folder):
+def test_what_may_not_be_repeated_is_sent_once(
+    step: str, bad: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     result, bank, pauses = run(driver, identity, bank_pki_folder, step, bad)
     assert isinstance(result, RequestRefused | TransportError)
     assert (len(bank.requests), pauses) == (1, [])
@@ -68,7 +72,9 @@ def test_what_may_not_be_repeated_is_sent_once(step, bad, driver, identity, bank
     "refusal", [http(409), http(401), http(500), http(429, retry_after="61")], ids=["409", "401", "500", "429"]
 )
 @pytest.mark.parametrize("first", [CUT_OFF, http(503)], ids=["cut off", "503 without a code"])
-def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(first, refusal, driver, identity, bank_pki_folder):
+def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(
+    first: Answer, refusal: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     result, bank, _ = run(driver, identity, bank_pki_folder, "initiate", first, refusal)
     assert (type(result), result.code, len(bank.requests)) == (OutcomeUnknown, "answer.after-lost", 2)
     assert result.request_id in result.message
@@ -80,7 +86,9 @@ def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(first, refusa
     ("answers", "status"),
     [((LATER, LATER, LATER), 503), ((LATER, http(409)), 409), ((http(429), LATER, LATER), 503)],
 )
-def test_a_refusal_after_attempts_that_the_service_refused_is_one(answers, status, driver, identity, bank_pki_folder):
+def test_a_refusal_after_attempts_that_the_service_refused_is_one(
+    answers: tuple[Answer, ...], status: int, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     result, bank, _ = run(driver, identity, bank_pki_folder, "initiate", *answers)
     assert (type(result), result.status, len(bank.requests)) == (RequestRefused, status, len(answers))
     assert result.peer_text == ("locked" if status == 503 else None)
@@ -92,8 +100,8 @@ def test_a_refusal_after_attempts_that_the_service_refused_is_one(answers, statu
     ids=["cut off", "no code"],
 )
 def test_one_attempt_without_an_answer_of_the_service_leaves_the_payment_unknown(
-    answers, status, driver, identity, bank_pki_folder
-):
+    answers: tuple[Answer, ...], status: int, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     result, _, _ = run(driver, identity, bank_pki_folder, "initiate", *answers)
     assert (type(result), result.code, result.status) == (OutcomeUnknown, "answer.after-lost", status)
 
@@ -102,5 +110,5 @@ def test_one_attempt_without_an_answer_of_the_service_leaves_the_payment_unknown
     ("retry_after", "pause_s"),
     [("7", 7.0), ("60", 60.0), ("61", None), ("99999999999", None), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5), ("-1", 0.5), ("\u0663", 0.5)],
 )  # fmt: skip
-def test_the_servers_retry_after_is_followed_up_to_a_minute(retry_after, pause_s):
+def test_the_servers_retry_after_is_followed_up_to_a_minute(retry_after: str, pause_s: float | None) -> None:
     assert Attempts(PAYMENT_STATUS).pause_s(ServerAnswer(429, {"retry-after": retry_after})) == pause_s

@@ -107,12 +107,12 @@ def with_status(answer: Answer, status: bytes) -> Answer:
     return lambda request: answer(request).replace(b" 200 ", b" " + status + b" ", 1)
 
 
-def test_every_row_has_a_method():
+def test_every_row_has_a_method() -> None:
     assert set(CALLS) == {row.name for row in GATEWAY.endpoints}
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_each_row_is_sent_with_the_key_as_user_name_and_answered_by_any_2xx(name, play):
+def test_each_row_is_sent_with_the_key_as_user_name_and_answered_by_any_2xx(name: str, play: Player) -> None:
     answer = ANSWERS.get(name, as_json(200, MADE))
     for status in (b"200", b"201", b"299"):
         result, server = play.ask(with_status(answer, status), CALLS[name])
@@ -125,7 +125,7 @@ def test_each_row_is_sent_with_the_key_as_user_name_and_answered_by_any_2xx(name
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_an_order_whose_answer_is_lost_is_sent_once_and_looked_up_once(name, play):
+def test_an_order_whose_answer_is_lost_is_sent_once_and_looked_up_once(name: str, play: Player) -> None:
     error, server = play.ask(in_turn(LOST[name], found(MADE)), create)
     assert (type(error), error.code, [order.id for order in error.found]) == (
         OrderOutcomeUnknown,
@@ -149,14 +149,14 @@ LOOKUPS: dict[str, tuple[Answer, str, str, int]] = {
 
 
 @pytest.mark.parametrize("name", LOOKUPS)
-def test_the_error_says_what_the_look_up_found(name, play):
+def test_the_error_says_what_the_look_up_found(name: str, play: Player) -> None:
     answer, code, text, count = LOOKUPS[name]
     error, _ = play.ask(in_turn(LOST["server"], answer), create)
     assert (error.code, len(error.found), error.status, error.request_id) == (code, count, 500, "")
     assert text in error.message
 
 
-def test_an_order_without_merchant_order_id_is_not_looked_up(play):
+def test_an_order_without_merchant_order_id_is_not_looked_up(play: Player) -> None:
     error, server = play.ask(LOST["proxy"], lambda client: client.create_order(OrderRequest(currency="EUR", amount=1)))
     assert (error.code, len(server.requests)) == ("order-lost.not-looked-up", 1)
     assert "no merchant_order_id" in error.message
@@ -165,12 +165,12 @@ def test_an_order_without_merchant_order_id_is_not_looked_up(play):
 @pytest.mark.parametrize(
     ("status", "body"), [(400, b""), (409, b""), (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}')]
 )
-def test_a_refused_order_is_neither_repeated_nor_looked_up(status, body, play):
+def test_a_refused_order_is_neither_repeated_nor_looked_up(status: int, body: bytes, play: Player) -> None:
     error, server = play.ask(http(status, body), create)
     assert (type(error), error.status, len(server.requests)) == (RequestRefused, status, 1)
 
 
-def test_an_order_that_was_never_sent_is_not_looked_up(play):
+def test_an_order_that_was_never_sent_is_not_looked_up(play: Player) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(TransportError) as unsent:
@@ -178,13 +178,13 @@ def test_an_order_that_was_never_sent_is_not_looked_up(play):
     assert unsent.value.code == "transport.failed"
 
 
-def test_a_gateway_that_is_silent_leaves_everything_open(play):
+def test_a_gateway_that_is_silent_leaves_everything_open(play: Player) -> None:
     with trickling(server_context(play.folder), every_s=0.1) as port, pytest.raises(OrderOutcomeUnknown) as silent:
         play.run(f"https://localhost:{port}", create, timeout_s=0.5)
     assert (silent.value.code, silent.value.status) == ("order-lost.not-looked-up", None)
 
 
-def test_a_pickled_error_has_no_card_data(play):
+def test_a_pickled_error_has_no_card_data(play: Player) -> None:
     details = {"payment_method_details": {"card_expiry": "122030"}, "id": TRANSACTION, "status": "new"}
     error, _ = play.ask(in_turn(LOST["connection"], found({**MADE, "transactions": [details]})), create)
     again = pickle.loads(pickle.dumps(error))
@@ -198,7 +198,7 @@ LOOK_AT = {
 
 
 @pytest.mark.parametrize("name", LOOK_AT)
-def test_what_moves_money_is_sent_once_and_its_error_says_what_to_look_at(name, play):
+def test_what_moves_money_is_sent_once_and_its_error_says_what_to_look_at(name: str, play: Player) -> None:
     for answer in (LOST["connection"], LOST["unavailable"], LOST["unreadable success"]):
         error, server = play.ask(answer, CALLS[name])
         assert isinstance(error, NO_OUTCOME)
@@ -207,7 +207,7 @@ def test_what_moves_money_is_sent_once_and_its_error_says_what_to_look_at(name, 
         assert LOOK_AT[name] in error.message
 
 
-def test_reads_and_searches_are_repeated(play):
+def test_reads_and_searches_are_repeated(play: Player) -> None:
     for name in ("order", "search", "search_csv"):
         answer = in_turn(LOST["connection"], http(503), ANSWERS.get(name, as_json(200, MADE)))
         result, server = play.ask(answer, CALLS[name])
@@ -216,7 +216,7 @@ def test_reads_and_searches_are_repeated(play):
 
 
 @pytest.mark.parametrize("text", ["..", "../..", "", "1", ID + "/", ID + "\n", "{" + ID + "}"])
-def test_what_is_no_id_is_not_sent(text, play):
+def test_what_is_no_id_is_not_sent(text: str, play: Player) -> None:
     for step in (
         lambda client: client.order(text), lambda client: client.capture(ID, text), lambda client: client.payment_link(text),
     ):  # fmt: skip
@@ -240,7 +240,7 @@ UNSENT: dict[str, Step] = {
 
 
 @pytest.mark.parametrize("code", UNSENT)
-def test_what_breaks_a_rule_is_not_sent(code, play):
+def test_what_breaks_a_rule_is_not_sent(code: str, play: Player) -> None:
     error, server = play.ask(as_json(200, MADE), UNSENT[code])
     assert (error.code, server.connections) == (code, 0)
 
@@ -248,7 +248,7 @@ def test_what_breaks_a_rule_is_not_sent(code, play):
 @pytest.mark.parametrize(
     ("page", "sent"), [(None, {}), (Start(20), {"start": 20}), (After(), {"search_after": "-1"}), (After("c"), {"search_after": "c"})]
 )  # fmt: skip
-def test_a_page_is_a_position_or_a_cursor(page, sent, play):
+def test_a_page_is_a_position_or_a_cursor(page: Start | After | None, sent: Any, play: Player) -> None:
     result, server = play.ask(found(MADE), lambda client: client.search("*", page=page, size=20, sort="amount desc"))
     assert json.loads(server.message().body) == {"query": "*", "size": 20, "sort": "amount desc", **sent}
     assert (result.orders[0].id, result.search_after) == (ID, None)
@@ -272,26 +272,26 @@ def search_of(count: int) -> Answer:
     ("size", "pages"), [(4000, [("start", 0), ("start", 4000), ("search_after", "7999"), ("search_after", "11999")]),
                         (5000, [("start", 0), ("start", 5000), ("search_after", "9999")])],
 )  # fmt: skip
-def test_orders_come_from_all_pages_and_by_cursor_after_10000(size, pages, play):
+def test_orders_come_from_all_pages_and_by_cursor_after_10000(size: int, pages: Any, play: Player) -> None:
     orders, server = play.ask(search_of(12_500), lambda client: client.orders("*", size=size))
     assert [order.amount for order in orders] == list(range(12_500))
     bodies = [json.loads(server.message(number).body) for number in range(len(server.requests))]
     assert bodies == [{"query": "*", "size": size, "sort": "created asc", name: at} for name, at in pages]
 
 
-def test_a_cursor_that_comes_twice_ends_the_pages(play):
+def test_a_cursor_that_comes_twice_ends_the_pages(play: Player) -> None:
     error, server = play.ask(found(MADE, cursor="c"), lambda client: client.orders("*", size=9_999))
     assert (error.code, len(server.requests)) == ("answer.pages", 3)
 
 
-def test_a_report_is_rows(play):
+def test_a_report_is_rows(play: Player) -> None:
     rows, server = play.ask(ANSWERS["search_csv"], lambda client: client.report(F("amount").between(1, None)))
     assert [(row.id, row.amount, row.transaction_status) for row in rows] == [(ID, 1250, "accepted")] * 2
     assert server.message().target == "/v1/search/orders/?format=csv"
     assert json.loads(server.message().body) == {"query": "amount:[1 TO *]", "search_after": "-1"}
 
 
-def test_a_report_is_written_whole_for_its_owner(play, tmp_path):
+def test_a_report_is_written_whole_for_its_owner(play: Player, tmp_path: Path) -> None:
     (tmp_path / "report.csv").write_text("before")
     play.ask(ANSWERS["search_csv"], lambda client: client.write_report("*", tmp_path / "report.csv"))
     assert (tmp_path / "report.csv").read_bytes() == REPORT.encode()
@@ -308,18 +308,18 @@ BROKEN: dict[str, tuple[Answer, str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_report_leaves_no_file(name, play, tmp_path):
+def test_a_broken_report_leaves_no_file(name: str, play: Player, tmp_path: Path) -> None:
     answer, code = BROKEN[name]
     error, _ = play.ask(answer, lambda client: client.write_report("*", str(tmp_path / "report.csv")))
     assert (error.code, list(tmp_path.iterdir())) == (code, [])
 
 
-def test_a_report_needs_a_folder(play, tmp_path):
+def test_a_report_needs_a_folder(play: Player, tmp_path: Path) -> None:
     error, _ = play.ask(ANSWERS["search_csv"], lambda client: client.write_report("*", tmp_path / "absent" / "f"))
     assert (type(error), error.code) == (ConfigurationError, "file.unwritable")
 
 
-def test_key_and_card_data_are_never_shown(play, caplog):
+def test_key_and_card_data_are_never_shown(play: Player, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     details = ONE_CLICK.model_copy(update={"cvc": CardSecret(CVC), "receiver_account_number": CardSecret(NUMBER)})
     order = ORDER.model_copy(
@@ -343,7 +343,7 @@ def test_key_and_card_data_are_never_shown(play, caplog):
         assert secret not in everything
 
 
-def test_a_client_is_not_pickled_or_copied(play):
+def test_a_client_is_not_pickled_or_copied(play: Player) -> None:
     client = play.client("https://gateway.example", api_key=KEY)
     assert KEY not in repr(client) + repr(vars(client)) + repr(vars(client.calls))
     for copied in (pickle.dumps, copy.deepcopy):

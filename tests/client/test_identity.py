@@ -57,7 +57,7 @@ def weak() -> tuple[EidasCertificate, rsa.RSAPrivateKey]:
     return EidasCertificate.from_der(signed.public_bytes(Encoding.DER)), key
 
 
-def test_a_seal_of_another_organisation_is_refused(bank_pki):
+def test_a_seal_of_another_organisation_is_refused(bank_pki: Pki) -> None:
     other = bank_pki.issue_qseal(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other")
     with pytest.raises(ConfigurationError) as caught:
         Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, seal=seal_of(other))
@@ -65,7 +65,7 @@ def test_a_seal_of_another_organisation_is_refused(bank_pki):
     assert "PSDDE-BAFIN-999999" in caught.value.message
 
 
-def test_a_seal_certificate_is_no_website_certificate(bank_pki):
+def test_a_seal_certificate_is_no_website_certificate(bank_pki: Pki) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Identity(bank_pki.qseal.certificate, bank_pki.qseal.key)
     assert caught.value.code == "identity.qc-type"
@@ -82,28 +82,30 @@ def test_an_encrypted_key_is_not_read_without_its_password(password, bank_pki_fo
 
 
 @pytest.mark.parametrize("name", ["qwac", "qwac_key", "qseal", "qseal_key", "server_anchors"])
-def test_a_file_that_is_not_there_is_said(name, bank_pki_folder, tmp_path):
+def test_a_file_that_is_not_there_is_said(name: str, bank_pki_folder: Path, tmp_path: Path) -> None:
     with refused(FormatError, "file.unreadable"):
         Identity.from_files(**files(bank_pki_folder) | {name: tmp_path / "nowhere.pem"})
 
 
-def test_no_server_anchors_at_all_are_not_the_systems(bank_pki):
+def test_no_server_anchors_at_all_are_not_the_systems(bank_pki: Pki) -> None:
     with refused(ConfigurationError, "trust.no-anchors"):
         Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=())
 
 
-def test_given_server_anchors_stand_alone(bank_pki):
+def test_given_server_anchors_stand_alone(bank_pki: Pki) -> None:
     identity = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.root.certificate])
     assert identity.tls_context.get_ca_certs(binary_form=True) == [bank_pki.root.certificate.der]
 
 
-def test_no_temporary_file_is_left_when_tls_refuses_the_key(weak, temporary):
+def test_no_temporary_file_is_left_when_tls_refuses_the_key(
+    weak: tuple[EidasCertificate, rsa.RSAPrivateKey], temporary: Path
+) -> None:
     with refused(ConfigurationError, "identity.tls"):
         Identity(*weak)
     assert list(temporary.iterdir()) == []
 
 
-def test_nothing_is_said_of_certificates_that_hold_for_long(identity, bank_pki):
+def test_nothing_is_said_of_certificates_that_hold_for_long(identity: Identity, bank_pki: Pki) -> None:
     assert identity.check(at=bank_pki.qwac.certificate.not_before) == ()
 
 
@@ -115,7 +117,9 @@ def test_nothing_is_said_of_certificates_that_hold_for_long(identity, bank_pki):
         (1000, {("identity.expired", "QWAC"), ("identity.expired", "QSealC")}),
     ],
 )
-def test_what_begins_or_ends_is_said(days, found, identity, bank_pki):
+def test_what_begins_or_ends_is_said(
+    days: int | None, found: set[tuple[str, str]], identity: Identity, bank_pki: Pki
+) -> None:
     qwac = bank_pki.qwac.certificate
     at = qwac.not_before + timedelta(days=days) if days is not None else qwac.not_after - timedelta(days=20, hours=1)
     findings = identity.check(at=at)
@@ -123,7 +127,7 @@ def test_what_begins_or_ends_is_said(days, found, identity, bank_pki):
     assert days is not None or {finding.values["days"] for finding in findings} == {"20"}
 
 
-def test_how_early_an_end_is_said_can_be_chosen(identity, bank_pki):
+def test_how_early_an_end_is_said_can_be_chosen(identity: Identity, bank_pki: Pki) -> None:
     at = bank_pki.qwac.certificate.not_after - timedelta(days=20)
     assert identity.check(at=at, warn_days=10) == ()
 
@@ -149,7 +153,7 @@ def renewable(bank_pki: Pki, tmp_path: Path) -> tuple[Identity, Path]:
     return Identity.from_files(**files(folder)), folder
 
 
-def test_files_that_did_not_change_change_nothing(renewable):
+def test_files_that_did_not_change_change_nothing(renewable: tuple[Identity, Path]) -> None:
     identity, _ = renewable
     before = (identity.seal, identity._contexts)
     assert identity.reload(at=utc_now()) is False
@@ -182,7 +186,9 @@ def test_a_renewed_certificate_and_seal_are_used_from_the_next_connection_on(ren
         (lambda folder: (folder / "root.pem").write_bytes(b""), "certificate.not-found"),
     ],
 )
-def test_broken_new_files_leave_the_identity_as_it_was(spoil, code, renewable, bank_pki, bank_pki_folder):
+def test_broken_new_files_leave_the_identity_as_it_was(
+    spoil: Any, code: str, renewable: tuple[Identity, Path], bank_pki: Pki, bank_pki_folder: Path
+) -> None:
     identity, folder = renewable
     before = (identity.qwac, identity.seal)
     spoil(folder)
@@ -196,7 +202,7 @@ def test_broken_new_files_leave_the_identity_as_it_was(spoil, code, renewable, b
 
 
 @pytest.mark.parametrize("years", [-2, 5])
-def test_a_renewed_certificate_that_is_not_valid_is_not_taken(years, renewable, bank_pki):
+def test_a_renewed_certificate_that_is_not_valid_is_not_taken(years: int, renewable: Any, bank_pki: Pki) -> None:
     identity, folder = renewable
     replace_files(bank_pki, folder, qwac=bank_pki.issue_qwac(bank_pki.provider, label="new"), qseal=bank_pki.qseal)
     with refused(ConfigurationError, "identity.not-valid"):
@@ -204,7 +210,7 @@ def test_a_renewed_certificate_that_is_not_valid_is_not_taken(years, renewable, 
     assert identity.qwac == bank_pki.qwac.certificate
 
 
-def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable, bank_pki):
+def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable: Any, bank_pki: Pki) -> None:
     identity, folder = renewable
     other = make_provider(organization_identifier="PSDDE-BAFIN-999999")
     qwac, qseal = bank_pki.issue_qwac(other, label="other-qwac"), bank_pki.issue_qseal(other, label="other-qseal")
@@ -214,7 +220,7 @@ def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable, b
     assert identity.qwac == bank_pki.qwac.certificate
 
 
-def test_a_renewal_that_loses_the_seal_is_not_taken(renewable, bank_pki, bank_pki_folder):
+def test_a_renewal_that_loses_the_seal_is_not_taken(renewable: Any, bank_pki: Pki, bank_pki_folder: Path) -> None:
     identity, _ = renewable
     before = (identity.qwac, identity.seal)
     new = bank_pki.issue_qwac(bank_pki.provider, label="no seal")
@@ -230,7 +236,7 @@ def test_a_renewal_that_loses_the_seal_is_not_taken(renewable, bank_pki, bank_pk
     assert identity.seal is not None
 
 
-def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki):
+def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki: Pki) -> None:
     identity = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key)
     with refused(ConfigurationError, "identity.no-source"):
         identity.reload(at=utc_now())
@@ -239,7 +245,9 @@ def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki):
     assert identity.qwac == new.certificate
 
 
-def test_what_was_renewed_is_not_undone_by_reading_the_old_files(renewable, bank_pki):
+def test_what_was_renewed_is_not_undone_by_reading_the_old_files(
+    renewable: tuple[Identity, Path], bank_pki: Pki
+) -> None:
     identity, _ = renewable
     new = bank_pki.issue_qwac(bank_pki.provider, label="new")
     identity.renew(Identity(new.certificate, new.key, seal=identity.seal), at=utc_now())
@@ -248,7 +256,9 @@ def test_what_was_renewed_is_not_undone_by_reading_the_old_files(renewable, bank
     assert identity.qwac == new.certificate
 
 
-def test_a_renewed_identity_reads_the_files_of_the_other_one(renewable, bank_pki, tmp_path):
+def test_a_renewed_identity_reads_the_files_of_the_other_one(
+    renewable: tuple[Identity, Path], bank_pki: Pki, tmp_path: Path
+) -> None:
     identity, _ = renewable
     folder = tmp_path / "other"
     folder.mkdir()
@@ -311,7 +321,7 @@ def in_devices(bank_pki: Pki, tmp_path: Path) -> Devices:
     return read_with(signer, bank_pki, tmp_path), tmp_path, made, keys
 
 
-def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(in_devices, bank_pki):
+def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(in_devices: Devices, bank_pki: Pki) -> None:
     identity, folder, made, keys = in_devices
     keys[0] = new = bank_pki.issue_qseal(bank_pki.provider, label="new")
     replace_files(bank_pki, folder, qwac=bank_pki.issue_qwac(bank_pki.provider, label="new"), qseal=bank_pki.qseal)
@@ -327,7 +337,7 @@ def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(in_devices, b
     assert [device.closed for device in (*made, other)] == [1, 1, 0]
 
 
-def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed(in_devices, bank_pki):
+def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed(in_devices: Devices, bank_pki: Pki) -> None:
     identity, folder, made, _ = in_devices
     replace_files(
         bank_pki, folder, qwac=bank_pki.qwac, qseal=bank_pki.issue_qseal(bank_pki.provider, label="another key")
@@ -355,7 +365,7 @@ def test_a_signer_that_must_be_awaited_to_be_closed_is_refused(bank_pki, tmp_pat
         read_with(lambda _: Awaited(bank_pki.qseal.key), bank_pki, tmp_path)
 
 
-def test_a_close_that_turns_out_to_be_awaited_is_logged(bank_pki, caplog):
+def test_a_close_that_turns_out_to_be_awaited_is_logged(bank_pki: Pki, caplog: pytest.LogCaptureFixture) -> None:
     class Awaited(KeySigner):
         def close(self) -> Any:
             async def end() -> None: ...
@@ -374,7 +384,9 @@ def test_a_close_that_turns_out_to_be_awaited_is_logged(bank_pki, caplog):
         (ConfigurationError("signer.module", "the library is gone"), "the library is gone [signer.module]"),
     ],
 )
-def test_what_closing_a_signer_raises_is_logged_without_foreign_text(raised, told, bank_pki, tmp_path, caplog):
+def test_what_closing_a_signer_raises_is_logged_without_foreign_text(
+    raised: Exception, told: str, bank_pki: Pki, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Stuck(KeySigner):
         def close(self) -> None:
             raise raised
@@ -405,7 +417,7 @@ UNFIT: dict[str, tuple[Callable[[Pki], Issued], int, str]] = {
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_no_signer_is_made_for_a_certificate_that_is_not_taken(name, in_devices, bank_pki):
+def test_no_signer_is_made_for_a_certificate_that_is_not_taken(name: str, in_devices: Devices, bank_pki: Pki) -> None:
     identity, folder, made, _ = in_devices
     issue, days, code = UNFIT[name]
     replace_files(bank_pki, folder, qwac=bank_pki.qwac, qseal=issue(bank_pki))
@@ -414,7 +426,9 @@ def test_no_signer_is_made_for_a_certificate_that_is_not_taken(name, in_devices,
     assert (caught.value.code, len(made), made[0].closed) == (code, 1, 0)
 
 
-def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(bank_pki, bank_pki_folder):
+def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(
+    bank_pki: Pki, bank_pki_folder: Path
+) -> None:
     first, second = bank_pki.qwac, bank_pki.issue_qwac(bank_pki.provider, label="new", key="rsa2048")
     given = {"server_anchors": [bank_pki.root.certificate]}
     made = [Identity(one.certificate, one.key, chain=one.chain, **given) for one in (first, second)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -67,7 +67,9 @@ def chain_on_the_wire(identity: Identity, folder: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("write", [in_pem, in_pkcs12], ids=["PEM", "PKCS#12"])
-def test_a_file_may_hold_the_authorities_in_any_order(write, bank_pki, bank_pki_folder):
+def test_a_file_may_hold_the_authorities_in_any_order(
+    write: Callable[[Issued, Sequence[EidasCertificate]], dict[str, bytes]], bank_pki: Pki, bank_pki_folder: Path
+) -> None:
     others = (bank_pki.root.certificate, *bank_pki.qseal.chain, *bank_pki.qwac.chain)
     anchors = certificate_pem(bank_pki.root.certificate)
     identity = Identity.from_memory(**write(bank_pki.qwac, others), server_anchors=anchors)
@@ -95,7 +97,7 @@ def long_chain(request: pytest.FixtureRequest) -> tuple[EidasCertificate, ...]:
     return tuple(made)
 
 
-def test_a_long_chain_is_put_in_order(long_chain):
+def test_a_long_chain_is_put_in_order(long_chain: tuple[EidasCertificate, ...]) -> None:
     leaf, *authorities, root = long_chain
     for seed in range(6):
         others = [*authorities, root, leaf]
@@ -115,7 +117,9 @@ def renewed(certificate: EidasCertificate, pki: Pki, *, begins: timedelta, ends:
 
 
 @pytest.mark.parametrize(("begins", "ends"), [(-9, -1), (9, 9000)], ids=["ended", "to come"])
-def test_of_two_certificates_of_one_authority_the_one_that_is_valid_is_sent(bank_pki, bank_pki_folder, begins, ends):
+def test_of_two_certificates_of_one_authority_the_one_that_is_valid_is_sent(
+    bank_pki: Pki, bank_pki_folder: Path, begins: int, ends: int
+) -> None:
     (issuer,) = bank_pki.qwac.chain
     other = renewed(issuer, bank_pki, begins=timedelta(days=begins), ends=timedelta(days=ends))
     anchors = certificate_pem(bank_pki.root.certificate)
@@ -124,7 +128,7 @@ def test_of_two_certificates_of_one_authority_the_one_that_is_valid_is_sent(bank
         assert chain_on_the_wire(identity, bank_pki_folder) == [bank_pki.qwac.certificate.der, issuer.der]
 
 
-def test_without_identifiers_the_key_that_signed_tells_the_authority():
+def test_without_identifiers_the_key_that_signed_tells_the_authority() -> None:
     begins, keys = utc_now(), [ec.generate_private_key(ec.SECP256R1()) for _ in range(3)]
     name, own = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in ("CA", "leaf"))
 
@@ -141,7 +145,7 @@ def test_without_identifiers_the_key_that_signed_tells_the_authority():
     assert order_chain(leaf, [signed, namesake])[0] == signed
 
 
-def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki):
+def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki: Pki) -> None:
     other = make_pki(at=utc_now(), seed=99)
     (issuer,), (namesake,) = bank_pki.qwac.chain, other.qwac.chain
     assert issuer.subject == namesake.subject
@@ -149,7 +153,7 @@ def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki):
         assert order_chain(bank_pki.qwac.certificate, others) == (issuer,)
 
 
-def test_what_does_not_belong_is_left_out(bank_pki):
+def test_what_does_not_belong_is_left_out(bank_pki: Pki) -> None:
     others = (bank_pki.root.certificate, bank_pki.qseal.certificate, *bank_pki.qseal.chain)
     assert order_chain(bank_pki.qwac.certificate, others) == ()
 
@@ -171,7 +175,7 @@ class Authority:
         return EidasCertificate.from_der(builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.DER))
 
 
-def test_a_reload_sends_the_renewal_once_it_is_valid(tmp_path):
+def test_a_reload_sends_the_renewal_once_it_is_valid(tmp_path: Path) -> None:
     root, issuer, leaf = Authority("root"), Authority("CA"), Authority("leaf")
     chain = [
         issuer.certify(leaf, begins=-100, ends=600),
@@ -189,7 +193,7 @@ def test_a_reload_sends_the_renewal_once_it_is_valid(tmp_path):
     assert not identity.reload(at=later)
 
 
-def test_the_first_in_the_file_decides_which_of_two_roots_a_chain_leads_to():
+def test_the_first_in_the_file_decides_which_of_two_roots_a_chain_leads_to() -> None:
     old, new, between, issuer, leaf = (Authority(name) for name in ("old root", "new root", "between", "CA", "leaf"))
     by_old = [between.certify(issuer, begins=-9, ends=1000), old.certify(between, begins=-9, ends=1000)]
     by_new = [new.certify(issuer, begins=-9, ends=2000)]
@@ -198,7 +202,7 @@ def test_the_first_in_the_file_decides_which_of_two_roots_a_chain_leads_to():
     assert order_chain(certificate, by_new + by_old) == tuple(by_new)
 
 
-def test_authorities_that_signed_for_each_other_stand_in_the_chain_once():
+def test_authorities_that_signed_for_each_other_stand_in_the_chain_once() -> None:
     one, other, leaf = Authority("one"), Authority("other"), Authority("leaf")
     above_one = [other.certify(one, begins=-9, ends=900) for _ in range(9)]
     above_other = [one.certify(other, begins=-9, ends=900) for _ in range(9)]

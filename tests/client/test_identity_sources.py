@@ -101,7 +101,7 @@ SOURCES: dict[str, Callable[[Pki, Path], Identity]] = {
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_source_gives_the_same_identity(source, bank_pki, tmp_path):
+def test_every_source_gives_the_same_identity(source: str, bank_pki: Pki, tmp_path: Path) -> None:
     identity = SOURCES[source](bank_pki, tmp_path)
     assert identity.qwac == bank_pki.qwac.certificate
     assert identity.seal is not None
@@ -134,7 +134,7 @@ BY_PARTS: dict[str, Callable[[Pki], dict[str, bytes]]] = {
 
 @pytest.mark.parametrize("where", ["memory", "files", "environment"])
 @pytest.mark.parametrize("parts", BY_PARTS)
-def test_each_part_may_have_a_password_of_its_own(parts, where, bank_pki, tmp_path):
+def test_each_part_may_have_a_password_of_its_own(parts: str, where: str, bank_pki: Pki, tmp_path: Path) -> None:
     found = BY_PARTS[parts](bank_pki)
     if where == "memory":
         identity = Identity.from_memory(**found)
@@ -147,7 +147,7 @@ def test_each_part_may_have_a_password_of_its_own(parts, where, bank_pki, tmp_pa
     assert (identity.qwac, identity.seal.certificate) == (bank_pki.qwac.certificate, bank_pki.qseal.certificate)
 
 
-def test_a_password_of_a_part_is_not_tried_on_the_other(bank_pki):
+def test_a_password_of_a_part_is_not_tried_on_the_other(bank_pki: Pki) -> None:
     for left_out in ("qwac_password", "qseal_password"):
         found = {name: data for name, data in in_two_passwords(bank_pki).items() if name != left_out}
         with pytest.raises(TppkitError) as caught:
@@ -155,7 +155,7 @@ def test_a_password_of_a_part_is_not_tried_on_the_other(bank_pki):
         assert caught.value.message.startswith(left_out.partition("_")[0].upper())
 
 
-def test_a_function_that_gives_a_password_is_asked_once(bank_pki):
+def test_a_function_that_gives_a_password_is_asked_once(bank_pki: Pki) -> None:
     asked: list[str] = []
 
     def give(name: str, password: bytes) -> bytes:
@@ -172,26 +172,26 @@ def test_a_function_that_gives_a_password_is_asked_once(bank_pki):
     assert asked == ["password"]
 
 
-def test_an_empty_variable_is_an_absent_one(bank_pki):
+def test_an_empty_variable_is_an_absent_one(bank_pki: Pki) -> None:
     empty = {f"TPPKIT_{name}": "" for name in ("PASSWORD", "PASSWORD_FILE", "QSEAL_PASSWORD", "QSEAL", "QSEAL_FILE")}
     found = {name: text for name, text in variables(in_pem(bank_pki)).items() if "QSEAL" not in name} | empty
     assert Identity.from_environment(found).seal is None
 
 
-def test_a_password_may_stand_in_a_file_with_a_line_end(bank_pki, tmp_path):
+def test_a_password_may_stand_in_a_file_with_a_line_end(bank_pki: Pki, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(PASSWORD + b"\n")
     found = {**variables(in_pkcs12(bank_pki)), "TPPKIT_PASSWORD_FILE": str(tmp_path / "secret")}
     del found["TPPKIT_PASSWORD"]
     assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
 
 
-def test_the_names_of_variables_have_the_prefix_that_is_given(bank_pki):
+def test_the_names_of_variables_have_the_prefix_that_is_given(bank_pki: Pki) -> None:
     found = {name.replace("TPPKIT_", "BANK_"): text for name, text in variables(in_pem(bank_pki)).items()}
     assert Identity.from_environment(found, prefix="BANK_").seal is not None
 
 
 @pytest.mark.parametrize("with_key", [True, False])
-def test_a_seal_may_have_a_signer_of_any_kind(with_key, bank_pki, tmp_path):
+def test_a_seal_may_have_a_signer_of_any_kind(with_key: bool, bank_pki: Pki, tmp_path: Path) -> None:
     signer = KeySigner(bank_pki.qseal.key)
     paths = written({"qwac": p12(bank_pki.qwac), "qseal": p12(bank_pki.qseal, key=with_key)}, tmp_path)
     identity = Identity.from_pkcs12(**paths, password=PASSWORD, signer=signer)
@@ -200,7 +200,7 @@ def test_a_seal_may_have_a_signer_of_any_kind(with_key, bank_pki, tmp_path):
 
 
 @pytest.mark.parametrize("make", [in_pem, in_pkcs12], ids=["PEM", "PKCS#12"])
-def test_how_to_seal_may_be_chosen(make, bank_pki):
+def test_how_to_seal_may_be_chosen(make: Callable[[Pki], dict[str, bytes]], bank_pki: Pki) -> None:
     identity = Identity.from_memory(**make(bank_pki), profile=PROFILES["chebanca"], key_id="c-1", verify_own=True)
     seal = identity.seal
     assert seal is not None
@@ -214,7 +214,7 @@ def keyed(request: pytest.FixtureRequest) -> Pki:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_the_dialect_chooses_the_algorithm_for_the_key(name, keyed):
+def test_the_dialect_chooses_the_algorithm_for_the_key(name: str, keyed: Pki) -> None:
     profile = PROFILES[name]
     kinds = {ALGORITHMS[algorithm].key for _, algorithm in profile.algorithms}
     given = {**in_pem(keyed), "profile": profile, "key_id": "https://tpp.example/key"}
@@ -227,7 +227,7 @@ def test_the_dialect_chooses_the_algorithm_for_the_key(name, keyed):
             Identity.from_memory(**given)
 
 
-def test_an_argument_that_is_none_is_not_passed_over(bank_pki):
+def test_an_argument_that_is_none_is_not_passed_over(bank_pki: Pki) -> None:
     with pytest.raises(TypeError, match="profil"):
         Identity.from_memory(**without(in_pem(bank_pki), "qseal", "qseal_key"), profil=PROFILES["ing"])  # type: ignore[call-arg]
 
@@ -250,14 +250,14 @@ def without(parts: Mapping[str, bytes], *names: str) -> dict[str, bytes]:
         (lambda parts: parts | {"qseal_key": parts["qwac_key"]}, "seal.key-mismatch", ""),
     ],
 )  # fmt: skip
-def test_an_error_names_the_part(change, code, part, bank_pki):
+def test_an_error_names_the_part(change: Any, code: str, part: str, bank_pki: Pki) -> None:
     with pytest.raises(TppkitError) as caught:
         Identity.from_memory(**change(in_pem(bank_pki)))
     assert caught.value.code == code
     assert part in caught.value.message
 
 
-def test_a_seal_has_not_two_signers(bank_pki):
+def test_a_seal_has_not_two_signers(bank_pki: Pki) -> None:
     with refused(TppkitError, "identity.incomplete"):
         Identity.from_memory(**in_pem(bank_pki), signer=KeySigner(bank_pki.qseal.key))
 
@@ -271,7 +271,7 @@ def test_a_seal_has_not_two_signers(bank_pki):
         ({"TPPKIT_PASSWORD_FILE": "/nowhere/at/all"}, "file.unreadable"),
     ],
 )
-def test_variables_that_cannot_be_used_are_told(further, code, bank_pki):
+def test_variables_that_cannot_be_used_are_told(further: dict[str, str], code: str, bank_pki: Pki) -> None:
     with pytest.raises(TppkitError) as caught:
         Identity.from_environment(variables(in_pem(bank_pki)) | further)
     assert caught.value.code == code
@@ -279,25 +279,25 @@ def test_variables_that_cannot_be_used_are_told(further, code, bank_pki):
 
 
 @pytest.mark.parametrize("password", ["p\xe4ss".encode("latin-1"), "p\xe4ss".encode(), b"\xff\xfe"])
-def test_a_password_may_be_any_bytes_that_a_variable_holds(password, bank_pki):
+def test_a_password_may_be_any_bytes_that_a_variable_holds(password: bytes, bank_pki: Pki) -> None:
     encrypted = bank_pki.qwac.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
     found = variables(in_pem(bank_pki) | {"qwac_key": encrypted}) | {"TPPKIT_PASSWORD": os.fsdecode(password)}
     assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
 
 
-def test_a_password_that_pkcs12_cannot_have_is_told(bank_pki):
+def test_a_password_that_pkcs12_cannot_have_is_told(bank_pki: Pki) -> None:
     with refused(TppkitError, "pkcs12.unreadable"):
         Identity.from_environment(variables(in_pkcs12(bank_pki)) | {"TPPKIT_PASSWORD": os.fsdecode(b"\xff")})
 
 
-def test_bytes_beside_the_pem_of_a_variable_may_be_any(bank_pki):
+def test_bytes_beside_the_pem_of_a_variable_may_be_any(bank_pki: Pki) -> None:
     found = variables(in_pem(bank_pki))
     found["TPPKIT_QWAC"] = os.fsdecode("subject: M\xfcller\n".encode("latin-1")) + found["TPPKIT_QWAC"]
     assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
 
 
 @pytest.mark.parametrize("name", ["TPPKIT_PASSWORD", "TPPKIT_QWAC"])
-def test_a_text_that_no_environment_holds_is_told(name, bank_pki):
+def test_a_text_that_no_environment_holds_is_told(name: str, bank_pki: Pki) -> None:
     found = variables(in_pem(bank_pki))
     with pytest.raises(TppkitError) as caught:
         Identity.from_environment(found | {name: found.get(name, "") + "\ud800"})
@@ -305,12 +305,12 @@ def test_a_text_that_no_environment_holds_is_told(name, bank_pki):
     assert name in caught.value.message
 
 
-def test_an_environment_without_an_identity_is_told():
+def test_an_environment_without_an_identity_is_told() -> None:
     with refused(TppkitError, "identity.incomplete"):
         Identity.from_environment({})
 
 
-def test_no_secret_is_shown(bank_pki, caplog, tmp_path):
+def test_no_secret_is_shown(bank_pki: Pki, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     caplog.set_level(logging.DEBUG)
     identity = Identity.from_pkcs12(**written(in_pkcs12(bank_pki), tmp_path))
     texts = [repr(identity), repr(vars(identity)), repr(identity.seal), repr(vars(identity.seal))]

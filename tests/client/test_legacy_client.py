@@ -9,6 +9,7 @@ import pickle
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,7 +89,7 @@ def service_answer(request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_each_row_is_sent_with_the_bare_key(name, ask):
+def test_each_row_is_sent_with_the_bare_key(name: str, ask: Ask) -> None:
     _, service = ask(service_answer, CALLS[name])
     message = service.message()
     route = LEGACY.find(message.method, message.target)
@@ -98,7 +99,7 @@ def test_each_row_is_sent_with_the_bare_key(name, ask):
     assert message.body == bodies.get(name, b'{"acc":"+37060000000"}')
 
 
-def test_results_are_exact_and_name_what_was_used(ask):
+def test_results_are_exact_and_name_what_was_used(ask: Ask) -> None:
     assert ask(service_answer, balance)[0] == {"EUR": Decimal("0.30"), "JPY": Decimal(500)}
     ((record,), _) = ask(service_answer, CALLS["transactions"])
     assert str(record.amounts[0]) == "EUR-12.50"
@@ -112,7 +113,7 @@ def test_results_are_exact_and_name_what_was_used(ask):
 @pytest.mark.parametrize(
     "text", ["1" * 19, "1" * 41, "99391c7e-ad88-49ec-a2ad-99ddcb1f7721", "ž" * 20, "1" * 20 + "\n", ""]
 )
-def test_what_is_no_token_or_uuid_is_not_sent(text, ask):
+def test_what_is_no_token_or_uuid_is_not_sent(text: str, ask: Ask) -> None:
     steps: list[Step] = [
         lambda client: client.request_access(AccessKind.ACCOUNTS, PHONE, token=text),
         lambda client: client.balance(text),
@@ -127,7 +128,7 @@ def test_what_is_no_token_or_uuid_is_not_sent(text, ask):
 
 
 @pytest.mark.parametrize("amts", [{"EUR": Decimal(1), "USD": Decimal(1)}, {}, {"EUR": 12.5}, {"EUR": Decimal("0.001")}])
-def test_an_order_has_one_exact_amount(amts):
+def test_an_order_has_one_exact_amount(amts: Any) -> None:
     with pytest.raises(ValidationError):
         PaymentOrder(acc=PHONE, amts=amts)
 
@@ -144,7 +145,7 @@ def test_an_order_has_one_exact_amount(amts):
         (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}', RequestRefused),
     ],
 )
-def test_refusals_are_told_apart(status, body, kind, ask):
+def test_refusals_are_told_apart(status: int, body: bytes, kind: type[RequestRefused], ask: Ask) -> None:
     for step in (pay, balance):
         error, _ = ask(http(status, body), step)
         assert (type(error), error.status) == (kind, status)
@@ -161,14 +162,14 @@ LOST: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_payment_without_an_outcome_is_sent_once_and_its_uuid_offered(name, ask):
+def test_a_payment_without_an_outcome_is_sent_once_and_its_uuid_offered(name: str, ask: Ask) -> None:
     error, service = ask(LOST[name], pay)
     assert isinstance(error, OutcomeUnknown | TransportError)
     assert (error.request_id, len(service.requests), TOKEN in str(error)) == (UUID, 1, False)
     assert f"send the same order again with uuid {UUID}, which cannot pay twice" in error.message
 
 
-def test_a_made_uuid_is_offered_too_and_the_repetition_is_the_same_request(run, bank_pki_folder):
+def test_a_made_uuid_is_offered_too_and_the_repetition_is_the_same_request(run: Run, bank_pki_folder: Path) -> None:
     answers = iter([b"", http(200)(b"")])
     with rogue_bank(server_context(bank_pki_folder), lambda _: next(answers), then_close=True) as service:
         with pytest.raises(TransportError) as lost:
@@ -178,7 +179,7 @@ def test_a_made_uuid_is_offered_too_and_the_repetition_is_the_same_request(run, 
     assert service.requests[0] == service.requests[1]
 
 
-def test_a_payment_without_an_answer_in_time_is_not_repeated(run, bank_pki_folder):
+def test_a_payment_without_an_answer_in_time_is_not_repeated(run: Run, bank_pki_folder: Path) -> None:
     with (
         trickling(server_context(bank_pki_folder), every_s=0.1) as port,
         forwarder(port) as counted,
@@ -188,18 +189,18 @@ def test_a_payment_without_an_answer_in_time_is_not_repeated(run, bank_pki_folde
     assert (late.value.code, late.value.request_id, counted["connections"]) == ("transport.timeout", UUID, 1)
 
 
-def test_a_lost_request_for_access_offers_its_token_and_does_not_show_it(ask):
+def test_a_lost_request_for_access_offers_its_token_and_does_not_show_it(ask: Ask) -> None:
     for answer in (LOST["connection"], LOST["proxy"]):
         error, service = ask(answer, request_access)
         assert (error.request_id, len(service.requests), TOKEN in str(error)) == (TOKEN, 1, False)
 
 
-def test_an_account_that_is_none_is_not_sent(ask):
+def test_an_account_that_is_none_is_not_sent(ask: Ask) -> None:
     error, service = ask(service_answer, lambda client: client.request_access(AccessKind.ACCOUNTS, "LT00 1234"))
     assert (error.code, service.connections, "1234" in str(error)) == ("model.invalid", 0, False)
 
 
-def test_reads_are_repeated(ask):
+def test_reads_are_repeated(ask: Ask) -> None:
     answers = iter([b"", http(503)(b""), service_answer(b"GET /BALANCE\r\n")])
     result, service = ask(lambda _: next(answers), balance)
     assert (result["EUR"], len(service.requests)) == (Decimal("0.30"), 3)
@@ -212,23 +213,23 @@ def test_reads_are_repeated(ask):
         b'{"EUR":"1.00"}', b'{"EUR":true}', b'{"EUR":null}', b"[]", b"", b"\xff", b"[" * 5000, b'{"EUR":1' + b" " * 65_536 + b"}",
     ],
 )  # fmt: skip
-def test_a_balance_is_exact_or_an_error(body, ask):
+def test_a_balance_is_exact_or_an_error(body: bytes, ask: Ask) -> None:
     assert isinstance(ask(http(200, body), balance)[0], FormatError)
 
 
 @pytest.mark.parametrize(
     "records", [{}, [{}], [RECORD, 1], [{**RECORD, "amount": [-12.5]}], [{**RECORD, "amount": ["EUR-1e9"]}]]
 )
-def test_a_list_is_exact_or_an_error(records, ask):
+def test_a_list_is_exact_or_an_error(records: Any, ask: Ask) -> None:
     assert isinstance(ask(as_json(200, records), CALLS["transactions"])[0], FormatError)
 
 
 @pytest.mark.parametrize("name", ["endless", "redirect"])
-def test_a_read_that_is_no_answer_is_an_error(name, ask):
+def test_a_read_that_is_no_answer_is_an_error(name: str, ask: Ask) -> None:
     assert type(ask(LOST[name], balance)[0]) is RemoteProtocolError
 
 
-def test_a_certificate_of_another_authority_gets_nothing(run, bank_pki_folder):
+def test_a_certificate_of_another_authority_gets_nothing(run: Run, bank_pki_folder: Path) -> None:
     with (
         rogue_bank(server_context(bank_pki_folder), service_answer) as service,
         pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED"),
@@ -241,13 +242,13 @@ def test_a_certificate_of_another_authority_gets_nothing(run, bank_pki_folder):
     ("code", "settings"),
     [("client.base-url", {"url": "http://service.example"}), ("credentials.malformed", {"api_key": "two words"})],
 )
-def test_only_https_is_called_and_only_with_a_key(code, settings, run):
+def test_only_https_is_called_and_only_with_a_key(code: str, settings: Any, run: Run) -> None:
     with pytest.raises(ConfigurationError) as refused:
         run(**{"url": "https://service.example", "step": pay, **settings})
     assert refused.value.code == code
 
 
-def test_the_key_is_never_shown(ask, caplog):
+def test_the_key_is_never_shown(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     credentials = ApiKeyCredentials(SecretStr(KEY))
     shown = [repr(credentials), str(credentials), repr(vars(credentials))]

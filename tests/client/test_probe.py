@@ -252,20 +252,22 @@ def ask(request: pytest.FixtureRequest, shop_url: str, tls: NoCertificate) -> As
 BASIC = BasicCredentials(KEY)
 
 
-def test_a_query_parameter_reaches_the_handler_and_the_list_comes_back(ask):
+def test_a_query_parameter_reaches_the_handler_and_the_list_comes_back(ask: Ask) -> None:
     orders = ask(lambda client: client.orders("paid"), BASIC)
     assert [(order.id, order.note) for order in orders] == [(n + 1, f'order {n}, "gift"\nwrapped') for n in range(3)]
     assert ask(lambda client: client.orders("a&b=ü /"), BASIC) == ()
 
 
-def test_an_absent_query_parameter_is_refused(ask):
+def test_an_absent_query_parameter_is_refused(ask: Ask) -> None:
     with pytest.raises(RequestRefused, match=r"query\.missing") as refused:
         ask(lambda client: client.orders(), BASIC)
     assert (refused.value.status, refused.value.peer_code) == (400, "BAD")
 
 
 @pytest.mark.parametrize(("key", "owner"), [(KEY, "shop"), (OTHER_KEY, "other")])
-def test_a_key_names_its_caller_and_is_never_shown(key, owner, ask, caplog):
+def test_a_key_names_its_caller_and_is_never_shown(
+    key: str, owner: str, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     credentials = ApiKeyCredentials(key)
     assert ask(lambda client: client.account("a-1"), credentials) == Account(account_id="a-1", owner=owner)
@@ -285,7 +287,9 @@ def test_a_key_names_its_caller_and_is_never_shown(key, owner, ask, caplog):
         ),
     ],
 )
-def test_a_wrong_or_absent_key_is_refused(credentials, step, code, ask, caplog):
+def test_a_wrong_or_absent_key_is_refused(
+    credentials: Credentials, step: Any, code: str, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     with pytest.raises(RequestRefused, match=code) as refused:
         ask(step, credentials)
@@ -294,26 +298,26 @@ def test_a_wrong_or_absent_key_is_refused(credentials, step, code, ask, caplog):
 
 
 @pytest.mark.parametrize("key", ["", "two words", "col:on", "line\nbreak", "ümlaut"])
-def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key):
+def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         BasicCredentials(key)
     assert refused.value.code == "credentials.malformed"
     assert not key or key not in str(refused.value)
 
 
-def test_a_report_has_the_rows_of_its_caller(ask):
+def test_a_report_has_the_rows_of_its_caller(ask: Ask) -> None:
     rows: list[Order] = []
     ask(lambda client: client.search_csv(Search(status="paid")), BASIC, rows.append)
     assert rows == list(ask(lambda client: client.orders("paid"), BASIC))
 
 
-def test_what_fails_before_the_first_row_is_an_answer(ask):
+def test_what_fails_before_the_first_row_is_an_answer(ask: Ask) -> None:
     with pytest.raises(RequestRefused) as refused:
         ask(lambda client: client.search_csv(Search(status="none")), BASIC)
     assert (refused.value.status, refused.value.peer_code) == (404, "UNKNOWN")
 
 
-def test_a_report_that_fails_later_is_an_error_after_its_rows(ask):
+def test_a_report_that_fails_later_is_an_error_after_its_rows(ask: Ask) -> None:
     rows: list[Order] = []
     with pytest.raises(TransportError) as failed:
         ask(lambda client: client.search_csv(Search(status="many", fail_after=1200)), BASIC, rows.append)
@@ -321,7 +325,7 @@ def test_a_report_that_fails_later_is_an_error_after_its_rows(ask):
 
 
 @pytest.mark.slow
-def test_a_report_of_100_000_rows_needs_no_memory(shop_url, tls):
+def test_a_report_of_100_000_rows_needs_no_memory(shop_url: str, tls: NoCertificate) -> None:
     tracemalloc.start()
     try:
         with ShopClient(ShopCalls(SHOP, shop_url, credentials=BASIC), tls) as client:
@@ -333,7 +337,9 @@ def test_a_report_of_100_000_rows_needs_no_memory(shop_url, tls):
     assert peak < 4 * 2**20  # of client and host
 
 
-def test_a_slow_reader_is_cut_off(bank_pki_folder, tmp_path, tls, caplog):
+def test_a_slow_reader_is_cut_off(
+    bank_pki_folder: Path, tmp_path: Path, tls: NoCertificate, caplog: pytest.LogCaptureFixture
+) -> None:
     handlers = (*HANDLERS[:2], StreamHandler(SEARCH_CSV, search_csv, deadline_s=1.0))
     with running(tmp_path, bank_pki_folder, handlers) as url:
         with ShopClient(ShopCalls(SHOP, url, credentials=BASIC), tls) as client:
@@ -346,7 +352,9 @@ def test_a_slow_reader_is_cut_off(bank_pki_folder, tmp_path, tls, caplog):
     assert "did not read it in time" in caplog.text
 
 
-def test_a_handler_that_writes_cannot_leave_a_write_for_later(bank_pki_folder, tmp_path, tls, caplog):
+def test_a_handler_that_writes_cannot_leave_a_write_for_later(
+    bank_pki_folder: Path, tmp_path: Path, tls: NoCertificate, caplog: pytest.LogCaptureFixture
+) -> None:
     late = Handler(ACCOUNT, lambda call: replace(account(call), before=add_orders))
     with (
         running(tmp_path, bank_pki_folder, (HANDLERS[0], late, HANDLERS[2])) as url,
@@ -358,7 +366,7 @@ def test_a_handler_that_writes_cannot_leave_a_write_for_later(bank_pki_folder, t
     assert "host.handlers" in caplog.text
 
 
-def test_readers_that_leave_make_room_for_others(shop_url, tls):
+def test_readers_that_leave_make_room_for_others(shop_url: str, tls: NoCertificate) -> None:
     with ShopClient(ShopCalls(SHOP, shop_url, credentials=BASIC), tls, sleep=lambda _: None) as client:
         opened = [client.search_csv(Search(status="many")) for _ in range(MAX_STREAMS)]
         assert [next(rows).id for rows in opened] == [4] * MAX_STREAMS
@@ -385,7 +393,7 @@ def test_readers_that_leave_make_room_for_others(shop_url, tls):
         (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, auth=Auth.SEAL)),
     ],
 )
-def test_a_host_refuses_a_handler_that_cannot_answer_its_row(handler, row):
+def test_a_host_refuses_a_handler_that_cannot_answer_its_row(handler: Any, row: Endpoint[Any, Any]) -> None:
     shop, keys = replace(SHOP, endpoints=(row,)), KeyAuthenticator({}, auth=Auth.BASIC)
     with pytest.raises(ConfigurationError) as refused:
         Host(
@@ -400,7 +408,7 @@ def test_a_host_refuses_a_handler_that_cannot_answer_its_row(handler, row):
     [Once(header="idempotency-key"), Once(header="x-request-id", window=timedelta(hours=1))],
     ids=["header", "window"],
 )
-def test_a_host_refuses_a_row_whose_ids_it_cannot_keep(once):
+def test_a_host_refuses_a_row_whose_ids_it_cannot_keep(once: Once) -> None:
     row, keys = replace(ACCOUNT, once=once), KeyAuthenticator({}, auth=Auth.BASIC)
     requests = {None: RequestTable(MetaData(), name="request_ids")}
     with pytest.raises(ConfigurationError) as refused:

@@ -18,6 +18,7 @@ from serving import free_port, program, run_program
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, make_client
+from tppkit.testpki import Pki
 
 # `listen ... http2` is what every version of nginx reads.
 NGINX = """
@@ -93,14 +94,14 @@ TWO: tuple[Ask, ...] = (
 )
 
 
-def test_each_client_of_an_identity_speaks_its_own_protocol(identity, port):
+def test_each_client_of_an_identity_speaks_its_own_protocol(identity: Identity, port: int) -> None:
     for ask_two in TWO:
         assert ask_two(identity, port).startswith(H2)
         for ask in ONE:
             assert ask(identity, port).startswith(H1), ask
 
 
-def test_an_open_client_goes_on_in_its_protocol_after_others_were_made(identity, port):
+def test_an_open_client_goes_on_in_its_protocol_after_others_were_made(identity: Identity, port: int) -> None:
     url, options = f"https://localhost:{port}/", {"trust_env": False}
     two = httpx.Client(verify=identity.tls_context, http2=True, **options)
     one = httpx.Client(verify=identity.tls_context, headers={"Connection": "close"}, **options)
@@ -111,7 +112,7 @@ def test_an_open_client_goes_on_in_its_protocol_after_others_were_made(identity,
         assert with_http_client(identity, port).startswith(H1)
 
 
-def test_threads_that_speak_different_protocols_do_not_get_each_others(identity, port):
+def test_threads_that_speak_different_protocols_do_not_get_each_others(identity: Identity, port: int) -> None:
     def ask(number: int) -> bool:
         asks, protocol = ((with_httpx,), H1) if number % 2 else (TWO[:1], H2)
         return asks[0](identity, port).startswith(protocol)
@@ -120,14 +121,14 @@ def test_threads_that_speak_different_protocols_do_not_get_each_others(identity,
         assert all(threads.map(ask, range(40)))
 
 
-def test_sessions_are_resumed_in_each_protocol(bank_pki, port):
+def test_sessions_are_resumed_in_each_protocol(bank_pki: Pki, port: int) -> None:
     qwac = bank_pki.qwac
     fresh = Identity(qwac.certificate, qwac.key, server_anchors=[bank_pki.root.certificate])
     for ask in (with_httpx, TWO[0]):
         assert [ask(fresh, port).rpartition(" ")[2] for _ in range(2)] == [".", "r"]
 
 
-def test_a_renewed_certificate_is_shown_in_the_protocol_that_was_set(bank_pki, port):
+def test_a_renewed_certificate_is_shown_in_the_protocol_that_was_set(bank_pki: Pki, port: int) -> None:
     qwac, renewed = bank_pki.qwac, bank_pki.issue_qwac(bank_pki.provider, label="renewed")
     identity, other = (
         Identity(issued.certificate, issued.key, server_anchors=[bank_pki.root.certificate])

@@ -97,7 +97,7 @@ def play(driver: Any, identity: Identity, bank_pki_folder: Path) -> Callable[...
     return played
 
 
-def test_a_consent_is_created_with_a_seal_and_where_the_customer_returns_to(play):
+def test_a_consent_is_created_with_a_seal_and_where_the_customer_returns_to(play: Any) -> None:
     further = {"redirect_uri": "com.example.app:/done?x=1", "psu_ip_address": "2001:db8::1"}
     run = play(lambda client: client.create_consent(CONSENT, **further), as_json(201, CREATED))
     sent = run.bank.message()
@@ -131,7 +131,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_an_answer_of_another_bank_is_read_and_kept(name, play):
+def test_an_answer_of_another_bank_is_read_and_kept(name: str, play: Any) -> None:
     step, body, target = CALLS[name]
     run = play(step, as_json(200, body))
     named = {key: value for key, value in body.items() if key != "consentStatus"}
@@ -143,7 +143,7 @@ def test_an_answer_of_another_bank_is_read_and_kept(name, play):
 
 
 @pytest.mark.parametrize("name", ["account", "booked", "pending", "_links", "next"])
-def test_an_optional_member_that_is_null_is_absent(name, play):
+def test_an_optional_member_that_is_null_is_absent(name: str, play: Any) -> None:
     answer = page("t-1", next_="/x", pending=("p-1",))
     (place,) = (one for one in (answer, answer["transactions"], answer["transactions"]["_links"]) if name in one)
     place[name] = None
@@ -155,13 +155,13 @@ def test_an_optional_member_that_is_null_is_absent(name, play):
 
 
 @pytest.mark.parametrize("answer", [http(200), http(202), http(204), as_json(200, {"any": "thing"})])
-def test_a_consent_is_deleted_whatever_the_success(answer, play):
+def test_a_consent_is_deleted_whatever_the_success(answer: Answer, play: Any) -> None:
     run = play(lambda client: client.delete_consent("c-1"), answer)
     assert (run.result, run.bank.message().method) == (None, "DELETE")
 
 
 @pytest.mark.parametrize("status", [200, 202, 204])
-def test_a_bank_may_confirm_a_cancelled_payment_without_a_body(status, play):
+def test_a_bank_may_confirm_a_cancelled_payment_without_a_body(status: int, play: Any) -> None:
     assert play(lambda client: client.cancel_payment("p-1"), http(status)).result.transaction_status == "CANC"
 
 
@@ -169,12 +169,12 @@ def test_a_bank_may_confirm_a_cancelled_payment_without_a_body(status, play):
     ("options", "code"),
     [({"psu_ip_address": "1.2.3"}, "header.psu-ip-address"), ({"consent_id": ""}, "header.consent-id")],
 )
-def test_a_nonsensical_header_is_not_sent(options, code, play):
+def test_a_nonsensical_header_is_not_sent(options: dict[str, str], code: str, play: Any) -> None:
     run = play(lambda client: client.accounts(**{"consent_id": "c-1"} | options), as_json(200, ACCOUNTS))
     assert (run.result.code, run.bank.requests) == (code, [])
 
 
-def test_an_error_has_status_code_and_request_id(play):
+def test_an_error_has_status_code_and_request_id(play: Any) -> None:
     refusal = as_json(429, {"tppMessages": [{"category": "ERROR", "code": "ACCESS_EXCEEDED"}]}, retry_after="3600")
     run = play(lambda client: client.accounts("c-1"), refusal)
     assert (run.result.status, run.result.peer_code, len(run.bank.requests)) == (429, "ACCESS_EXCEEDED", 1)
@@ -193,13 +193,13 @@ STATES = ["received", "partiallyAuthorised", "odd"]
         ("terminatedByTpp", "revoked"),
     ],
 )
-def test_a_consent_is_waited_for_until_the_customer_has_decided(last, found, play):
+def test_a_consent_is_waited_for_until_the_customer_has_decided(last: str, found: str, play: Any) -> None:
     answers = [as_json(200, {"consentStatus": state}) for state in [*STATES, last]]
     run = play(lambda client: client.wait_for_consent("c-1", interval_s=0.1), *answers)
     assert (run.result, run.pauses) == (found, [2.0] * 3)
 
 
-def test_waiting_for_a_consent_ends_after_its_time(play):
+def test_waiting_for_a_consent_ends_after_its_time(play: Any) -> None:
     run = play(lambda client: client.wait_for_consent("c-1", wait_s=9), as_json(200, {"status": "received"}))
     assert (type(run.result), run.result.code, run.pauses) == (TransportError, "consent.not-decided", [3.0] * 3)
 
@@ -209,13 +209,13 @@ def test_waiting_for_a_consent_ends_after_its_time(play):
     [(http(503), 3.0), (http(429, retry_after="1"), 3.0), (http(429, retry_after="7"), 7.0), (http(200, b"{}", content_length="9"), 3.0)],
     ids=["503", "429 soon", "429 later", "lost"],
 )  # fmt: skip
-def test_waiting_outlasts_a_passing_trouble_without_haste(trouble, pause_s, play):
+def test_waiting_outlasts_a_passing_trouble_without_haste(trouble: Answer, pause_s: float, play: Any) -> None:
     run = play(lambda client: client.wait_for_consent("c-1"), trouble, as_json(200, {"status": "valid"}))
     assert (run.result, run.pauses) == ("valid", [pause_s])
 
 
 @pytest.mark.parametrize("prefix", ["", "/gateway"])
-def test_pages_are_followed_to_their_end_with_the_same_consent(prefix, play):
+def test_pages_are_followed_to_their_end_with_the_same_consent(prefix: str, play: Any) -> None:
     found: list[str] = []
     pages = [
         page("t-3", "t-2", pending=("p-1",), next_=FIRST + "&after=t-2"),
@@ -233,7 +233,7 @@ def test_pages_are_followed_to_their_end_with_the_same_consent(prefix, play):
     assert len({tuple(run.values(number, "X-Request-ID")) for number in range(4)}) == 3
 
 
-def test_a_link_with_the_banks_own_origin_is_followed(play):
+def test_a_link_with_the_banks_own_origin_is_followed(play: Any) -> None:
     def first(request: bytes) -> bytes:
         host = request.split(b"Host: ", 1)[1].split(b"\r\n", 1)[0].decode()
         return as_json(200, page(next_=f"https://{host}{FIRST}&after=x"))(request)
@@ -252,7 +252,7 @@ def test_a_link_with_the_banks_own_origin_is_followed(play):
         "javascript:alert(1)", "?after=1", "@evil.example/psd2/v1/x", "/gateway/psd2/v1/x",
     ],
 )  # fmt: skip
-def test_a_link_that_leads_elsewhere_is_not_followed(href, play):
+def test_a_link_that_leads_elsewhere_is_not_followed(href: str, play: Any) -> None:
     found: list[str] = []
     run = play(lambda client: iterate(client, found), as_json(200, page("t-1", next_=href)))
     assert (type(run.result), run.result.code) == (RemoteProtocolError, "answer.link")
@@ -262,7 +262,7 @@ def test_a_link_that_leads_elsewhere_is_not_followed(href, play):
 @pytest.mark.parametrize(
     "links", [[FIRST], [FIRST + "&after=a", FIRST + "&after=a"], [FIRST + "&after=a", FIRST + "&after=b", FIRST]]
 )
-def test_pages_that_turn_in_a_circle_are_left(links, play):
+def test_pages_that_turn_in_a_circle_are_left(links: list[str], play: Any) -> None:
     run = play(lambda client: iterate(client, []), *[as_json(200, page(next_=link)) for link in links])
     assert (type(run.result), run.result.code, len(run.bank.requests)) == (
         RemoteProtocolError,
@@ -271,7 +271,7 @@ def test_pages_that_turn_in_a_circle_are_left(links, play):
     )
 
 
-def test_pages_without_an_end_are_left(identity):
+def test_pages_without_an_end_are_left(identity: Identity) -> None:
     paged = Psd2Calls("https://bank.example", identity=identity).iter_transactions("c", "r", date_from=date(2026, 1, 1))
     report = TransactionReport.from_wire(json.dumps(page(next_="/psd2/v1/x")).encode())
     seen = {str(number) for number in range(MAX_PAGES - 2)}
@@ -305,7 +305,7 @@ PIECES = st.sampled_from(
 
 @given(st.text() | st.lists(PIECES | st.characters(), max_size=12).map(lambda rest: "/psd2/v1/" + "".join(rest)))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_the_link_only_a_path_of_the_interface_is_followed(identity, href):
+def test_whatever_the_link_only_a_path_of_the_interface_is_followed(identity: Identity, href: str) -> None:
     calls = Psd2Calls("https://bank.example/gateway", identity=identity)
     try:
         target = calls.linked_target(href, below="/psd2/v1")

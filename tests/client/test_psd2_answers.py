@@ -40,25 +40,25 @@ def failure(driver: Any, identity: Identity, bank_pki_folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 304, 307, 308])
-def test_a_redirect_is_refused_and_not_followed(code, failure):
+def test_a_redirect_is_refused_and_not_followed(code: int, failure: Any) -> None:
     error = failure(http(code, location="https://localhost:1/elsewhere"))
     assert (type(error), error.code) == (RemoteProtocolError, "answer.redirect")
 
 
 @pytest.mark.parametrize("code", [201, 202, 204])
-def test_another_success_than_the_promised_one_is_refused(code, failure):
+def test_another_success_than_the_promised_one_is_refused(code: int, failure: Any) -> None:
     assert failure(http(code), lambda client: client.payment_status("any")).code == "answer.status"
 
 
 @pytest.mark.parametrize(
     "echo", ["", "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11", "garbage"], ids=["none", "another", "garbage"]
 )
-def test_an_answer_for_another_request_is_refused(echo, failure):
+def test_an_answer_for_another_request_is_refused(echo: str, failure: Any) -> None:
     error = failure(as_json(200, STATUS, x_request_id=echo))
     assert (type(error), error.code) == (OutcomeUnknown, "answer.request-id")
 
 
-def test_an_echo_in_another_case_is_taken(driver, identity, bank_pki_folder):
+def test_an_echo_in_another_case_is_taken(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     def shouted(request: bytes) -> bytes:
         return as_json(200, STATUS)(request.upper())
 
@@ -81,7 +81,7 @@ def test_an_echo_in_another_case_is_taken(driver, identity, bank_pki_folder):
     ],
     ids=lambda value: repr(value[:20]),
 )
-def test_a_body_that_is_not_the_promised_one_is_refused(body, code, failure):
+def test_a_body_that_is_not_the_promised_one_is_refused(body: bytes, code: str, failure: Any) -> None:
     error = failure(http(200, body))
     assert (type(error), error.code) == (FormatError, code)
 
@@ -92,13 +92,13 @@ BODIES = [b"<html>no</html>", b"[]", b"{}", b'{"tppMessages":[]}', b'{"tppMessag
 @pytest.mark.parametrize(
     ("code", "body"), [(400, body) for body in BODIES] + [(code, b"") for code in (401, 404, 409, 429, 500, 503)]
 )
-def test_an_error_without_the_interfaces_body_is_still_a_refusal(code, body, failure):
+def test_an_error_without_the_interfaces_body_is_still_a_refusal(code: int, body: bytes, failure: Any) -> None:
     error = failure(http(code, body))
     assert isinstance(error, RequestRefused)
     assert (error.status, error.peer_code, error.peer_text) == (code, None, None)
 
 
-def test_the_text_of_a_refusal_is_shortened_and_made_safe(failure):
+def test_the_text_of_a_refusal_is_shortened_and_made_safe(failure: Any) -> None:
     text = "\x1b[31m\nforged line" + "x" * 5000
     error = failure(as_json(400, {"tppMessages": [{"category": "ERROR", "code": "C" * 500, "text": text}]}))
     assert isinstance(error, RequestRefused)
@@ -108,13 +108,13 @@ def test_the_text_of_a_refusal_is_shortened_and_made_safe(failure):
 
 @pytest.mark.parametrize("size", [MAX_ANSWER_BYTES + 1, 3 * MAX_ANSWER_BYTES])
 @pytest.mark.parametrize("code", [200, 400])
-def test_an_answer_that_is_too_large_leaves_the_outcome_open(code, size, failure):
+def test_an_answer_that_is_too_large_leaves_the_outcome_open(code: int, size: int, failure: Any) -> None:
     error = failure(http(code, b" " * size))
     assert (type(error), error.code, error.status) == (OutcomeUnknown, "answer.too-large", None)
     assert "ask for the payment's status" in error.message
 
 
-def test_an_answer_that_unpacks_to_too_much_does_not_fill_the_memory(failure):
+def test_an_answer_that_unpacks_to_too_much_does_not_fill_the_memory(failure: Any) -> None:
     answer = zipped(60_000_000)
     tracemalloc.start()
     try:
@@ -137,7 +137,9 @@ def test_an_answer_that_unpacks_to_too_much_does_not_fill_the_memory(failure):
     ],
     ids=["nothing", "garbage", "cut off", "no chunk", "endless head"],
 )
-def test_what_is_no_whole_http_answer_is_a_failed_connection(answer, driver, identity, bank_pki_folder):
+def test_what_is_no_whole_http_answer_is_a_failed_connection(
+    answer: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     with (
         rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as bank,
         pytest.raises(TransportError) as caught,
@@ -147,7 +149,7 @@ def test_what_is_no_whole_http_answer_is_a_failed_connection(answer, driver, ide
     assert len(bank.requests) == 1
 
 
-def test_a_bank_that_does_not_answer_is_given_up(driver, identity, bank_pki_folder):
+def test_a_bank_that_does_not_answer_is_given_up(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     ended = threading.Event()
 
     def silent(request: bytes) -> bytes:
@@ -163,12 +165,12 @@ def test_a_bank_that_does_not_answer_is_given_up(driver, identity, bank_pki_fold
     assert caught.value.code == "transport.timeout"
 
 
-def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver, identity):
+def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, identity: Identity) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute, refused(TransportError, "transport.timeout"):
         driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, cancel, timeout_s=0.3)
 
 
-def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver, identity):
+def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver: Any, identity: Identity) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
         with pytest.raises(TransportError) as caught:
@@ -176,7 +178,9 @@ def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver, identity):
     assert caught.value.code == "transport.failed"
 
 
-def test_a_server_of_an_unknown_authority_is_not_called(driver, identity, bank_pki_folder, tmp_path):
+def test_a_server_of_an_unknown_authority_is_not_called(
+    driver: Any, identity: Identity, bank_pki_folder: Path, tmp_path: Path
+) -> None:
     write_pki(make_pki(at=utc_now(), seed=23), tmp_path / "other")
     with (
         rogue_bank(server_context(tmp_path / "other"), as_json(200, STATUS)) as bank,
@@ -188,7 +192,7 @@ def test_a_server_of_an_unknown_authority_is_not_called(driver, identity, bank_p
     assert bank.requests == []
 
 
-def test_a_server_of_another_name_is_not_called(driver, identity, bank_pki_folder):
+def test_a_server_of_another_name_is_not_called(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     context = server_context(bank_pki_folder)
     answer = as_json(200, STATUS)
     with (
@@ -200,7 +204,9 @@ def test_a_server_of_another_name_is_not_called(driver, identity, bank_pki_folde
     assert bank.requests == []
 
 
-def test_a_server_that_refuses_our_certificate_is_a_failed_connection(driver, identity, bank_pki_folder, tmp_path):
+def test_a_server_that_refuses_our_certificate_is_a_failed_connection(
+    driver: Any, identity: Identity, bank_pki_folder: Path, tmp_path: Path
+) -> None:
     write_pki(make_pki(at=utc_now(), seed=23), tmp_path / "other")
     context = server_context(bank_pki_folder, client_anchors=tmp_path / "other" / "root.pem")
     with rogue_bank(context, as_json(200, STATUS)) as bank, refused(TransportError, "transport.failed"):

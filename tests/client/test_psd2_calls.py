@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -12,9 +13,10 @@ from payments import INITIATED, PAYMENT
 from rogue_bank import as_json, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
-from tppkit.client import AsyncPsd2Client, Psd2Client, SealAuth
+from tppkit.client import AsyncPsd2Client, Identity, Psd2Client, SealAuth
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.seals import SealPolicy, verify_request
+from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier, make_anchors
 
 ID = UUID("0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11")
@@ -32,7 +34,7 @@ ID = UUID("0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11")
     ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize("client", [Psd2Client, AsyncPsd2Client])
-def test_an_address_that_is_not_plain_https_is_refused(client, url, identity):
+def test_an_address_that_is_not_plain_https_is_refused(client: Any, url: str, identity: Identity) -> None:
     with pytest.raises(ConfigurationError) as caught:
         client(url, identity=identity)
     assert caught.value.code == "client.base-url"
@@ -44,8 +46,8 @@ def test_an_address_that_is_not_plain_https_is_refused(client, url, identity):
     [("", ""), ("/", ""), ("/api", "/api"), ("/api/", "/api"), ("/a/b-c.d~e/%2F", "/a/b-c.d~e/%2F")],
 )
 def test_a_path_prefix_stands_before_the_target_and_is_sealed(
-    suffix, prefix, driver, identity, bank_pki, bank_pki_folder
-):
+    suffix: str, prefix: str, driver: Any, identity: Identity, bank_pki: Pki, bank_pki_folder: Path
+) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
         driver.run(bank.url + suffix, identity, lambda client: client.initiate_payment(PAYMENT))
     sent = bank.message()
@@ -56,12 +58,14 @@ def test_a_path_prefix_stands_before_the_target_and_is_sealed(
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1"])
-def test_the_host_may_be_a_name_or_an_address(host, driver, identity, bank_pki_folder):
+def test_the_host_may_be_a_name_or_an_address(
+    host: str, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED), name=host) as bank:
         assert driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT))
 
 
-def test_the_headers_of_the_interface_are_sent_once(driver, identity, bank_pki_folder):
+def test_the_headers_of_the_interface_are_sent_once(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     further = {"request_id": ID, "psu_ip_address": "192.0.2.7", "redirect_uri": "https://tpp.example/back"}
     with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
         driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT, **further))
@@ -100,8 +104,8 @@ def test_a_payment_is_sealed_as_each_row_of_the_table_has_it(driver, dialects, b
     ids=["success", "redirect"],
 )
 def test_what_a_client_that_is_passed_in_does_with_its_requests_changes_nothing(
-    answer, code, library, driver, identity, bank_pki_folder
-):
+    answer: Any, code: str | None, library: Any, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     is_async = "Async" in type(driver).__name__
     codes: list[str | None] = []
 
@@ -139,7 +143,7 @@ def test_what_a_client_that_is_passed_in_does_with_its_requests_changes_nothing(
     assert len(bank.requests) == 1
 
 
-def test_what_is_not_sealed_has_no_seal_and_no_body(driver, identity, bank_pki_folder):
+def test_what_is_not_sealed_has_no_seal_and_no_body(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": "RCVD"})) as bank:
         driver.run(
             bank.url, identity, lambda client: client.payment_status("p-1"), lambda client: client.payment_status("p-1")
@@ -154,7 +158,9 @@ def test_what_is_not_sealed_has_no_seal_and_no_body(driver, identity, bank_pki_f
 
 
 @pytest.mark.parametrize("payment_id", ["a/b", "a?b#c", "%2F", "a b", "\u20ac", "a\r\nX: y"])
-def test_an_id_of_any_kind_is_one_segment_of_the_path(payment_id, driver, identity, bank_pki_folder):
+def test_an_id_of_any_kind_is_one_segment_of_the_path(
+    payment_id: str, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": "RCVD"})) as bank:
         driver.run(bank.url, identity, lambda client: client.payment_status(payment_id))
     assert bank.message().target.count("/") == 6
@@ -162,7 +168,7 @@ def test_an_id_of_any_kind_is_one_segment_of_the_path(payment_id, driver, identi
 
 
 @pytest.mark.parametrize("payment_id", ["..", "."])
-def test_an_id_that_would_change_the_path_is_not_sent(payment_id, driver, identity):
+def test_an_id_that_would_change_the_path_is_not_sent(payment_id: str, driver: Any, identity: Identity) -> None:
     with pytest.raises(TppkitError) as caught:
         driver.run("https://localhost:9", identity, lambda client: client.payment_status(payment_id))
     assert caught.value.code == "client.target"
@@ -174,7 +180,9 @@ def test_an_id_that_would_change_the_path_is_not_sent(payment_id, driver, identi
     ids=repr,
 )
 @pytest.mark.parametrize("name", ["redirect_uri", "psu_ip_address"])
-def test_a_header_value_that_could_not_stand_in_a_header_is_not_sent(name, value, driver, identity, bank_pki_folder):
+def test_a_header_value_that_could_not_stand_in_a_header_is_not_sent(
+    name: str, value: str, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     with (
         rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank,
         pytest.raises(TppkitError) as caught,
@@ -184,7 +192,9 @@ def test_a_header_value_that_could_not_stand_in_a_header_is_not_sent(name, value
     assert bank.requests == []
 
 
-def test_a_signer_that_is_only_awaited_seals_for_asyncio(driver, awaited, bank_pki, bank_pki_folder):
+def test_a_signer_that_is_only_awaited_seals_for_asyncio(
+    driver: Any, awaited: Identity, bank_pki: Pki, bank_pki_folder: Path
+) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
         if "Async" in type(driver).__name__:
             driver.run(bank.url, awaited, lambda client: client.initiate_payment(PAYMENT))

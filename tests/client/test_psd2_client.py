@@ -19,6 +19,7 @@ from tppkit.errors import LocalProtocolError
 from tppkit.protocol.psd2 import ALL_ACCOUNTS, PSD2, Access, ConsentRequest, PaymentProduct
 from tppkit.protocol.psd2.rules import PAGE_SIZE
 from tppkit.sandbox import SandboxServer
+from tppkit.testpki import Pki
 
 CONSENT = ConsentRequest(access=Access(all_psd2=ALL_ACCOUNTS), valid_until=date(2099, 12, 31), frequency_per_day=9)
 
@@ -87,13 +88,15 @@ CALLS: dict[str, tuple[Callable[[Any, Made], Any], Callable[[Any], Any], Any]] =
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_every_endpoint_row_has_a_method_and_is_answered(name, driver, bank, identity, made):
+def test_every_endpoint_row_has_a_method_and_is_answered(
+    name: str, driver: Any, bank: SandboxServer, identity: Identity, made: Made
+) -> None:
     call, shown, expected = CALLS[name]
     (result,) = driver.run(bank.addresses.psd2_url, identity, lambda client: call(client, made))
     assert shown(result) == expected
 
 
-def test_all_pages_together_have_each_entry_once(bank, identity, made):
+def test_all_pages_together_have_each_entry_once(bank: SandboxServer, identity: Identity, made: Made) -> None:
     window = {"date_from": date(2020, 1, 1)}
     with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
         ids = [entry.transaction_id for entry in client.iter_transactions(made.consent_id, made.resource_id, **window)]
@@ -107,11 +110,11 @@ def test_all_pages_together_have_each_entry_once(bank, identity, made):
     assert asyncio.run(read()) == ids
 
 
-def test_no_call_is_left_that_has_no_endpoint_row():
+def test_no_call_is_left_that_has_no_endpoint_row() -> None:
     assert set(CALLS) == {row.name for row in PSD2.endpoints}
 
 
-def test_both_clients_have_the_same_methods_with_the_same_arguments():
+def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     def shape(client: type) -> dict[str, list[str]]:
         methods = inspect.getmembers(client, inspect.isfunction)
         return {
@@ -123,7 +126,9 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments():
     assert sync == asynchronous
 
 
-def test_an_instant_payment_is_asked_for_under_its_product(driver, bank, identity):
+def test_an_instant_payment_is_asked_for_under_its_product(
+    driver: Any, bank: SandboxServer, identity: Identity
+) -> None:
     instant = {"product": PaymentProduct.INSTANT}
     (initiated,) = driver.run(
         bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, **instant)
@@ -134,13 +139,15 @@ def test_an_instant_payment_is_asked_for_under_its_product(driver, bank, identit
     assert status.transaction_status == "RCVD"
 
 
-def test_new_request_ids_come_from_the_source_that_is_given(driver, bank, identity):
+def test_new_request_ids_come_from_the_source_that_is_given(
+    driver: Any, bank: SandboxServer, identity: Identity
+) -> None:
     fixed = uuid4()
     first, second = driver.run(bank.addresses.psd2_url, identity, initiate, initiate, new_request_id=lambda: fixed)
     assert first == second
 
 
-def test_the_way_back_and_the_payers_address_are_sent(driver, bank, identity):
+def test_the_way_back_and_the_payers_address_are_sent(driver: Any, bank: SandboxServer, identity: Identity) -> None:
     further = {"redirect_uri": "https://tpp.example/back?x=1", "psu_ip_address": "192.0.2.7"}
     (initiated,) = driver.run(
         bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, **further)
@@ -149,7 +156,9 @@ def test_the_way_back_and_the_payers_address_are_sent(driver, bank, identity):
     assert "https://tpp.example/back?x=1" in httpx.get(initiated.links.sca_redirect.href, trust_env=False).text
 
 
-def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(driver, bank, bank_pki, payment_id):
+def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(
+    driver: Any, bank: SandboxServer, bank_pki: Pki, payment_id: str
+) -> None:
     reader = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.root.certificate])
     with pytest.raises(LocalProtocolError) as caught:
         driver.run("https://localhost:9", reader, initiate)  # nobody listens there
@@ -158,13 +167,13 @@ def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(driver, ba
     assert status.transaction_status == "RCVD"
 
 
-def test_one_client_serves_many_threads(bank, identity):
+def test_one_client_serves_many_threads(bank: SandboxServer, identity: Identity) -> None:
     with Psd2Client(bank.addresses.psd2_url, identity=identity) as client, ThreadPoolExecutor(8) as threads:
         ids = list(threads.map(lambda _: client.initiate_payment(PAYMENT).payment_id, range(24)))
     assert len(set(ids)) == 24
 
 
-def test_an_http_client_that_is_passed_in_is_used_and_stays_open(bank, identity):
+def test_an_http_client_that_is_passed_in_is_used_and_stays_open(bank: SandboxServer, identity: Identity) -> None:
     with httpx.Client(verify=identity.tls_context, trust_env=False) as http:
         for _ in range(2):
             with Psd2Client(bank.addresses.psd2_url, identity=identity, http=http) as client:

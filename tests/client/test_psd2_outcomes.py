@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,7 @@ import pytest
 from payments import INITIATED, PAYMENT
 from rogue_bank import Answer, as_json, http, rogue_bank, server_context
 
-from tppkit.client import make_async_client, make_client
+from tppkit.client import Identity, make_async_client, make_client
 from tppkit.errors import OutcomeUnknown, RemoteProtocolError
 
 STRAY = "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11"
@@ -71,7 +72,9 @@ STRAYS = {
 
 
 @pytest.mark.parametrize("name", STRAYS)
-def test_an_answer_too_many_is_not_the_refusal_of_the_next_payment(name, driver, identity, bank_pki_folder):
+def test_an_answer_too_many_is_not_the_refusal_of_the_next_payment(
+    name: str, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     with rogue_bank(server_context(bank_pki_folder), one_too_many(STRAYS[name])) as bank:
         first, second, third = driver.run(bank.url, identity, pay, caught(pay_with_id), pay_with_id)
     assert (first.payment_id, third.payment_id) == ("p-1", "p-1")
@@ -83,14 +86,18 @@ def test_an_answer_too_many_is_not_the_refusal_of_the_next_payment(name, driver,
 
 
 @pytest.mark.parametrize("status", [400, 401, 502, 503, 504])
-def test_the_error_of_a_proxy_is_no_refusal_of_the_bank(status, driver, identity, bank_pki_folder):
+def test_the_error_of_a_proxy_is_no_refusal_of_the_bank(
+    status: int, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     with rogue_bank(server_context(bank_pki_folder), http(status, b"<html>", x_request_id="")) as bank:
         (error,) = driver.run(bank.url, identity, caught(pay))
     assert (type(error), error.status) == (OutcomeUnknown, status)
     assert f"{status} without x-request-id" in error.message
 
 
-def test_the_connection_is_closed_where_a_hook_has_read_the_answer(driver, identity, bank_pki_folder):
+def test_the_connection_is_closed_where_a_hook_has_read_the_answer(
+    driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
     def read(response: httpx.Response) -> None:
         response.read()
 

@@ -52,7 +52,9 @@ def decide(payment: Any, action: str) -> Callable[[], object]:
 def nothing() -> None: ...
 
 
-def test_a_payment_is_polled_until_it_is_settled(driver, bank, identity, payment):
+def test_a_payment_is_polled_until_it_is_settled(
+    driver: Any, bank: SandboxServer, identity: Identity, payment: Any
+) -> None:
     def settle() -> None:
         url = bank.addresses.control_url + "/clock/advance"
         httpx.post(url, json={"seconds": 10}, trust_env=False).raise_for_status()
@@ -62,7 +64,7 @@ def test_a_payment_is_polled_until_it_is_settled(driver, bank, identity, payment
     assert time.waits == [3.0] * 3
 
 
-def test_waiting_ends_after_its_time(driver, bank, identity, payment):
+def test_waiting_ends_after_its_time(driver: Any, bank: SandboxServer, identity: Identity, payment: Any) -> None:
     time = Time()
     with pytest.raises(TransportError) as caught:
         wait(driver, bank.addresses.psd2_url, identity, payment.payment_id, time, interval_s=5.0, wait_s=22.0)
@@ -71,7 +73,9 @@ def test_waiting_ends_after_its_time(driver, bank, identity, payment):
 
 
 @pytest.mark.parametrize("answer", [http(429, retry_after="60"), http(200, b"{}", content_length="50")])
-def test_no_attempt_is_repeated_after_the_end(answer, driver, identity, bank_pki_folder):
+def test_no_attempt_is_repeated_after_the_end(
+    answer: Any, driver: Any, identity: Identity, bank_pki_folder: Any
+) -> None:
     time = Time()
     with (
         rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as bank,
@@ -81,20 +85,22 @@ def test_no_attempt_is_repeated_after_the_end(answer, driver, identity, bank_pki
     assert sum(time.waits) <= 10.0
 
 
-def test_no_time_to_wait_is_one_poll(driver, bank, identity, payment):
+def test_no_time_to_wait_is_one_poll(driver: Any, bank: SandboxServer, identity: Identity, payment: Any) -> None:
     time = Time()
     with pytest.raises(TransportError):
         wait(driver, bank.addresses.psd2_url, identity, payment.payment_id, time, wait_s=0.0)
     assert time.waits == []
 
 
-def test_a_refusal_ends_the_waiting(driver, bank, identity):
+def test_a_refusal_ends_the_waiting(driver: Any, bank: SandboxServer, identity: Identity) -> None:
     with pytest.raises(RequestRefused):
         wait(driver, bank.addresses.psd2_url, identity, "unknown", Time())
 
 
 @pytest.mark.parametrize("state", ["RCVD", "ACTC", "ACSP", "PATC"])
-def test_a_state_that_is_not_final_is_polled_again(state, driver, identity, bank_pki_folder):
+def test_a_state_that_is_not_final_is_polled_again(
+    state: str, driver: Any, identity: Identity, bank_pki_folder: Any
+) -> None:
     answers = iter([as_json(200, {"transactionStatus": state}), as_json(200, {"transactionStatus": "ACSC"})])
     with rogue_bank(server_context(bank_pki_folder), lambda request: next(answers, http(500))(request)) as bank:
         assert wait(driver, bank.url, identity, "any", Time()) == "ACSC"
@@ -103,7 +109,7 @@ def test_a_state_that_is_not_final_is_polled_again(state, driver, identity, bank
 
 
 @pytest.mark.parametrize("state", ["ACSC", "RJCT", "CANC"])
-def test_every_final_state_ends_the_waiting(state, driver, identity, bank_pki_folder):
+def test_every_final_state_ends_the_waiting(state: str, driver: Any, identity: Identity, bank_pki_folder: Any) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": state})) as bank:
         assert wait(driver, bank.url, identity, "any", time := Time()) == state
     assert time.waits == []

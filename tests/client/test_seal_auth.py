@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from dialects import Dialect
 from http_drivers import HTTP_DRIVERS, HttpDriver
 from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
@@ -64,7 +65,9 @@ def seals(bank: RogueBank, number: int) -> tuple[tuple[str, ...], ...]:
         ("PUT", "/päth?q=ü x", b"\x00\xff"),
     ],
 )
-def test_what_goes_over_the_wire_is_sealed(method, target, body, driver, identity, server, require_seal):
+def test_what_goes_over_the_wire_is_sealed(
+    method: str, target: str, body: bytes, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
     auth = SealAuth(identity, origin=server.url)
     driver.run(identity, lambda client: client.request(method, server.url + target, content=body, auth=auth))
     require_seal(server.message())
@@ -73,7 +76,9 @@ def test_what_goes_over_the_wire_is_sealed(method, target, body, driver, identit
 
 @pytest.mark.parametrize("body", [b'{"a": 1}', b""], ids=["body", "no body"])
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_a_request_is_sealed_as_each_row_of_the_table_has_it(method, body, driver, dialects, server):
+def test_a_request_is_sealed_as_each_row_of_the_table_has_it(
+    method: str, body: bytes, driver: HttpDriver, dialects: Mapping[str, Dialect], server: RogueBank
+) -> None:
     headers = {
         "Content-Type": "application/json", "x-amz-access-token": "Atza|x", "PSU-ID": "max",
         "TPP-Redirect-URI": "https://tpp.example/back",
@@ -91,7 +96,9 @@ def test_a_request_is_sealed_as_each_row_of_the_table_has_it(method, body, drive
         assert (verified.body, verified.profile.name) == (body, dialect.profile.name)
 
 
-def test_a_body_that_is_streamed_is_sealed(driver, identity, server, require_seal):
+def test_a_body_that_is_streamed_is_sealed(
+    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
     async def parts() -> AsyncIterator[bytes]:
         for part in (b"one", b"two"):
             yield part
@@ -104,13 +111,15 @@ def test_a_body_that_is_streamed_is_sealed(driver, identity, server, require_sea
     assert server.message().body == b"onetwo"
 
 
-def test_a_request_keeps_the_id_it_has(driver, identity, server):
+def test_a_request_keeps_the_id_it_has(driver: HttpDriver, identity: Identity, server: RogueBank) -> None:
     auth = SealAuth(identity, origin=server.url)
     driver.run(identity, lambda client: client.get(server.url, headers={"x-request-id": ID}, auth=auth))
     assert server.message().values("X-Request-ID") == (ID,)
 
 
-def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(driver, identity, server, require_seal):
+def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(
+    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
     auth, kept = SealAuth(identity, origin=server.url), []
 
     def send(client: Any) -> Any:
@@ -128,7 +137,9 @@ def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(driver,
         require_seal(server.message(number))
 
 
-def test_a_request_that_another_auth_sealed_before_is_sealed_anew(driver, identity, server, dialects, require_seal):
+def test_a_request_that_another_auth_sealed_before_is_sealed_anew(
+    driver: HttpDriver, identity: Identity, server: RogueBank, dialects: Mapping[str, Dialect], require_seal: Any
+) -> None:
     other = dialects["open-finance"]
     auths = [SealAuth(identity, origin=server.url), SealAuth(other.identity, origin=server.url)]
     kept: list[Any] = []
@@ -183,7 +194,9 @@ def begin(driver: HttpDriver) -> Iterator[Callable[[SealAuth, Any], tuple[Flow, 
         yield start
 
 
-def test_one_request_that_is_sent_from_two_sides_at_once_has_one_seal(library, begin, identity):
+def test_one_request_that_is_sent_from_two_sides_at_once_has_one_seal(
+    library: Any, begin: Any, identity: Identity
+) -> None:
     auth = SealAuth(identity, origin="https://bank.example")
     request = library.Request("POST", "https://bank.example/x", json={}, headers={b"X-A": b"\xe4"})
     before = request.headers.raw
@@ -224,7 +237,7 @@ def test_a_request_that_is_sent_again_has_the_same_id_and_seal(how, driver, iden
     require_seal(server.message(1))
 
 
-def test_one_request_may_be_sent_by_many_at_once(driver, identity, require_seal):
+def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: Identity, require_seal: Any) -> None:
     library, sent = driver.library, []
 
     def handle(request: Any) -> Any:
@@ -263,7 +276,9 @@ def test_one_request_may_be_sent_by_many_at_once(driver, identity, require_seal)
 
 @pytest.mark.parametrize("name", ["adorsys", "wso2"])
 @pytest.mark.parametrize("given", ["Thu, 01 Jan 2026 00:00:01 GMT", None], ids=["given", "added"])
-def test_what_was_sent_is_sealed_anew_with_the_callers_date_or_a_new_one(given, name, library, begin, dialects):
+def test_what_was_sent_is_sealed_anew_with_the_callers_date_or_a_new_one(
+    given: str | None, name: str, library: Any, begin: Any, dialects: Mapping[str, Dialect]
+) -> None:
     clock = [datetime(2026, 1, 1, tzinfo=UTC)]
     one, other = (
         SealAuth(dialects[name].identity, origin="https://bank.example", now=lambda: clock[0]) for _ in range(2)
@@ -280,7 +295,7 @@ def test_what_was_sent_is_sealed_anew_with_the_callers_date_or_a_new_one(given, 
         clock[0] += timedelta(minutes=10)
 
 
-def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity):
+def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity: Identity) -> None:
     httpx = HTTP_DRIVERS["httpx sync"].library
     request = next(
         SealAuth(identity, origin="https://bank.example").sync_auth_flow(httpx.Request("GET", "https://bank.example"))
@@ -295,7 +310,9 @@ def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity):
     [{"content": b"[]"}, {"method": "PUT"}, {"url": "/elsewhere"}, {"headers": {"X-Request-ID": ID.upper()}}],
     ids=["body", "method", "target", "case of the id"],
 )
-def test_the_same_id_with_another_request_is_not_sent(other, driver, identity, server):
+def test_the_same_id_with_another_request_is_not_sent(
+    other: dict[str, Any], driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
     auth = SealAuth(identity, origin=server.url)
     first = {"method": "POST", "url": "/", "content": b"{}", "headers": {"X-Request-ID": ID}, "auth": auth}
     with refused(LocalProtocolError, "seal.request-id-reused"):
@@ -319,14 +336,16 @@ def test_the_same_id_with_another_request_is_not_sent(other, driver, identity, s
         "https://bank.example@other.example/",
     ],
 )
-def test_a_request_to_another_origin_is_not_sealed(url, driver, identity):
+def test_a_request_to_another_origin_is_not_sealed(url: str, driver: HttpDriver, identity: Identity) -> None:
     auth = SealAuth(identity, origin="https://bank.example")
     with refused(LocalProtocolError, "seal.origin"):
         driver.run(identity, lambda client: client.get(url, auth=auth))
 
 
 @pytest.mark.parametrize("host", ["other.example", "bank.example:8443", "bank.example, other.example", "", "a b"])
-def test_a_request_whose_host_header_names_another_is_not_sealed(host, driver, identity):
+def test_a_request_whose_host_header_names_another_is_not_sealed(
+    host: str, driver: HttpDriver, identity: Identity
+) -> None:
     auth = SealAuth(identity, origin="https://bank.example")
     with pytest.raises(LocalProtocolError) as caught:
         driver.run(identity, lambda client: client.get("https://bank.example/", headers={"Host": host}, auth=auth))
@@ -350,7 +369,9 @@ def test_one_origin_may_be_written_in_several_ways(url, host, identity):
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("elsewhere", [True, False], ids=["elsewhere", "same origin"])
-def test_a_seal_never_goes_along_a_redirect(follow, status, elsewhere, driver, identity, bank_pki_folder):
+def test_a_seal_never_goes_along_a_redirect(
+    follow: bool, status: int, elsewhere: bool, driver: HttpDriver, identity: Identity, bank_pki_folder: Path
+) -> None:
     context = server_context(bank_pki_folder)
     with rogue_bank(context, http(200)) as other:
         to = other.url if elsewhere else "/again"
@@ -364,7 +385,9 @@ def test_a_seal_never_goes_along_a_redirect(follow, status, elsewhere, driver, i
             assert (len(bank.requests), other.connections) == (1, 0)
 
 
-def test_a_redirect_over_a_connection_that_is_open_already_is_refused(driver, identity, bank_pki_folder):
+def test_a_redirect_over_a_connection_that_is_open_already_is_refused(
+    driver: HttpDriver, identity: Identity, bank_pki_folder: Path
+) -> None:
     context = server_context(bank_pki_folder)
     with rogue_bank(context, http(200)) as other, rogue_bank(context, http(307, location=other.url)) as bank:
         auth = SealAuth(identity, origin=bank.url)
@@ -378,7 +401,9 @@ def test_a_redirect_over_a_connection_that_is_open_already_is_refused(driver, id
 
 
 @pytest.mark.parametrize("sealed_by", ["the client", "the call"])
-def test_a_seal_goes_through_an_egress_proxy(sealed_by, driver, identity, server, require_seal):
+def test_a_seal_goes_through_an_egress_proxy(
+    sealed_by: str, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
     auth = SealAuth(identity, origin=server.url)
     options = {"auth": auth} if sealed_by == "the call" else {}
     client_auth = auth if sealed_by == "the client" else None
@@ -393,7 +418,9 @@ def test_a_seal_goes_through_an_egress_proxy(sealed_by, driver, identity, server
     assert not any(b"ignature" in head for head in heads)
 
 
-def test_a_redirect_is_refused_behind_a_proxy_as_well(driver, identity, bank_pki_folder):
+def test_a_redirect_is_refused_behind_a_proxy_as_well(
+    driver: HttpDriver, identity: Identity, bank_pki_folder: Path
+) -> None:
     context = server_context(bank_pki_folder)
     with (
         egress_proxy() as (proxy, heads),
@@ -411,7 +438,7 @@ def test_a_redirect_is_refused_behind_a_proxy_as_well(driver, identity, bank_pki
 
 
 @pytest.mark.parametrize("library", [HTTP_DRIVERS[f"{name} sync"].library for name in ("httpx", "httpx2")])
-def test_a_redirect_by_a_transport_that_tells_no_steps_is_an_error_afterwards(library, identity):
+def test_a_redirect_by_a_transport_that_tells_no_steps_is_an_error_afterwards(library: Any, identity: Identity) -> None:
     def handle(request: Any) -> Any:
         return (
             library.Response(307, headers={"location": "/again"}) if request.url.path == "/" else library.Response(200)
@@ -426,7 +453,9 @@ def test_a_redirect_by_a_transport_that_tells_no_steps_is_an_error_afterwards(li
     assert caught.value.code == "answer.redirect"
 
 
-def test_another_target_than_the_sealed_one_is_not_sent(driver, identity, server):
+def test_another_target_than_the_sealed_one_is_not_sent(
+    driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
     auth = SealAuth(identity, origin=server.url)
     with pytest.raises(LocalProtocolError) as caught:
         driver.run(
@@ -435,14 +464,16 @@ def test_another_target_than_the_sealed_one_is_not_sent(driver, identity, server
     assert (caught.value.code, server.requests) == ("client.target", [])
 
 
-def test_a_refusal_of_the_proxy_is_the_librarys_error(driver, identity):
+def test_a_refusal_of_the_proxy_is_the_librarys_error(driver: HttpDriver, identity: Identity) -> None:
     with egress_proxy() as (proxy, _):
         gone = "https://127.0.0.1:1"
         with pytest.raises(driver.library.TransportError):
             driver.run(identity, lambda client: client.get(gone, auth=SealAuth(identity, origin=gone)), proxy=proxy)
 
 
-def test_a_signer_is_awaited_where_there_is_an_event_loop(driver, awaited, server, require_seal):
+def test_a_signer_is_awaited_where_there_is_an_event_loop(
+    driver: HttpDriver, awaited: Identity, server: RogueBank, require_seal: Any
+) -> None:
     auth = SealAuth(awaited, origin=server.url)
     if driver.is_async:
         driver.run(awaited, lambda client: client.get(server.url, auth=auth))
@@ -460,8 +491,8 @@ def test_a_signer_is_awaited_where_there_is_an_event_loop(driver, awaited, serve
     ],
 )
 def test_a_dialect_with_a_time_gets_the_present_one_and_keeps_it_on_a_retry(
-    covered, header, text, driver, bank_pki, server
-):
+    covered: str, header: str, text: str, driver: HttpDriver, bank_pki: Pki, server: RogueBank
+) -> None:
     algorithms = (("hs2019", "ecdsa-sha256"),)
     timed = replace(PSD2_V1, name="timed", covered=(*PSD2_V1.covered, covered), algorithms=algorithms)
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=timed)
@@ -479,7 +510,7 @@ def test_a_dialect_with_a_time_gets_the_present_one_and_keeps_it_on_a_retry(
     assert seals(server, 0) == seals(server, 1)
 
 
-def test_the_request_id_stands_where_the_dialect_has_it(driver, bank_pki, server):
+def test_the_request_id_stands_where_the_dialect_has_it(driver: HttpDriver, bank_pki: Pki, server: RogueBank) -> None:
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=other)
@@ -490,7 +521,9 @@ def test_the_request_id_stands_where_the_dialect_has_it(driver, bank_pki, server
     assert server.message().values("x-other-id") == (ID,)
 
 
-def test_an_identity_that_is_renewed_while_its_request_is_sealed_keeps_that_requests_id(bank_pki, dialects):
+def test_an_identity_that_is_renewed_while_its_request_is_sealed_keeps_that_requests_id(
+    bank_pki: Pki, dialects: Mapping[str, Dialect]
+) -> None:
     httpx = HTTP_DRIVERS["httpx sync"].library
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
@@ -511,7 +544,9 @@ def test_an_identity_that_is_renewed_while_its_request_is_sealed_keeps_that_requ
     assert next(another.sync_auth_flow(request)).headers["X-Request-ID"] == ID
 
 
-def test_a_trace_of_the_callers_still_gets_its_events(driver, identity, server):
+def test_a_trace_of_the_callers_still_gets_its_events(
+    driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
     seen: list[str] = []
 
     async def trace_async(event: str, info: Any) -> None:
@@ -523,7 +558,9 @@ def test_a_trace_of_the_callers_still_gets_its_events(driver, identity, server):
     assert "http11.send_request_headers.started" in seen
 
 
-def test_a_header_that_sealing_writes_is_not_overwritten(driver, identity, server):
+def test_a_header_that_sealing_writes_is_not_overwritten(
+    driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
     auth = SealAuth(identity, origin=server.url)
     with refused(LocalProtocolError, "seal.header-present"):
         driver.run(identity, lambda client: client.get(server.url, headers={"Digest": "SHA-256=x"}, auth=auth))
@@ -533,11 +570,11 @@ def test_a_header_that_sealing_writes_is_not_overwritten(driver, identity, serve
 @pytest.mark.parametrize(
     "origin", ["http://bank.example", "https://", "bank.example", "https://bank.example/path", "https://a@bank.example"]
 )
-def test_an_origin_that_is_none_is_refused(origin, identity):
+def test_an_origin_that_is_none_is_refused(origin: str, identity: Identity) -> None:
     with refused(ConfigurationError, "client.base-url"):
         SealAuth(identity, origin=origin)
 
 
-def test_an_identity_without_a_seal_does_not_seal(bank_pki):
+def test_an_identity_without_a_seal_does_not_seal(bank_pki: Pki) -> None:
     with refused(ConfigurationError, "seal.absent"):
         SealAuth(Identity(bank_pki.qwac.certificate, bank_pki.qwac.key), origin="https://bank.example")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from rogue_bank import Answer, http, rogue_bank, server_context
@@ -87,14 +88,16 @@ CASES: dict[str, tuple[list[Answer], list[str], str | None, int]] = {
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize(("answers", "rows", "code", "requests"), CASES.values(), ids=CASES)
-def test_rows_are_whole_or_an_error(answers, rows, code, requests, kind, bank_pki_folder, tls):
+def test_rows_are_whole_or_an_error(
+    answers: list[Answer], rows: list[str], code: str | None, requests: int, kind: str, bank_pki_folder: Path, tls: NoCertificate
+) -> None:  # fmt: skip
     left = iter(answers)
     with rogue_bank(server_context(bank_pki_folder), lambda request: next(left)(request), then_close=True) as bank:
         assert fetch(kind, bank.url, tls) == (rows, code)
     assert len(bank.requests) == requests
 
 
-def test_a_streamed_row_is_no_row_with_a_whole_answer():
+def test_a_streamed_row_is_no_row_with_a_whole_answer() -> None:
     with pytest.raises(ConfigurationError) as refused:
         FeeCalls(BANK, "https://bank.example", credentials=BasicCredentials("key")).call(FEES, None)
     assert refused.value.code == "endpoint.streamed"

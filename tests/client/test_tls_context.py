@@ -10,6 +10,7 @@ import ssl
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -22,9 +23,10 @@ from rogue_bank import http, rogue_bank, server_context
 from tppkit.client import Identity, Psd2Client, make_client
 from tppkit.client.tls_context import _as_file
 from tppkit.errors import ConfigurationError, TppkitError, TransportError
+from tppkit.testpki import Pki
 
 
-def test_only_ephemeral_exchange_and_authenticated_encryption_is_offered(identity):
+def test_only_ephemeral_exchange_and_authenticated_encryption_is_offered(identity: Identity) -> None:
     offered = identity.tls_context.get_ciphers()
     names = [row["name"] for row in offered]
     assert all(row["aead"] for row in offered)
@@ -37,7 +39,9 @@ def test_only_ephemeral_exchange_and_authenticated_encryption_is_offered(identit
     [("ECDHE+AESGCM", "request.refused"), ("ECDHE-ECDSA-AES256-SHA384", "transport.failed")],
     ids=["modern", "CBC"],
 )
-def test_a_server_with_old_ciphers_gets_no_connection(ciphers, code, identity, bank_pki_folder):
+def test_a_server_with_old_ciphers_gets_no_connection(
+    ciphers: str, code: str, identity: Identity, bank_pki_folder: Path
+) -> None:
     context = server_context(bank_pki_folder)
     context.set_ciphers(ciphers)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -57,7 +61,7 @@ def test_the_context_is_modern_and_verifies_and_trusts_no_certificate_by_itself(
     assert ssl.SSLContext.get_ca_certs(context) == []
 
 
-def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki, bank_pki_folder):
+def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki: Pki, bank_pki_folder: Path) -> None:
     other = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.qwac.certificate])
     context = other.tls_context
     context.load_verify_locations(bank_pki_folder / "root.pem")
@@ -73,7 +77,7 @@ def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki, bank_pki_
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "temporary file"])
-def test_a_key_is_never_written_in_the_clear(in_memory, bank_pki):
+def test_a_key_is_never_written_in_the_clear(in_memory: bool, bank_pki: Pki) -> None:
     with _as_file((bank_pki.qwac.certificate,), bank_pki.qwac.key, in_memory=in_memory) as (path, password):
         written = Path(path).read_bytes()
         assert Path(path).stat().st_mode & 0o077 == 0 or in_memory
@@ -96,7 +100,9 @@ def refuse_memory_files() -> None:
 
 
 @pytest.mark.skipif(platform.machine() not in {"x86_64", "aarch64"}, reason="the numbers of system calls are of these")
-def test_where_the_system_refuses_a_file_of_memory_a_temporary_one_is_taken(bank_pki, tmp_path, monkeypatch):
+def test_where_the_system_refuses_a_file_of_memory_a_temporary_one_is_taken(
+    bank_pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def make() -> tuple[Path, bool]:
@@ -114,7 +120,7 @@ def test_where_the_system_refuses_a_file_of_memory_a_temporary_one_is_taken(bank
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_there_is_no_file_at_all_the_error_is_ours(bank_pki, monkeypatch):
+def test_where_there_is_no_file_at_all_the_error_is_ours(bank_pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
     with (
         pytest.raises(ConfigurationError) as caught,
@@ -124,7 +130,7 @@ def test_where_there_is_no_file_at_all_the_error_is_ours(bank_pki, monkeypatch):
     assert caught.value.code == "identity.tls"
 
 
-def test_an_issuing_authority_may_be_believed_by_itself(bank_pki, bank_pki_folder):
+def test_an_issuing_authority_may_be_believed_by_itself(bank_pki: Pki, bank_pki_folder: Path) -> None:
     qwac, issuing = bank_pki.qwac, bank_pki.server.chain[0]
     identity = Identity(qwac.certificate, qwac.key, server_anchors=[issuing])
     with (
@@ -135,8 +141,8 @@ def test_an_issuing_authority_may_be_believed_by_itself(bank_pki, bank_pki_folde
 
 
 def test_a_server_certificate_without_alternative_name_is_refused(
-    driver, bank_pki, bank_pki_folder, identity, tmp_path
-):
+    driver: Any, bank_pki: Pki, bank_pki_folder: Path, identity: Identity, tmp_path: Path
+) -> None:
     server, issuer = bank_pki.server, bank_pki.qwac_ca
     builder = x509.CertificateBuilder(
         issuer_name=issuer.certificate.x509.subject,

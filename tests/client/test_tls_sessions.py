@@ -121,7 +121,7 @@ def write_for_ever(connection: ssl.SSLSocket) -> None:
         connection.send(bytes(65_536))
 
 
-def test_a_server_that_trickles_is_left_at_the_deadline(identity, bank_pki_folder):
+def test_a_server_that_trickles_is_left_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
     with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
         begun = time.monotonic()
         with deadline(0.4), pytest.raises(TimeoutError):
@@ -129,7 +129,7 @@ def test_a_server_that_trickles_is_left_at_the_deadline(identity, bank_pki_folde
         assert 0.3 < time.monotonic() - begun < 10
 
 
-def test_a_server_that_reads_nothing_is_left_at_the_deadline(identity, bank_pki_folder):
+def test_a_server_that_reads_nothing_is_left_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
     with (
         trickling(server_context(bank_pki_folder), every_s=5) as port,
         connected(identity, port) as connection,
@@ -139,7 +139,7 @@ def test_a_server_that_reads_nothing_is_left_at_the_deadline(identity, bank_pki_
         write_for_ever(connection)
 
 
-def test_a_connection_has_its_own_timeout_again_afterwards(identity, bank_pki_folder):
+def test_a_connection_has_its_own_timeout_again_afterwards(identity: Identity, bank_pki_folder: Path) -> None:
     with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
         with deadline(30):
             connection.recv(1)
@@ -148,7 +148,9 @@ def test_a_connection_has_its_own_timeout_again_afterwards(identity, bank_pki_fo
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(0.3, 60), (60, 0.3)])
-def test_the_nearer_of_two_deadlines_holds(outer, inner, identity, bank_pki_folder):
+def test_the_nearer_of_two_deadlines_holds(
+    outer: float, inner: float, identity: Identity, bank_pki_folder: Path
+) -> None:
     with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
         begun = time.monotonic()
         with deadline(outer), deadline(inner), pytest.raises(TimeoutError):

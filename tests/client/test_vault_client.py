@@ -40,7 +40,7 @@ def play(request: pytest.FixtureRequest, bank_pki: Pki, bank_pki_folder: Path) -
 
 
 @pytest.mark.parametrize("status", [200, 201, 202])
-def test_a_card_is_stored_with_the_key_of_the_gateway(status, play):
+def test_a_card_is_stored_with_the_key_of_the_gateway(status: int, play: Player) -> None:
     stored, server = play.ask(as_json(status, STORED), store)
     assert (stored.card.vault_token, stored.card.brands, stored.warnings) == (TOKEN, ("visa",), ())
     message = server.message()
@@ -49,7 +49,7 @@ def test_a_card_is_stored_with_the_key_of_the_gateway(status, play):
     assert json.loads(message.body) == {"pan": PAN, "expiry": "122030", "setup_token": TOKEN, "name": "Ada"}
 
 
-def test_a_wrong_check_digit_is_a_warning_without_the_number(play):
+def test_a_wrong_check_digit_is_a_warning_without_the_number(play: Player) -> None:
     number = PAN[:-1] + "2"
     stored, server = play.ask(as_json(201, STORED), lambda client: client.store_card(card(number)))
     assert isinstance(stored, StoreResult)
@@ -59,14 +59,14 @@ def test_a_wrong_check_digit_is_a_warning_without_the_number(play):
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_card_whose_answer_is_lost_is_sent_once(name, play):
+def test_a_card_whose_answer_is_lost_is_sent_once(name: str, play: Player) -> None:
     error, server = play.ask(in_turn(LOST[name], as_json(201, STORED)), store)
     assert isinstance(error, OutcomeUnknown | TransportError)
     assert "setup token used up" in error.message
     assert len(server.requests) == 1
 
 
-def test_a_refusal_is_told_without_what_was_sent(play, caplog):
+def test_a_refusal_is_told_without_what_was_sent(play: Player, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     text = f"the card {PAN}, also 4111 1111 1111 1111, until 122030 is refused by {KEY}"
     error, _ = play.ask(as_json(400, {"error": {"code": "CARD_INVALID", "message": text}}), store)
@@ -83,7 +83,7 @@ def test_a_refusal_is_told_without_what_was_sent(play, caplog):
         assert secret not in everything
 
 
-def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(play):
+def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(play: Player) -> None:
     long = card().model_copy(update={"name": "A" * 9_000_000})
     listener = socket.create_server(("127.0.0.1", 0))
     with server_context(play.folder).wrap_socket(listener, server_side=True) as server, ThreadPoolExecutor(1) as pool:
@@ -94,6 +94,6 @@ def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(pl
     assert not [line for line in reported(lost.value) if PAN in line]
 
 
-def test_a_server_without_an_answer_body_is_no_refusal(play):
+def test_a_server_without_an_answer_body_is_no_refusal(play: Player) -> None:
     error, _ = play.ask(http(404), store)
     assert (type(error), error.status, error.peer_code) == (RequestRefused, 404, None)

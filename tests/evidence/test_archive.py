@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 from refusals import refused
 from tppkit.errors import ArchiveError, FormatError
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, load_certificate, make_record, read_lines
+from tppkit.seals import VerifiedRequest
+from tppkit.testpki import Issued, Pki
 
 STREAM = "5a" * 16
 OTHER_STREAM = "c3" * 16
@@ -26,7 +29,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_the_stream_goes_on_when_the_archive_is_opened_again(filled, append):
+def test_the_stream_goes_on_when_the_archive_is_opened_again(filled: Path, append: Callable[..., None]) -> None:
     for number in (3, 4):
         with EvidenceArchive(filled, stream_id=OTHER_STREAM) as archive:
             append(archive, number)
@@ -36,7 +39,9 @@ def test_the_stream_goes_on_when_the_archive_is_opened_again(filled, append):
     assert {record.stream_id for record in kept} == {STREAM}
 
 
-def test_a_batch_is_placed_as_its_records_one_by_one(tmp_path, make_verified):
+def test_a_batch_is_placed_as_its_records_one_by_one(
+    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
+) -> None:
     unplaced = [make_record(make_verified(number), http_status=201) for number in range(3)]
     with EvidenceArchive(tmp_path / "single", stream_id=STREAM) as archive:
         single = [archive.append(record) for record in unplaced]
@@ -48,7 +53,9 @@ def test_a_batch_is_placed_as_its_records_one_by_one(tmp_path, make_verified):
     assert (tmp_path / "batch/records.jsonl").read_bytes() == (tmp_path / "single/records.jsonl").read_bytes()
 
 
-def test_of_a_batch_with_an_unreadable_record_nothing_is_kept(filled, make_verified, append):
+def test_of_a_batch_with_an_unreadable_record_nothing_is_kept(
+    filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
+) -> None:
     good = make_record(make_verified(3))
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
         with pytest.raises(FormatError):
@@ -58,7 +65,7 @@ def test_of_a_batch_with_an_unreadable_record_nothing_is_kept(filled, make_verif
 
 
 @pytest.mark.parametrize(("umask", "expected"), [(0, 0o755), (0o077, 0o700)])
-def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path, umask, expected):
+def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path: Path, umask: int, expected: int) -> None:
     before = os.umask(umask)
     try:
         with EvidenceArchive(tmp_path / "archive", stream_id=STREAM):
@@ -70,18 +77,18 @@ def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path, u
 
 
 @pytest.mark.parametrize("folder", ["file", "file/archive"])
-def test_an_archive_where_a_file_stands_cannot_be_used(folder, tmp_path):
+def test_an_archive_where_a_file_stands_cannot_be_used(folder: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with refused(ArchiveError, "archive.unusable"):
         EvidenceArchive(tmp_path / folder, stream_id=STREAM)
 
 
-def test_a_second_writer_in_this_process_is_refused(filled):
+def test_a_second_writer_in_this_process_is_refused(filled: Path) -> None:
     with EvidenceArchive(filled, stream_id=STREAM), refused(ArchiveError, "archive.locked"):
         EvidenceArchive(filled, stream_id=STREAM)
 
 
-def test_a_second_writer_in_another_process_is_refused(filled):
+def test_a_second_writer_in_another_process_is_refused(filled: Path) -> None:
     script = (
         "import sys, pathlib\nfrom tppkit.errors import ArchiveError\nfrom tppkit.evidence import EvidenceArchive\n"
         "try: EvidenceArchive(pathlib.Path(sys.argv[1]), stream_id='5a' * 16)\nexcept ArchiveError as e: print(e.code)"
@@ -92,14 +99,14 @@ def test_a_second_writer_in_another_process_is_refused(filled):
     assert done.stdout == "archive.locked\n"
 
 
-def test_a_closed_archive_takes_nothing_more(tmp_path, make_verified):
+def test_a_closed_archive_takes_nothing_more(tmp_path: Path, make_verified: Callable[..., VerifiedRequest]) -> None:
     archive = EvidenceArchive(tmp_path, stream_id=STREAM)
     archive.close()
     with refused(ArchiveError, "archive.unusable"):
         archive.append(make_record(make_verified(0)))
 
 
-def test_a_line_that_a_crash_cut_off_is_set_aside(filled, append):
+def test_a_line_that_a_crash_cut_off_is_set_aside(filled: Path, append: Callable[..., None]) -> None:
     whole = (filled / "records.jsonl").read_bytes()
     torn = whole[: len(whole) // 4]
     (filled / "records.jsonl").write_bytes(whole + torn)
@@ -110,7 +117,7 @@ def test_a_line_that_a_crash_cut_off_is_set_aside(filled, append):
     assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
 
 
-def test_what_was_set_aside_before_is_never_overwritten(filled):
+def test_what_was_set_aside_before_is_never_overwritten(filled: Path) -> None:
     (filled / "records.torn-2").write_bytes(b"earlier")  # and an operator took torn-1 away
     with (filled / "records.jsonl").open("ab") as file:
         file.write(b"later")
@@ -119,7 +126,7 @@ def test_what_was_set_aside_before_is_never_overwritten(filled):
     assert b"later" in {path.read_bytes() for path in filled.glob("records.torn-*")}
 
 
-def test_an_archive_whose_first_line_was_cut_off_begins_anew(tmp_path, append):
+def test_an_archive_whose_first_line_was_cut_off_begins_anew(tmp_path: Path, append: Callable[..., None]) -> None:
     (tmp_path / "records.jsonl").write_bytes(b'{"v":1,')
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
         append(archive, 0)
@@ -127,7 +134,7 @@ def test_an_archive_whose_first_line_was_cut_off_begins_anew(tmp_path, append):
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b"\0" * 4096 + b"\n", b"x" * 9_000_000 + b"\n"], ids=len)
-def test_an_archive_with_a_damaged_last_line_is_refused_and_left_alone(line, filled):
+def test_an_archive_with_a_damaged_last_line_is_refused_and_left_alone(line: bytes, filled: Path) -> None:
     with (filled / "records.jsonl").open("ab") as file:
         file.write(line)
     before = {path.name: path.read_bytes() for path in filled.iterdir() if path.is_file()}
@@ -141,7 +148,9 @@ def test_an_archive_with_a_damaged_last_line_is_refused_and_left_alone(line, fil
     [{"body": bytes(7_000_000)}, {"extra": {"share": 0.5}}, {"seal_cert": "not hexadecimal"}, {"http_status": -1}],
     ids=lambda change: next(iter(change)),
 )
-def test_what_could_not_be_read_again_is_not_kept(change, filled, make_verified, append):
+def test_what_could_not_be_read_again_is_not_kept(
+    change: dict[str, object], filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
+) -> None:
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
         with pytest.raises(FormatError):
             archive.append(replace(make_record(make_verified(3)), **change))
@@ -149,26 +158,30 @@ def test_what_could_not_be_read_again_is_not_kept(change, filled, make_verified,
     assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
 
 
-def test_a_stream_id_of_another_form_is_refused_before_anything_is_kept(tmp_path, make_verified):
+def test_a_stream_id_of_another_form_is_refused_before_anything_is_kept(
+    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
+) -> None:
     with EvidenceArchive(tmp_path, stream_id="5a5a5a5a-5a5a") as archive, pytest.raises(FormatError):
         archive.append(make_record(make_verified(0)))
     assert records(tmp_path) == []
 
 
-def test_every_certificate_is_kept_once(filled, pki):
+def test_every_certificate_is_kept_once(filled: Path, pki: Pki) -> None:
     named = {pki.qseal.certificate, pki.qseal_ca.certificate, pki.root.certificate, pki.qwac.certificate}
     kept = {path.name: path.read_bytes() for path in (filled / "certs").iterdir()}
     assert kept == {f"{certificate.sha256}.der": certificate.der for certificate in named}
 
 
-def test_a_certificate_that_was_kept_before_is_not_written_again(filled, append):
+def test_a_certificate_that_was_kept_before_is_not_written_again(filled: Path, append: Callable[..., None]) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()}
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
         append(archive, 3)
     assert {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()} == before
 
 
-def test_the_rest_of_a_crash_does_not_stop_a_certificate(filled, other_qseal, make_verified):
+def test_the_rest_of_a_crash_does_not_stop_a_certificate(
+    filled: Path, other_qseal: Issued, make_verified: Callable[..., VerifiedRequest]
+) -> None:
     certificate = other_qseal.certificate
     (filled / "certs" / f"{certificate.sha256}.{os.getpid()}.part").write_bytes(certificate.der[:10])
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
@@ -176,7 +189,7 @@ def test_the_rest_of_a_crash_does_not_stop_a_certificate(filled, other_qseal, ma
     assert load_certificate(filled, certificate.sha256) == certificate
 
 
-def test_records_are_for_their_owner_and_certificates_for_everybody(filled):
+def test_records_are_for_their_owner_and_certificates_for_everybody(filled: Path) -> None:
     with (filled / "records.jsonl").open("ab") as file:
         file.write(b"torn")
     EvidenceArchive(filled, stream_id=STREAM).close()
@@ -185,7 +198,7 @@ def test_records_are_for_their_owner_and_certificates_for_everybody(filled):
     assert {mode(path) for path in (filled / "certs").iterdir()} == {0o644}
 
 
-def test_a_mode_that_was_chosen_for_the_records_stays(filled):
+def test_a_mode_that_was_chosen_for_the_records_stays(filled: Path) -> None:
     (filled / "records.jsonl").chmod(0o640)
     EvidenceArchive(filled, stream_id=STREAM).close()
     assert mode(filled / "records.jsonl") == 0o640

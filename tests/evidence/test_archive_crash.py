@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from audits import audit_of
 
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, read_lines
+from tppkit.trust import PathVerifier
 
 # The writer of both tests: the same PKI as the fixture `pki`, one verified request, a record to append again and again.
 WRITER = """
@@ -70,7 +72,9 @@ def run_writer(script: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("acknowledged", [1, 7, 40])
-def test_what_was_acknowledged_before_the_writer_was_killed_is_there(acknowledged, tmp_path, paths, append):
+def test_what_was_acknowledged_before_the_writer_was_killed_is_there(
+    acknowledged: int, tmp_path: Path, paths: PathVerifier, append: Callable[..., None]
+) -> None:
     command = [sys.executable, "-c", WRITER + KILLED, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
@@ -89,7 +93,7 @@ def test_what_was_acknowledged_before_the_writer_was_killed_is_there(acknowledge
 
 
 @pytest.mark.parametrize("room", [0, 1, 5000], ids=["certificate", "first byte", "middle"])
-def test_a_full_disk_costs_only_the_record_that_did_not_fit(room, tmp_path, paths):
+def test_a_full_disk_costs_only_the_record_that_did_not_fit(room: int, tmp_path: Path, paths: PathVerifier) -> None:
     assert run_writer(FULL.format(room=room), tmp_path) == ["archive.unusable"] * 3 + ["archive.locked"]
     counted = audit_of(tmp_path, paths)
     assert (counted.records, counted.exit_code) == (3, 0)
@@ -109,7 +113,7 @@ print([placed.seq for placed in archive.append_many([record] * 3)])
 """
 
 
-def test_of_a_batch_that_does_not_fit_the_disk_nothing_is_kept(tmp_path, paths):
+def test_of_a_batch_that_does_not_fit_the_disk_nothing_is_kept(tmp_path: Path, paths: PathVerifier) -> None:
     assert run_writer(MANY, tmp_path) == ["archive.unusable True", "[1, 2, 3]"]
     assert audit_of(tmp_path, paths).exit_code == 0
 
@@ -127,7 +131,7 @@ print(archive.append(record, *certificates).seq)
 """
 
 
-def test_a_forked_process_does_not_write_to_its_parents_archive(tmp_path, paths):
+def test_a_forked_process_does_not_write_to_its_parents_archive(tmp_path: Path, paths: PathVerifier) -> None:
     assert run_writer(FORKED, tmp_path) == ["archive.locked", "0"]
     assert audit_of(tmp_path, paths).exit_code == 0
 
@@ -150,7 +154,7 @@ EvidenceArchive(folder, stream_id="5a" * 16).append(record, *certificates)
 """
 
 
-def test_a_cut_off_line_that_cannot_be_set_aside_stays_where_it_is(tmp_path, paths):
+def test_a_cut_off_line_that_cannot_be_set_aside_stays_where_it_is(tmp_path: Path, paths: PathVerifier) -> None:
     assert run_writer(SET_ASIDE, tmp_path) == ["archive.unusable"]
     assert b"x" * 5000 in {path.read_bytes() for path in tmp_path.glob("records.torn-*")}
     assert audit_of(tmp_path, paths).exit_code == 0

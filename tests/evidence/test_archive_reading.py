@@ -14,6 +14,8 @@ from tppkit.evidence import audit_archive, load_certificate, make_record, read_l
 from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.evidence.record import FIRST_PREVIOUS
 from tppkit.seals import VerifiedRequest
+from tppkit.testpki import Pki
+from tppkit.trust import PathVerifier
 
 STREAM = "5a" * 16
 
@@ -56,17 +58,17 @@ def peak(read: Callable[[], object]) -> int:
         (b"a\ncut off", [(1, b"a"), (2, b"cut off")]),
     ],
 )
-def test_every_line_is_given_with_its_number(data, lines, tmp_path):
+def test_every_line_is_given_with_its_number(data: bytes, lines: list[tuple[int, bytes]], tmp_path: Path) -> None:
     assert list(read_lines(with_lines(tmp_path, data))) == lines
 
 
-def test_a_line_at_the_limit_is_read(tmp_path):
+def test_a_line_at_the_limit_is_read(tmp_path: Path) -> None:
     folder = with_lines(tmp_path, b"a\n" + b"x" * MAX_LINE_BYTES + b"\nb\n")
     assert [(number, len(line)) for number, line in read_lines(folder)] == [(1, 1), (2, MAX_LINE_BYTES), (3, 1)]
 
 
 @pytest.mark.parametrize("length", [MAX_LINE_BYTES + 1, 200 * 1024 * 1024])
-def test_a_line_over_the_limit_ends_the_reading_in_bounded_memory(length, tmp_path):
+def test_a_line_over_the_limit_ends_the_reading_in_bounded_memory(length: int, tmp_path: Path) -> None:
     with (tmp_path / "records.jsonl").open("wb") as file:
         file.truncate(length)  # zeros, no line feed, and no disk space
 
@@ -77,35 +79,35 @@ def test_a_line_over_the_limit_ends_the_reading_in_bounded_memory(length, tmp_pa
     assert peak(read) < 50_000_000
 
 
-def test_reading_does_not_fill_the_memory(long_archive):
+def test_reading_does_not_fill_the_memory(long_archive: Path) -> None:
     assert (long_archive / "records.jsonl").stat().st_size > 10_000_000
     assert peak(lambda: sum(len(line) for _, line in read_lines(long_archive))) < 500_000
 
 
 @pytest.mark.slow
-def test_auditing_does_not_fill_the_memory(long_archive, paths):
+def test_auditing_does_not_fill_the_memory(long_archive: Path, paths: PathVerifier) -> None:
     # The certificates are not at hand, so every record is indeterminate: what is measured is the reading.
     rows = audit_archive(long_archive, paths=paths)
     assert peak(lambda: sum(row.stream_code is None for row in rows)) < 2_000_000
 
 
-def test_an_absent_archive_cannot_be_read(tmp_path):
+def test_an_absent_archive_cannot_be_read(tmp_path: Path) -> None:
     with refused(ArchiveError, "archive.unreadable"):
         list(read_lines(tmp_path / "nowhere"))
 
 
-def test_an_empty_folder_has_no_lines(tmp_path):
+def test_an_empty_folder_has_no_lines(tmp_path: Path) -> None:
     assert list(read_lines(tmp_path)) == []
 
 
-def test_a_folder_of_other_files_is_no_archive(tmp_path):
+def test_a_folder_of_other_files_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "certs").mkdir()
     with pytest.raises(ArchiveError) as caught:
         list(read_lines(tmp_path))
     assert (caught.value.code, str(tmp_path / "records.jsonl") in caught.value.message) == ("archive.unreadable", True)
 
 
-def test_a_kept_certificate_is_read_by_its_hash(filled, pki):
+def test_a_kept_certificate_is_read_by_its_hash(filled: Path, pki: Pki) -> None:
     assert load_certificate(filled, pki.qwac.certificate.sha256) == pki.qwac.certificate
 
 
@@ -114,7 +116,9 @@ def test_a_kept_certificate_is_read_by_its_hash(filled, pki):
     [(None, "file.unreadable"), (b"", "record.certificate"), (b"\x30\x00", "record.certificate"), (b"x" * 70_000, "file.too-large")],
     ids=["absent", "empty", "another", "too large"],
 )  # fmt: skip
-def test_a_certificate_that_is_not_the_one_named_is_refused(content, code, filled, pki):
+def test_a_certificate_that_is_not_the_one_named_is_refused(
+    content: bytes | None, code: str, filled: Path, pki: Pki
+) -> None:
     path = filled / "certs" / f"{pki.qwac.certificate.sha256}.der"
     path.unlink()
     if content is not None:

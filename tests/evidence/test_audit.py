@@ -28,9 +28,9 @@ from tppkit.evidence import (
     read_lines,
 )
 from tppkit.evidence.record import BodyState
-from tppkit.seals import Message, SealPolicy, VerifiedRequest, sign_request, verify_request
+from tppkit.seals import Message, Seal, SealPolicy, VerifiedRequest, sign_request, verify_request
 from tppkit.seals.key_id import make_key_id
-from tppkit.testpki import Pki, make_pki, make_provider
+from tppkit.testpki import Issued, Pki, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
 STREAM = "5a" * 16
@@ -56,26 +56,26 @@ def judge(
     return judged
 
 
-def test_every_record_of_an_archive_in_order_passes(filled, paths):
+def test_every_record_of_an_archive_in_order_passes(filled: Path, paths: PathVerifier) -> None:
     rows = list(audit_archive(filled, paths=paths))
     assert [(row.line, row.seq, row.verdict, row.code, row.stream_code) for row in rows] == [
         (seq + 1, seq, Verdict.PASSED, None, None) for seq in range(3)
     ]
 
 
-def test_a_row_says_whose_seal_it_is_and_when_it_was_judged(filled, paths, pki):
+def test_a_row_says_whose_seal_it_is_and_when_it_was_judged(filled: Path, paths: PathVerifier, pki: Pki) -> None:
     rows = list(audit_archive(filled, paths=paths))
     assert {row.organization_identifier for row in rows} == {pki.provider.organization_identifier.text}
     assert [row.at for row in rows] == [RECEIVED + timedelta(seconds=number) for number in range(3)]
 
 
-def test_an_empty_archive_proves_nothing(tmp_path, paths):
+def test_an_empty_archive_proves_nothing(tmp_path: Path, paths: PathVerifier) -> None:
     EvidenceArchive(tmp_path, stream_id=STREAM).close()
     assert list(audit_archive(tmp_path, paths=paths)) == []
     assert AuditSummary().exit_code == 3
 
 
-def test_a_time_without_a_zone_is_refused(filled, paths):
+def test_a_time_without_a_zone_is_refused(filled: Path, paths: PathVerifier) -> None:
     with pytest.raises(ConfigurationError) as caught:
         list(audit_archive(filled, paths=paths, at=datetime(2026, 6, 1)))
     assert caught.value.code == "time.naive"
@@ -103,7 +103,9 @@ def test_a_time_without_a_zone_is_refused(filled, paths):
         ({"target": "/caf\u00e9"}, "message.malformed"),
     ],
 )
-def test_a_record_that_was_changed_is_disproved(change, code, judge):
+def test_a_record_that_was_changed_is_disproved(
+    change: dict[str, object], code: str, judge: Callable[..., RecordVerdict]
+) -> None:
     row = judge(change)
     assert (row.verdict, row.code) == (Verdict.FAILED, code)
     assert row.message
@@ -122,12 +124,14 @@ def test_a_record_that_was_changed_is_disproved(change, code, judge):
         ({"received_at": RECEIVED - timedelta(days=1)}, "certificate.not-yet-valid"),
     ],
 )
-def test_a_record_that_cannot_be_proved_is_indeterminate(change, code, judge):
+def test_a_record_that_cannot_be_proved_is_indeterminate(
+    change: dict[str, object], code: str, judge: Callable[..., RecordVerdict]
+) -> None:
     row = judge(change)
     assert (row.verdict, row.code) == (Verdict.INDETERMINATE, code)
 
 
-def test_a_redacted_body_leaves_the_chain_whole(filled, paths):
+def test_a_redacted_body_leaves_the_chain_whole(filled: Path, paths: PathVerifier) -> None:
     lines = [line for _, line in read_lines(filled)]
     redacted = replace(EvidenceRecord.from_line(lines[1]), body=None, body_state=int(BodyState.REDACTED))
     lines[1] = redacted.to_line().strip()
@@ -137,7 +141,7 @@ def test_a_redacted_body_leaves_the_chain_whole(filled, paths):
     assert [row.stream_code for row in rows] == [None] * 3
 
 
-def test_a_record_judged_after_its_certificate_ended_is_indeterminate(judge):
+def test_a_record_judged_after_its_certificate_ended_is_indeterminate(judge: Callable[..., RecordVerdict]) -> None:
     row = judge(at=RECEIVED + timedelta(days=400))
     assert (row.verdict, row.code, row.at) == (
         Verdict.INDETERMINATE,
@@ -146,17 +150,19 @@ def test_a_record_judged_after_its_certificate_ended_is_indeterminate(judge):
     )
 
 
-def test_a_record_under_authorities_that_are_not_believed_is_indeterminate(judge):
+def test_a_record_under_authorities_that_are_not_believed_is_indeterminate(judge: Callable[..., RecordVerdict]) -> None:
     others = PathVerifier(make_anchors(make_pki(at=RECEIVED, seed=2).authorities))
     row = judge(paths=others)
     assert (row.verdict, row.code) == (Verdict.INDETERMINATE, "trust.no-path")
 
 
-def test_a_further_column_of_a_later_version_does_not_matter(judge):
+def test_a_further_column_of_a_later_version_does_not_matter(judge: Callable[..., RecordVerdict]) -> None:
     assert judge({"extra": MappingProxyType({"trust_snapshot": "00"})}).verdict is Verdict.PASSED
 
 
-def test_a_seal_of_another_organisation_is_disproved(judge, pki, tmp_path):
+def test_a_seal_of_another_organisation_is_disproved(
+    judge: Callable[..., RecordVerdict], pki: Pki, tmp_path: Path
+) -> None:
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac").certificate
     (tmp_path / "one" / "certs").mkdir(parents=True)
     (tmp_path / "one" / "certs" / f"{other.sha256}.der").write_bytes(other.der)
@@ -172,7 +178,9 @@ def test_a_seal_of_another_organisation_is_disproved(judge, pki, tmp_path):
     ],
 )
 @pytest.mark.parametrize("changed", ["qwac", "qseal"])
-def test_an_organization_that_is_not_accepted_is_disproved(changed, accepted, verdict, code, pki, tmp_path):
+def test_an_organization_that_is_not_accepted_is_disproved(
+    changed: str, accepted: OrganizationPolicy, verdict: Verdict, code: str | None, pki: Pki, tmp_path: Path
+) -> None:
     statements = {"qwac": "GB-OB", "qseal": "GB-OB", changed: "GB-FCA"}
     qwac, qseal = (issue_for(pki, kind, "PSDGB-OB-0015800001", nca_id) for kind, nca_id in statements.items())
     paths = PathVerifier(make_anchors(pki.authorities))
@@ -184,12 +192,14 @@ def test_an_organization_that_is_not_accepted_is_disproved(changed, accepted, ve
     assert (row.verdict, row.code) == (verdict, code)
 
 
-def test_a_website_certificate_that_is_none_is_disproved(judge, pki):
+def test_a_website_certificate_that_is_none_is_disproved(judge: Callable[..., RecordVerdict], pki: Pki) -> None:
     row = judge({"qwac_cert": pki.qseal.certificate.sha256})
     assert (row.verdict, row.code) == (Verdict.FAILED, "qcstatements.not-web")
 
 
-def test_a_certificate_of_another_key_is_disproved(judge, other_qseal, tmp_path):
+def test_a_certificate_of_another_key_is_disproved(
+    judge: Callable[..., RecordVerdict], other_qseal: Issued, tmp_path: Path
+) -> None:
     (tmp_path / "one" / "certs").mkdir(parents=True)
     (tmp_path / "one" / "certs" / f"{other_qseal.certificate.sha256}.der").write_bytes(other_qseal.certificate.der)
     row = judge({"seal_cert": other_qseal.certificate.sha256})
@@ -215,18 +225,22 @@ def with_chains(
     return tmp_path / "chains"
 
 
-def test_authorities_that_were_kept_lead_to_the_root(with_chains, root_only):
+def test_authorities_that_were_kept_lead_to_the_root(with_chains: Path, root_only: PathVerifier) -> None:
     assert audit_of(with_chains, root_only).exit_code == 0
 
 
-def test_authorities_that_were_lost_leave_a_record_unproved(with_chains, root_only, pki):
+def test_authorities_that_were_lost_leave_a_record_unproved(
+    with_chains: Path, root_only: PathVerifier, pki: Pki
+) -> None:
     (with_chains / "certs" / f"{pki.qwac_ca.certificate.sha256}.der").unlink()
     counted = audit_of(with_chains, root_only)
     assert (counted.exit_code, counted.by_code) == (3, Counter({"trust.no-path": 1}))
 
 
 @pytest.mark.parametrize("damage", ["another", "flipped", "empty", "no certificate"])
-def test_an_authority_that_was_damaged_counts_as_lost(damage, with_chains, root_only, paths, pki):
+def test_an_authority_that_was_damaged_counts_as_lost(
+    damage: str, with_chains: Path, root_only: PathVerifier, paths: PathVerifier, pki: Pki
+) -> None:
     der = pki.qwac_ca.certificate.der
     content = {"another": pki.qseal_ca.certificate.der, "flipped": der[:-1] + bytes([der[-1] ^ 1]), "empty": b""}
     file = with_chains / "certs" / f"{pki.qwac_ca.certificate.sha256}.der"
@@ -236,12 +250,14 @@ def test_an_authority_that_was_damaged_counts_as_lost(damage, with_chains, root_
     assert audit_of(with_chains, paths).exit_code == 0  # the trust material has it
 
 
-def test_an_authority_that_nobody_believes_proves_nothing(with_chains):
+def test_an_authority_that_nobody_believes_proves_nothing(with_chains: Path) -> None:
     others = PathVerifier(make_anchors([make_pki(at=RECEIVED, seed=2).root.certificate]))
     assert audit_of(with_chains, others).by_code == {"trust.no-path": 1}
 
 
-def test_a_seal_that_covers_its_own_certificate_header_passes(seal, pki, paths, tmp_path):
+def test_a_seal_that_covers_its_own_certificate_header_passes(
+    seal: Seal, pki: Pki, paths: PathVerifier, tmp_path: Path
+) -> None:
     # No profile of ours asks for it, but a provider may cover more than it must.
     message = Message("POST", "/x", (("X-Request-ID", ID),), b"{}")
     digest = sign_request(message, seal=seal).values("digest")[0]
@@ -262,7 +278,7 @@ def test_a_seal_that_covers_its_own_certificate_header_passes(seal, pki, paths, 
     assert (row.verdict, row.message) == (Verdict.PASSED, None)
 
 
-def test_an_unreadable_line_says_why_and_nothing_of_the_record(filled, paths):
+def test_an_unreadable_line_says_why_and_nothing_of_the_record(filled: Path, paths: PathVerifier) -> None:
     lines = (filled / "records.jsonl").read_bytes().splitlines(keepends=True)
     (filled / "records.jsonl").write_bytes(lines[0] + json.dumps({"v": 2}).encode() + b"\n" + lines[2])
     row = list(audit_archive(filled, paths=paths))[1]

@@ -58,7 +58,7 @@ def judged(folder: Path, record: EvidenceRecord, verified: VerifiedRequest, pki:
 
 @DIALECTS
 @pytest.mark.parametrize("body", [b"{}", b""], ids=["body", "no body"])
-def test_a_kept_seal_of_a_dialect_holds_again(name, body, tmp_path, rsa_pki):
+def test_a_kept_seal_of_a_dialect_holds_again(name: str, body: bytes, tmp_path: Path, rsa_pki: Pki) -> None:
     verified = verified_by(name, rsa_pki, body=body)
     record = make_record(verified)
     assert (record.method, record.target, record.profile) == ("POST" if body else "GET", "/v1/payments?x=1", name)
@@ -67,7 +67,7 @@ def test_a_kept_seal_of_a_dialect_holds_again(name, body, tmp_path, rsa_pki):
 
 
 @DIALECTS
-def test_a_record_under_the_name_of_another_dialect_fails(name, tmp_path, rsa_pki):
+def test_a_record_under_the_name_of_another_dialect_fails(name: str, tmp_path: Path, rsa_pki: Pki) -> None:
     verified = verified_by(name, rsa_pki)
     other = "rabobank" if name != "rabobank" else "cavage-12"
     verdict, code = judged(tmp_path, replace(make_record(verified), profile=other), verified, rsa_pki)

@@ -53,30 +53,30 @@ def kept(tmp_path: Path, rsa_pki: Pki, verified: VerifiedRequest) -> Kept:
     return judged
 
 
-def test_a_kept_seal_holds_again(kept, verified):
+def test_a_kept_seal_holds_again(kept: Kept, verified: VerifiedRequest) -> None:
     record = make_record(verified)
     assert (record.kind, b"X-Other" in record.header_block) == (KINDS[verified.profile.name], False)
     assert kept(record) == (Verdict.PASSED, None)
 
 
-def test_a_kept_body_that_was_changed_is_seen(kept, verified):
+def test_a_kept_body_that_was_changed_is_seen(kept: Kept, verified: VerifiedRequest) -> None:
     record = replace(make_record(verified), body=b"[]")
     assert kept(record)[0] is Verdict.FAILED
 
 
-def test_a_kept_header_that_was_changed_is_seen(kept, verified):
+def test_a_kept_header_that_was_changed_is_seen(kept: Kept, verified: VerifiedRequest) -> None:
     record = make_record(verified)
     block = record.header_block.replace(b"application/json", b"application/xml ").replace(b"Atza", b"Btza")
     block = block.replace(b"99391c7e", b"00391c7e")
     assert kept(replace(record, header_block=block)) == (Verdict.FAILED, "signature.invalid")
 
 
-def test_a_record_of_another_kind_than_its_profile_is_not_verified(kept, verified):
+def test_a_record_of_another_kind_than_its_profile_is_not_verified(kept: Kept, verified: VerifiedRequest) -> None:
     record = replace(make_record(verified), kind=1)
     assert kept(record)[1] == "record.unknown-kind"
 
 
-def test_a_record_is_read_as_it_was_written(tmp_path, kept, verified):
+def test_a_record_is_read_as_it_was_written(tmp_path: Path, kept: Kept, verified: VerifiedRequest) -> None:
     kept(make_record(verified))
     (line,) = [
         line for file in sorted(tmp_path.glob("*.jsonl")) for line in file.read_bytes().splitlines(keepends=True)

@@ -26,6 +26,9 @@ from tppkit.evidence import (
     make_record,
 )
 from tppkit.evidence.columns import MAX_LINE_BYTES
+from tppkit.seals import VerifiedRequest
+from tppkit.testpki import Issued, Pki
+from tppkit.trust import PathVerifier
 
 STREAM = "5a" * 16
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -75,14 +78,18 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE.keys())
-def test_records_that_are_no_regular_file_cannot_be_read(make, tmp_path, paths):
+def test_records_that_are_no_regular_file_cannot_be_read(
+    make: Callable[[Path], object], tmp_path: Path, paths: PathVerifier
+) -> None:
     make(tmp_path / "records.jsonl")
     with refused(ArchiveError, "archive.unreadable"):
         audit_of(tmp_path, paths)
 
 
 @pytest.mark.parametrize("make", [*HOSTILE.values(), make_sparse], ids=[*HOSTILE.keys(), "a terabyte of zeros"])
-def test_a_certificate_that_is_no_regular_file_leaves_its_records_unproved(make, filled, pki, paths):
+def test_a_certificate_that_is_no_regular_file_leaves_its_records_unproved(
+    make: Callable[[Path], object], filled: Path, pki: Pki, paths: PathVerifier
+) -> None:
     file = filled / "certs" / f"{pki.qseal.certificate.sha256}.der"
     file.unlink()
     make(file)
@@ -93,7 +100,7 @@ def test_a_certificate_that_is_no_regular_file_leaves_its_records_unproved(make,
         load_certificate(filled, pki.qseal.certificate.sha256)
 
 
-def test_a_terabyte_of_zeros_behind_the_records_ends_the_audit(filled, paths):
+def test_a_terabyte_of_zeros_behind_the_records_ends_the_audit(filled: Path, paths: PathVerifier) -> None:
     with (filled / "records.jsonl").open("r+b") as file:
         file.truncate(1 << 40)
     rows = audit_archive(filled, paths=paths)
@@ -103,7 +110,10 @@ def test_a_terabyte_of_zeros_behind_the_records_ends_the_audit(filled, paths):
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "another"])
-def test_a_damaged_certificate_leaves_its_records_unproved(damage, tmp_path, pki, other_qseal, paths, make_verified):
+def test_a_damaged_certificate_leaves_its_records_unproved(
+    damage: str, tmp_path: Path, pki: Pki, other_qseal: Issued, paths: PathVerifier,
+    make_verified: Callable[..., VerifiedRequest],
+) -> None:  # fmt: skip
     verified = make_verified(0)
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
         archive.append(make_record(verified), *verified.chain, pki.qwac.certificate)
@@ -130,7 +140,10 @@ def test_a_damaged_certificate_leaves_its_records_unproved(damage, tmp_path, pki
     ],
     ids=str,
 )
-def test_a_time_of_receipt_that_goes_back_is_reported(seconds, back, exit_code, tmp_path, pki, paths, make_verified):
+def test_a_time_of_receipt_that_goes_back_is_reported(
+    seconds: list[int], back: list[str | None], exit_code: int, tmp_path: Path, pki: Pki, paths: PathVerifier,
+    make_verified: Callable[..., VerifiedRequest],
+) -> None:  # fmt: skip
     verified = make_verified(0)
     record = make_record(verified)
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
@@ -148,7 +161,9 @@ def test_a_time_of_receipt_that_goes_back_is_reported(seconds, back, exit_code, 
     assert all(finding.severity is Severity.NOTICE for row in rows for finding in row.findings)
 
 
-def test_how_far_a_time_of_receipt_goes_back_is_said(tmp_path, append, paths):
+def test_how_far_a_time_of_receipt_goes_back_is_said(
+    tmp_path: Path, append: Callable[..., None], paths: PathVerifier
+) -> None:
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
         append(archive, 7200, 0)
     _, row = audit_archive(tmp_path, paths=paths)

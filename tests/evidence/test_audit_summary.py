@@ -31,14 +31,14 @@ GAP = replace(ROW, stream_code="log.gap")
         ([UNREADABLE], 5),
     ],
 )
-def test_the_worst_row_gives_the_exit_code(rows, exit_code):
+def test_the_worst_row_gives_the_exit_code(rows: list[RecordVerdict], exit_code: int) -> None:
     counted = AuditSummary()
     for row in rows:
         counted.add(row)
     assert counted.exit_code == exit_code
 
 
-def test_codes_of_records_and_of_the_stream_are_both_counted():
+def test_codes_of_records_and_of_the_stream_are_both_counted() -> None:
     counted = AuditSummary()
     counted.add(replace(FAILED, stream_code="log.gap"))
     counted.add(FAILED)
@@ -47,7 +47,7 @@ def test_codes_of_records_and_of_the_stream_are_both_counted():
 
 
 @pytest.mark.parametrize(("limit", "listed"), [({}, 20), ({"max_failures": 3}, 3), ({"max_failures": None}, 25)])
-def test_the_first_failures_are_kept_and_the_others_counted(limit, listed):
+def test_the_first_failures_are_kept_and_the_others_counted(limit: dict[str, int | None], listed: int) -> None:
     counted = AuditSummary(**limit)  # type: ignore[arg-type]
     for line in range(1, 51):
         counted.add(replace(FAILED if line % 2 else ROW, line=line))
@@ -55,7 +55,7 @@ def test_the_first_failures_are_kept_and_the_others_counted(limit, listed):
     assert counted.not_listed == 25 - listed
 
 
-def test_rows_with_findings_only_are_listed_behind_the_failures_under_the_same_limit():
+def test_rows_with_findings_only_are_listed_behind_the_failures_under_the_same_limit() -> None:
     noted = replace(ROW, findings=(Finding("log.time-back", Severity.NOTICE, "back"),))
     counted = AuditSummary(max_failures=3)
     for line, row in enumerate([noted, ROW, noted, FAILED, noted, FAILED], start=1):
@@ -63,7 +63,7 @@ def test_rows_with_findings_only_are_listed_behind_the_failures_under_the_same_l
     assert ([row.line for row in counted.first_failures], counted.not_listed) == ([4, 6, 1], 2)
 
 
-def test_the_head_of_every_stream_is_known_at_its_end():
+def test_the_head_of_every_stream_is_known_at_its_end() -> None:
     counted = AuditSummary()
     for seq in range(3):
         counted.add(replace(ROW, seq=seq, stream_id="5a" * 16, leaf=f"{seq:064x}"))
@@ -75,21 +75,21 @@ def test_the_head_of_every_stream_is_known_at_its_end():
 
 
 @pytest.mark.parametrize(("heads", "exit_code"), [([], 0), (["f" * 64], 0), (["0" * 64], 4), (["f" * 64, "0" * 64], 4)])
-def test_a_head_that_was_expected_and_is_not_there_is_an_inconsistency(heads, exit_code):
+def test_a_head_that_was_expected_and_is_not_there_is_an_inconsistency(heads: list[str], exit_code: int) -> None:
     counted = AuditSummary(expected_heads=frozenset(heads))
     counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
     counted.expect([ROW.archive])
     assert (counted.exit_code, counted.by_code["log.head"]) == (exit_code, int(exit_code > 0))
 
 
-def test_an_archive_named_as_text_is_the_one_of_its_path():
+def test_an_archive_named_as_text_is_the_one_of_its_path() -> None:
     counted = AuditSummary()
     counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
     counted.expect([str(ROW.archive)])
     assert (counted.exit_code, counted.by_code["log.empty"]) == (0, 0)
 
 
-def test_one_archive_of_several_that_is_empty_is_said():
+def test_one_archive_of_several_that_is_empty_is_said() -> None:
     counted = AuditSummary()
     counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
     counted.expect([ROW.archive, Path("empty")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def kept(filled: Path, paths: PathVerifier) -> Kept:
     return Kept(filled, paths)
 
 
-def test_no_flipped_byte_of_a_record_with_one_behind_it_passes(kept):
+def test_no_flipped_byte_of_a_record_with_one_behind_it_passes(kept: Kept) -> None:
     first, middle, last = kept.lines
     for number, line, step in ((0, first, 11), (1, middle, 4)):
         for position in range(0, len(line), step):
@@ -50,7 +51,7 @@ def test_no_flipped_byte_of_a_record_with_one_behind_it_passes(kept):
     assert kept.audit(first, middle, last).exit_code == 0
 
 
-def test_no_flipped_byte_of_the_last_record_passes(kept):
+def test_no_flipped_byte_of_the_last_record_passes(kept: Kept) -> None:
     *before, last = kept.lines
     codes = set()
     for position in range(0, len(last), 5):
@@ -74,7 +75,9 @@ def test_no_flipped_byte_of_the_last_record_passes(kept):
     ],
     ids=str,
 )
-def test_records_that_are_missing_repeated_or_moved_are_seen(order, codes, kept):
+def test_records_that_are_missing_repeated_or_moved_are_seen(
+    order: list[int], codes: list[str | None], kept: Kept
+) -> None:
     lines = [kept.lines[number] for number in order]
     assert kept.stream_codes(*lines) == codes
     summary = kept.audit(*lines)
@@ -90,33 +93,33 @@ def test_records_that_are_missing_repeated_or_moved_are_seen(order, codes, kept)
     ],
     ids=str,
 )
-def test_a_gap_says_which_records_are_missing(numbers, message, kept):
+def test_a_gap_says_which_records_are_missing(numbers: list[int], message: str, kept: Kept) -> None:
     lines = [replace(EvidenceRecord.from_line(kept.lines[0]), seq=number).to_line() for number in numbers]
     assert [row.stream_message for row in kept.audit(*lines).first_failures if row.stream_code == "log.gap"] == [
         message
     ]
 
 
-def test_a_record_of_another_stream_is_seen(kept):
+def test_a_record_of_another_stream_is_seen(kept: Kept) -> None:
     foreign = replace(EvidenceRecord.from_line(kept.lines[1]), stream_id="c3" * 16)
     assert kept.stream_codes(kept.lines[0], foreign.to_line()) == [None, "log.other-stream"]
     assert kept.stream_codes(*kept.lines, foreign.to_line()) == [None, None, None, "log.other-stream"]
     assert kept.audit(*kept.lines, foreign.to_line()).heads[kept.folder].leaf == kept.head
 
 
-def test_a_record_in_place_of_another_is_seen(kept):
+def test_a_record_in_place_of_another_is_seen(kept: Kept) -> None:
     replaced = replace(
         EvidenceRecord.from_line(kept.lines[2]), seq=1, previous=EvidenceRecord.from_line(kept.lines[0]).leaf
     )
     assert kept.stream_codes(kept.lines[0], replaced.to_line(), kept.lines[2]) == [None, None, "log.chain-broken"]
 
 
-def test_a_chain_that_does_not_begin_at_the_beginning_is_seen(kept):
+def test_a_chain_that_does_not_begin_at_the_beginning_is_seen(kept: Kept) -> None:
     begun = replace(EvidenceRecord.from_line(kept.lines[1]), seq=0)
     assert kept.stream_codes(begun.to_line()) == ["log.chain-broken"]
 
 
-def test_a_line_that_nobody_can_read_hides_no_gap(kept):
+def test_a_line_that_nobody_can_read_hides_no_gap(kept: Kept) -> None:
     assert kept.stream_codes(kept.lines[0], b"{}\n", kept.lines[2]) == [None, None, None]
     assert kept.stream_codes(b"{}\n", kept.lines[2]) == [None, "log.gap"]
     assert kept.audit(kept.lines[0], b"{}\n", kept.lines[2]).exit_code == 5
@@ -135,7 +138,9 @@ def test_a_line_that_nobody_can_read_hides_no_gap(kept):
     ids=str,
 )
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_record_whose_own_hash_differs_neither_moves_the_stream_nor_ends_it(change, place, kept):
+def test_a_record_whose_own_hash_differs_neither_moves_the_stream_nor_ends_it(
+    change: dict[str, object], place: int, kept: Kept
+) -> None:
     lines = list(kept.lines)
     lines[place] = json.dumps(json.loads(lines[place]) | change).encode() + b"\n"
     summary = kept.audit(*lines)
@@ -146,18 +151,20 @@ def test_a_record_whose_own_hash_differs_neither_moves_the_stream_nor_ends_it(ch
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 @pytest.mark.parametrize("inserted", [[b"\n"], [b"{}\n", b"\xff\n"]], ids=str)
-def test_lines_inserted_that_cannot_be_read_leave_the_records_in_place(inserted, place, kept):
+def test_lines_inserted_that_cannot_be_read_leave_the_records_in_place(
+    inserted: list[bytes], place: int, kept: Kept
+) -> None:
     summary = kept.audit(*kept.lines[:place], *inserted, *kept.lines[place:])
     assert (summary.exit_code, summary.inconsistent, summary.verdicts[Verdict.PASSED]) == (5, 0, 3)
     assert summary.heads[kept.folder] == Head(STREAM, 3, kept.head)
 
 
-def test_a_line_inserted_that_cannot_be_read_hides_no_broken_chain(kept):
+def test_a_line_inserted_that_cannot_be_read_hides_no_broken_chain(kept: Kept) -> None:
     moved = replace(EvidenceRecord.from_line(kept.lines[2]), seq=1)
     assert kept.stream_codes(kept.lines[0], b"\n", moved.to_line()) == [None, None, "log.chain-broken"]
 
 
-def test_a_gap_behind_lines_that_cannot_be_read_says_how_many_records_are_missing_at_least(kept):
+def test_a_gap_behind_lines_that_cannot_be_read_says_how_many_records_are_missing_at_least(kept: Kept) -> None:
     later = replace(EvidenceRecord.from_line(kept.lines[2]), seq=5)
     row = kept.audit(kept.lines[0], b"\n", later.to_line()).first_failures[-1]
     assert (
@@ -168,7 +175,7 @@ def test_a_gap_behind_lines_that_cannot_be_read_says_how_many_records_are_missin
 @pytest.mark.parametrize(
     "column", ["http_status", "payment_ref", "error_code", "clock_source", "session_id", "software", "chain"]
 )
-def test_a_changed_column_that_nobody_signed_breaks_the_chain(column, kept):
+def test_a_changed_column_that_nobody_signed_breaks_the_chain(column: str, kept: Kept) -> None:
     record = EvidenceRecord.from_line(kept.lines[1])
     value = {"http_status": 400, "chain": ()}.get(column, "changed")
     assert (
@@ -181,13 +188,13 @@ def test_a_changed_column_that_nobody_signed_breaks_the_chain(column, kept):
 # the columns of the last record that nobody signed, and a stream that was written anew.
 
 
-def test_records_that_are_missing_at_the_end_are_seen_only_against_the_head(kept):
+def test_records_that_are_missing_at_the_end_are_seen_only_against_the_head(kept: Kept) -> None:
     assert kept.audit(*kept.lines[:2]).exit_code == 0
     assert kept.audit(*kept.lines[:2], head=kept.head).exit_code == 4
     assert kept.audit(head=kept.head).exit_code == 4
 
 
-def test_an_archive_that_has_grown_no_longer_fits_its_head(kept, append):
+def test_an_archive_that_has_grown_no_longer_fits_its_head(kept: Kept, append: Callable[..., None]) -> None:
     with EvidenceArchive(kept.folder, stream_id=STREAM) as archive:
         append(archive, 3)
     lines = (kept.folder / "records.jsonl").read_bytes().splitlines(keepends=True)
@@ -195,14 +202,18 @@ def test_an_archive_that_has_grown_no_longer_fits_its_head(kept, append):
 
 
 @pytest.mark.parametrize("column", ["http_status", "payment_ref", "clock_source"])
-def test_a_changed_column_of_the_last_record_that_nobody_signed_is_seen_only_against_the_head(column, kept):
+def test_a_changed_column_of_the_last_record_that_nobody_signed_is_seen_only_against_the_head(
+    column: str, kept: Kept
+) -> None:
     record = replace(EvidenceRecord.from_line(kept.lines[2]), **{column: 400 if column == "http_status" else "changed"})
     changed = (*kept.lines[:2], record.to_line())
     assert kept.audit(*changed).exit_code == 0
     assert kept.audit(*changed, head=kept.head).exit_code == 4
 
 
-def test_a_whole_stream_that_was_written_anew_is_seen_only_against_the_head(kept, tmp_path, append):
+def test_a_whole_stream_that_was_written_anew_is_seen_only_against_the_head(
+    kept: Kept, tmp_path: Path, append: Callable[..., None]
+) -> None:
     with EvidenceArchive(tmp_path / "anew", stream_id=STREAM) as archive:
         append(archive, 0, 2)
     anew = Kept(tmp_path / "anew", kept.paths)

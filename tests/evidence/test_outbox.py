@@ -21,6 +21,7 @@ from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, make_record, read_lines
 from tppkit.evidence.outbox import Outbox
 from tppkit.seals import VerifiedRequest
+from tppkit.trust import PathVerifier
 
 KILLS = int(os.environ.get("CRASH_KILLS", "5"))
 
@@ -95,7 +96,7 @@ def bank(url: str, tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
     bank.close()
 
 
-def test_committed_records_are_moved_to_the_archive_in_order(bank, paths):
+def test_committed_records_are_moved_to_the_archive_in_order(bank: Bank, paths: PathVerifier) -> None:
     bank.pay("a")
     bank.pay("b", "c")
     assert (bank.recorded(), bank.pending()) == ([], 3)
@@ -107,13 +108,13 @@ def test_committed_records_are_moved_to_the_archive_in_order(bank, paths):
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_more_rows_than_a_batch_are_drained(bank):
+def test_more_rows_than_a_batch_are_drained(bank: Bank) -> None:
     numbers = [str(number) for number in range(1203)]
     bank.pay(*numbers)
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1203, numbers)
 
 
-def test_a_transaction_that_is_rolled_back_leaves_no_record(bank):
+def test_a_transaction_that_is_rolled_back_leaves_no_record(bank: Bank) -> None:
     with bank.engine.connect() as db:
         bank.outbox.add(db, bank.record("a"), *bank.verified.chain)
         db.rollback()
@@ -125,7 +126,7 @@ def test_a_transaction_that_is_rolled_back_leaves_no_record(bank):
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_a_full_disk_leaves_neither_payment_nor_record(bank):
+def test_a_full_disk_leaves_neither_payment_nor_record(bank: Bank) -> None:
     bank.engine.dispose()
     event.listen(bank.engine, "connect", lambda db, _: db.execute("PRAGMA max_page_count=20"))
     acknowledged = []
@@ -141,7 +142,7 @@ def test_a_full_disk_leaves_neither_payment_nor_record(bank):
     assert bank.recorded() == sorted(bank.paid()) == acknowledged
 
 
-def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank):
+def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank: Bank) -> None:
     bank.pay("a", "b")
     with bank.engine.connect() as db:
         bank.outbox.archive(bank.outbox.pending(db))
@@ -154,7 +155,7 @@ def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank):
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (3, ["a", "b", "c", "d", "e"])
 
 
-def test_rows_are_told_apart_by_their_ids_if_a_number_is_used_again(bank):
+def test_rows_are_told_apart_by_their_ids_if_a_number_is_used_again(bank: Bank) -> None:
     bank.pay("a")
     with bank.engine.connect() as db:
         first = bank.outbox.pending(db)
@@ -171,7 +172,7 @@ def test_rows_are_told_apart_by_their_ids_if_a_number_is_used_again(bank):
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a", "b"])
 
 
-def test_row_numbers_are_not_used_again(bank):
+def test_row_numbers_are_not_used_again(bank: Bank) -> None:
     numbers = []
     for payment in "ab":
         bank.pay(payment)
@@ -181,7 +182,7 @@ def test_row_numbers_are_not_used_again(bank):
     assert numbers[1] > numbers[0]
 
 
-def test_a_batch_that_a_crash_cut_off_is_completed(bank, paths):
+def test_a_batch_that_a_crash_cut_off_is_completed(bank: Bank, paths: PathVerifier) -> None:
     bank.pay("a", "b", "c")
     with bank.engine.connect() as db:
         bank.outbox.archive(bank.outbox.pending(db))
@@ -193,7 +194,7 @@ def test_a_batch_that_a_crash_cut_off_is_completed(bank, paths):
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_threads_may_add_and_drain_at_the_same_time(bank, paths):
+def test_threads_may_add_and_drain_at_the_same_time(bank: Bank, paths: PathVerifier) -> None:
     names = [str(number) for number in range(60)]
     with ThreadPoolExecutor(4) as threads:
         drained = [threads.submit(bank.outbox.drain, bank.engine) for _ in range(20)]
@@ -204,7 +205,7 @@ def test_threads_may_add_and_drain_at_the_same_time(bank, paths):
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_rows_stay_while_the_archive_fails(bank):
+def test_rows_stay_while_the_archive_fails(bank: Bank) -> None:
     bank.pay("a")
     bank.archive.close()
     with pytest.raises(ArchiveError) as caught:
@@ -214,7 +215,9 @@ def test_rows_stay_while_the_archive_fails(bank):
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
 
 
-def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(bank, caplog):
+def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(
+    bank: Bank, caplog: pytest.LogCaptureFixture
+) -> None:
     bank.pay("a", "b", "c")
     with bank.engine.connect() as db:
         batch = bank.outbox.pending(db)
@@ -234,7 +237,7 @@ def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(bank, caplo
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff"])
-def test_a_row_that_is_no_record_is_named_and_stays(damage, bank):
+def test_a_row_that_is_no_record_is_named_and_stays(damage: bytes, bank: Bank) -> None:
     bank.pay("a", "b")
     with bank.engine.begin() as db:
         statement = text("UPDATE tppkit_evidence_outbox SET record = :damage WHERE number = 2")
@@ -254,20 +257,22 @@ def test_a_row_that_is_no_record_is_named_and_stays(damage, bank):
         ({"body": bytes(7_000_000)}, "json.too-large"), ({"v": 2}, "record.version"),
     ],
 )  # fmt: skip
-def test_a_record_that_could_not_be_archived_is_refused_when_it_is_added(columns, code, bank):
+def test_a_record_that_could_not_be_archived_is_refused_when_it_is_added(
+    columns: dict[str, object], code: str, bank: Bank
+) -> None:
     with bank.engine.begin() as db, pytest.raises(FormatError) as caught:
         bank.outbox.add(db, bank.record("a", **columns))
     assert (caught.value.code, bank.pending()) == (code, 0)
 
 
-def test_the_largest_record_fits_a_line(bank):
+def test_the_largest_record_fits_a_line(bank: Bank) -> None:
     room = 8 * 1024 * 1024 - 1024 - len(bank.record("a", body=None).to_unplaced()) - len(',"body":""')
     with bank.engine.begin() as db:
         bank.outbox.add(db, bank.record("a", body=bytes(room // 4 * 3)))
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
 
 
-def test_uncommitted_records_are_not_read(bank):
+def test_uncommitted_records_are_not_read(bank: Bank) -> None:
     with bank.engine.begin() as db:
         bank.outbox.add(db, bank.record("a"))
         with pytest.raises(ConfigurationError) as caught:
@@ -276,7 +281,7 @@ def test_uncommitted_records_are_not_read(bank):
     assert (caught.value.code, bank.pending()) == ("outbox.misused", 1)
 
 
-def test_a_connection_that_commits_each_statement_is_refused(bank):
+def test_a_connection_that_commits_each_statement_is_refused(bank: Bank) -> None:
     with (
         bank.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db,
         pytest.raises(ConfigurationError) as caught,
@@ -285,7 +290,7 @@ def test_a_connection_that_commits_each_statement_is_refused(bank):
     assert (caught.value.code, bank.pending()) == ("outbox.misused", 0)
 
 
-def test_other_processes_add_records_by_the_path_of_the_archive(bank, paths):
+def test_other_processes_add_records_by_the_path_of_the_archive(bank: Bank, paths: PathVerifier) -> None:
     worker = Outbox(bank.folder, MetaData())
     with bank.engine.begin() as db:
         worker.add(db, bank.record("a"), *bank.verified.chain, bank.verified.qwac)
@@ -295,7 +300,7 @@ def test_other_processes_add_records_by_the_path_of_the_archive(bank, paths):
     assert audit_of(bank.folder, paths).exit_code == 0
 
 
-def test_certificates_are_kept_before_the_commit(bank):
+def test_certificates_are_kept_before_the_commit(bank: Bank) -> None:
     with bank.engine.connect() as db:
         bank.outbox.add(db, bank.record("a"), *bank.verified.chain)
         named = {certificate.sha256 for certificate in bank.verified.chain}
@@ -344,7 +349,7 @@ while True:
 """
 
 
-def test_no_kill_separates_a_payment_from_its_record(url, bank, paths):
+def test_no_kill_separates_a_payment_from_its_record(url: str, bank: Bank, paths: PathVerifier) -> None:
     acknowledged: list[str] = []
     bank.archive.close()
     for kill in range(KILLS):

@@ -19,6 +19,7 @@ from tppkit.errors import FormatError
 from tppkit.evidence import EvidenceRecord, make_record
 from tppkit.evidence.columns import MAX_LINE_BYTES
 from tppkit.seals import PSD2_V1, VerifiedRequest
+from tppkit.testpki import Pki
 
 HEX = "0123456789abcdef"
 TEXT = st.text(max_size=60)
@@ -61,7 +62,7 @@ def changed(line: bytes, **columns: Any) -> bytes:
 
 
 @given(RECORDS)
-def test_one_line_reads_back_as_the_record(record):
+def test_one_line_reads_back_as_the_record(record: EvidenceRecord) -> None:
     line = record.to_line()
     read = EvidenceRecord.from_line(line)
     assert (read, read.leaf, read.kept_leaf) == (record, record.leaf, record.leaf)
@@ -69,7 +70,7 @@ def test_one_line_reads_back_as_the_record(record):
 
 
 @given(record=RECORDS)
-def test_only_format_error_escapes_when_the_message_is_made(record, pki):
+def test_only_format_error_escapes_when_the_message_is_made(record: EvidenceRecord, pki: Pki) -> None:
     with suppress(FormatError):
         record.to_message(pki.qseal.certificate, profile=PSD2_V1)
 
@@ -88,13 +89,13 @@ def test_an_unplaced_record_is_read_without_its_place(record):
 
 
 @given(st.binary(max_size=2000))
-def test_only_format_error_escapes_from_random_bytes(raw):
+def test_only_format_error_escapes_from_random_bytes(raw: bytes) -> None:
     with suppress(FormatError):
         EvidenceRecord.from_line(raw)
 
 
 @given(data=st.data())
-def test_only_format_error_escapes_from_flipped_bytes(data, line):
+def test_only_format_error_escapes_from_flipped_bytes(data: st.DataObject, line: bytes) -> None:
     mutated = bytearray(line)
     for _ in range(data.draw(st.integers(1, 4))):
         mutated[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
@@ -103,20 +104,20 @@ def test_only_format_error_escapes_from_flipped_bytes(data, line):
 
 
 @given(name=st.sampled_from(sorted(COLUMNS)), value=st.floats() | st.integers(-(10**380), 10**380) | JSON)
-def test_only_format_error_escapes_from_columns_of_any_value(name, value, line, pki):
+def test_only_format_error_escapes_from_columns_of_any_value(name: str, value: Any, line: bytes, pki: Pki) -> None:
     with suppress(FormatError):
         EvidenceRecord.from_line(changed(line, **{name: value})).to_message(pki.qseal.certificate, profile=PSD2_V1)
 
 
 @pytest.mark.parametrize("name", sorted(OPTIONAL))
-def test_an_optional_column_that_is_absent_or_null_is_none(name, line):
+def test_an_optional_column_that_is_absent_or_null_is_none(name: str, line: bytes) -> None:
     absent = {column: value for column, value in json.loads(line).items() if column != name}
     for columns in (absent, absent | {name: None}):
         assert getattr(EvidenceRecord.from_line(json.dumps(columns).encode()), name) is None
 
 
 @pytest.mark.parametrize("name", sorted(COLUMNS - OPTIONAL))
-def test_every_other_column_is_needed(name, line):
+def test_every_other_column_is_needed(name: str, line: bytes) -> None:
     columns = json.loads(line)
     del columns[name]
     with refused(FormatError, ("record.version" if name == "v" else "record.malformed")):
@@ -145,7 +146,7 @@ def test_every_other_column_is_needed(name, line):
         ("received_at", "0001-01-01T00:00:00+01:00", "time.malformed"),
     ],
 )
-def test_a_column_that_is_not_in_its_form_is_refused(column, value, code, line):
+def test_a_column_that_is_not_in_its_form_is_refused(column: str, value: object, code: str, line: bytes) -> None:
     with refused(FormatError, code):
         EvidenceRecord.from_line(changed(line, **{column: value}))
 
@@ -153,28 +154,28 @@ def test_a_column_that_is_not_in_its_form_is_refused(column, value, code, line):
 @pytest.mark.parametrize(
     "at", ["2026-06-01 12:00:07Z", "2026-06-01T12:00:07", "2026-06-01T14:00:07+02:00", "20260601T120007Z"]
 )
-def test_a_time_is_read_in_the_one_form_that_is_written(at, line):
+def test_a_time_is_read_in_the_one_form_that_is_written(at: str, line: bytes) -> None:
     with refused(FormatError, "time.malformed"):
         EvidenceRecord.from_line(changed(line, received_at=at))
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"null", b'"v"', b"{}"])
-def test_json_that_is_no_record_is_refused(raw):
+def test_json_that_is_no_record_is_refused(raw: bytes) -> None:
     with pytest.raises(FormatError):
         EvidenceRecord.from_line(raw)
 
 
-def test_a_column_that_stands_twice_is_refused(line):
+def test_a_column_that_stands_twice_is_refused(line: bytes) -> None:
     with refused(FormatError, "json.duplicate-name"):
         EvidenceRecord.from_line(line.replace(b'{"v":1', b'{"v":1,"v":1'))
 
 
-def test_a_line_over_the_limit_is_refused(line):
+def test_a_line_over_the_limit_is_refused(line: bytes) -> None:
     with refused(FormatError, "json.too-large"):
         EvidenceRecord.from_line(line.ljust(MAX_LINE_BYTES + 1))
 
 
-def test_further_columns_survive(line):
+def test_further_columns_survive(line: bytes) -> None:
     later = {"status": ["ab" * 32], "trust_snapshot": None, "depth": {"a": [1, -1, True]}}
     record = EvidenceRecord.from_line(changed(line, **later))
     assert record.extra == later
@@ -182,7 +183,7 @@ def test_further_columns_survive(line):
 
 
 @pytest.mark.parametrize("value", [1.5, [1.5], {"a": 1e300}, 1 << 64])
-def test_further_columns_that_cannot_be_hashed_are_refused(value, line):
+def test_further_columns_that_cannot_be_hashed_are_refused(value: object, line: bytes) -> None:
     with refused(FormatError, "record.malformed"):
         EvidenceRecord.from_line(changed(line, later=value))
 
@@ -190,7 +191,7 @@ def test_further_columns_that_cannot_be_hashed_are_refused(value, line):
 @pytest.mark.parametrize(
     "block", [b"digest: x", b"digest: x\r\nx-request-id: y", b"digest\r\n", b"\r\n", b"digest:x\r\n"]
 )
-def test_a_header_block_that_is_not_whole_header_lines_is_refused(block, line, pki):
+def test_a_header_block_that_is_not_whole_header_lines_is_refused(block: bytes, line: bytes, pki: Pki) -> None:
     record = replace(EvidenceRecord.from_line(line), header_block=block)
     with refused(FormatError, "record.malformed"):
         record.to_message(pki.qseal.certificate, profile=PSD2_V1)

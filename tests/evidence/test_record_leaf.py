@@ -12,6 +12,7 @@ import pytest
 from tppkit.evidence import EvidenceRecord, make_record
 from tppkit.evidence.record import BodyState
 from tppkit.seals import PSD2_V1, VerifiedRequest
+from tppkit.testpki import Pki
 
 STORAGE = ("body", "body_state", "kept_leaf", "_written")
 COVERED = [field.name for field in fields(EvidenceRecord) if field.name not in STORAGE]
@@ -40,47 +41,47 @@ def another(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("column", [name for name in COVERED if name != "received_at"])
-def test_every_covered_column_changes_the_leaf(column, record):
+def test_every_covered_column_changes_the_leaf(column: str, record: EvidenceRecord) -> None:
     assert replace(record, **{column: another(getattr(record, column))}).leaf != record.leaf
 
 
-def test_a_microsecond_changes_the_leaf(record):
+def test_a_microsecond_changes_the_leaf(record: EvidenceRecord) -> None:
     assert replace(record, received_at=record.received_at + timedelta(microseconds=1)).leaf != record.leaf
 
 
-def test_an_absent_value_has_another_leaf_than_an_empty_one(record):
+def test_an_absent_value_has_another_leaf_than_an_empty_one(record: EvidenceRecord) -> None:
     assert replace(record, session_id=None).leaf != replace(record, session_id="").leaf
 
 
-def test_a_further_column_changes_the_leaf(record):
+def test_a_further_column_changes_the_leaf(record: EvidenceRecord) -> None:
     leaves = {
         replace(record, extra=extra).leaf for extra in ({}, {"a": None}, {"a": 0}, {"a": False}, {"a": []}, {"b": 0})
     }
     assert len(leaves) == 6
 
 
-def test_redacting_the_body_keeps_the_leaf(record):
+def test_redacting_the_body_keeps_the_leaf(record: EvidenceRecord) -> None:
     assert replace(record, body=None, body_state=BodyState.REDACTED).leaf == record.leaf
 
 
-def test_the_redacted_record_reads_back_with_the_same_leaf(record):
+def test_the_redacted_record_reads_back_with_the_same_leaf(record: EvidenceRecord) -> None:
     redacted = replace(record, body=None, body_state=int(BodyState.REDACTED))
     assert EvidenceRecord.from_line(redacted.to_line()).leaf == record.leaf
 
 
-def test_the_message_of_a_record_has_what_was_signed(make_verified, pki):
+def test_the_message_of_a_record_has_what_was_signed(make_verified: Callable[..., VerifiedRequest], pki: Pki) -> None:
     verified = make_verified(3)
     message = make_record(verified).to_message(pki.qseal.certificate, profile=PSD2_V1)
     assert (message.method, message.target, message.body) == (verified.method, verified.target, verified.body)
     assert sorted(message.headers) == sorted(verified.unverified_message.headers)
 
 
-def test_a_request_without_a_body_is_kept_as_one_without(make_verified):
+def test_a_request_without_a_body_is_kept_as_one_without(make_verified: Callable[..., VerifiedRequest]) -> None:
     record = make_record(make_verified(3, body=b""))
     assert (record.body_state, record.body_len) == (BodyState.NONE, 0)
 
 
-def test_headers_that_nobody_signed_are_not_kept(make_verified):
+def test_headers_that_nobody_signed_are_not_kept(make_verified: Callable[..., VerifiedRequest]) -> None:
     verified = make_verified(3)
     sent = verified._replace(unverified_message=verified.unverified_message.with_headers(("Cookie", "secret")))
     assert b"secret" not in make_record(sent).to_line()

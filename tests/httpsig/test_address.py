@@ -19,7 +19,7 @@ from tppkit.httpsig.address import split_address
         ("https://a?x=1", "a", "/?x=1"), ("https://[::1]:8443/a?", "[::1]:8443", "/a?"), ("https://me:pw@a/b", "a", "/b"),
     ],
 )  # fmt: skip
-def test_the_target_is_kept_as_it_stands(text, host, target):
+def test_the_target_is_kept_as_it_stands(text: str, host: str, target: str) -> None:
     assert split_address(text) == (host, target)
 
 
@@ -27,12 +27,12 @@ def test_the_target_is_kept_as_it_stands(text, host, target):
     "text",
     ["", "a", "ftp://a/", "https:///a", "https://a b/", "https://a/\n", "https://é/", "https://a/" + "b" * 20000],
 )
-def test_what_is_no_address_is_refused(text):
+def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="http"):
         split_address(text)
 
 
 @given(st.text() | st.text(alphabet="htps:/@?#a[].", max_size=40))
-def test_only_format_error_escapes(text):
+def test_only_format_error_escapes(text: str) -> None:
     with suppress(FormatError):
         split_address(text)

@@ -18,6 +18,7 @@ from tppkit.httpsig.algorithms import (
     CAVAGE,
     JWS,
     RFC9421,
+    Names,
     PrivateKey,
     algorithms_for,
     der_from_raw,
@@ -55,13 +56,13 @@ def verdict(key: object, algorithm: str, signature: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_each_algorithm_verifies_what_it_signs(name, keys):
+def test_each_algorithm_verifies_what_it_signs(name: str, keys: Keys) -> None:
     key = keys[ALGORITHMS[name].key]
     assert verdict(key, name, make_sign(key, ALGORITHMS[name])(DATA)) == "holds"
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_no_key_verifies_under_an_algorithm_of_another_kind_of_key(name, keys):
+def test_no_key_verifies_under_an_algorithm_of_another_kind_of_key(name: str, keys: Keys) -> None:
     signature = make_sign(keys[ALGORITHMS[name].key], ALGORITHMS[name])(DATA)
     for kind, key in keys.items():
         if kind != ALGORITHMS[name].key:
@@ -69,7 +70,7 @@ def test_no_key_verifies_under_an_algorithm_of_another_kind_of_key(name, keys):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_signature_over_other_data_is_refused(name, keys):
+def test_a_signature_over_other_data_is_refused(name: str, keys: Keys) -> None:
     key = keys[ALGORITHMS[name].key]
     assert verdict(key, name, make_sign(key, ALGORITHMS[name])(DATA + b"\n")) == "signature.invalid"
 
@@ -78,11 +79,11 @@ def test_a_signature_over_other_data_is_refused(name, keys):
 @pytest.mark.parametrize(
     "signature", [b"", b"\x00", b"\x30\x00", b"\x30\x06\x02\x01\x00\x02\x01\x00", b"\xff" * 256, bytes(70)]
 )
-def test_what_is_no_signature_is_refused(signature, name, keys):
+def test_what_is_no_signature_is_refused(signature: bytes, name: str, keys: Keys) -> None:
     assert verdict(keys[ALGORITHMS[name].key], name, signature) == "signature.invalid"
 
 
-def test_the_usual_algorithm_of_a_key_comes_first(keys):
+def test_the_usual_algorithm_of_a_key_comes_first(keys: Keys) -> None:
     usual = {kind: next(iter(algorithms_for(key))) for kind, key in keys.items()}
     assert usual == {"rsa": "rsa-sha256", "P-256": "ecdsa-sha256", "P-384": "ecdsa-sha384", "ed25519": "ed25519"}
 
@@ -108,7 +109,7 @@ def test_the_usual_algorithm_of_a_key_comes_first(keys):
     ],
     ids=["cavage", "RFC 9421", "JWS"],
 )  # fmt: skip
-def test_each_format_names_the_algorithms_of_a_key(names, expected, keys):
+def test_each_format_names_the_algorithms_of_a_key(names: Names, expected: dict[str, list[str]], keys: Keys) -> None:
     for kind, key in keys.items():
         if kind in expected:
             assert list(algorithms_for(key, names=names)) == expected[kind]
@@ -117,13 +118,13 @@ def test_each_format_names_the_algorithms_of_a_key(names, expected, keys):
                 algorithms_for(key, names=names)
 
 
-def test_a_key_that_its_certificate_keeps_to_pss_has_no_other_algorithm(keys):
+def test_a_key_that_its_certificate_keeps_to_pss_has_no_other_algorithm(keys: Keys) -> None:
     assert list(algorithms_for(keys["rsa"], pss_only=True)) == ["rsa-pss-sha256", "rsa-pss-sha512"]
     with refused(FormatError, "key.unsupported"):
         make_verifiers(keys["rsa"].public_key(), names=CAVAGE, pss_only=True)
 
 
-def test_a_public_key_is_of_the_kind_of_its_private_key(keys):
+def test_a_public_key_is_of_the_kind_of_its_private_key(keys: Keys) -> None:
     assert {kind: key_kind(key.public_key()) for kind, key in keys.items()} == {kind: kind for kind in keys}
 
 
@@ -148,7 +149,7 @@ def test_a_public_key_is_of_the_kind_of_its_private_key(keys):
         "Ed25519, which has no name in draft-cavage",
     ],
 )
-def test_a_key_of_another_kind_is_refused(make):
+def test_a_key_of_another_kind_is_refused(make) -> None:
     key = make()
     for either in (key, key.public_key()):
         with refused(FormatError, "key.unsupported"):
@@ -156,17 +157,17 @@ def test_a_key_of_another_kind_is_refused(make):
 
 
 @pytest.mark.parametrize("bits", [1024, 2047])
-def test_an_rsa_key_below_the_minimum_is_refused(bits):
+def test_an_rsa_key_below_the_minimum_is_refused(bits: int) -> None:
     with refused(FormatError, "key.weak"):
         make_verifiers(rsa.generate_private_key(65537, bits).public_key())
 
 
-def test_a_key_does_not_sign_with_an_algorithm_of_another_kind():
+def test_a_key_does_not_sign_with_an_algorithm_of_another_kind() -> None:
     with refused(FormatError, "signature.algorithm"):
         make_sign(P256, ALGORITHMS["ecdsa-sha384"])
 
 
-def test_an_rsa_pss_signature_is_not_taken_for_pkcs_1(rsa_key):
+def test_an_rsa_pss_signature_is_not_taken_for_pkcs_1(rsa_key: rsa.RSAPrivateKey) -> None:
     signature = rsa_key.sign(DATA, padding.PSS(padding.MGF1(SHA256()), 32), SHA256())
     assert verdict(rsa_key, "rsa-sha256", signature) == "signature.invalid"
 
@@ -190,7 +191,7 @@ PADDED = {
 
 
 @pytest.mark.parametrize("what", PADDED)
-def test_pkcs_1_is_compared_whole(what, rsa_key):
+def test_pkcs_1_is_compared_whole(what: str, rsa_key: rsa.RSAPrivateKey) -> None:
     numbers = rsa_key.private_numbers()
     assert len(PADDED[what]) == 256
     signature = pow(int.from_bytes(PADDED[what], "big"), numbers.d, numbers.public_numbers.n).to_bytes(256, "big")
@@ -203,7 +204,7 @@ def test_pkcs_1_is_compared_whole(what, rsa_key):
         assert what == "right"
 
 
-def test_a_signature_without_its_leading_zero_is_refused(rsa_key):
+def test_a_signature_without_its_leading_zero_is_refused(rsa_key: rsa.RSAPrivateKey) -> None:
     sign = make_sign(rsa_key, ALGORITHMS["rsa-sha256"])
     data = next(data for data in map(b"%d".__mod__, range(20_000)) if sign(data)[0] == 0)
     verify = make_verifiers(rsa_key.public_key(), names=ALGORITHMS)["rsa-sha256"]
@@ -212,7 +213,7 @@ def test_a_signature_without_its_leading_zero_is_refused(rsa_key):
         verify(sign(data)[1:], data)
 
 
-def test_a_number_above_the_modulus_is_no_other_spelling_of_a_signature(rsa_key):
+def test_a_number_above_the_modulus_is_no_other_spelling_of_a_signature(rsa_key: rsa.RSAPrivateKey) -> None:
     signature = make_sign(rsa_key, ALGORITHMS["rsa-sha256"])(DATA)
     above = int.from_bytes(signature, "big") + rsa_key.public_key().public_numbers().n
     assert verdict(rsa_key, "rsa-sha256", above.to_bytes(257, "big")) == "signature.invalid"
@@ -220,7 +221,7 @@ def test_a_number_above_the_modulus_is_no_other_spelling_of_a_signature(rsa_key)
 
 
 @pytest.mark.parametrize("key", [P256, P384], ids=["P-256", "P-384"])
-def test_ecdsa_takes_der_only_and_no_other_spelling_of_it(key):
+def test_ecdsa_takes_der_only_and_no_other_spelling_of_it(key: ec.EllipticCurvePrivateKey) -> None:
     signer = KeySigner(key)
     der = signer.sign(DATA)
     size = key.key_size // 8
@@ -235,7 +236,7 @@ def test_ecdsa_takes_der_only_and_no_other_spelling_of_it(key):
 
 
 @pytest.mark.parametrize("key", [P256, P384], ids=["P-256", "P-384"])
-def test_bare_ecdsa_takes_two_numbers_of_its_size_only(key):
+def test_bare_ecdsa_takes_two_numbers_of_its_size_only(key: ec.EllipticCurvePrivateKey) -> None:
     name = {"secp256r1": "ecdsa-p256-sha256", "secp384r1": "ecdsa-p384-sha384"}[key.curve.name]
     raw = make_sign(key, ALGORITHMS[name])(DATA)
     size = key.key_size // 8
@@ -245,12 +246,12 @@ def test_bare_ecdsa_takes_two_numbers_of_its_size_only(key):
     assert (verdict(key, name, raw), raw_from_der(der, size=size)) == ("holds", raw)
 
 
-def test_a_number_longer_than_the_curve_has_no_bare_form():
+def test_a_number_longer_than_the_curve_has_no_bare_form() -> None:
     with pytest.raises(ValueError, match="does not fit in 32 bytes"):
         raw_from_der(encode_dss_signature(1 << 256, 1), size=32)
 
 
-def test_the_message_of_a_wrong_algorithm_shows_no_control_character():
+def test_the_message_of_a_wrong_algorithm_shows_no_control_character() -> None:
     with pytest.raises(SignatureRejected) as caught:
         verify_signature(make_verifiers(P256.public_key()), "\x1b[31m" + "x" * 500, b"", DATA)
     assert caught.value.message.isprintable()

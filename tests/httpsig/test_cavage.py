@@ -24,7 +24,7 @@ def fault(value: str) -> str:
     return caught.value.code
 
 
-def test_a_header_is_read():
+def test_a_header_is_read() -> None:
     assert parse_signature_header(GOOD) == SignatureParameters(
         "SN=9FA1,CA=CN=A,C=DE", "rsa-sha256", ("digest", "x-request-id", "(request-target)"), b"\x00\x00\x00"
     )
@@ -40,7 +40,7 @@ def test_a_header_is_read():
     ],
     ids=["space after comma", "tab after comma", "unknown parameter", "other order"],
 )
-def test_what_the_draft_allows_is_read_the_same(value):
+def test_what_the_draft_allows_is_read_the_same(value: str) -> None:
     assert parse_signature_header(value) == parse_signature_header(GOOD)
 
 
@@ -87,18 +87,18 @@ def test_what_the_draft_allows_is_read_the_same(value):
         GOOD + f',note="{"x" * 8192}"',
     ],
 )
-def test_what_is_not_exactly_in_the_form_is_malformed(value):
+def test_what_is_not_exactly_in_the_form_is_malformed(value: str) -> None:
     assert fault(value) == "signature.malformed"
 
 
 @pytest.mark.parametrize("name", ["keyId", "algorithm", "headers", "signature", "KEYID", "Signature"])
-def test_a_parameter_that_stands_twice_is_refused(name):
+def test_a_parameter_that_stands_twice_is_refused(name: str) -> None:
     assert fault(f'{GOOD},{name}="AAAA"') == "signature.duplicate-parameter"
     assert fault(f'{name}="AAAA",{GOOD}') == "signature.duplicate-parameter"
 
 
 @pytest.mark.parametrize("name", ["keyId", "algorithm", "headers", "signature"])
-def test_each_parameter_is_needed(name):
+def test_each_parameter_is_needed(name: str) -> None:
     assert fault(GOOD.replace(f"{name}=", "x=")) == "signature.missing-parameter"
 
 
@@ -109,7 +109,7 @@ def test_each_parameter_is_needed(name):
         "digest,x-request-id", "digest: x", "(status)", "(Created)", "(request-target", "(Request-Target)", "()", "é", "x" * 65,
     ],
 )  # fmt: skip
-def test_covered_names_are_lower_case_with_one_space_between_and_each_once(names):
+def test_covered_names_are_lower_case_with_one_space_between_and_each_once(names: str) -> None:
     with refused(FormatError, "signature.covered-names"):
         parse_covered_names(names)
 
@@ -123,11 +123,11 @@ def test_covered_names_are_lower_case_with_one_space_between_and_each_once(names
         ("AAAA=AAA", "base64."),
     ],
 )  # fmt: skip
-def test_a_signature_in_another_spelling_of_base64_is_refused(text, code):
+def test_a_signature_in_another_spelling_of_base64_is_refused(text: str, code: str) -> None:
     assert fault(GOOD.replace('"AAAA"', f'"{text}"')).startswith(code)
 
 
-def test_a_message_of_a_fault_shows_no_control_character():
+def test_a_message_of_a_fault_shows_no_control_character() -> None:
     with pytest.raises(FormatError) as caught:
         parse_covered_names("digest \x1b[31m\n")
     assert caught.value.message.isprintable()
@@ -147,7 +147,7 @@ PARAMETERS = st.builds(
 
 
 @given(PARAMETERS, st.permutations(["keyId", "algorithm", "headers", "signature"]), st.sampled_from([",", ", ", ",\t"]))
-def test_what_is_written_reads_back(parameters, order, comma):
+def test_what_is_written_reads_back(parameters: SignatureParameters, order: list[str], comma: str) -> None:
     assert (parameters.created, parameters.expires) == (None, None)
     values = {
         "keyId": parameters.key_id,
@@ -159,13 +159,13 @@ def test_what_is_written_reads_back(parameters, order, comma):
 
 
 @given(st.text() | st.text(alphabet='",= \t\nkeyId1') | st.lists(st.sampled_from(GOOD.split('"'))).map('"'.join))
-def test_only_format_error_escapes_the_reader_of_the_header(value):
+def test_only_format_error_escapes_the_reader_of_the_header(value: str) -> None:
     with suppress(FormatError):
         parse_signature_header(value)
 
 
 @given(st.text() | st.text(alphabet=" ()ab-D"))
-def test_only_format_error_escapes_the_reader_of_covered_names(text):
+def test_only_format_error_escapes_the_reader_of_covered_names(text: str) -> None:
     with suppress(FormatError):
         assert " ".join(parse_covered_names(text)) == text
 
@@ -175,7 +175,7 @@ TIMED = (
 )
 
 
-def test_the_times_of_draft_12_are_bare_numbers():
+def test_the_times_of_draft_12_are_bare_numbers() -> None:
     parameters = parse_signature_header(TIMED)
     assert (parameters.created, parameters.expires) == (1402170695, 1402170995)
     assert time_components(parameters) == {"(created)": "1402170695", "(expires)": "1402170995"}
@@ -186,41 +186,41 @@ def test_the_times_of_draft_12_are_bare_numbers():
 
 @pytest.mark.parametrize("name", ["created", "expires"])
 @pytest.mark.parametrize("form", ['"1402170695"', "1402170695.5", "-1", "x", "", "1e9", "1" * 21, "0x10"])
-def test_a_time_in_another_form_is_malformed(form, name):
+def test_a_time_in_another_form_is_malformed(form: str, name: str) -> None:
     assert fault(re.sub(rf"{name}=\d+", f"{name}={form}", TIMED, count=1)) == "signature.malformed"
 
 
 @pytest.mark.parametrize("name", ["created", "expires"])
-def test_a_covered_time_must_be_there(name):
+def test_a_covered_time_must_be_there(name: str) -> None:
     assert fault(re.sub(rf"{name}=\d+,", "", TIMED)) == "signature.missing-parameter"
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-sha256", "rsa", "hmac-sha256", "ecdsa-sha256", "ecdsa"])
 @pytest.mark.parametrize("name", ["(created)", "(expires)"])
-def test_signatures_of_the_older_drafts_cover_no_time(name, algorithm):
+def test_signatures_of_the_older_drafts_cover_no_time(name: str, algorithm: str) -> None:
     value = TIMED.replace("hs2019", algorithm).replace('"(created) (expires)"', f'"{name}"')
     assert fault(value) == "signature.time-not-allowed"
 
 
-def test_a_time_that_is_not_covered_goes_with_any_algorithm():
+def test_a_time_that_is_not_covered_goes_with_any_algorithm() -> None:
     value = TIMED.replace("hs2019", "rsa-sha256").replace('"(created) (expires)"', '"digest"')
     assert parse_signature_header(value).created == 1402170695
 
 
 @pytest.mark.parametrize(("reading", "covered"), [(DRAFT_10, ("date",)), (DRAFT_12, ("(created)",))])
-def test_what_an_absent_parameter_stands_for_is_said_by_the_draft(reading, covered):
+def test_what_an_absent_parameter_stands_for_is_said_by_the_draft(reading: Reading, covered: tuple[str, ...]) -> None:
     value = 'keyId="k",created=1,signature="AAAA"'
     assert fault(value) == "signature.missing-parameter"
     parameters = parse_signature_header(value, reading=reading)
     assert (parameters.headers, parameters.algorithm) == (covered, "")
 
 
-def test_an_empty_list_of_names_is_refused_where_an_absent_one_is_not():
+def test_an_empty_list_of_names_is_refused_where_an_absent_one_is_not() -> None:
     with refused(FormatError, "signature.covered-names"):
         parse_signature_header('keyId="k",headers="",signature="AAAA"', reading=DRAFT_10)
 
 
-def test_capital_letters_are_read_only_where_a_dialect_writes_them():
+def test_capital_letters_are_read_only_where_a_dialect_writes_them() -> None:
     value = GOOD.replace("digest x-request-id", "Digest X-Request-ID")
     assert fault(value) == "signature.covered-names"
     assert parse_signature_header(value, reading=Reading(any_case=True)) == parse_signature_header(GOOD)
@@ -228,7 +228,7 @@ def test_capital_letters_are_read_only_where_a_dialect_writes_them():
         parse_signature_header(GOOD.replace("digest x-", "digest Digest x-"), reading=Reading(any_case=True))
 
 
-def test_a_signature_without_quotes_is_read_only_where_a_dialect_writes_it():
+def test_a_signature_without_quotes_is_read_only_where_a_dialect_writes_it() -> None:
     for text in ("AAAA", "AAA=", "1234", "A+/A"):
         bare = GOOD.replace('"AAAA"', text)
         assert fault(bare) == "signature.malformed"
@@ -239,7 +239,7 @@ def test_a_signature_without_quotes_is_read_only_where_a_dialect_writes_it():
 
 
 @pytest.mark.parametrize("form", ["bar", "1", "a.b~c", '"a, b"', '""', "YWI="])
-def test_an_unknown_parameter_is_ignored_in_every_form(form):
+def test_an_unknown_parameter_is_ignored_in_every_form(form: str) -> None:
     # -10 section 2.2 and RFC 9110 section 11.2: a parameter's value is a token or between quotes.
     for value in (f"foo={form},{GOOD}", f"{GOOD},foo={form}"):
         assert parse_signature_header(value) == parse_signature_header(GOOD)
@@ -247,7 +247,7 @@ def test_an_unknown_parameter_is_ignored_in_every_form(form):
 
 
 @pytest.mark.parametrize("form", ["a b", "'", "'a'", "`", "a;b", "a(b)", "a@b", 'a"b"', "é", "a\tb"])
-def test_an_unknown_parameter_in_no_form_is_malformed(form):
+def test_an_unknown_parameter_in_no_form_is_malformed(form: str) -> None:
     assert fault(f"{GOOD},foo={form}") == "signature.malformed"
     assert fault(f"foo={form},{GOOD}") == "signature.malformed"
 
@@ -256,12 +256,12 @@ def signing_string(covered: tuple[str, ...], *headers: tuple[str, str], target: 
     return make_signing_string(covered, message_components(Message("POST", target, headers))[0])
 
 
-def test_the_signing_string_has_a_line_a_name_in_order_and_no_last_line_feed():
+def test_the_signing_string_has_a_line_a_name_in_order_and_no_last_line_feed() -> None:
     made = signing_string(("x-b", "(request-target)", "x-a"), ("X-A", "1"), ("x-B", "2"))
     assert made == b"x-b: 2\n(request-target): post /a?b=%2F\nx-a: 1"
 
 
-def test_several_fields_of_one_name_are_joined_in_wire_order():
+def test_several_fields_of_one_name_are_joined_in_wire_order() -> None:
     assert signing_string(("x-a",), ("X-A", "2"), ("x-a", " 1"), ("X-a", "3\t ")) == b"x-a: 2, 1, 3"
 
 
@@ -270,21 +270,21 @@ def test_several_fields_of_one_name_are_joined_in_wire_order():
     [("  ", b""), (" a \t b ", b"a \t b"), ("\xc3\xa9", b"\xc3\xa9")],
     ids=["empty", "inner space", "not ASCII"],
 )
-def test_a_field_is_signed_as_it_stands_on_the_wire_but_for_the_space_around_it(value, signed):
+def test_a_field_is_signed_as_it_stands_on_the_wire_but_for_the_space_around_it(value: str, signed: bytes) -> None:
     assert signing_string(("x-a",), ("X-A", value)) == b"x-a: " + signed
 
 
-def test_a_covered_field_that_is_absent_is_an_error():
+def test_a_covered_field_that_is_absent_is_an_error() -> None:
     with refused(SignatureRejected, "signature.header-absent"):
         signing_string(("x-a",))
 
 
-def test_a_pseudo_field_of_later_drafts_is_an_error():
+def test_a_pseudo_field_of_later_drafts_is_an_error() -> None:
     with refused(FormatError, "signature.covered-names"):
         signing_string(("(created)",))
 
 
 @pytest.mark.parametrize("value", ["a\nx-b: 2", "a\rb", "a\x00b", "a\x7fb", "Ā"])
-def test_a_field_that_could_forge_a_line_is_an_error(value):
+def test_a_field_that_could_forge_a_line_is_an_error(value: str) -> None:
     with refused(FormatError, "header.control-character"):
         signing_string(("x-a",), ("X-A", value))

@@ -46,7 +46,7 @@ def fault(message: Message, name: str, /, **parameters: str | bool | int) -> str
         ("@query", "?param=value"),
     ],
 )
-def test_derived_components_are_those_of_the_rfc(name, expected):
+def test_derived_components_are_those_of_the_rfc(name: str, expected: str) -> None:
     assert value(Message("POST", "/path?param=value"), name) == expected
 
 
@@ -60,11 +60,11 @@ def test_derived_components_are_those_of_the_rfc(name, expected):
         ("/p?a=%2F&B", "?a=%2F&B"),
     ],
 )
-def test_the_query_is_as_on_the_wire_with_its_question_mark(target, expected):
+def test_the_query_is_as_on_the_wire_with_its_question_mark(target: str, expected: str) -> None:
     assert value(get(target), "@query") == expected
 
 
-def test_the_path_is_not_decoded():
+def test_the_path_is_not_decoded() -> None:
     assert value(get("/a%2Fb/../%c3%a4"), "@path") == "/a%2Fb/../%c3%a4"
 
 
@@ -75,7 +75,7 @@ def test_the_path_is_not_decoded():
         ("bar", "with%20plus%20whitespace"), ("fa%C3%A7ade%22%3A%20", "something"), ("t", "%7E*-._"),
     ],
 )  # fmt: skip
-def test_a_query_parameter_is_decoded_and_encoded_again(name, expected):
+def test_a_query_parameter_is_decoded_and_encoded_again(name: str, expected: str) -> None:
     target = (
         "/p?param=value&foo=b%61r&qux=&var=this%20is%20a%20big%0Amultiline%20value&bar=with+plus+whitespace"
         "&fa%C3%A7ade%22%3A%20=something&t=~%2a-._"
@@ -95,12 +95,12 @@ def test_a_query_parameter_is_decoded_and_encoded_again(name, expected):
         ("/p?fa%C3%A7ade=1", "fa%c3%a7ade", "signature.header-absent"),
     ],
 )
-def test_a_query_parameter_that_is_not_one_is_refused(target, name, code):
+def test_a_query_parameter_that_is_not_one_is_refused(target: str, name: str, code: str) -> None:
     assert fault(get(target), "@query-param", name=name) == code
 
 
 @pytest.mark.parametrize("name", ["@scheme", "@authority", "@target-uri"])
-def test_what_the_start_line_does_not_say_is_never_taken_from_host(name):
+def test_what_the_start_line_does_not_say_is_never_taken_from_host(name: str) -> None:
     message = Message("GET", "/", (("Host", "www.example.com"),))
     with refused(FormatError, "signature.unsupported-component"):
         component_value(message, Component(name))
@@ -108,7 +108,7 @@ def test_what_the_start_line_does_not_say_is_never_taken_from_host(name):
 
 @pytest.mark.parametrize("name", ["@path", "@query", "@target-uri"])
 @pytest.mark.parametrize("target", ["https://www.example.com/path", "*", "www.example.com:80"])
-def test_a_target_that_is_no_path_has_no_parts(name, target):
+def test_a_target_that_is_no_path_has_no_parts(name: str, target: str) -> None:
     assert fault(Message("OPTIONS", target), name) == "signature.unsupported-component"
     assert value(Message("OPTIONS", target), "@request-target") == target
 
@@ -122,21 +122,21 @@ def test_a_target_that_is_no_path_has_no_parts(name, target):
         ("", {}), ("da te", {}), ("(request-target)", {}),
     ],
 )  # fmt: skip
-def test_what_is_not_known_is_refused_by_name(name, parameters):
+def test_what_is_not_known_is_refused_by_name(name: str, parameters: dict[str, str | bool | int]) -> None:
     message = Message("GET", "/?a=1", (("Date", "x"),))
     assert fault(message, name, **parameters) == "signature.unsupported-component"
 
 
-def test_a_field_has_its_values_joined_in_wire_order():
+def test_a_field_has_its_values_joined_in_wire_order() -> None:
     message = Message("GET", "/", (("X-A", " one\t"), ("Y", "no"), ("x-a", ""), ("X-a", "two,  three")))
     assert value(message, "x-a") == "one, , two,  three"
 
 
-def test_an_empty_field_has_an_empty_value():
+def test_an_empty_field_has_an_empty_value() -> None:
     assert value(Message("GET", "/", (("X-Empty-Header", "  "),)), "x-empty-header") == ""
 
 
-def test_a_field_can_be_covered_byte_for_byte():
+def test_a_field_can_be_covered_byte_for_byte() -> None:
     message = Message("GET", "/", (("X", "value, with, lots"), ("X", " of, comm\xe4s ")))
     assert value(message, "x", bs=True) == ":dmFsdWUsIHdpdGgsIGxvdHM=:, :b2YsIGNvbW3kcw==:"
 
@@ -145,30 +145,30 @@ def test_a_field_can_be_covered_byte_for_byte():
     ("key", "expected"),
     [("a", "1"), ("b", "2;x=1;y=2"), ("c", "(a b c)"), ("d", "?1")],
 )
-def test_a_member_of_a_dictionary_field_can_be_covered(key, expected):
+def test_a_member_of_a_dictionary_field_can_be_covered(key: str, expected: str) -> None:
     message = Message("GET", "/", (("Example-Dict", "  a=1,   b=2;x=1;y=2,  c=(a   b    c), d"),))
     assert value(message, "example-dict", key=key) == expected
 
 
 @pytest.mark.parametrize("key", ["e", "", True])
-def test_a_member_that_is_not_there_is_refused(key):
+def test_a_member_that_is_not_there_is_refused(key: str | bool) -> None:
     assert fault(Message("GET", "/", (("X", "a=1"),)), "x", key=key) == "signature.header-absent"
 
 
-def test_a_field_that_is_not_there_is_refused():
+def test_a_field_that_is_not_there_is_refused() -> None:
     assert fault(get("/"), "date") == "signature.header-absent"
 
 
-def test_a_value_with_a_line_break_is_refused():
+def test_a_value_with_a_line_break_is_refused() -> None:
     assert fault(Message("GET", "/", (("X", 'a\n"@method": POST'),)), "x") == "header.control-character"
 
 
-def test_a_value_that_is_not_ascii_needs_bytes():
+def test_a_value_that_is_not_ascii_needs_bytes() -> None:
     assert fault(Message("GET", "/", (("X", "\xe4"),)), "x") == "signature.unsupported-component"
 
 
 @pytest.mark.parametrize(("method", "target"), [("get", "/"), ("GET", "/a b"), ("GET", "/ä"), ("G\n", "/")])
-def test_a_start_line_that_cannot_be_is_refused(method, target):
+def test_a_start_line_that_cannot_be_is_refused(method: str, target: str) -> None:
     assert fault(Message(method, target), "@method") == "message.malformed"
 
 
@@ -182,14 +182,14 @@ def test_a_start_line_that_cannot_be_is_refused(method, target):
         ("HTTPS://[::1]:8443", Origin("https", "[::1]:8443")),
     ],
 )
-def test_an_origin_is_read_in_its_normal_form(text, expected):
+def test_an_origin_is_read_in_its_normal_form(text: str, expected: Origin) -> None:
     assert parse_origin(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "bank.example", "ftp://a", "https://", "https://a/", "https://u@a", "https://a:", "https://a b"]
 )
-def test_what_is_no_origin_is_refused(text):
+def test_what_is_no_origin_is_refused(text: str) -> None:
     with refused(FormatError, "origin.malformed"):
         parse_origin(text)
 
@@ -198,7 +198,7 @@ def test_what_is_no_origin_is_refused(text):
     st.text(max_size=40),
     st.dictionaries(st.text(max_size=5), st.one_of(st.text(max_size=9), st.booleans(), st.binary())),
 )
-def test_only_typed_errors_escape(name, parameters):
+def test_only_typed_errors_escape(name: str, parameters: dict[str, str]) -> None:
     message = Message("GET", "/p?a=1&b=%ff", (("Date", "x"), ("X", "a=1")))
     with suppress(FormatError, SignatureRejected):
         component_value(message, Component(name, tuple(parameters.items())), origin=ORIGIN)
@@ -219,7 +219,7 @@ QUERIES = st.text("abc=&+%20~*-._'()", max_size=24)
 @given(
     QUERIES, st.sampled_from(["@method", "@path", "@query", "@target-uri", "@authority", "@scheme", "@request-target"])
 )
-def test_another_implementation_derives_the_same(query, name):
+def test_another_implementation_derives_the_same(query: str, name: str) -> None:
     target = f"/p?{query}" if query else "/p"
     try:
         theirs = HTTPSignatureComponentResolver(Theirs(f"https://www.example.com{target}")).resolve(TheirItem(name))
@@ -229,7 +229,7 @@ def test_another_implementation_derives_the_same(query, name):
 
 
 @given(st.text("ab+%20~*-._'()é", max_size=12))
-def test_another_implementation_encodes_query_parameters_the_same(text):
+def test_another_implementation_encodes_query_parameters_the_same(text: str) -> None:
     target = f"/p?x={text}"
     item = TheirItem("@query-param")
     item.params["name"] = "x"

@@ -19,36 +19,36 @@ HELLO_256 = "X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE="  # draft-cavage-http-
 HELLO = b'{"hello": "world"}'
 
 
-def test_a_digest_is_made_of_the_raw_body():
+def test_a_digest_is_made_of_the_raw_body() -> None:
     assert (make_digest(HELLO), make_digest(b"")) == (f"SHA-256={HELLO_256}", f"SHA-256={EMPTY_256}")
 
 
 @given(st.binary(), st.sampled_from(["SHA-256", "SHA-512"]))
-def test_a_digest_we_make_verifies_and_reads_back(body, algorithm):
+def test_a_digest_we_make_verifies_and_reads_back(body: bytes, algorithm: str) -> None:
     value = make_digest(body, algorithm=algorithm)
     assert verify_digest(value, body) == (algorithm,)
     assert parse_digest(value) == {algorithm: hashlib.new(algorithm.replace("-", ""), body).digest()}
 
 
 @given(st.binary(), st.binary())
-def test_a_digest_fits_its_own_body_only(body, other):
+def test_a_digest_fits_its_own_body_only(body: bytes, other: bytes) -> None:
     if body != other:
         with refused(SignatureRejected, "digest.mismatch"):
             verify_digest(make_digest(body), other)
 
 
 @pytest.mark.parametrize("name", ["sha-256", "Sha-256", "SHA-256"])
-def test_the_name_of_the_algorithm_is_taken_in_any_case(name):
+def test_the_name_of_the_algorithm_is_taken_in_any_case(name: str) -> None:
     assert verify_digest(f"{name}={HELLO_256}", HELLO) == ("SHA-256",)
 
 
-def test_all_known_algorithms_are_compared_and_unknown_ones_passed_over():
+def test_all_known_algorithms_are_compared_and_unknown_ones_passed_over() -> None:
     value = f"{make_digest(HELLO, algorithm='SHA-512')}, md5=x,\tSHA-256={HELLO_256}"
     assert set(verify_digest(value, HELLO)) == {"SHA-256", "SHA-512"}
 
 
 @pytest.mark.parametrize("wrong", ["SHA-256", "SHA-512"])
-def test_one_digest_that_does_not_fit_is_enough_to_refuse(wrong):
+def test_one_digest_that_does_not_fit_is_enough_to_refuse(wrong: str) -> None:
     right = "SHA-512" if wrong == "SHA-256" else "SHA-256"
     value = f"{make_digest(HELLO, algorithm=right)},{make_digest(b'', algorithm=wrong)}"
     with refused(SignatureRejected, "digest.mismatch"):
@@ -83,13 +83,13 @@ def test_one_digest_that_does_not_fit_is_enough_to_refuse(wrong):
         (f"SHA-256={HELLO_256[:-2]}F=", "base64.noncanonical"),
     ],
 )
-def test_what_is_not_a_digest_is_refused(value, code):
+def test_what_is_not_a_digest_is_refused(value: str, code: str) -> None:
     with refused(FormatError, code):
         parse_digest(value)
 
 
 @pytest.mark.parametrize("value", ["\x1b[31m=x", "\x1b[31m=x,\x1b[31m=y", "\n", "A" * 900 + "=x"])
-def test_a_fault_is_told_in_printable_text_of_bounded_length(value):
+def test_a_fault_is_told_in_printable_text_of_bounded_length(value: str) -> None:
     with pytest.raises(FormatError) as caught:
         parse_digest(value)
     assert caught.value.message.isprintable()
@@ -101,12 +101,12 @@ def test_a_fault_is_told_in_printable_text_of_bounded_length(value):
     | st.text(alphabet="SHA-256=,sha512 :\t")
     | st.binary().map(lambda raw: f"SHA-256={b64encode(raw).decode()}")
 )
-def test_only_format_error_escapes_the_reader(value):
+def test_only_format_error_escapes_the_reader(value: str) -> None:
     with suppress(FormatError):
         parse_digest(value)
 
 
 @given(st.text(), st.binary())
-def test_an_arbitrary_header_fits_no_body(value, body):
+def test_an_arbitrary_header_fits_no_body(value: str, body: bytes) -> None:
     with pytest.raises((FormatError, SignatureRejected)):
         verify_digest(value, body)

@@ -13,7 +13,7 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.http_date import format_http_date, parse_http_date
 
 
-def test_a_date_is_read():
+def test_a_date_is_read() -> None:
     assert parse_http_date("Tue, 15 Nov 1994 08:12:31 GMT") == datetime(1994, 11, 15, 8, 12, 31, tzinfo=UTC)
 
 
@@ -27,23 +27,23 @@ def test_a_date_is_read():
         "Tue, 15 Nov 0000 08:12:31 GMT", "Tue, ١٥ Nov 1994 08:12:31 GMT",
     ],
 )  # fmt: skip
-def test_another_form_is_refused(value):
+def test_another_form_is_refused(value: str) -> None:
     with pytest.raises(FormatError) as caught:
         parse_http_date(value)
     assert caught.value.code == "header.date"
 
 
-def test_a_wrong_day_of_the_week_is_named():
+def test_a_wrong_day_of_the_week_is_named() -> None:
     with pytest.raises(FormatError, match="has the wrong day of the week: 15 Nov 1994 is a Tue"):
         parse_http_date("Mon, 15 Nov 1994 08:12:31 GMT")
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_what_is_written_reads_back(at):
+def test_what_is_written_reads_back(at: datetime) -> None:
     assert parse_http_date(format_http_date(at)) == at.replace(microsecond=0)
 
 
-def test_a_date_is_written_in_utc():
+def test_a_date_is_written_in_utc() -> None:
     at = datetime(2026, 6, 1, 1, 0, tzinfo=timezone(timedelta(hours=3)))
     assert format_http_date(at) == "Sun, 31 May 2026 22:00:00 GMT"
     with pytest.raises(ConfigurationError):
@@ -51,6 +51,6 @@ def test_a_date_is_written_in_utc():
 
 
 @given(st.text() | st.text(alphabet="TueNov, 0123456789:GMT", max_size=32))
-def test_only_format_error_escapes(value):
+def test_only_format_error_escapes(value: str) -> None:
     with suppress(FormatError):
         parse_http_date(value)

@@ -94,13 +94,13 @@ def with_values(**values: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_what_a_key_signs_verifies_with_it(name):
+def test_what_a_key_signs_verifies_with_it(name: str) -> None:
     verified = verify(sign(name), name)
     assert verified.header.covered == COVERED
     assert verified.signing_input.endswith(b"\nx-request-id: r1")
 
 
-def test_a_request_without_a_signature_or_with_two_is_refused():
+def test_a_request_without_a_signature_or_with_two_is_refused() -> None:
     verifiers = make_verifiers(P256.public_key(), names=JWS)
     with pytest.raises(SignatureRejected) as missing:
         verify_detached_jws(REQUEST, verifiers=verifiers, at=AT)
@@ -109,18 +109,18 @@ def test_a_request_without_a_signature_or_with_two_is_refused():
     assert (missing.value.code, doubled.value.code) == ("signature.missing", "header.duplicate")
 
 
-def test_a_covered_field_that_is_not_there_is_refused():
+def test_a_covered_field_that_is_not_there_is_refused() -> None:
     with refused(SignatureRejected, "signature.header-absent"):
         verify(sign(), message=REQUEST._replace(headers=REQUEST.headers[:1]))
 
 
-def test_a_signature_that_is_too_old_or_too_new_is_refused():
+def test_a_signature_that_is_too_old_or_too_new_is_refused() -> None:
     for at, code in ((AT - timedelta(hours=1), "signature.created"), (AT + timedelta(hours=1), "signature.expired")):
         with refused(SignatureRejected, code):
             verify(sign(), at=at, max_age=timedelta(minutes=5))
 
 
-def test_the_header_of_a_bank_is_read():
+def test_the_header_of_a_bank_is_read() -> None:
     header, signature = parse_detached_jws(raw(HEADER))
     assert header.algorithm == "PS256"
     assert header.covered == ("(request-target)", "content-type", "digest")
@@ -133,14 +133,14 @@ def test_the_header_of_a_bank_is_read():
     assert signature == b"x"
 
 
-def test_the_signed_bytes_are_the_header_a_point_and_the_lines_as_they_stand():
+def test_the_signed_bytes_are_the_header_a_point_and_the_lines_as_they_stand() -> None:
     header, _ = parse_detached_jws(sign())
     digest = REQUEST.values("digest")[0]
     expected = f"{header.encoded}.(request-target): post /v1/payments?x=1\ndigest: {digest}\nx-request-id: r1"
     assert make_jws_signing_input(header, payload_of(REQUEST)) == expected.encode()
 
 
-def test_certificates_and_names_of_keys_are_carried():
+def test_certificates_and_names_of_keys_are_carried() -> None:
     made = make_jws_header(
         COVERED,
         algorithm="ES256",
@@ -152,7 +152,7 @@ def test_certificates_and_names_of_keys_are_carried():
     assert (made.certificates, made.certificate_sha256, made.key_id) == ((b"leaf", b"issuer"), b"h" * 32, "k")
 
 
-def test_names_are_covered_in_lower_case_however_they_are_written():
+def test_names_are_covered_in_lower_case_however_they_are_written() -> None:
     header, _ = parse_detached_jws(raw(with_values(sigD={"pars": ["Digest", "X-Request-ID"], "mId": HTTP_HEADERS})))
     assert header.covered == ("digest", "x-request-id")
 
@@ -161,12 +161,12 @@ def test_names_are_covered_in_lower_case_however_they_are_written():
     "change",
     [{"method": "PUT"}, {"target": "/v1/payments"}, {"headers": (REQUEST.headers[0], ("X-Request-ID", "r2"))}],
 )
-def test_a_request_that_was_changed_is_seen(change):
+def test_a_request_that_was_changed_is_seen(change: dict[str, Any]) -> None:
     with refused(SignatureRejected, "signature.invalid"):
         verify(sign(), message=REQUEST._replace(**change))
 
 
-def test_a_header_that_was_changed_is_seen():
+def test_a_header_that_was_changed_is_seen() -> None:
     encoded, _, signature = sign().partition("..")
     header = json.loads(decode_base64url(encoded, what="header"))
     header["sigD"]["pars"].remove("x-request-id")
@@ -175,14 +175,14 @@ def test_a_header_that_was_changed_is_seen():
 
 
 @pytest.mark.parametrize("name", ["none", "None", "HS256", "HS512", "", "RS1", "ES256K", "PS384", "es256"])
-def test_an_algorithm_that_no_key_has_is_refused(name):
+def test_an_algorithm_that_no_key_has_is_refused(name: str) -> None:
     encoded, _, signature = sign().partition("..")
     header = json.loads(decode_base64url(encoded, what="header")) | {"alg": name}
     with refused(SignatureRejected, "signature.algorithm"):
         verify(raw(header, decode_base64url(signature, what="signature")))
 
 
-def test_an_hmac_keyed_with_the_public_key_is_refused():
+def test_an_hmac_keyed_with_the_public_key_is_refused() -> None:
     header = make_jws_header(COVERED, algorithm="HS256", signed_at=AT)
     data = make_jws_signing_input(header, payload_of(REQUEST))
     for encoding in (Encoding.PEM, Encoding.DER):
@@ -192,14 +192,14 @@ def test_an_hmac_keyed_with_the_public_key_is_refused():
 
 
 @pytest.mark.parametrize(("signed", "named"), [("RS256", "PS256"), ("PS256", "RS256"), ("PS256", "PS512")])
-def test_another_algorithm_of_the_key_than_was_used_is_refused(signed, named):
+def test_another_algorithm_of_the_key_than_was_used_is_refused(signed: str, named: str) -> None:
     header = make_jws_header(COVERED, algorithm=named, signed_at=AT)
     signature = KeySigner(RSA, algorithm=JWS[signed].name).sign(make_jws_signing_input(header, payload_of(REQUEST)))
     with refused(SignatureRejected, "signature.invalid"):
         verify(make_detached_jws(header, signature), "RS256")
 
 
-def test_a_signature_over_the_encoded_payload_is_not_one_over_the_lines():
+def test_a_signature_over_the_encoded_payload_is_not_one_over_the_lines() -> None:
     header = make_jws_header(COVERED, algorithm="ES256", signed_at=AT)
     encoded = encode_base64url(payload_of(REQUEST)).encode()
     signature = KeySigner(P256, algorithm=JWS["ES256"].name).sign(make_jws_signing_input(header, encoded))
@@ -269,7 +269,7 @@ def test_a_signature_over_the_encoded_payload_is_not_one_over_the_lines():
         (b'{"a":' + b"[" * 9 + b"]" * 9 + b"}", "json.too-deep"),
     ],
 )
-def test_a_header_that_can_mean_two_things_is_refused(header, code):
+def test_a_header_that_can_mean_two_things_is_refused(header: bytes | dict[str, Any], code: str) -> None:
     assert code_of(raw(header)) == code
 
 
@@ -295,16 +295,16 @@ def test_a_header_that_can_mean_two_things_is_refused(header, code):
         ("A" * 40000 + "..YQ", "jws.malformed"),
     ],
 )
-def test_what_is_not_the_detached_compact_form_is_refused(value, code):
+def test_what_is_not_the_detached_compact_form_is_refused(value: str, code: str) -> None:
     assert code_of(value) == code
 
 
-def test_a_time_in_seconds_is_read():
+def test_a_time_in_seconds_is_read() -> None:
     header, _ = parse_detached_jws(raw(with_values(sigT=None, iat=int(AT.timestamp()), crit=["iat", "sigD", "b64"])))
     assert header.signed_at == AT
 
 
-def test_a_parameter_that_nobody_calls_critical_is_passed_over():
+def test_a_parameter_that_nobody_calls_critical_is_passed_over() -> None:
     header, _ = parse_detached_jws(raw(with_values(typ="JOSE", cty="json", other={"a": 1})))
     assert header.algorithm == "PS256"
 
@@ -319,7 +319,9 @@ NAMES = st.from_regex(r"[a-z0-9-]{1,12}", fullmatch=True)
     st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=9)),
     st.binary(min_size=1, max_size=99),
 )
-def test_round_trip(covered, certificates, thumbprint, key_id, signature):
+def test_round_trip(
+    covered: list[str], certificates: list[bytes], thumbprint: bytes | None, key_id: str | None, signature: bytes
+) -> None:
     made = make_jws_header(
         covered,
         algorithm="ES256",
@@ -345,13 +347,13 @@ JSON_VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*HEADER, "x5c", "kid", "iat", "other"]), JSON_VALUES, max_size=3))
-def test_only_format_error_escapes_from_any_header(changes):
+def test_only_format_error_escapes_from_any_header(changes: dict[str, Any]) -> None:
     with suppress(FormatError):
         parse_detached_jws(raw(HEADER | changes))
 
 
 @given(st.one_of(st.text(max_size=60), st.text("eyJ0.-_=", max_size=60), st.binary(max_size=60).map(raw)))
-def test_only_format_error_escapes(value):
+def test_only_format_error_escapes(value: str) -> None:
     with suppress(FormatError):
         parse_detached_jws(value)
 
@@ -371,19 +373,19 @@ def their_registry() -> jws.JWSRegistry:
 
 
 @pytest.mark.parametrize("name", THEIR_KEYS)
-def test_what_another_implementation_signs_verifies(name):
+def test_what_another_implementation_signs_verifies(name: str) -> None:
     header = with_values(alg=name, sigD={"pars": list(COVERED), "mId": HTTP_HEADERS})
     value = jws.serialize_compact(header, payload_of(REQUEST), their_key(name), registry=their_registry())
     verify(value, name)
 
 
 @pytest.mark.parametrize("name", THEIR_KEYS)
-def test_what_we_sign_another_implementation_verifies(name):
+def test_what_we_sign_another_implementation_verifies(name: str) -> None:
     read = jws.deserialize_compact(sign(name), their_key(name), payload=payload_of(REQUEST), registry=their_registry())
     assert read.headers()["sigD"]["pars"] == list(COVERED)
 
 
-def test_everything_that_is_refused_in_a_header_is_told_and_not_the_first_alone():
+def test_everything_that_is_refused_in_a_header_is_told_and_not_the_first_alone() -> None:
     header = {**HEADER, "b64": "false", "x5c": "MIIB", "jwk": {}, "sigT": 1, "crit": ["b64"]}
     assert {name: error.code for name, error in check_jws_header(header)} == {
         "b64": "jws.encoded-payload",
@@ -395,6 +397,6 @@ def test_everything_that_is_refused_in_a_header_is_told_and_not_the_first_alone(
     assert list(check_jws_header(HEADER)) == []
 
 
-def test_what_is_told_as_missing_is_not_told_again_for_standing_in_crit():
+def test_what_is_told_as_missing_is_not_told_again_for_standing_in_crit() -> None:
     header = {name: value for name, value in HEADER.items() if name != "sigD"}
     assert [name for name, _ in check_jws_header(header)] == ["sigD"]

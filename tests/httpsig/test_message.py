@@ -15,12 +15,12 @@ from tppkit.httpsig.message import require_field_value, require_start_line
 MESSAGE = Message("POST", "/a", (("X-A", "1"), ("x-b", "2"), ("x-a", "3")), b"{}")
 
 
-def test_values_of_a_name_come_in_wire_order_whatever_the_case():
+def test_values_of_a_name_come_in_wire_order_whatever_the_case() -> None:
     assert MESSAGE.values("X-a") == ("1", "3")
     assert MESSAGE.values("x-c") == ()
 
 
-def test_a_single_header_appears_once_or_not_at_all():
+def test_a_single_header_appears_once_or_not_at_all() -> None:
     message = Message("GET", "/", (("Accept", "a"), ("Via", "1"), ("via", "2")))
     assert (message.single("accept"), message.single("date")) == ("a", None)
     with pytest.raises(FormatError) as raised:
@@ -28,19 +28,21 @@ def test_a_single_header_appears_once_or_not_at_all():
     assert raised.value.code == "header.duplicate"
 
 
-def test_further_headers_make_another_message():
+def test_further_headers_make_another_message() -> None:
     further = MESSAGE.with_headers(("X-C", "4"))
     assert further.headers == (*MESSAGE.headers, ("X-C", "4"))
     assert MESSAGE.values("x-c") == ()
 
 
-def test_a_message_cannot_be_changed():
+def test_a_message_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         MESSAGE.body = b""  # type: ignore[misc]
 
 
 @given(target=st.binary(), headers=st.lists(st.tuples(st.binary(), st.binary())), body=st.binary())
-def test_not_a_byte_of_a_received_request_is_changed(target, headers, body):
+def test_not_a_byte_of_a_received_request_is_changed(
+    target: bytes, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
     message = Message.from_wire("POST", target, headers, body)
     assert message.target.encode("latin-1") == target
     assert [(name.encode("latin-1"), value.encode("latin-1")) for name, value in message.headers] == headers
@@ -60,46 +62,46 @@ def test_the_components_are_the_fields_and_the_request_target() -> None:
     assert doubled == ("x-a",)
 
 
-def test_only_the_components_asked_for_are_looked_at():
+def test_only_the_components_asked_for_are_looked_at() -> None:
     components, doubled = message_components(MESSAGE, only={"x-b"})
     assert components == {"x-b": "2", "(request-target)": "post /a"}
     assert doubled == ()
 
 
-def test_a_header_cannot_take_the_place_of_the_request_target():
+def test_a_header_cannot_take_the_place_of_the_request_target() -> None:
     components, _ = message_components(MESSAGE.with_headers(("(request-target)", "get /b")))
     assert components["(request-target)"].startswith("post /a")
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "M-SEARCH"])
-def test_a_method_in_upper_case_is_taken(method):
+def test_a_method_in_upper_case_is_taken(method: str) -> None:
     require_start_line(Message(method, "/"))
 
 
 @pytest.mark.parametrize("target", ["/", "*", "/a?b=c&d=%2F", "https://bank.example/a", "/a//b/../c"])
-def test_a_target_of_visible_characters_is_taken(target):
+def test_a_target_of_visible_characters_is_taken(target: str) -> None:
     require_start_line(Message("GET", target))
 
 
 @pytest.mark.parametrize("method", ["", "get", "Get", "GE T", "GET\n", "GÉT", "GET/", "(GET)"])
-def test_another_method_is_refused(method):
+def test_another_method_is_refused(method: str) -> None:
     with refused(FormatError, "message.malformed"):
         require_start_line(Message(method, "/"))
 
 
 @pytest.mark.parametrize("target", ["", " ", "/a b", "/a\n", "/a\x00", "/é", "/a\u2028b", "/a\x7f"])
-def test_another_target_is_refused(target):
+def test_another_target_is_refused(target: str) -> None:
     with refused(FormatError, "message.malformed"):
         require_start_line(Message("GET", target))
 
 
 @pytest.mark.parametrize("value", ["", "a b\tc", "\x80\xff", "~"])
-def test_a_value_of_visible_characters_spaces_and_tabs_is_taken(value):
+def test_a_value_of_visible_characters_spaces_and_tabs_is_taken(value: str) -> None:
     require_field_value("x-a", value)
 
 
 @pytest.mark.parametrize("value", ["\n", "a\n", "\r", "\x00", "\x1f", "\x7f", "\u0100", "\ud800"])
-def test_another_value_is_refused_without_showing_it_raw(value):
+def test_another_value_is_refused_without_showing_it_raw(value: str) -> None:
     with pytest.raises(FormatError) as caught:
         require_field_value("x-a", value)
     assert caught.value.code == "header.control-character"

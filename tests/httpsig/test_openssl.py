@@ -66,7 +66,7 @@ def from_der(name: str, signature: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_openssl_verifies_what_we_sign(name, keys, data, tmp_path):
+def test_openssl_verifies_what_we_sign(name: str, keys: Mapping[str, PrivateKey], data: bytes, tmp_path: Path) -> None:
     key = keys[ALGORITHMS[name].key]
     public, text, signature = tmp_path / "public.pem", tmp_path / "text", tmp_path / "signature"
     public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
@@ -77,7 +77,7 @@ def test_openssl_verifies_what_we_sign(name, keys, data, tmp_path):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_we_verify_what_openssl_signs(name, keys, data, tmp_path):
+def test_we_verify_what_openssl_signs(name: str, keys: Mapping[str, PrivateKey], data: bytes, tmp_path: Path) -> None:
     key = keys[ALGORITHMS[name].key]
     private, text, signature = tmp_path / "private.pem", tmp_path / "text", tmp_path / "signature"
     private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))

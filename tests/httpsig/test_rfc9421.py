@@ -84,26 +84,26 @@ def replaced(message: Message, name: str, old: str, new: str) -> Message:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_what_a_key_signs_verifies_with_it(name):
+def test_what_a_key_signs_verifies_with_it(name: str) -> None:
     verified = verify(sign(name=name), name=name)
     assert verified.parameters.components == COVERED
     assert verified.base.startswith(b'"@method": POST\n"@target-uri": https://bank.example/v1/payments?x=1\n')
 
 
-def test_the_last_line_holds_what_signature_input_says():
+def test_the_last_line_holds_what_signature_input_says() -> None:
     message = sign(expires=AT + timedelta(minutes=1), nonce='n"1', tag="t")
     (value,) = message.values("signature-input")
     assert verify(message).base.decode().split("\n")[-1] == f'"@signature-params": {value.removeprefix("sig1=")}'
 
 
-def test_parameters_are_read():
+def test_parameters_are_read() -> None:
     read = verify(sign(expires=AT + timedelta(minutes=1), nonce="n", tag="t")).parameters
     assert (read.created, read.expires, read.nonce, read.algorithm, read.key_id, read.tag) == (
         NOW, NOW + 60, "n", "ecdsa-p256-sha256", "k", "t",
     )  # fmt: skip
 
 
-def test_spaces_that_structured_fields_allow_change_nothing():
+def test_spaces_that_structured_fields_allow_change_nothing() -> None:
     message = replaced(sign(), "Signature-Input", '" "', '"   "')
     assert verify(replaced(message, "Signature-Input", ";keyid", ";  keyid")).base == verify(sign()).base
 
@@ -114,20 +114,20 @@ def test_spaces_that_structured_fields_allow_change_nothing():
         {"method": "PUT"}, {"target": "/v1/payments?x=2"}, {"target": "/v1/payments"}, {"target": "/V1/payments?x=1"},
     ],
 )  # fmt: skip
-def test_a_start_line_that_was_changed_is_seen(change):
+def test_a_start_line_that_was_changed_is_seen(change: dict[str, str]) -> None:
     assert code_of(sign()._replace(**change)) == "signature.invalid"
 
 
-def test_an_origin_that_is_another_is_seen():
+def test_an_origin_that_is_another_is_seen() -> None:
     assert code_of(sign(), origin=Origin("https", "bank.example:8443")) == "signature.invalid"
     assert code_of(sign(), origin=Origin("http", "bank.example")) == "signature.invalid"
 
 
-def test_a_signature_over_the_origin_needs_to_know_it():
+def test_a_signature_over_the_origin_needs_to_know_it() -> None:
     assert code_of(sign(), origin=None) == "signature.unsupported-component"
 
 
-def test_a_field_that_was_changed_removed_or_doubled_is_seen():
+def test_a_field_that_was_changed_removed_or_doubled_is_seen() -> None:
     message = sign()
     assert code_of(replaced(message, "X-Request-ID", "r1", "r2")) == "signature.invalid"
     assert code_of(message.with_headers(("x-request-id", "r2"))) == "signature.invalid"
@@ -145,17 +145,17 @@ def test_a_field_that_was_changed_removed_or_doubled_is_seen():
         (");", ');tag="x";'),
     ],
 )
-def test_parameters_and_coverage_that_were_changed_are_seen(old, new):
+def test_parameters_and_coverage_that_were_changed_are_seen(old: str, new: str) -> None:
     message = replaced(sign(), "Signature-Input", old, new)
     assert code_of(message, at=AT + timedelta(days=36500)) == "signature.invalid"
 
 
-def test_a_field_that_nobody_signed_may_change():
+def test_a_field_that_nobody_signed_may_change() -> None:
     assert verify(sign().with_headers(("X-Other", "1")))
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_a_signature_of_another_key_is_refused(name):
+def test_a_signature_of_another_key_is_refused(name: str) -> None:
     kinds = {"rsa": rsa.generate_private_key(65537, 2048), "P-256": ec.generate_private_key(ec.SECP256R1()),
              "P-384": ec.generate_private_key(ec.SECP384R1()), "ed25519": ed25519.Ed25519PrivateKey.generate()}  # fmt: skip
     verifiers = make_verifiers(kinds[RFC9421[name].key].public_key(), names=RFC9421)
@@ -163,7 +163,7 @@ def test_a_signature_of_another_key_is_refused(name):
         verify_message_signature(sign(name=name), verifiers=verifiers, at=AT, origin=ORIGIN)
 
 
-def test_an_hmac_keyed_with_the_public_key_is_refused():
+def test_an_hmac_keyed_with_the_public_key_is_refused() -> None:
     parameters = make_signature_input(COVERED, created=AT, algorithm="hmac-sha256", key_id="k")
     base = make_signature_base(parameters, request_values(REQUEST, origin=ORIGIN))
     for encoding in (Encoding.PEM, Encoding.DER):
@@ -176,34 +176,34 @@ def test_an_hmac_keyed_with_the_public_key_is_refused():
 @pytest.mark.parametrize(
     "name", ["none", "", "rsa-sha1", "rsa-sha256", "ecdsa-sha256", "ed25519", "hs2019", "ECDSA-P256-SHA256"]
 )
-def test_an_algorithm_that_the_key_does_not_have_is_refused(name):
+def test_an_algorithm_that_the_key_does_not_have_is_refused(name: str) -> None:
     message = replaced(sign(), "Signature-Input", "ecdsa-p256-sha256", name)
     assert code_of(message) == "signature.algorithm"
 
 
-def test_a_signature_made_with_another_algorithm_of_the_key_than_it_names_is_refused():
+def test_a_signature_made_with_another_algorithm_of_the_key_than_it_names_is_refused() -> None:
     message = sign(name="rsa-v1_5-sha256", algorithm="rsa-pss-sha512")
     assert code_of(message, name="rsa-v1_5-sha256") == "signature.invalid"
 
 
-def test_an_algorithm_that_was_agreed_on_is_kept_to():
+def test_an_algorithm_that_was_agreed_on_is_kept_to() -> None:
     message = sign(name="rsa-v1_5-sha256")
     assert verify(message, name="rsa-v1_5-sha256", algorithm="rsa-v1_5-sha256")
     assert code_of(message, name="rsa-v1_5-sha256", algorithm="rsa-pss-sha512") == "signature.algorithm"
 
 
-def test_without_alg_the_agreed_one_or_the_keys_only_one_is_taken():
+def test_without_alg_the_agreed_one_or_the_keys_only_one_is_taken() -> None:
     assert verify(sign(algorithm=None))
     message = sign(name="rsa-pss-sha512", algorithm=None)
     assert verify(message, name="rsa-pss-sha512", algorithm="rsa-pss-sha512")
     assert code_of(message, name="rsa-pss-sha512") == "signature.algorithm"
 
 
-def test_an_agreed_algorithm_of_another_key_is_refused():
+def test_an_agreed_algorithm_of_another_key_is_refused() -> None:
     assert code_of(sign(algorithm=None), algorithm="ed25519") == "signature.algorithm"
 
 
-def test_an_ecdsa_signature_in_der_is_refused():
+def test_an_ecdsa_signature_in_der_is_refused() -> None:
     parameters = make_signature_input(COVERED, created=AT)
     base = make_signature_base(parameters, request_values(REQUEST, origin=ORIGIN))
     fields = make_signature_fields(
@@ -224,12 +224,12 @@ def two() -> Message:
     )
 
 
-def test_one_of_several_signatures_is_chosen_by_its_label():
+def test_one_of_several_signatures_is_chosen_by_its_label() -> None:
     assert verify(two(), label="a").parameters.components == COVERED
     assert verify(two(), label="b", name="rsa-pss-sha512").parameters.components == COVERED[:1]
 
 
-def test_several_field_lines_are_one_field():
+def test_several_field_lines_are_one_field() -> None:
     (inputs,), (signatures,) = two().values("signature-input"), two().values("signature")
     lines = [("Signature-Input", part) for part in inputs.split(", b=")]
     lines[1] = ("Signature-Input", "b=" + lines[1][1])
@@ -237,16 +237,16 @@ def test_several_field_lines_are_one_field():
     assert verify(message, label="a")
 
 
-def test_which_of_several_signatures_is_meant_must_be_said():
+def test_which_of_several_signatures_is_meant_must_be_said() -> None:
     assert code_of(two()) == "signature.label"
 
 
-def test_a_label_that_is_not_there_is_missing():
+def test_a_label_that_is_not_there_is_missing() -> None:
     assert code_of(sign(), label="sig2") == "signature.missing"
     assert code_of(REQUEST) == code_of(REQUEST, label="sig1") == "signature.missing"
 
 
-def test_swapped_labels_are_refused():
+def test_swapped_labels_are_refused() -> None:
     signature_b, signature_a = (part.partition("=")[2] for part in two().values("signature")[0].split(", "))
     swapped = ("Signature", f"a={signature_b}, b={signature_a}")
     message = two()._replace(headers=(*two().headers[:-1], swapped))
@@ -255,14 +255,14 @@ def test_swapped_labels_are_refused():
 
 
 @pytest.mark.parametrize("name", ["Signature-Input", "Signature"])
-def test_a_label_that_stands_twice_is_refused(name):
+def test_a_label_that_stands_twice_is_refused(name: str) -> None:
     message = sign()
     (value,) = message.values(name)
     assert code_of(message.with_headers((name, value)), label="sig1") == "structured.duplicate"
 
 
 @pytest.mark.parametrize("name", ["Signature-Input", "Signature"])
-def test_labels_without_their_other_half_are_refused(name):
+def test_labels_without_their_other_half_are_refused(name: str) -> None:
     extra = "sig2=()" if name == "Signature-Input" else "sig2=:YQ==:"
     assert code_of(sign().with_headers((name, extra)), label="sig1") == "signature.label"
     alone = tuple(header for header in sign().headers if header[0] != name)
@@ -294,12 +294,12 @@ def test_labels_without_their_other_half_are_refused(name):
         ("sig1=(", "structured.malformed"),
     ],
 )
-def test_a_signature_input_that_can_mean_two_things_is_refused(value, code):
+def test_a_signature_input_that_can_mean_two_things_is_refused(value: str, code: str) -> None:
     with refused(FormatError, code):
         parse_signature_fields(value, "sig1=:YQ==:", label="sig1")
 
 
-def test_the_same_field_under_other_parameters_is_another_component():
+def test_the_same_field_under_other_parameters_is_another_component() -> None:
     parameters, _ = parse_signature_fields('s=("x";bs "x" "x";bs=1)', "s=:YQ==:")
     assert len(parameters.components) == 3
 
@@ -309,23 +309,23 @@ def test_the_same_field_under_other_parameters_is_another_component():
     [("sig1", "signature.malformed"), ('sig1="YQ=="', "signature.malformed"), ("sig1=(:YQ==:)", "signature.malformed"),
      ("sig1=:YQ==:;x", "signature.malformed"), ("sig1=:YQ:", "base64.malformed"), ("sig1=:YR==:", "base64.noncanonical")],
 )  # fmt: skip
-def test_a_signature_that_is_no_byte_sequence_is_refused(value, code):
+def test_a_signature_that_is_no_byte_sequence_is_refused(value: str, code: str) -> None:
     with refused(FormatError, code):
         parse_signature_fields("sig1=()", value, label="sig1")
 
 
 @pytest.mark.parametrize("label", ["", "Sig1", "a b", "1a", "ä"])
-def test_a_label_that_no_field_can_hold_is_not_written(label):
+def test_a_label_that_no_field_can_hold_is_not_written(label: str) -> None:
     with refused(FormatError, "signature.label"):
         make_signature_fields(make_signature_input(()), b"", label=label)
 
 
-def test_a_value_of_two_lines_is_not_signed():
+def test_a_value_of_two_lines_is_not_signed() -> None:
     with refused(FormatError, "signature.unsupported-component"):
         make_signature_base(make_signature_input((Component("x"),)), lambda _: 'a\n"y": b')
 
 
-def test_a_signature_counts_from_its_creation_to_its_end_and_can_be_too_old_for_the_caller():
+def test_a_signature_counts_from_its_creation_to_its_end_and_can_be_too_old_for_the_caller() -> None:
     assert code_of(sign(), at=AT - timedelta(hours=1)) == "signature.created"
     assert code_of(sign(expires=AT), at=AT + timedelta(hours=1)) == "signature.expired"
     assert verify(sign(), at=AT + timedelta(days=900))
@@ -333,7 +333,7 @@ def test_a_signature_counts_from_its_creation_to_its_end_and_can_be_too_old_for_
     assert code_of(sign(created=None), max_age=timedelta(minutes=1)) == "signature.created"
 
 
-def test_a_time_without_zone_is_no_time():
+def test_a_time_without_zone_is_no_time() -> None:
     with pytest.raises(ConfigurationError):
         make_signature_input((), created=datetime(2026, 6, 1))
     with pytest.raises(ConfigurationError):
@@ -348,13 +348,13 @@ TEXTS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=
     st.fixed_dictionaries({}, optional={"nonce": TEXTS, "algorithm": TEXTS, "key_id": TEXTS, "tag": TEXTS}),
     st.binary(max_size=100),
 )
-def test_round_trip(components, texts, signature):
+def test_round_trip(components: list[Component], texts: dict[str, str], signature: bytes) -> None:
     made = make_signature_input(components, created=AT, expires=AT, **texts)
     assert parse_signature_fields(*make_signature_fields(made, signature, label="l"), label="l") == (made, signature)
 
 
 @given(st.one_of(st.text(max_size=50), st.text('sig1=("@date";bs):YQ,?', max_size=50)))
-def test_only_typed_errors_escape(text):
+def test_only_typed_errors_escape(text: str) -> None:
     with suppress(FormatError, SignatureRejected):
         parse_signature_fields(text, text)
     with suppress(FormatError, SignatureRejected):
@@ -362,7 +362,7 @@ def test_only_typed_errors_escape(text):
 
 
 @given(st.data())
-def test_a_signature_with_any_bit_changed_is_refused(data):
+def test_a_signature_with_any_bit_changed_is_refused(data: st.DataObject) -> None:
     message = sign(name="ed25519")
     verified = verify(message, name="ed25519")
     (_, raw) = parse_signature_fields(*(message.values(name)[0] for name in ("signature-input", "signature")))
@@ -394,7 +394,7 @@ THEIR_COMPONENTS = ("@method", "@target-uri", "@authority", "@scheme", "@path", 
 
 
 @pytest.mark.parametrize("name", THEIR_ALGORITHMS)
-def test_what_another_implementation_signs_verifies(name):
+def test_what_another_implementation_signs_verifies(name: str) -> None:
     keys = other.MappingKeyResolver(public_keys={}, private_keys={"k": KEYS[name]})
     signer = other.HTTPMessageSigner(signature_algorithm=THEIR_ALGORITHMS[name], key_resolver=keys)
     request = TheirRequest()
@@ -419,7 +419,7 @@ class OldVerifier(other.HTTPMessageVerifier):
 
 
 @pytest.mark.parametrize("name", THEIR_ALGORITHMS)
-def test_what_we_sign_another_implementation_verifies(name):
+def test_what_we_sign_another_implementation_verifies(name: str) -> None:
     identifiers = " ".join(name if name.startswith('"') else f'"{name}"' for name in THEIR_COMPONENTS)
     components = parse_signature_fields(f"s=({identifiers})", "s=:YQ==:")[0].components
     message = sign(name=name, components=components, tag="t")

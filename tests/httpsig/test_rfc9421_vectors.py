@@ -109,7 +109,7 @@ def is_request(vector: Vector) -> bool:
     return bool(vector["headers"]) and not vector["first_line"].startswith("HTTP/")
 
 
-def test_every_vector_does_what_it_says(shared_data):
+def test_every_vector_does_what_it_says(shared_data: Path) -> None:
     faults = []
     for vector in load(shared_data, "rfc9421.json"):
         if vector["algorithm"] == "hmac-sha256":
@@ -128,14 +128,14 @@ def test_every_vector_does_what_it_says(shared_data):
     assert faults == []
 
 
-def test_every_vector_is_written_as_it_was_read(shared_data):
+def test_every_vector_is_written_as_it_was_read(shared_data: Path) -> None:
     for vector in load(shared_data, "rfc9421.json"):
         label, signature_input, signature = fields_of(vector)
         parameters, raw = parse_signature_fields(signature_input, signature, label=label)
         assert make_signature_fields(parameters, raw, label=label) == (signature_input, signature)
 
 
-def test_what_belongs_to_answers_is_refused_for_a_request(shared_data):
+def test_what_belongs_to_answers_is_refused_for_a_request(shared_data: Path) -> None:
     refused = []
     for vector in load(shared_data, "rfc9421.json"):
         parameters, _ = parse_signature_fields(*fields_of(vector)[1:])
@@ -147,7 +147,7 @@ def test_what_belongs_to_answers_is_refused_for_a_request(shared_data):
     assert refused == ["rfc9421-b24", "rfc9421-intext-1", "rfc9421-intext-2"]
 
 
-def test_every_digest_vector_does_what_it_says(shared_data):
+def test_every_digest_vector_does_what_it_says(shared_data: Path) -> None:
     faults = []
     for vector in load(shared_data, "digest.json"):
         # Repr-Digest is written alike, and the Digest of draft-cavage has the same base64.

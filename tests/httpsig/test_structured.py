@@ -49,7 +49,7 @@ def fault(value: str) -> str:
     return caught.value.code
 
 
-def test_a_dictionary_is_read():
+def test_a_dictionary_is_read() -> None:
     assert parse('a=("x";p  y);q=1, b=:YQ==:,\tc;d=?0,e=-7') == {
         "a": InnerList((Item("x", (("p", True),)), Item(Token("y"))), (("q", 1),)),
         "b": Item(b"a"),
@@ -58,7 +58,7 @@ def test_a_dictionary_is_read():
     }
 
 
-def test_decimals_dates_and_display_strings_are_read_and_written_as_the_rfc_has_them():
+def test_decimals_dates_and_display_strings_are_read_and_written_as_the_rfc_has_them() -> None:
     text = 'a=1.50, b=-0012.003;c=@1659578233, d=%"f%c3%bc %25 %22", e=@-1, f=0.0'
     read = parse(text)
     assert read == {
@@ -72,16 +72,16 @@ def test_decimals_dates_and_display_strings_are_read_and_written_as_the_rfc_has_
     assert written == 'a=1.5, b=-12.003;c=@1659578233, d=%"f%c3%bc %25 %22", e=@-1, f=0.0'
 
 
-def test_an_empty_field_is_an_empty_dictionary():
+def test_an_empty_field_is_an_empty_dictionary() -> None:
     assert parse("") == parse("  ") == {}
 
 
-def test_a_string_is_read_with_its_escapes():
+def test_a_string_is_read_with_its_escapes() -> None:
     assert parse(r'a="x\"y\\z"') == {"a": Item(r'x"y\z')}
 
 
 @pytest.mark.parametrize("value", ["a=1, a=2", "a;x;x", "a=(1;x=1;x=2)", "a=(1);x;y;x=1", "a,b,a"])
-def test_a_name_that_stands_twice_is_refused(value):
+def test_a_name_that_stands_twice_is_refused(value: str) -> None:
     assert fault(value) == "structured.duplicate"
 
 
@@ -96,7 +96,7 @@ def test_a_name_that_stands_twice_is_refused(value):
         "\ta=1", "a=1;X=1", "a=1; ;b", "a=(1\t2)", "a=$x",
     ],
 )  # fmt: skip
-def test_what_is_not_in_the_form_is_refused(value):
+def test_what_is_not_in_the_form_is_refused(value: str) -> None:
     assert fault(value) == "structured.malformed"
 
 
@@ -104,21 +104,21 @@ def test_what_is_not_in_the_form_is_refused(value):
     ("value", "code"),
     [("a=:YQ:", "base64.malformed"), ("a=:YR==:", "base64.noncanonical"), ("a=:YQ==YQ==:", "base64.malformed")],
 )
-def test_base64_that_others_forgive_is_refused(value, code):
+def test_base64_that_others_forgive_is_refused(value: str, code: str) -> None:
     assert fault(value) == code
 
 
-def test_a_field_that_is_too_long_is_refused():
+def test_a_field_that_is_too_long_is_refused() -> None:
     assert parse('a="' + "x" * 8188 + '"')
     assert fault('a="' + "x" * 8189 + '"') == "structured.malformed"
 
 
-def test_a_field_with_too_many_members_is_refused():
+def test_a_field_with_too_many_members_is_refused() -> None:
     assert len(parse(",".join(f"a{n}" for n in range(64)))) == 64
     assert fault(",".join(f"a{n}" for n in range(65))) == "structured.malformed"
 
 
-def test_true_and_one_are_written_apart():
+def test_true_and_one_are_written_apart() -> None:
     assert write_member(Item(1, (("a", 1), ("b", True), ("c", False)))) == "1;a=1;b;c=?0"
 
 
@@ -126,7 +126,7 @@ def test_true_and_one_are_written_apart():
     "value", [10**15, -(10**15), "é", "a\nb", "\x7f", 1.5, Decimal("1.2345"), Decimal(10**12), Date(10**15), Decimal("Infinity"),
               Decimal("-Infinity"), Decimal("NaN"), Decimal("sNaN"), Decimal("1e30"), DisplayString("\ud800"), DisplayString("a\udfff")],
 )  # fmt: skip
-def test_what_no_field_can_hold_is_not_written(value):
+def test_what_no_field_can_hold_is_not_written(value: Any) -> None:
     with pytest.raises(FormatError) as caught:
         write_bare_item(value)
     assert caught.value.code == "structured.malformed"
@@ -135,12 +135,12 @@ def test_what_no_field_can_hold_is_not_written(value):
 @pytest.mark.parametrize(
     ("name", "expected"), [("sig1", True), ("*a.b-c_", True), ("Sig", False), ("1", False), ("", False)]
 )
-def test_a_key_is_told_from_other_texts(name, expected):
+def test_a_key_is_told_from_other_texts(name: str, expected: bool) -> None:
     assert is_key(name) is expected
 
 
 @given(st.dictionaries(NAMES, MEMBERS, max_size=5))
-def test_round_trip(members):
+def test_round_trip(members: dict[str, Item | InnerList]) -> None:
     text = ", ".join(f"{name}={write_member(member)}" for name, member in members.items())
     read = parse(text)
     assert read == members
@@ -148,7 +148,7 @@ def test_round_trip(members):
 
 
 @given(st.one_of(st.text(max_size=60), st.text('ab=;,"\\:()?1.-*@% \t', max_size=60)))
-def test_only_format_error_escapes(text):
+def test_only_format_error_escapes(text: str) -> None:
     with suppress(FormatError):
         parse(text)
 
@@ -174,7 +174,7 @@ def theirs(value: Any) -> Any:
 
 @given(st.one_of(st.text('ab=;,"\\:()?1.-* %', max_size=40), st.dictionaries(NAMES, MEMBERS, min_size=1, max_size=4).map(
     lambda members: ", ".join(f"{name}={write_member(member)}" for name, member in members.items()))))  # fmt: skip
-def test_what_is_read_another_reader_reads_alike(text):
+def test_what_is_read_another_reader_reads_alike(text: str) -> None:
     try:
         ours = parse(text)
     except FormatError:

@@ -34,11 +34,13 @@ def code_of(created: int | None, expires: int | None, **options: timedelta) -> s
         (10**15, 10**15, "signature.created"),
     ],
 )
-def test_a_signature_counts_from_its_creation_to_its_end(created, expires, code):
+def test_a_signature_counts_from_its_creation_to_its_end(
+    created: int | None, expires: int | None, code: str | None
+) -> None:
     assert code_of(created, expires) == code
 
 
-def test_the_skew_is_the_callers():
+def test_the_skew_is_the_callers() -> None:
     assert code_of(NOW + 10, None, skew=timedelta(seconds=10)) is None
     assert code_of(NOW + 11, None, skew=timedelta(seconds=10)) == "signature.created"
 
@@ -52,11 +54,11 @@ def test_the_skew_is_the_callers():
         (NOW + 301, "signature.created"),
     ],
 )
-def test_a_signature_can_be_too_old_for_the_caller(created, code):
+def test_a_signature_can_be_too_old_for_the_caller(created: int | None, code: str | None) -> None:
     assert code_of(created, None, max_age=timedelta(minutes=1)) == code
 
 
-def test_a_time_without_zone_is_no_time():
+def test_a_time_without_zone_is_no_time() -> None:
     with pytest.raises(ConfigurationError) as caught:
         verify_times(None, None, at=datetime(2026, 6, 1))
     assert caught.value.code == "time.naive"

@@ -149,7 +149,7 @@ CHECKS = MappingProxyType(
 )
 
 
-def test_every_cavage_vector_is_checked_and_does_what_it_says(shared_data):
+def test_every_cavage_vector_is_checked_and_does_what_it_says(shared_data: Path) -> None:
     faults = []
     for vector in load(shared_data, "cavage.json"):
         check = CHECKS.get((vector["scheme"], vector["expect"]))
@@ -163,11 +163,11 @@ def test_every_cavage_vector_is_checked_and_does_what_it_says(shared_data):
     assert faults == []
 
 
-def test_the_vectors_with_times_are_among_them(shared_data):
+def test_the_vectors_with_times_are_among_them(shared_data: Path) -> None:
     assert {vector["id"] for vector in load(shared_data, "cavage.json")} >= WITH_TIMES
 
 
-def test_a_folded_line_that_nobody_unfolded_is_refused(shared_data):
+def test_a_folded_line_that_nobody_unfolded_is_refused(shared_data: Path) -> None:
     (vector,) = (row for row in load(shared_data, "cavage.json") if row["id"] == "cavage10-2.3-signing-string")
     request = vector["request"]
     message = Message(request["method"], request["target"], tuple(map(tuple, request["headers"])), b"")
@@ -175,7 +175,7 @@ def test_a_folded_line_that_nobody_unfolded_is_refused(shared_data):
         make_signing_string(vector["covered"], message_components(message)[0])
 
 
-def test_every_digest_vector_does_what_it_says(shared_data):
+def test_every_digest_vector_does_what_it_says(shared_data: Path) -> None:
     faults = []
     for vector in load(shared_data, "digest.json"):
         algorithm, body = vector["algorithm"].upper(), b64decode(vector["body_b64"])
@@ -193,7 +193,7 @@ def test_every_digest_vector_does_what_it_says(shared_data):
     assert faults == []
 
 
-def test_every_header_vector_reads_as_it_says(shared_data):
+def test_every_header_vector_reads_as_it_says(shared_data: Path) -> None:
     for vector in load(shared_data, "parse.json"):
         expected, header = vector["expected_params"], vector["header"]
         if expected["signature"] == "Base64(RSA-SHA256(signing string))":  # the example's placeholder
@@ -206,7 +206,7 @@ def test_every_header_vector_reads_as_it_says(shared_data):
         assert (parameters.created, parameters.expires) == (expected.get("created"), expected.get("expires"))
 
 
-def test_capital_letters_of_the_guidelines_example_are_refused_by_the_strict_reader(shared_data):
+def test_capital_letters_of_the_guidelines_example_are_refused_by_the_strict_reader(shared_data: Path) -> None:
     (vector,) = (row for row in load(shared_data, "parse.json") if row["id"] == "bg-openapi-1.3.11")
     with refused(FormatError, "signature.covered-names"):
         parse_signature_header(vector["header"])

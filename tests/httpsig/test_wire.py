@@ -26,7 +26,7 @@ def test_a_file_with_line_feeds_only_is_read_too():
 @pytest.mark.parametrize(
     "body", [b"--b\r\nContent-Type: text/xml\r\n\r\n<x/>\r\n--b--\r\n", b"a\n\nb", b"\n", b"\r\n\r\n"]
 )
-def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end, body):
+def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end: bytes, body: bytes):
     message = parse_request(b"POST /a HTTP/1.1" + end + b"Host: h" + end + end + body)
     assert (message.headers, message.body) == ((("Host", "h"),), body)
 
@@ -36,7 +36,7 @@ def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end, body):
     [b"A: b\r\nC: d\n\n", b"A: b\nC: d\r\n\n", b"A: b\r\n\n", b"A: b\n\r\n", b"A: b\rC: d\n\n", b"A: b\r\r\n\r\n"],
 )  # fmt: skip
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
-def test_a_head_of_mixed_line_ends_is_refused(end, head):
+def test_a_head_of_mixed_line_ends_is_refused(end: bytes, head: bytes):
     with refused(FormatError, "message.malformed"):
         parse_request(b"POST /a HTTP/1.1" + end + head)
 
@@ -49,13 +49,13 @@ def test_a_head_of_mixed_line_ends_is_refused(end, head):
         b"GET / HTTP/1.1\r\nA: b\x00\r\n\r\n",
     ],
 )  # fmt: skip
-def test_what_is_no_request_is_refused(raw):
+def test_what_is_no_request_is_refused(raw: bytes):
     with refused(FormatError, "message.malformed"):
         parse_request(raw)
 
 
 @pytest.mark.parametrize("field", [b"Content-Length: 3", b"Content-Length: two", b"Transfer-Encoding: chunked"])
-def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field):
+def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field: bytes):
     with pytest.raises(FormatError) as caught:
         parse_request(b"POST / HTTP/1.1\r\n" + field + b"\r\n\r\nab")
     assert caught.value.code == "message.length"
@@ -69,7 +69,7 @@ def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field):
         b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nab",
     ],
 )  # fmt: skip
-def test_a_broken_request_is_read_as_found_when_that_is_asked_for(raw):
+def test_a_broken_request_is_read_as_found_when_that_is_asked_for(raw: bytes):
     with pytest.raises(FormatError):
         parse_request(raw)
     message = parse_request(raw, as_found=True)
@@ -77,7 +77,7 @@ def test_a_broken_request_is_read_as_found_when_that_is_asked_for(raw):
 
 
 @pytest.mark.parametrize("length", ["2", "02", "9" * 5000])
-def test_how_the_length_differs_is_said(length):
+def test_how_the_length_differs_is_said(length: str):
     told = list(length_differences(Message("POST", "/", (("Content-Length", length),), b"ab")))
     assert len(told) == (0 if int(length[:10]) == 2 else 1)
 
@@ -100,7 +100,7 @@ def test_a_long_run_of_spaces_in_a_header_costs_nothing():
 
 
 @given(st.binary())
-def test_only_format_error_escapes(raw):
+def test_only_format_error_escapes(raw: bytes):
     with suppress(FormatError):
         parse_request(raw)
     with suppress(FormatError):
@@ -108,5 +108,5 @@ def test_only_format_error_escapes(raw):
 
 
 @pytest.mark.parametrize(("name", "is_one"), [("X-A", True), ("", False), ("a b", False), ("Ü", False), ("a:", False)])
-def test_field_names_are_tokens(name, is_one):
+def test_field_names_are_tokens(name: str, is_one: bool):
     assert is_field_name(name) is is_one

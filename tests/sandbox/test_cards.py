@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,14 +12,14 @@ from cards import Cards, logged_at_debug
 LOGGER = logging.getLogger("tppkit.sandbox.test")
 
 
-def test_cards_are_made_and_none_is_found_where_none_is(cards, tmp_path):
+def test_cards_are_made_and_none_is_found_where_none_is(cards: Cards, tmp_path: Path) -> None:
     LOGGER.debug("card %s", cards.pan()[:6])
     cards.watch(tmp_path)
     assert len({cards.pan(), cards.cvc(), cards.pan("4111111111111111"), cards.pan("4111111111111111")}) == 3
 
 
 @pytest.mark.parametrize("place", ["log", "answer", "folder", "place"])
-def test_a_card_is_found(place, caplog, tmp_path):
+def test_a_card_is_found(place: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     LOGGER.setLevel(logging.ERROR)
     LOGGER.propagate = False
     with logged_at_debug():

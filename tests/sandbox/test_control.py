@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
 from raw_provider import checked_sandbox
 
 from tppkit._clock import parse_time, utc_now
-from tppkit.errors import ArchiveError, LocalProtocolError, TransportError
+from tppkit.errors import ArchiveError, LocalProtocolError, TppkitError, TransportError
 from tppkit.sandbox import SandboxServer, SandboxSettings
 from tppkit.sandbox.control import Control, control_host
 
@@ -27,14 +28,14 @@ def now(server: SandboxServer) -> str:
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 0.5, 300, 86_400])
-def test_the_clock_is_moved_forward(seconds, fresh_bank):
+def test_the_clock_is_moved_forward(seconds: float, fresh_bank: SandboxServer) -> None:
     before = utc_now()
     moved = parse_time(advance_with(fresh_bank, b'{"seconds": %r}' % seconds).json()["now"])
     assert before <= moved - timedelta(seconds=seconds) <= utc_now()
 
 
 @pytest.mark.parametrize("step_s", [0, 86_400])
-def test_a_restart_keeps_the_clock(step_s, tmp_path, bank_pki_folder):
+def test_a_restart_keeps_the_clock(step_s: int, tmp_path: Path, bank_pki_folder: Path) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder)
     with checked_sandbox(settings) as server:
         advance_with(server, b'{"seconds": %d}' % step_s)
@@ -54,14 +55,14 @@ def test_a_restart_keeps_the_clock(step_s, tmp_path, bank_pki_folder):
         "application/jsonp",
     ],
 )
-def test_what_a_page_of_another_origin_can_send_does_not_move_the_clock(content_type, bank):
+def test_what_a_page_of_another_origin_can_send_does_not_move_the_clock(content_type: str, bank: SandboxServer) -> None:
     response = advance_with(bank, b'{"seconds": 300}', content_type)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "message.content-type")
     assert parse_time(now(bank)) < utc_now() + timedelta(seconds=60)
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "application/json ;x"])
-def test_parameters_of_the_content_type_do_not_matter(content_type, fresh_bank):
+def test_parameters_of_the_content_type_do_not_matter(content_type: str, fresh_bank: SandboxServer) -> None:
     assert advance_with(fresh_bank, b'{"seconds": 1}', content_type).status_code == 200
 
 
@@ -84,7 +85,7 @@ def test_parameters_of_the_content_type_do_not_matter(content_type, fresh_bank):
         (b" " * 5000, "message.too-large"),
     ],
 )
-def test_a_step_that_cannot_be_taken_is_refused(content, code, bank):
+def test_a_step_that_cannot_be_taken_is_refused(content: bytes, code: str, bank: SandboxServer) -> None:
     response = advance_with(bank, content)
     assert (response.status_code, response.json()["error"]["code"]) == (400, code)
 
@@ -97,7 +98,7 @@ def test_a_step_that_cannot_be_taken_is_refused(content, code, bank):
         (LocalProtocolError("payment.decided", "no"), 400),
     ],
 )
-def test_what_the_bank_cannot_do_now_is_not_the_callers_fault(error, status):
+def test_what_the_bank_cannot_do_now_is_not_the_callers_fault(error: TppkitError, status: int) -> None:
     async def fails(parameters: object, body: object) -> None:
         raise error
 
@@ -110,7 +111,7 @@ def test_what_the_bank_cannot_do_now_is_not_the_callers_fault(error, status):
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, error.code)
 
 
-def test_a_browser_of_another_origin_is_not_told_that_it_may(bank):
+def test_a_browser_of_another_origin_is_not_told_that_it_may(bank: SandboxServer) -> None:
     headers = {
         "Origin": "https://evil.example",
         "Access-Control-Request-Method": "POST",
@@ -122,7 +123,7 @@ def test_a_browser_of_another_origin_is_not_told_that_it_may(bank):
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.8.9.10:8446", "[::1]", "[::1]:8446"])
-def test_a_loopback_name_is_answered(host, bank):
+def test_a_loopback_name_is_answered(host: str, bank: SandboxServer) -> None:
     response = httpx.get(bank.addresses.control_url + "/clock", headers={"Host": host}, trust_env=False)
     assert response.status_code == 200
 
@@ -131,7 +132,7 @@ def test_a_loopback_name_is_answered(host, bank):
     "host", ["", "evil.example", "evil.example:8446", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1",
              "[::2]", "::1", "0.0.0.0", "localhost:8446@evil.example", "localhost:x"],
 )  # fmt: skip
-def test_another_name_that_was_pointed_at_loopback_is_refused(host, bank):
+def test_another_name_that_was_pointed_at_loopback_is_refused(host: str, bank: SandboxServer) -> None:
     url = bank.addresses.control_url + "/clock/advance"
     response = httpx.post(url, json={"seconds": 300}, headers={"Host": host}, trust_env=False)
     assert (response.status_code, response.json()["error"]["code"]) == (421, "control.host")

@@ -51,7 +51,7 @@ def numbers(path: Path) -> int:
         return int(plain.execute("select count(*) from numbers").fetchone()[0])
 
 
-def test_a_write_is_durable_when_it_returns(tmp_path):
+def test_a_write_is_durable_when_it_returns(tmp_path: Path) -> None:
     async def main(database: Database) -> tuple[int, int]:
         await database.write(add(1))
         return numbers(tmp_path / "d"), await database.read(count)
@@ -59,7 +59,7 @@ def test_a_write_is_durable_when_it_returns(tmp_path):
     assert run(tmp_path / "d", main) == (1, 1)
 
 
-def test_jobs_that_wait_are_committed_together(tmp_path):
+def test_jobs_that_wait_are_committed_together(tmp_path: Path) -> None:
     async def main(database: Database) -> int:
         commits: list[int] = []
         await asyncio.gather(
@@ -70,7 +70,7 @@ def test_jobs_that_wait_are_committed_together(tmp_path):
     assert run(tmp_path / "d", main) <= 3
 
 
-def test_a_write_does_not_wait_for_long_reads(tmp_path):
+def test_a_write_does_not_wait_for_long_reads(tmp_path: Path) -> None:
     async def main(database: Database) -> list[int]:
         over = threading.Event()
         reads = [asyncio.create_task(database.read(lambda db: over.wait(10))) for _ in range(2 * THREADS)]
@@ -84,7 +84,7 @@ def test_a_write_does_not_wait_for_long_reads(tmp_path):
     assert run(tmp_path / "d", main) == [0, 1]
 
 
-def test_a_job_that_fails_is_undone_alone(tmp_path):
+def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:
     def fails(db: Connection) -> None:
         add(2)(db)
         raise LocalProtocolError("product.invalid", "no")
@@ -103,7 +103,7 @@ def test_a_job_that_fails_is_undone_alone(tmp_path):
     assert numbers(tmp_path / "d") == 2
 
 
-def test_what_follows_a_commit_and_fails_is_raised_and_the_batch_goes_on(tmp_path):
+def test_what_follows_a_commit_and_fails_is_raised_and_the_batch_goes_on(tmp_path: Path) -> None:
     def fails(number: int) -> None:
         raise ValueError(number)
 
@@ -117,7 +117,9 @@ def test_what_follows_a_commit_and_fails_is_raised_and_the_batch_goes_on(tmp_pat
 
 
 @pytest.mark.parametrize("last", [2, 4], ids=["the last job", "a job before others"])
-def test_a_full_disk_in_the_middle_of_a_job_fails_everything_that_would_be_committed_with_it(last, tmp_path):
+def test_a_full_disk_in_the_middle_of_a_job_fails_everything_that_would_be_committed_with_it(
+    last: int, tmp_path: Path
+) -> None:
     def fill(db: Connection) -> None:
         add(2)(db)
         db.exec_driver_sql("PRAGMA max_page_count=1")  # of this connection
@@ -135,7 +137,7 @@ def test_a_full_disk_in_the_middle_of_a_job_fails_everything_that_would_be_commi
     assert numbers(tmp_path / "d") == 1
 
 
-def test_a_locked_database_is_refused_in_time_and_does_not_block_the_loop(tmp_path):
+def test_a_locked_database_is_refused_in_time_and_does_not_block_the_loop(tmp_path: Path) -> None:
     async def main(database: Database) -> tuple[str, float, int]:
         await database.write(lambda db: None)
         other = sqlite3.connect(tmp_path / "d", isolation_level=None)
@@ -158,7 +160,7 @@ def test_a_locked_database_is_refused_in_time_and_does_not_block_the_loop(tmp_pa
     assert longest < BUSY_TIMEOUT_S / 2
 
 
-def test_a_cancelled_caller_leaves_the_commit_and_what_follows_it(tmp_path):
+def test_a_cancelled_caller_leaves_the_commit_and_what_follows_it(tmp_path: Path) -> None:
     async def main(database: Database) -> list[int]:
         followed: list[int] = []
         writing = asyncio.create_task(database.write(add(1), then=followed.append))
@@ -172,7 +174,7 @@ def test_a_cancelled_caller_leaves_the_commit_and_what_follows_it(tmp_path):
     assert numbers(tmp_path / "d") == 2
 
 
-def test_a_table_of_another_shape_is_refused_at_start(tmp_path):
+def test_a_table_of_another_shape_is_refused_at_start(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "d") as plain:
         plain.execute("create table numbers (other text)")
     with pytest.raises(ConfigurationError) as refused:
@@ -180,6 +182,6 @@ def test_a_table_of_another_shape_is_refused_at_start(tmp_path):
     assert refused.value.code == "database.unusable"
 
 
-def test_the_file_is_private(tmp_path):
+def test_the_file_is_private(tmp_path: Path) -> None:
     run(tmp_path / "d", lambda database: database.write(add(1)))
     assert (tmp_path / "d").stat().st_mode & 0o077 == 0

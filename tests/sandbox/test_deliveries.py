@@ -110,7 +110,7 @@ def run(tmp_path: Path) -> Callable[[Callable[[Outbox], Awaitable[Any]]], Any]:
     return running
 
 
-def test_a_delivery_is_sent_once_and_what_is_undone_never(run):
+def test_a_delivery_is_sent_once_and_what_is_undone_never(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         await outbox.add(1)
 
@@ -126,7 +126,7 @@ def test_a_delivery_is_sent_once_and_what_is_undone_never(run):
     run(main)
 
 
-def test_a_failed_one_is_repeated_by_its_schedule_and_given_up_at_its_end(run):
+def test_a_failed_one_is_repeated_by_its_schedule_and_given_up_at_its_end(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.answers[SHOP] = [False] * 50
         await outbox.add(1)
@@ -142,7 +142,7 @@ def test_a_failed_one_is_repeated_by_its_schedule_and_given_up_at_its_end(run):
     run(main)
 
 
-def test_one_that_is_overdue_at_the_end_of_its_time_is_given_up(run):
+def test_one_that_is_overdue_at_the_end_of_its_time_is_given_up(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.answers[SHOP] = [False]
         await outbox.add(1, 2)
@@ -153,19 +153,19 @@ def test_one_that_is_overdue_at_the_end_of_its_time_is_given_up(run):
     run(main)
 
 
-def test_without_a_last_time_the_gaps_are_all():
+def test_without_a_last_time_the_gaps_are_all() -> None:
     schedule = Schedule((120,) * 9, timeout_s=4)
     assert schedule.next_at(9, first_at=AT, at=AT) == AT + timedelta(minutes=2)
     assert schedule.next_at(10, first_at=AT, at=AT) is None
 
 
-def test_retries_can_have_another_timeout_than_the_first_attempt():
+def test_retries_can_have_another_timeout_than_the_first_attempt() -> None:
     schedule = Schedule((120,) * 9, timeout_s=4, retry_timeout_s=10)
     assert [schedule.timeout_after(attempts) for attempts in range(3)] == [4, 10, 10]
     assert [HOURLY.timeout_after(attempts) for attempts in range(2)] == [4, 4]
 
 
-def test_a_stream_keeps_its_order_and_others_do_not_wait(run):
+def test_a_stream_keeps_its_order_and_others_do_not_wait(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.answers[SHOP] = [False, True]
         await outbox.add(1, 2)
@@ -178,7 +178,7 @@ def test_a_stream_keeps_its_order_and_others_do_not_wait(run):
     run(main)
 
 
-def test_one_behind_another_that_is_given_up_is_sent(run):
+def test_one_behind_another_that_is_given_up_is_sent(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.schedule = Schedule((), timeout_s=4)
         outbox.receivers.answers[SHOP] = [False]
@@ -189,7 +189,7 @@ def test_one_behind_another_that_is_given_up_is_sent(run):
     run(main)
 
 
-def test_a_slow_receiver_holds_up_no_other(run):
+def test_a_slow_receiver_holds_up_no_other(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.stuck["slow.example"] = slow = asyncio.Event()
         for number in range(100):
@@ -211,7 +211,7 @@ def test_a_slow_receiver_holds_up_no_other(run):
     run(main)
 
 
-def test_the_first_attempt_is_made_at_once(run):
+def test_the_first_attempt_is_made_at_once(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         with outbox.watched():
             await asyncio.sleep(0.01)
@@ -224,7 +224,7 @@ def test_the_first_attempt_is_made_at_once(run):
 
 
 @pytest.mark.parametrize("turns", range(4))
-def test_a_watch_that_is_cancelled_just_as_it_wakes_ends(run, turns):
+def test_a_watch_that_is_cancelled_just_as_it_wakes_ends(run: Any, turns: int) -> None:
     async def main(outbox: Outbox) -> None:
         task = asyncio.create_task(outbox.deliveries.watch())
         await asyncio.sleep(0.01)
@@ -238,7 +238,7 @@ def test_a_watch_that_is_cancelled_just_as_it_wakes_ends(run, turns):
     run(main)
 
 
-def test_a_sender_that_raises_is_a_failed_attempt(run):
+def test_a_sender_that_raises_is_a_failed_attempt(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.answers[SHOP] = [RuntimeError("of the test")]
         await outbox.add(1)
@@ -250,7 +250,7 @@ def test_a_sender_that_raises_is_a_failed_attempt(run):
     run(main)
 
 
-def test_a_result_that_cannot_be_written_is_not_sent_again(run, monkeypatch):
+def test_a_result_that_cannot_be_written_is_not_sent_again(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tppkit.sandbox.deliveries._RETRY_S", 0.01)
     full = text("CREATE TRIGGER full BEFORE INSERT ON delivery_attempts BEGIN SELECT RAISE(ABORT, 'full'); END")
 
@@ -268,7 +268,7 @@ def test_a_result_that_cannot_be_written_is_not_sent_again(run, monkeypatch):
     run(main)
 
 
-def test_an_attempt_during_which_the_process_is_killed_is_made_again(run, tmp_path):
+def test_an_attempt_during_which_the_process_is_killed_is_made_again(run: Any, tmp_path: Path) -> None:
     program = f"import test_deliveries; test_deliveries.send_for_ever({str(tmp_path / 'd')!r})"
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=Path(__file__).parent, stdout=subprocess.PIPE
@@ -308,7 +308,7 @@ def send_for_ever(path: str) -> None:
         (Fault("delay", delay_s=30), [], ["put off by 30 s by a fault"]),
     ],
 )  # fmt: skip
-def test_faults_of_the_way(fault, sent, texts, run):
+def test_faults_of_the_way(fault: Fault, sent: list[int], texts: list[str], run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.faults.add(fault)
         await outbox.add(1, 2)
@@ -319,7 +319,7 @@ def test_faults_of_the_way(fault, sent, texts, run):
     run(main)
 
 
-def test_faults_of_several_deliveries_reorder_each_stream(run):
+def test_faults_of_several_deliveries_reorder_each_stream(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.faults.add(Fault("reorder", count=2))
         for stream in ("a", "b"):
@@ -329,7 +329,7 @@ def test_faults_of_several_deliveries_reorder_each_stream(run):
     run(main)
 
 
-def test_a_reordered_one_waits_for_what_comes_later(run):
+def test_a_reordered_one_waits_for_what_comes_later(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.faults.add(Fault("reorder"))
         await outbox.add(1)
@@ -341,7 +341,7 @@ def test_a_reordered_one_waits_for_what_comes_later(run):
     run(main)
 
 
-def test_the_log_has_no_body(run):
+def test_the_log_has_no_body(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         await outbox.add(1)
         await outbox.run()

@@ -43,7 +43,9 @@ def sealed_payment(profile: SealProfile, qseal: Issued) -> Message:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_every_dialect_can_pay(name, bank_pki, bank_pki_folder, rsa_sealed, tmp_path):
+def test_every_dialect_can_pay(
+    name: str, bank_pki: Pki, bank_pki_folder: Path, rsa_sealed: tuple[Pki, Path], tmp_path: Path
+) -> None:
     profile = PROFILES[name]
     has_p256 = any(ALGORITHMS[row].key == "P-256" for _, row in profile.algorithms)
     pki, folder = (bank_pki, bank_pki_folder) if has_p256 else rsa_sealed
@@ -64,11 +66,13 @@ def test_every_dialect_can_pay(name, bank_pki, bank_pki_folder, rsa_sealed, tmp_
     assert (summary.exit_code, summary.records) == (0, 2)
 
 
-def test_without_a_profile_only_the_documents_seals_are_taken(tpp, bank_pki):
+def test_without_a_profile_only_the_documents_seals_are_taken(tpp: RawProvider, bank_pki: Pki) -> None:
     assert_refused(tpp.send(sealed_payment(PROFILES["berlin-group"], bank_pki.qseal)), 401, "SIGNATURE_INVALID")
 
 
-def test_a_request_whose_seal_covers_no_id_needs_one_all_the_same(bank_pki, bank_pki_folder, tmp_path):
+def test_a_request_whose_seal_covers_no_id_needs_one_all_the_same(
+    bank_pki: Pki, bank_pki_folder: Path, tmp_path: Path
+) -> None:
     profile = PROFILES["bng"]
     with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, profile=profile)) as server:
         url = server.addresses.psd2_url
@@ -79,7 +83,7 @@ def test_a_request_whose_seal_covers_no_id_needs_one_all_the_same(bank_pki, bank
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (400, "FORMAT_ERROR")
 
 
-def test_a_new_pki_has_seals_whose_key_the_dialect_takes(tmp_path):
+def test_a_new_pki_has_seals_whose_key_the_dialect_takes(tmp_path: Path) -> None:
     with checked_sandbox(SandboxSettings(tmp_path, profile=PROFILES["rabobank"])):
         pass
     assert load_certificates(tmp_path / "pki" / "qseal.pem")[0].key.type == "rsa"

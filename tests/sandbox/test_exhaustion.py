@@ -90,7 +90,7 @@ def running(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("host", ["psd2", "approval", "control"])
-def test_idle_connections_to_one_port_keep_nobody_out(host, running, bank_pki):
+def test_idle_connections_to_one_port_keep_nobody_out(host: str, running: Running, bank_pki: Pki) -> None:
     written = running.log_bytes
     with ExitStack() as opened:
         for _ in range(FILES + 44):
@@ -104,7 +104,7 @@ def test_idle_connections_to_one_port_keep_nobody_out(host, running, bank_pki):
     assert running.log_bytes - written < 200 * FILES  # a line each
 
 
-def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki_folder, tmp_path):
+def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki_folder: Path, tmp_path: Path) -> None:
     with running_with(32, tmp_path, bank_pki_folder) as running, ExitStack() as opened:
         for host in ("psd2", "approval", "control"):
             for _ in range(20):
@@ -119,7 +119,7 @@ def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki_folde
         assert running.clock() == 200
 
 
-def test_a_connection_in_use_outlives_idle_ones(running):
+def test_a_connection_in_use_outlives_idle_ones(running: Running) -> None:
     target = b"GET /clock HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with ExitStack() as opened:
         used = opened.enter_context(running.connect("control"))
@@ -133,7 +133,7 @@ def test_a_connection_in_use_outlives_idle_ones(running):
 
 
 @pytest.mark.parametrize("host", ["psd2", "approval"])
-def test_pipelined_requests_that_are_never_read_take_no_memory(host, running, bank_pki):
+def test_pipelined_requests_that_are_never_read_take_no_memory(host: str, running: Running, bank_pki: Pki) -> None:
     request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200
     before = running.resident_mib
     with running.connect(host) as plain:
@@ -149,7 +149,7 @@ def test_pipelined_requests_that_are_never_read_take_no_memory(host, running, ba
         connection.close()
 
 
-def test_connections_with_many_requests_keep_nobody_out(running):
+def test_connections_with_many_requests_keep_nobody_out(running: Running) -> None:
     request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30
     with ExitStack() as opened:
         connections = [opened.enter_context(running.connect("approval")) for _ in range(45)]
@@ -161,7 +161,7 @@ def test_connections_with_many_requests_keep_nobody_out(running):
         assert httpx.get(link, trust_env=False, timeout=20).status_code in (404, 503)
 
 
-def test_a_locked_database_stops_only_what_needs_it(running, bank_pki):
+def test_a_locked_database_stops_only_what_needs_it(running: Running, bank_pki: Pki) -> None:
     with running.provider(bank_pki) as tpp, running.provider(bank_pki) as other:
         payment = tpp.new_payment()
         message = tpp.sealed(tpp.message())
@@ -179,7 +179,7 @@ def test_a_locked_database_stops_only_what_needs_it(running, bank_pki):
         assert httpx.get(approval_link(payment), trust_env=False).status_code == 200
 
 
-def test_while_a_request_waits_for_the_database_others_are_answered(running, bank_pki):
+def test_while_a_request_waits_for_the_database_others_are_answered(running: Running, bank_pki: Pki) -> None:
     with running.locked_database(), running.connect("approval") as waiting:
         waiting.sendall(b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n")
         with running.provider(bank_pki) as tpp:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import control_host
 from tppkit.sandbox.faults import FAULTS, Fault, Faults
 
@@ -29,14 +30,14 @@ def ask(faults: Faults, method: str, body: Any = None) -> Any:
     return response.status_code, response.json()
 
 
-def test_a_fault_is_used_as_often_as_it_was_asked_for(faults):
+def test_a_fault_is_used_as_often_as_it_was_asked_for(faults: Faults) -> None:
     assert ask(faults, "POST", {"name": "drop"}) == (200, [{"name": "drop", "count": 1}])
     assert ask(faults, "POST", {"name": "drop", "count": 2})[0] == 200
     assert faults.take("duplicate", sender=SENDER) is None
     assert [faults.take("drop", sender=SENDER) is not None for _ in range(4)] == [True, True, True, False]
 
 
-def test_a_fault_of_one_sender_waits_for_its_deliveries(faults):
+def test_a_fault_of_one_sender_waits_for_its_deliveries(faults: Faults) -> None:
     ask(faults, "POST", {"name": "drop", "sender": OTHER})
     waits = [{"name": "drop", "count": 1, "sender": OTHER}, {"name": "drop", "count": 1}]
     assert ask(faults, "POST", {"name": "drop"}) == (200, waits)
@@ -44,18 +45,18 @@ def test_a_fault_of_one_sender_waits_for_its_deliveries(faults):
     assert found == [Fault("drop", count=0), None, Fault("drop", count=0, sender=OTHER)]
 
 
-def test_a_delay_has_its_time(faults):
+def test_a_delay_has_its_time(faults: Faults) -> None:
     ask(faults, "POST", {"name": "delay", "delay_s": 90})
     assert faults.take("delay", sender=SENDER) == Fault("delay", count=0, delay_s=90)
 
 
-def test_they_can_be_cleared(faults):
+def test_they_can_be_cleared(faults: Faults) -> None:
     ask(faults, "POST", {"name": "drop", "count": 5})
     assert ask(faults, "DELETE") == (200, [])
     assert faults.take("drop", sender=SENDER) is None
 
 
-def test_an_unknown_name_is_refused_with_the_list(faults):
+def test_an_unknown_name_is_refused_with_the_list(faults: Faults) -> None:
     status, answer = ask(faults, "POST", {"name": "explode"})
     assert (status, answer["error"]["code"]) == (400, "fault.unknown")
     assert all(name in answer["error"]["message"] for name in FAULTS)
@@ -69,11 +70,11 @@ def test_an_unknown_name_is_refused_with_the_list(faults):
         {"name": "drop", "sender": "other"}, {"name": "drop", "sender": []},
     ],
 )  # fmt: skip
-def test_a_body_that_asks_for_nothing_is_refused(body, faults):
+def test_a_body_that_asks_for_nothing_is_refused(body: Any, faults: Faults) -> None:
     assert ask(faults, "POST", body)[0] == 400
 
 
-def test_a_running_sandbox_takes_them_and_waits_for_its_deliveries(bank):
+def test_a_running_sandbox_takes_them_and_waits_for_its_deliveries(bank: SandboxServer) -> None:
     with httpx.Client(base_url=bank.addresses.control_url, trust_env=False) as control:
         assert control.post("/faults", json={"name": "reorder"}).json() == [{"name": "reorder", "count": 1}]
         assert control.delete("/faults").json() == []

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from merchant import ASKED, BILLING, DECLINED, EXTERNAL, Merchant, is_refused
+from merchant import ASKED, BILLING, DECLINED, EXTERNAL, MakeMerchant, Merchant, is_refused
+
+from tppkit.sandbox import SandboxServer
 
 FIRST = {"payment_method_details": {"one_click_type": "first"}}
 SERIES = {
@@ -49,7 +51,7 @@ def aft(merchant: Merchant, **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("reference", ["vault_token", "first_transaction_id"])
-def test_a_first_payment_stores_the_card_for_later_ones(merchant, reference):
+def test_a_first_payment_stores_the_card_for_later_ones(merchant: Merchant, reference: str) -> None:
     first = merchant.own_checkout(transaction=FIRST)
     references = {
         "vault_token": details(first)["vault_token"],
@@ -63,12 +65,12 @@ def test_a_first_payment_stores_the_card_for_later_ones(merchant, reference):
     assert merchant.read(first) == first
 
 
-def test_a_first_payment_by_the_customer_on_the_page_stores_the_card_too(merchant):
+def test_a_first_payment_by_the_customer_on_the_page_stores_the_card_too(merchant: Merchant) -> None:
     paid = merchant.pay(merchant.card_order(transaction=FIRST), card=merchant.pan)
     assert one_click(merchant, vault_token=details(paid)["vault_token"]).status_code == 201
 
 
-def test_the_card_is_shown_on_the_completed_order_only(fresh_bank, make_merchant):
+def test_the_card_is_shown_on_the_completed_order_only(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> None:
     merchant = make_merchant(fresh_bank, lag_seconds=600)
     order = merchant.card_order(transaction=FIRST)
     token = merchant.card(order)
@@ -78,7 +80,7 @@ def test_the_card_is_shown_on_the_completed_order_only(fresh_bank, make_merchant
     assert details(merchant.read(order))["vault_token"] == token
 
 
-def test_a_payment_that_is_no_first_one_shows_no_token(merchant):
+def test_a_payment_that_is_no_first_one_shows_no_token(merchant: Merchant) -> None:
     assert "vault_token" not in details(merchant.own_checkout())
 
 
@@ -93,7 +95,9 @@ def test_a_payment_that_is_no_first_one_shows_no_token(merchant):
         (0, DECLINED, None),
     ],
 )
-def test_a_name_inquiry_runs_for_amount_0_a_visa_card_and_a_name(merchant, amount, pan, expected):
+def test_a_name_inquiry_runs_for_amount_0_a_visa_card_and_a_name(
+    merchant: Merchant, amount: int, pan: str | None, expected: Any
+) -> None:
     found = details(merchant.own_checkout(amount, pan=pan, transaction=FIRST, name="Ona Onaite")).get("ani_results")
     assert (found and (found["status"], found.get("match"))) == expected
 
@@ -101,7 +105,9 @@ def test_a_name_inquiry_runs_for_amount_0_a_visa_card_and_a_name(merchant, amoun
 @pytest.mark.parametrize(
     ("transaction", "pan"), [(None, None), (FIRST, DECLINED), (SERIES, None)], ids=["no-first", "declined", "series"]
 )
-def test_a_card_that_no_accepted_first_payment_stored_pays_no_one_click(merchant, transaction, pan):
+def test_a_card_that_no_accepted_first_payment_stored_pays_no_one_click(
+    merchant: Merchant, transaction: Any, pan: str | None
+) -> None:
     order = merchant.card_order(transaction=transaction)
     token = merchant.card(order, pan)
     merchant.authenticate(order, token)
@@ -110,7 +116,9 @@ def test_a_card_that_no_accepted_first_payment_stored_pays_no_one_click(merchant
         assert is_refused(one_click(merchant, **reference), 400, "ONE_CLICK_INVALID")
 
 
-def test_the_card_of_another_project_pays_nothing(bank, merchant, make_merchant):
+def test_the_card_of_another_project_pays_nothing(
+    bank: SandboxServer, merchant: Merchant, make_merchant: MakeMerchant
+) -> None:
     first, other = merchant.own_checkout(transaction=FIRST), make_merchant(bank)
     token = details(first)["vault_token"]
     assert is_refused(one_click(other, vault_token=token), 404, "NOT_FOUND")
@@ -118,7 +126,7 @@ def test_the_card_of_another_project_pays_nothing(bank, merchant, make_merchant)
     assert is_refused(other.authenticate(other.card_order(), token), 404, "NOT_FOUND")
 
 
-def test_a_one_click_payment_is_authenticated_with_its_own_card_only(merchant):
+def test_a_one_click_payment_is_authenticated_with_its_own_card_only(merchant: Merchant) -> None:
     merchant.cards.pan(ASKED)
     order = merchant.card_order(transaction=FIRST)
     merchant.authenticate(order, merchant.card(order, ASKED))
@@ -130,7 +138,7 @@ def test_a_one_click_payment_is_authenticated_with_its_own_card_only(merchant):
 
 
 @pytest.mark.parametrize("choice", ["approved", "declined"])
-def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant, choice):
+def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant: Merchant, choice: str) -> None:
     merchant.cards.pan(ASKED)
     order = merchant.card_order(transaction=FIRST)
     merchant.authenticate(order, merchant.card(order, ASKED))
@@ -141,7 +149,7 @@ def test_the_bank_may_ask_the_customer_of_a_one_click_payment(merchant, choice):
     assert status(merchant.pay(waiting, outcome=choice)) == done
 
 
-def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merchant):
+def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merchant: Merchant) -> None:
     first = merchant.own_checkout(transaction=FIRST)
     again = merchant.authenticate(merchant.card_order(transaction=FIRST), details(first)["vault_token"]).json()
     assert [
@@ -152,11 +160,13 @@ def test_a_card_pays_a_first_time_again_and_both_first_payments_stay_usable(merc
 @pytest.mark.parametrize(
     "changes", [{"state": "PR"}, {"state": None}, {"city": None}, {"address_type": "shipping"}], ids=str
 )
-def test_account_funding_needs_the_whole_billing_address(bank, make_merchant, changes):
+def test_account_funding_needs_the_whole_billing_address(
+    bank: SandboxServer, make_merchant: MakeMerchant, changes: Any
+) -> None:
     assert is_refused(aft(make_merchant(bank, aft=True), **changes), 400, "AFT_INVALID")
 
 
-def test_cards_in_fields_that_nobody_reads_are_not_kept(merchant):
+def test_cards_in_fields_that_nobody_reads_are_not_kept(merchant: Merchant) -> None:
     pan, cvc = merchant.cards.pan(), merchant.cards.cvc()
     nested: dict[str, Any] = {"number": pan, "cvc": cvc, "card": {"pan": pan}}
     transaction = {

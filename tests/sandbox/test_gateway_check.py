@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from merchant import MakeMerchant, Merchant
 from sqlalchemy import create_engine
 
 from tppkit.errors import ConfigurationError
@@ -84,7 +85,7 @@ def differences(tables: Path, change: str = "SELECT 1") -> list[str]:
         engine.dispose()
 
 
-def test_what_was_sold_agrees(tables):
+def test_what_was_sold_agrees(tables: Path) -> None:
     assert differences(tables) == []
 
 
@@ -121,12 +122,12 @@ HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
         ("INSERT INTO gateway_cards VALUES ('card-1', 'p', x'00', NULL, 1)", "the card card-1 was kept"),
     ],
 )  # fmt: skip
-def test_a_change_of_the_tables_is_found(tables, change, expected):
+def test_a_change_of_the_tables_is_found(tables: Path, change: str, expected: str) -> None:
     found = differences(tables, change)
     assert any(expected in text for text in found), found
 
 
-def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant):
+def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant: Merchant) -> None:
     order = merchant.own_checkout(1234, merchant_order_id="shown-on-the-page")
     link = merchant.post("/sandbox/v1/paymentlinks/", LINK)
     page = httpx.get(merchant.bank.addresses.approval_url + "/", trust_env=False).text
@@ -136,7 +137,9 @@ def test_the_index_page_shows_orders_and_links_without_their_tokens(merchant):
         assert hidden.rpartition("/")[2] not in page
 
 
-def test_a_restart_with_the_same_seed_makes_new_orders(tmp_path, bank_pki_folder, make_merchant):
+def test_a_restart_with_the_same_seed_makes_new_orders(
+    tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant
+) -> None:
     settings, ids = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, seed=5), set[str]()
     for _ in range(2):
         with run_sandbox(settings) as server:
@@ -146,8 +149,8 @@ def test_a_restart_with_the_same_seed_makes_new_orders(tmp_path, bank_pki_folder
 
 
 def test_another_vault_key_is_noticed_at_the_start_if_there_are_cards(
-    tmp_path, bank_pki_folder, make_merchant, monkeypatch
-):
+    tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)
     keys = [base64.b64encode(bytes([number]) * 32).decode() for number in range(2)]
     for key in keys:  # without cards any key is taken

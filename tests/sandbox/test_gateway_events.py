@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
+from merchant import MakeMerchant, Merchant
 from raw_provider import control
 
 from tppkit.sandbox import SandboxSettings
@@ -21,7 +23,7 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def test_one_step_of_the_clock_does_everything_at_its_own_time(timed_merchant):
+def test_one_step_of_the_clock_does_everything_at_its_own_time(timed_merchant: Merchant) -> None:
     shop = timed_merchant
     periods = {"PT3H": 3, "PT1H": 1, "PT2H": 2}
     held = [
@@ -37,7 +39,7 @@ def test_one_step_of_the_clock_does_everything_at_its_own_time(timed_merchant):
         assert at(captured["created"]) == at(captured["completed"]) == at(now["modified"]) == due
 
 
-def test_a_broken_order_holds_up_no_other(bank_pki_folder, tmp_path, make_merchant):
+def test_a_broken_order_holds_up_no_other(bank_pki_folder: Path, tmp_path: Path, make_merchant: MakeMerchant) -> None:
     with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder)) as server:
         shop = make_merchant(server)
         broken, whole = shop.order(), shop.order()
@@ -49,7 +51,7 @@ def test_a_broken_order_holds_up_no_other(bank_pki_folder, tmp_path, make_mercha
         assert found["differences"] == [f"order {broken['id']}: it is new for ever"]
 
 
-def test_a_broken_link_holds_up_no_other(bank_pki_folder, tmp_path, make_merchant):
+def test_a_broken_link_holds_up_no_other(bank_pki_folder: Path, tmp_path: Path, make_merchant: MakeMerchant) -> None:
     with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder)) as server:
         shop = make_merchant(server)
         terms = {"currency": "EUR", "amount": 100, "merchant_order_id": "L"}
@@ -66,7 +68,7 @@ def refused(answer: httpx.Response) -> Any:
     return answer.json()["error"]["code"] if answer.is_error else None
 
 
-def test_an_order_has_a_bounded_number_of_attempts(merchant):
+def test_an_order_has_a_bounded_number_of_attempts(merchant: Merchant) -> None:
     order, path = merchant.order(), {"outcome": "declined"}
     for _ in range(MAX_LISTED):
         merchant.pay(order, **path)
@@ -74,21 +76,21 @@ def test_an_order_has_a_bounded_number_of_attempts(merchant):
     assert refused(answer) == "order.too-many"
 
 
-def test_an_order_has_a_bounded_number_of_refunds(merchant):
+def test_an_order_has_a_bounded_number_of_refunds(merchant: Merchant) -> None:
     order = merchant.own_checkout()
     target = f"/sandbox/v1/orders/{order['id']}/refunds/"
     answers = [merchant.send("POST", target, {"amount": 1}) for _ in range(MAX_LISTED + 1)]
     assert [refused(answer) for answer in answers] == [None] * MAX_LISTED + ["STATUS_INVALID"]
 
 
-def test_an_amount_can_be_captured_after_a_bounded_number_of_partial_voids(merchant):
+def test_an_amount_can_be_captured_after_a_bounded_number_of_partial_voids(merchant: Merchant) -> None:
     order = merchant.own_checkout(transaction={"capture_mode": "manual"})
     answers = [merchant.act(order, "voids/amount/", {"amount": 1}) for _ in range(MAX_LISTED + 1)]
     assert [refused(answer) for answer in answers] == [None] * MAX_LISTED + ["STATUS_INVALID"]
     assert merchant.act(order, "captures/").json()["amount"] == 1000 - MAX_LISTED
 
 
-def test_an_order_that_is_too_long_as_it_would_be_stored_is_refused(merchant):
+def test_an_order_that_is_too_long_as_it_would_be_stored_is_refused(merchant: Merchant) -> None:
     numbers = "1e15," * (MAX_TERMS_BYTES // 12)  # written with all their digits
     body = b'{"currency": "EUR", "amount": 1, "extra": {"n": [%s0]}}' % numbers.encode()
     answer = merchant.http.post("/v1/orders/", content=body, headers={"Content-Type": "application/json"})

@@ -54,7 +54,7 @@ def order(**fields: Any) -> dict[str, Any]:
     return {"currency": "EUR", "amount": 1250, "transactions": [{"payment_method": "credit-card", **fields}]}
 
 
-def test_refused_requests_leave_no_card(merchant):
+def test_refused_requests_leave_no_card(merchant: Merchant) -> None:
     requests = [(merchant.vault, card) for card in CARDS]
     requests += [("/v1/orders/", order(payment_method_details=details)) for details in DETAILS]
     requests += [
@@ -70,7 +70,7 @@ def test_refused_requests_leave_no_card(merchant):
     assert all(400 <= status < 500 for status in statuses), statuses
 
 
-def test_answers_do_not_repeat_a_card_of_the_path(merchant):
+def test_answers_do_not_repeat_a_card_of_the_path(merchant: Merchant) -> None:
     number = "4929123456785676"  # httpx logs addresses, so the logs are not searched
     paths = [f"/v1/orders/{number}/", f"/v1/orders/{number}/x/", f"{merchant.vault}{number}/"]
     answers = [merchant.send("POST", path, {}) for path in paths]
@@ -79,7 +79,9 @@ def test_answers_do_not_repeat_a_card_of_the_path(merchant):
 
 
 @pytest.mark.parametrize("sent", ["P{}", "{}"])
-def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_type(sent, merchant):
+def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_type(
+    sent: str, merchant: Merchant
+) -> None:
     number = "4929-1234-5678-5676"
     refused = merchant.http.request(sent.format(number), "/v1/orders/", json={})
     typed = merchant.http.post("/v1/orders/", content=b"{}", headers={"Content-Type": sent.format(number)})
@@ -89,7 +91,7 @@ def test_neither_answers_nor_the_log_repeat_a_card_of_the_method_or_the_content_
     assert_no_pan([refused, typed, latest], cards=[number.replace("-", "")])
 
 
-def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant):
+def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant: Merchant) -> None:
     order = merchant.order()
     answer = merchant.cards.keep(
         control(merchant.bank, f"/gateway/orders/{order['id']}/pay", {"card": merchant.pan, "name": merchant.pan})
@@ -98,7 +100,9 @@ def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant):
     assert answer.json()["error"]["message"].startswith("PayBody: name:")
 
 
-def test_what_is_logged_of_unexpected_failures_has_no_card_among_the_variables(merchant, caplog):
+def test_what_is_logged_of_unexpected_failures_has_no_card_among_the_variables(
+    merchant: Merchant, caplog: pytest.LogCaptureFixture
+) -> None:
     order, hosted = merchant.card_order(), merchant.order()
     token = merchant.card(merchant.card_order())
     form = {"step": "0.0.0", "action": "pay", "number": merchant.pan, "expiry": "12/39", "cvc": merchant.cvc}
@@ -115,7 +119,7 @@ def test_what_is_logged_of_unexpected_failures_has_no_card_among_the_variables(m
     assert len([record for record in caplog.records if record.exc_info]) == 4
 
 
-def test_a_card_that_is_stored_would_be_found(merchant, tmp_path):
+def test_a_card_that_is_stored_would_be_found(merchant: Merchant, tmp_path: Path) -> None:
     number = "4929123456785676"
     merchant.order(extra={"note": number})  # is kept as it came
     with pytest.raises(AssertionError, match=r"gateway_orders\.terms: card 1, digits, a cell"):

@@ -20,7 +20,8 @@ from typing import Any
 
 import httpx
 import pytest
-from merchant import Merchant
+from bank_process import BankProcess
+from merchant import MakeMerchant, Merchant
 
 from tppkit.testing import assert_no_pan
 
@@ -147,7 +148,9 @@ class Load:
 
 # CPython leaves a socket to the collector whose peer resets it between connect and handshake.
 @pytest.mark.filterwarnings("ignore:.*Socket:pytest.PytestUnraisableExceptionWarning")
-def test_nothing_acknowledged_is_lost_and_nothing_doubled_by_kills(killed_bank, make_merchant):
+def test_nothing_acknowledged_is_lost_and_nothing_doubled_by_kills(
+    killed_bank: BankProcess, make_merchant: MakeMerchant
+) -> None:
     chance, load = random.Random(SEED), None
     for number in range(KILLS):  # by turns at once after an answer, and somewhat later
         with killed_bank.running() as (process, tpp), tpp.http, ThreadPoolExecutor(CONNECTIONS) as threads:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from merchant import DECLINED, Merchant, is_refused
+from merchant import DECLINED, MakeMerchant, Merchant, is_refused
 from raw_provider import control
 from sqlalchemy import create_engine
 
 from tppkit.protocol.gateway.bodies import PaymentLinkRequest
 from tppkit.protocol.gateway.orders import OrderTerms, TransactionRequest
 from tppkit.protocol.gateway.states import OrderTrigger
+from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.gateway.cipher import CardCipher
 from tppkit.sandbox.gateway.link_tables import StoredLink, find_link, next_due
 from tppkit.sandbox.gateway.links import new_link, run_due
@@ -49,7 +50,7 @@ def refusal(merchant: Merchant, path: str, body: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
-def test_a_link_has_its_terms_and_no_order_before_somebody_pays(merchant):
+def test_a_link_has_its_terms_and_no_order_before_somebody_pays(merchant: Merchant) -> None:
     terms = {
         "description": "Chairs",
         "return_url": "https://shop.example/",
@@ -64,7 +65,7 @@ def test_a_link_has_its_terms_and_no_order_before_somebody_pays(merchant):
     assert read(merchant, link) == link
 
 
-def test_each_attempt_is_an_order_and_a_later_one_can_still_succeed(merchant):
+def test_each_attempt_is_an_order_and_a_later_one_can_still_succeed(merchant: Merchant) -> None:
     link = new(merchant, webhook_url="https://shop.example/hook", return_url="https://shop.example/")
     failed = pay(merchant, link, card=DECLINED)
     assert (failed["status"], list(failed["orders"])) == ("all_unsuccessful", ["error"])
@@ -81,14 +82,14 @@ def test_each_attempt_is_an_order_and_a_later_one_can_still_succeed(merchant):
     assert "setup_token" not in order["transactions"][0]["payment_method_details"]
 
 
-def test_a_paid_link_takes_no_other_payment(merchant):
+def test_a_paid_link_takes_no_other_payment(merchant: Merchant) -> None:
     paid = pay(merchant, link := new(merchant), outcome="approved")
     refused = refusal(merchant, f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": "approved"})
     assert refused == (400, "machine.no-such-move")
     assert read(merchant, link) == paid
 
 
-def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_have(merchant):
+def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_have(merchant: Merchant) -> None:
     transfer = new(merchant, payment_methods=["bank-transfer"])
     path = f"/gateway/paymentlinks/{transfer['id']}/pay"
     merchant.cards.pan(merchant.pan)
@@ -99,13 +100,13 @@ def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_hav
 
 
 @pytest.mark.parametrize("path", ["/v1/orders/", "/sandbox/v1/paymentlinks/"])
-def test_what_lists_no_method_of_the_project_is_refused(path, merchant):
+def test_what_lists_no_method_of_the_project_is_refused(path: str, merchant: Merchant) -> None:
     answer = merchant.send("POST", path, {**TERMS, "payment_methods": ["other"]})
     assert is_refused(answer, 400, "FORMAT_ERROR")
     assert "credit-card, bank-transfer" in answer.text
 
 
-def test_a_project_has_the_methods_that_it_was_made_with(bank, make_merchant):
+def test_a_project_has_the_methods_that_it_was_made_with(bank: SandboxServer, make_merchant: MakeMerchant) -> None:
     merchant = make_merchant(bank, payment_methods=["bank-transfer"])
     assert refusal(merchant, f"/gateway/orders/{merchant.order()['id']}/pay", {"card": merchant.pan}) == (
         400,
@@ -116,7 +117,7 @@ def test_a_project_has_the_methods_that_it_was_made_with(bank, make_merchant):
     assert refusal(merchant, "/gateway/projects", {"payment_methods": names}) == (400, "model.invalid")
 
 
-def test_a_developer_makes_links_for_the_first_project_or_another(merchant):
+def test_a_developer_makes_links_for_the_first_project_or_another(merchant: Merchant) -> None:
     first = merchant.control("/gateway/paymentlinks", TERMS)
     own = merchant.control("/gateway/paymentlinks", {**TERMS, "project_id": merchant.project_id})
     assert first["project_id"] == merchant.bank.addresses.project_id
@@ -126,7 +127,7 @@ def test_a_developer_makes_links_for_the_first_project_or_another(merchant):
     assert refusal(merchant, "/gateway/paymentlinks", strange) == (400, "project.unknown")
 
 
-def test_a_link_expires_after_30_days_or_its_period(timed_merchant):
+def test_a_link_expires_after_30_days_or_its_period(timed_merchant: Merchant) -> None:
     merchant = timed_merchant
     short, long, failed = new(merchant, expiration_period="P1D"), new(merchant), new(merchant)
     pay(merchant, failed, outcome="declined")
@@ -176,7 +177,7 @@ class Shop:
         return next_due(self._db)
 
 
-def test_the_end_of_a_link_waits_for_an_attempt_under_way(tmp_path):
+def test_the_end_of_a_link_waits_for_an_attempt_under_way(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     link = shop.link()
     order = shop.begin(link)
@@ -188,7 +189,7 @@ def test_the_end_of_a_link_waits_for_an_attempt_under_way(tmp_path):
     assert (shop.status(link), shop.next_due()) == ("expired", None)
 
 
-def test_the_next_end_is_found_by_an_index(tmp_path):
+def test_the_next_end_is_found_by_an_index(tmp_path: Path) -> None:
     shop, statements = Shop(tmp_path), list[str]()
     shop.raw.set_trace_callback(statements.append)
     shop.next_due()
@@ -196,7 +197,7 @@ def test_the_next_end_is_found_by_an_index(tmp_path):
 
 
 @pytest.mark.parametrize("hyphens", [False, True])
-def test_a_wallet_session_is_for_the_project_id_without_hyphens(merchant, *, hyphens):
+def test_a_wallet_session_is_for_the_project_id_without_hyphens(merchant: Merchant, *, hyphens: bool) -> None:
     identifier = merchant.project_id if hyphens else merchant.project_id.replace("-", "")
     body = {
         "validationUrl": "http://127.0.0.1:1/session", "merchantIdentifier": identifier, "displayName": "Shop",
@@ -209,7 +210,9 @@ def test_a_wallet_session_is_for_the_project_id_without_hyphens(merchant, *, hyp
         assert (answer.status_code, answer.json()["sessionData"]["domainName"]) == (200, "shop.example")
 
 
-def test_the_identifier_of_another_project_opens_no_wallet_session(bank, merchant, make_merchant):
+def test_the_identifier_of_another_project_opens_no_wallet_session(
+    bank: SandboxServer, merchant: Merchant, make_merchant: MakeMerchant
+) -> None:
     other = make_merchant(bank).project_id.replace("-", "")
     body = {
         "validationUrl": "https://w.example/",

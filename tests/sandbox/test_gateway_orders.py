@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from merchant import ASKED, DECLINED, is_refused
+from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
 from raw_provider import control
+
+from tppkit.sandbox import SandboxServer
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -16,7 +18,7 @@ def status(order: Any) -> tuple[str, str]:
     return order["status"], order["transactions"][-1]["status"]
 
 
-def test_an_own_checkout_takes_three_requests(merchant):
+def test_an_own_checkout_takes_three_requests(merchant: Merchant) -> None:
     terms = {"merchant_order_id": "A-1", "description": "Order A-1", "extra": {"basket": [1, {"x": None}]}}
     order = merchant.card_order(1250, **terms)
     assert status(order) == ("new", "new")
@@ -40,12 +42,12 @@ def test_an_own_checkout_takes_three_requests(merchant):
     assert "vault_token" not in details
 
 
-def test_payment_methods_are_those_of_the_page_and_not_of_the_transaction(merchant):
+def test_payment_methods_are_those_of_the_page_and_not_of_the_transaction(merchant: Merchant) -> None:
     paid = merchant.own_checkout(payment_methods=["bank-transfer"])
     assert (status(paid), paid["payment_methods"]) == (("completed", "accepted"), ["bank-transfer"])
 
 
-def test_a_declined_card_ends_an_own_checkout_with_an_error(merchant):
+def test_a_declined_card_ends_an_own_checkout_with_an_error(merchant: Merchant) -> None:
     paid = merchant.own_checkout(pan=DECLINED)
     assert status(paid) == ("error", "declined")
     assert paid["transactions"][0]["outcomes"]["processing"]["response_code"] == "05"
@@ -54,7 +56,7 @@ def test_a_declined_card_ends_an_own_checkout_with_an_error(merchant):
     assert is_refused(again, 409, "STATUS_INVALID")
 
 
-def test_a_customer_who_is_asked_to_authenticate_decides(merchant):
+def test_a_customer_who_is_asked_to_authenticate_decides(merchant: Merchant) -> None:
     for outcome, expected in (("approved", ("completed", "accepted")), ("declined", ("error", "declined"))):
         asked = merchant.own_checkout(pan=ASKED)
         assert status(asked) == ("processing", "new")
@@ -62,7 +64,7 @@ def test_a_customer_who_is_asked_to_authenticate_decides(merchant):
         assert status(merchant.pay(asked, outcome=outcome)) == expected
 
 
-def test_a_customer_may_try_again_on_the_hosted_page(merchant):
+def test_a_customer_may_try_again_on_the_hosted_page(merchant: Merchant) -> None:
     order = merchant.order()
     assert order["transactions"] == []
     assert status(merchant.pay(order, card=DECLINED)) == ("processing", "declined")
@@ -71,7 +73,7 @@ def test_a_customer_may_try_again_on_the_hosted_page(merchant):
     assert len(paid["transactions"]) == 2
 
 
-def test_an_attempt_that_changes_no_status_is_a_modification_too(merchant):
+def test_an_attempt_that_changes_no_status_is_a_modification_too(merchant: Merchant) -> None:
     order = merchant.order()
     tried = merchant.pay(order, outcome="declined")
     assert merchant.pay(order, outcome="declined")["modified"] > tried["modified"]
@@ -81,7 +83,7 @@ def test_an_attempt_that_changes_no_status_is_a_modification_too(merchant):
     assert merchant.authenticate(order, token).json()["modified"] > asked["modified"]
 
 
-def test_an_expired_card_is_refused_on_the_hosted_page_too(merchant):
+def test_an_expired_card_is_refused_on_the_hosted_page_too(merchant: Merchant) -> None:
     order = merchant.order()
     merchant.cards.pan(merchant.pan)
     answer = merchant.cards.keep(
@@ -91,13 +93,13 @@ def test_an_expired_card_is_refused_on_the_hosted_page_too(merchant):
     assert merchant.read(order) == order
 
 
-def test_a_customer_may_cancel(merchant):
+def test_a_customer_may_cancel(merchant: Merchant) -> None:
     order = merchant.order()
     merchant.pay(order, outcome="declined")
     assert merchant.pay(order, outcome="cancelled")["status"] == "cancelled"
 
 
-def test_nothing_of_another_project_is_known(bank, make_merchant):
+def test_nothing_of_another_project_is_known(bank: SandboxServer, make_merchant: MakeMerchant) -> None:
     mine, other = make_merchant(bank), make_merchant(bank)
     order = mine.card_order(transaction={"capture_mode": "manual"})
     token, before = mine.card(order), mine.read(order)
@@ -123,7 +125,7 @@ def test_nothing_of_another_project_is_known(bank, make_merchant):
 @pytest.mark.parametrize(
     "pan", ["12345678901", "12345678901234567890", "4111 1111 1111 1111", "4111111111111111\n", "４１１１１１１１１１１１"]
 )  # fmt: skip
-def test_a_refused_card_does_not_use_the_setup_token_up(merchant, pan):
+def test_a_refused_card_does_not_use_the_setup_token_up(merchant: Merchant, pan: str) -> None:
     order = merchant.card_order()
     assert is_refused(merchant.store(order, pan), 400, "FORMAT_ERROR")
     assert is_refused(merchant.store(order, expiry="012020"), 400, "CARD_INVALID")
@@ -131,7 +133,7 @@ def test_a_refused_card_does_not_use_the_setup_token_up(merchant, pan):
     assert is_refused(merchant.store(order), 400, "SETUP_TOKEN_INVALID")
 
 
-def test_only_a_manual_amount_is_capturable(merchant):
+def test_only_a_manual_amount_is_capturable(merchant: Merchant) -> None:
     found = {
         mode: merchant.own_checkout(transaction={} if mode is None else {"capture_mode": mode})["transactions"][0]
         for mode in (None, "manual", "delayed")
@@ -144,7 +146,7 @@ def test_only_a_manual_amount_is_capturable(merchant):
     assert {one["status"] for one in found.values()} == {"accepted"}
 
 
-def test_an_attempt_ends_its_own_checkout_after_30_minutes_or_its_period(timed_merchant):
+def test_an_attempt_ends_its_own_checkout_after_30_minutes_or_its_period(timed_merchant: Merchant) -> None:
     usual = timed_merchant.card_order()
     longer = timed_merchant.card_order(transaction={"expiration_period": "PT2H"})
     held = timed_merchant.card_order(transaction={"expiration_period": "PT2H", "capture_mode": "manual"})
@@ -160,13 +162,13 @@ def test_an_attempt_ends_its_own_checkout_after_30_minutes_or_its_period(timed_m
     assert status(timed_merchant.read(longer)) == ("expired", "declined")
 
 
-def test_an_own_checkout_whose_only_attempt_ends_before_it_is_an_error(timed_merchant):
+def test_an_own_checkout_whose_only_attempt_ends_before_it_is_an_error(timed_merchant: Merchant) -> None:
     order = timed_merchant.card_order(expiration_period="P1D")
     timed_merchant.advance(30 * MINUTE)
     assert status(timed_merchant.read(order)) == ("error", "declined")
 
 
-def test_an_order_on_the_hosted_page_ends_after_a_day_or_its_period(timed_merchant):
+def test_an_order_on_the_hosted_page_ends_after_a_day_or_its_period(timed_merchant: Merchant) -> None:
     usual, tried = timed_merchant.order(), timed_merchant.order()
     shorter = timed_merchant.order(expiration_period="PT1H")
     timed_merchant.pay(tried, outcome="declined")
@@ -178,7 +180,9 @@ def test_an_order_on_the_hosted_page_ends_after_a_day_or_its_period(timed_mercha
     assert status(timed_merchant.read(tried)) == ("expired", "declined")
 
 
-def test_an_order_follows_its_transaction_after_the_lag_of_the_project(fresh_bank, make_merchant):
+def test_an_order_follows_its_transaction_after_the_lag_of_the_project(
+    fresh_bank: SandboxServer, make_merchant: MakeMerchant
+) -> None:
     merchant = make_merchant(fresh_bank, lag_seconds=45 * MINUTE)
     orders = {pan: merchant.own_checkout(pan=pan) for pan in (None, DECLINED)}
     assert status(orders[None]) == ("processing", "accepted")
@@ -191,7 +195,7 @@ def test_an_order_follows_its_transaction_after_the_lag_of_the_project(fresh_ban
     assert [merchant.read(order)["status"] for order in orders.values()] == ["completed", "error"]
 
 
-def test_a_manual_amount_lapses_after_five_days(timed_merchant):
+def test_a_manual_amount_lapses_after_five_days(timed_merchant: Merchant) -> None:
     order = timed_merchant.own_checkout(transaction={"capture_mode": "manual"})
     timed_merchant.advance(5 * DAY - 1)
     assert timed_merchant.read(order)["transactions"][0]["is_capturable"]

@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
-from merchant import ASKED, DECLINED, Merchant, is_refused
+from merchant import ASKED, DECLINED, MakeMerchant, Merchant, is_refused
 from raw_provider import checked_sandbox
 from sqlalchemy import create_engine, text
 from test_psd2_pages import Page
 
 from tppkit._clock import parse_time
-from tppkit.sandbox import SandboxSettings
+from tppkit.sandbox import SandboxServer, SandboxSettings
 
 BACK, FAILED = "https://shop.example/back?x=1&y=2", "https://shop.example/failed"
 BOTH = {"return_url": BACK, "failure_url": FAILED}
@@ -98,7 +98,7 @@ def read_link(merchant: Merchant, link: Any) -> Any:
     return merchant.send("GET", f"/v1/paymentlinks/{link['id']}/").json()
 
 
-def test_story_1_a_customer_pays_after_a_declined_attempt(merchant, visit):
+def test_story_1_a_customer_pays_after_a_declined_attempt(merchant: Merchant, visit: Any) -> None:
     order = merchant.order(1250, **BOTH)
     customer = visit(order)
     assert customer.pay(DECLINED) == "Your payment"
@@ -112,14 +112,16 @@ def test_story_1_a_customer_pays_after_a_declined_attempt(merchant, visit):
     ("listed", "shown"),
     [(None, {"Card", "Bank transfer"}), (["bank-transfer"], {"Bank transfer"}), (["credit-card", "other"], {"Card"})],
 )  # fmt: skip
-def test_story_2_the_page_offers_the_listed_methods_that_the_project_has(listed, shown, merchant, visit):
+def test_story_2_the_page_offers_the_listed_methods_that_the_project_has(
+    listed: list[str] | None, shown: set[str], merchant: Merchant, visit: Any
+) -> None:
     customer = visit(merchant.order(**({} if listed is None else {"payment_methods": listed})))
     found = {"Card"} if "Card number" in customer.page.text else set()
     found |= {"Bank transfer"} if "Bank transfer" in customer.page.text else set()
     assert found == shown
 
 
-def test_story_16_a_link_can_be_paid_after_failed_attempts(timed_merchant):
+def test_story_16_a_link_can_be_paid_after_failed_attempts(timed_merchant: Merchant) -> None:
     merchant = timed_merchant
     link, unpaid = new_link(merchant, return_url=BACK), new_link(merchant)
     customer = Customer(merchant, link["payment_url"])
@@ -148,7 +150,9 @@ def test_story_16_a_link_can_be_paid_after_failed_attempts(timed_merchant):
         ("cvc", ""), ("cvc", "12345"), ("cvc", "{pan}"), ("name", "{pan}"), ("name", "A" * 121), ("name", "a\0b"),
     ],
 )  # fmt: skip
-def test_a_wrong_card_gives_the_form_again_without_anything_of_the_card(field, value, merchant, visit):
+def test_a_wrong_card_gives_the_form_again_without_anything_of_the_card(
+    field: str, value: str, merchant: Merchant, visit: Any
+) -> None:
     order = merchant.order()
     customer = visit(order)
     values = customer.card(name="Ona Example")
@@ -165,7 +169,7 @@ def test_a_wrong_card_gives_the_form_again_without_anything_of_the_card(field, v
 @pytest.mark.parametrize(
     "form", [{"expiry": "1/39"}, {"expiry": "01 / 2039"}, {"expiry": "0139"}, {"number": "4929-1234 5678-5676"}]
 )
-def test_a_card_can_be_typed_as_customers_do(form, merchant, visit):
+def test_a_card_can_be_typed_as_customers_do(form: dict[str, str], merchant: Merchant, visit: Any) -> None:
     merchant.cards.pan("4929123456785676")
     customer = visit(merchant.order())
     assert customer.press("pay", **{**customer.card(), **form}) == "Payment successful"
@@ -178,19 +182,21 @@ def test_a_card_can_be_typed_as_customers_do(form, merchant, visit):
         (["cancel"], BOTH, FAILED), (["cancel"], {"return_url": BACK}, BACK), (["cancel"], {}, "Payment cancelled"),
     ],
 )  # fmt: skip
-def test_the_customer_goes_where_the_merchant_wants(choices, fields, address, merchant, visit):
+def test_the_customer_goes_where_the_merchant_wants(
+    choices: list[str], fields: dict[str, str], address: str, merchant: Merchant, visit: Any
+) -> None:
     customer = visit(merchant.order(**fields))
     assert [customer.press(choice, **customer.card()) for choice in choices][-1] == address
 
 
-def test_a_result_page_leads_to_the_merchant_too(merchant, visit):
+def test_a_result_page_leads_to_the_merchant_too(merchant: Merchant, visit: Any) -> None:
     order = merchant.order(**BOTH)
     visit(order).press("cancel")
     assert FAILED in visit(order).page.values("href")
 
 
 @pytest.mark.parametrize(("choice", "status"), [("approve", "accepted"), ("decline", "declined")])
-def test_a_bank_transfer_is_approved_or_declined(choice, status, merchant, visit):
+def test_a_bank_transfer_is_approved_or_declined(choice: str, status: str, merchant: Merchant, visit: Any) -> None:
     order = merchant.order()
     customer = visit(order)
     customer.show("?method=bank-transfer")
@@ -206,7 +212,9 @@ def test_a_bank_transfer_is_approved_or_declined(choice, status, merchant, visit
         (ASKED_DECLINED, "approve", "Your payment", "51"),
     ],
 )  # fmt: skip
-def test_3d_secure_waits_for_the_customer(number, choice, heading, code, merchant, visit):
+def test_3d_secure_waits_for_the_customer(
+    number: str, choice: str, heading: str, code: str, merchant: Merchant, visit: Any
+) -> None:
     order = merchant.order()
     customer = visit(order)
     assert customer.pay(number) == "Confirm with your bank"
@@ -227,7 +235,7 @@ def stored_cards(merchant: Merchant) -> int:
 
 
 @pytest.mark.parametrize("end", ["approve", "decline", "time", "another card"])
-def test_a_card_is_kept_until_the_customer_has_answered(end, timed_merchant):
+def test_a_card_is_kept_until_the_customer_has_answered(end: str, timed_merchant: Merchant) -> None:
     merchant = timed_merchant
     order = merchant.order(expiration_period="PT1H")
     customer = Customer(merchant, order["order_url"])
@@ -242,7 +250,7 @@ def test_a_card_is_kept_until_the_customer_has_answered(end, timed_merchant):
     assert stored_cards(merchant) == 0
 
 
-def test_a_card_that_expires_while_its_bank_asks_is_declined(timed_merchant):
+def test_a_card_that_expires_while_its_bank_asks_is_declined(timed_merchant: Merchant) -> None:
     merchant = timed_merchant
     order = merchant.card_order(transaction={"expiration_period": "P40D"})
     customer = Customer(merchant, order["transactions"][0]["payment_url"])
@@ -255,7 +263,9 @@ def test_a_card_that_expires_while_its_bank_asks_is_declined(timed_merchant):
 
 
 @pytest.mark.parametrize(("number", "kept"), [(None, 1), (ASKED, 1), (DECLINED, 0)])
-def test_a_first_one_click_payment_on_the_page_stores_its_card(number, kept, merchant):
+def test_a_first_one_click_payment_on_the_page_stores_its_card(
+    number: str | None, kept: int, merchant: Merchant
+) -> None:
     order = merchant.card_order(0, transaction={"payment_method_details": {"one_click_type": "first"}})
     customer = Customer(merchant, order["transactions"][0]["payment_url"])
     customer.pay(number, name="Ona Example")
@@ -265,7 +275,7 @@ def test_a_first_one_click_payment_on_the_page_stores_its_card(number, kept, mer
     assert (stored_cards(merchant), "vault_token" in details, "ani_results" in details) == (kept, kept == 1, kept == 1)
 
 
-def test_the_page_of_a_transaction_offers_its_method_only(merchant):
+def test_the_page_of_a_transaction_offers_its_method_only(merchant: Merchant) -> None:
     order = merchant.order(transactions=[{"payment_method": "bank-transfer"}], **BOTH)
     customer = Customer(merchant, order["transactions"][0]["payment_url"])
     assert "Card" not in customer.page.text
@@ -279,7 +289,9 @@ def test_the_page_of_a_transaction_offers_its_method_only(merchant):
 @pytest.mark.parametrize(
     ("choice", "address", "status"), [("approve", BACK, "accepted"), ("decline", FAILED, "declined")]
 )
-def test_an_own_checkout_sends_its_customer_to_3d_secure(choice, address, status, make_merchant, bank):
+def test_an_own_checkout_sends_its_customer_to_3d_secure(
+    choice: str, address: str, status: str, make_merchant: MakeMerchant, bank: SandboxServer
+) -> None:
     merchant = make_merchant(bank, lag_seconds=600)
     order = merchant.card_order(**BOTH)
     asked = merchant.authenticate(order, merchant.card(order, ASKED)).json()
@@ -291,7 +303,7 @@ def test_an_own_checkout_sends_its_customer_to_3d_secure(choice, address, status
     assert [Customer(merchant, url).heading for url in (asked["redirect_url"], order["order_url"])] == [result, result]
 
 
-def test_one_click_sends_its_customer_to_3d_secure(merchant):
+def test_one_click_sends_its_customer_to_3d_secure(merchant: Merchant) -> None:
     first = merchant.card_order(0, transaction={"payment_method_details": {"one_click_type": "first"}})
     customer = Customer(merchant, first["transactions"][0]["payment_url"])
     customer.pay(ASKED)
@@ -306,7 +318,7 @@ def test_one_click_sends_its_customer_to_3d_secure(merchant):
     assert (statuses(merchant.read(order)), stored_cards(merchant)) == (("completed", ["accepted"]), 1)
 
 
-def test_the_customer_of_a_link_can_leave_and_come_back(merchant):
+def test_the_customer_of_a_link_can_leave_and_come_back(merchant: Merchant) -> None:
     link = new_link(merchant)
     customer = Customer(merchant, link["payment_url"])
     assert customer.press("cancel") == "Payment cancelled"
@@ -318,7 +330,7 @@ def test_the_customer_of_a_link_can_leave_and_come_back(merchant):
     assert customer.pay() == "Payment successful"
 
 
-def test_a_form_that_is_sent_eight_times_at_once_counts_once(merchant):
+def test_a_form_that_is_sent_eight_times_at_once_counts_once(merchant: Merchant) -> None:
     order, link = merchant.order(), new_link(merchant)
     for customer in (Customer(merchant, order["order_url"]), Customer(merchant, link["payment_url"])):
         form = {**customer.fields(), **customer.card(DECLINED), "action": "pay"}
@@ -340,7 +352,7 @@ def test_a_form_of_another_step_changes_nothing(number, place, action, merchant,
     assert merchant.read(order) == before
 
 
-def test_a_payment_after_the_end_goes_to_the_address_for_failures(timed_merchant):
+def test_a_payment_after_the_end_goes_to_the_address_for_failures(timed_merchant: Merchant) -> None:
     order = timed_merchant.order(expiration_period="PT1H", **BOTH)
     customer, other = (Customer(timed_merchant, order["order_url"]) for _ in range(2))
     other.pay(ASKED)
@@ -351,7 +363,7 @@ def test_a_payment_after_the_end_goes_to_the_address_for_failures(timed_merchant
     assert statuses(timed_merchant.read(order)) == ("expired", ["declined"])
 
 
-def test_a_card_beside_an_open_bank_transfer_is_unclear(merchant, visit):
+def test_a_card_beside_an_open_bank_transfer_is_unclear(merchant: Merchant, visit: Any) -> None:
     order = merchant.order(transactions=[{"payment_method": "bank-transfer"}])
     customer = visit(order)
     customer.show("?method=credit-card")
@@ -369,7 +381,9 @@ def test_a_card_beside_an_open_bank_transfer_is_unclear(merchant, visit):
         ({"action": "pay"}, {"Origin": "null"}, 403),
     ],
 )  # fmt: skip
-def test_a_form_that_the_page_did_not_make_pays_nothing(fields, headers, status, merchant, visit):
+def test_a_form_that_the_page_did_not_make_pays_nothing(
+    fields: dict[str, Any], headers: dict[str, str], status: int, merchant: Merchant, visit: Any
+) -> None:
     order = merchant.order()
     customer = visit(order)
     answer = customer.send({**customer.fields(), **customer.card(), **fields}, **headers)
@@ -379,13 +393,13 @@ def test_a_form_that_the_page_did_not_make_pays_nothing(fields, headers, status,
 @pytest.mark.parametrize(
     "path", ["orders/unknown", "others/unknown", "orders/%00", "links/a%2Fb", "transactions/" + "a" * 65]
 )
-def test_an_unknown_page_is_not_found(path, merchant):
+def test_an_unknown_page_is_not_found(path: str, merchant: Merchant) -> None:
     answer = Customer(merchant, f"{merchant.bank.addresses.approval_url}/gateway/{path}").answer
     assert (answer.status_code, path.rpartition("/")[2] in answer.text) == (404, False)
 
 
 @pytest.mark.parametrize("page", ["form", "result", "message"])
-def test_no_page_is_stored_framed_or_runs_a_script(page, merchant, visit):
+def test_no_page_is_stored_framed_or_runs_a_script(page: str, merchant: Merchant, visit: Any) -> None:
     customer = visit(merchant.order())
     if page == "result":
         customer.press("cancel")
@@ -397,7 +411,7 @@ def test_no_page_is_stored_framed_or_runs_a_script(page, merchant, visit):
     assert not {"script", "iframe"} & set(customer.page.tags)
 
 
-def test_what_a_merchant_sends_is_shown_as_text(merchant, visit):
+def test_what_a_merchant_sends_is_shown_as_text(merchant: Merchant, visit: Any) -> None:
     markup = '<script>"&amp;'
     fields = ("merchant_name", "description", "merchant_order_id")
     order = merchant.order(**dict.fromkeys(fields, markup), return_url='https://shop.example/?"><script>')
@@ -408,14 +422,14 @@ def test_what_a_merchant_sends_is_shown_as_text(merchant, visit):
     assert (order["return_url"] in shown.values("href"), "script" in shown.tags) == (True, False)
 
 
-def test_opening_a_page_changes_nothing(merchant, visit):
+def test_opening_a_page_changes_nothing(merchant: Merchant, visit: Any) -> None:
     order, link = merchant.order(), new_link(merchant)
     visit(order).show("?method=bank-transfer")
     Customer(merchant, link["payment_url"])
     assert (merchant.read(order), read_link(merchant, link)) == (order, link)
 
 
-def test_the_log_has_neither_tokens_nor_cards(bank_pki_folder, tmp_path, make_merchant):
+def test_the_log_has_neither_tokens_nor_cards(bank_pki_folder: Any, tmp_path: Any, make_merchant: MakeMerchant) -> None:
     lines: list[str] = []
 
     def log(line: str) -> None:
@@ -440,7 +454,7 @@ NO_PAGES = [
 
 
 @pytest.mark.parametrize("address", [*PAGES, *NO_PAGES])
-def test_customers_return_over_https_or_to_this_machine(address, merchant):
+def test_customers_return_over_https_or_to_this_machine(address: str, merchant: Merchant) -> None:
     requests = [
         ("/v1/orders/", {"currency": "EUR", "amount": 1, "return_url": address}),
         ("/v1/orders/", {"currency": "EUR", "amount": 1, "failure_url": address}),

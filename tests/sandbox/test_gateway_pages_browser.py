@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import DARK, DESKTOP, PHONE, heading, press, require_accessible
+from browser import DARK, DESKTOP, PHONE, Provider, heading, press, require_accessible
 from merchant import ASKED, DECLINED, Merchant
 from test_gateway_pages import new_link, statuses
 
@@ -28,7 +29,13 @@ def pay(page: Any, merchant: Merchant, number: str | None = None) -> None:
 
 
 @FORMS
-def test_axe_finds_nothing_in_any_page(form, merchant, browse, screenshots, request):
+def test_axe_finds_nothing_in_any_page(
+    form: dict[str, Any],
+    merchant: Merchant,
+    browse: Browse,
+    screenshots: Path,
+    request: pytest.FixtureRequest,
+) -> None:
     def check(name: str) -> None:
         require_accessible(page, screenshots / f"{request.node.callspec.id}-gateway-{name}.png")
 
@@ -78,7 +85,12 @@ def test_axe_finds_nothing_in_any_page(form, merchant, browse, screenshots, requ
 
 
 @pytest.mark.parametrize("form", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_story_1_a_customer_pays_after_a_declined_attempt_without_script(form, merchant, browse, provider):
+def test_story_1_a_customer_pays_after_a_declined_attempt_without_script(
+    form: dict[str, Any],
+    merchant: Merchant,
+    browse: Browse,
+    provider: Provider,
+) -> None:
     back = f"{provider.url}/back?order=4711&name=a%20b"
     order = merchant.order(1250, return_url=back, failure_url=f"{provider.url}/failed")
     page = browse(order["order_url"], form, java_script_enabled=False)
@@ -94,7 +106,7 @@ def test_story_1_a_customer_pays_after_a_declined_attempt_without_script(form, m
     assert statuses(merchant.read(order)) == ("completed", ["declined", "declined", "accepted"])
 
 
-def test_story_2_the_page_offers_the_listed_methods_only(merchant, browse):
+def test_story_2_the_page_offers_the_listed_methods_only(merchant: Merchant, browse: Browse) -> None:
     page = browse(merchant.order(payment_methods=["bank-transfer"])["order_url"])
     assert not page.get_by_label("Card number").is_visible()
     page.goto(merchant.order()["order_url"])
@@ -104,7 +116,7 @@ def test_story_2_the_page_offers_the_listed_methods_only(merchant, browse):
     assert heading(page) == "Payment successful"
 
 
-def test_story_16_a_link_can_be_paid_after_failed_attempts(merchant, browse):
+def test_story_16_a_link_can_be_paid_after_failed_attempts(merchant: Merchant, browse: Browse) -> None:
     page = browse(new_link(merchant)["payment_url"], PHONE, java_script_enabled=False)
     for number in (DECLINED, ASKED):
         pay(page, merchant, number)
@@ -114,7 +126,7 @@ def test_story_16_a_link_can_be_paid_after_failed_attempts(merchant, browse):
     assert heading(page) == "Payment successful"
 
 
-def test_the_keyboard_is_enough(merchant, browse):
+def test_the_keyboard_is_enough(merchant: Merchant, browse: Browse) -> None:
     order = merchant.order()
     page = browse(order["order_url"])
     typed = {"number": merchant.cards.pan(ASKED), "expiry": "1239", "cvc": merchant.cvc, "name": "Ona Example"}
@@ -140,7 +152,7 @@ def test_the_keyboard_is_enough(merchant, browse):
     assert merchant.read(order)["transactions"][0]["payment_method_details"]["cardholder_name"] == "Ona Example"
 
 
-def test_messages_are_tied_to_their_fields(merchant, browse):
+def test_messages_are_tied_to_their_fields(merchant: Merchant, browse: Browse) -> None:
     page = browse(merchant.order()["order_url"])
     fill(page, merchant, **{"Security code": "12"})
     page.get_by_role("button", name="Pay").click()
@@ -153,7 +165,7 @@ def test_messages_are_tied_to_their_fields(merchant, browse):
     sync_api.expect(code).to_be_focused()
 
 
-def test_of_two_tabs_the_first_decides(merchant, browse):
+def test_of_two_tabs_the_first_decides(merchant: Merchant, browse: Browse) -> None:
     order = merchant.order()
     first = browse(order["order_url"])
     second, third = browse(order["order_url"], beside=first), browse(order["order_url"])
@@ -167,7 +179,7 @@ def test_of_two_tabs_the_first_decides(merchant, browse):
     assert statuses(merchant.read(order)) == ("completed", ["accepted"])
 
 
-def test_going_back_pays_nothing_again(merchant, browse, provider):
+def test_going_back_pays_nothing_again(merchant: Merchant, browse: Browse, provider: Provider) -> None:
     order = merchant.order(return_url=f"{provider.url}/back")
     page = browse(order["order_url"])
     pay(page, merchant)
@@ -180,7 +192,7 @@ def test_going_back_pays_nothing_again(merchant, browse, provider):
     assert len(merchant.read(order)["transactions"]) == 1
 
 
-def test_no_other_site_shows_the_page_in_a_frame(merchant, browse, provider):
+def test_no_other_site_shows_the_page_in_a_frame(merchant: Merchant, browse: Browse, provider: Provider) -> None:
     provider.frame = merchant.order()["order_url"]
     page = browse(f"{provider.url}/shop")
     assert not page.frame_locator("iframe").get_by_label("Card number").is_visible()

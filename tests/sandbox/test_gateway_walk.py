@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from cards import Cards
 from gateway_model import DELAYED, HOLD, MANUAL, Paid
 from hypothesis import settings
@@ -348,13 +349,15 @@ class Walk(RuleBasedStateMachine):
         assert self.bank.books() == {"ok": True, "differences": []}
 
 
-def test_a_gateway_does_what_its_model_does(seeded, caplog):
+def test_a_gateway_does_what_its_model_does(seeded: tuple[Path, Pki, Any], caplog: pytest.LogCaptureFixture) -> None:
     cards = Cards(caplog)  # the logs of whole walks at DEBUG take minutes; those of the next test are searched
     chosen = settings(max_examples=settings.default.max_examples // 3, stateful_step_count=40)
     run_state_machine_as_test(lambda: Walk(*seeded[:2], cards), settings=chosen)
 
 
-def test_a_clock_that_was_set_back_does_not_go_behind_what_the_gateway_did(seeded, cards):
+def test_a_clock_that_was_set_back_does_not_go_behind_what_the_gateway_did(
+    seeded: tuple[Path, Pki, Any], cards: Cards
+) -> None:
     walk = Walk(*seeded[:2], cards)
     order = walk.begin()
     walk.restart(-7200)

@@ -6,14 +6,17 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from bank_process import BankProcess
+from cards import Cards
 from legacy_provider import Receiver
 from merchant import MakeMerchant, Merchant
 from raw_provider import checked_sandbox, control
@@ -46,7 +49,9 @@ def log(merchant: Merchant) -> Any:
     ).json()
 
 
-def test_story_1_each_change_of_an_order_is_told_once_in_three_fields(shop, receiver, cards):
+def test_story_1_each_change_of_an_order_is_told_once_in_three_fields(
+    shop: Merchant, receiver: Receiver, cards: Cards
+) -> None:
     order = shop.order()
     shop.pay(order, card=cards.pan("4000000000000002"))
     receiver.wait(1)  # processing
@@ -60,7 +65,7 @@ def test_story_1_each_change_of_an_order_is_told_once_in_three_fields(shop, rece
     cards.firewall([one.body for one in receiver.arrived], log(shop))
 
 
-def test_what_a_request_changes_is_told_of_at_once(shop, receiver):
+def test_what_a_request_changes_is_told_of_at_once(shop: Merchant, receiver: Receiver) -> None:
     order = shop.own_checkout(transaction={"capture_mode": "manual"})
     receiver.wait(2)
     started = time.monotonic()
@@ -71,7 +76,7 @@ def test_what_a_request_changes_is_told_of_at_once(shop, receiver):
     assert time.monotonic() - started < 4  # a second each, if they waited for the next look
 
 
-def test_story_6_a_capture_order_is_told_of_and_a_refused_capture_is_not(shop, receiver):
+def test_story_6_a_capture_order_is_told_of_and_a_refused_capture_is_not(shop: Merchant, receiver: Receiver) -> None:
     order = shop.own_checkout(transaction={"capture_mode": "manual"})
     made = shop.act(order, "captures/amount/", {"amount": 400, "description": "sent"}).json()
     assert shop.act(order, "captures/").status_code == 409
@@ -79,7 +84,7 @@ def test_story_6_a_capture_order_is_told_of_and_a_refused_capture_is_not(shop, r
     assert Counter(told(receiver)) == {("/cb", order["id"]): 2, ("/cb", made["id"]): 1}
 
 
-def test_story_8_the_capture_that_time_makes_is_told_of(shop, receiver):
+def test_story_8_the_capture_that_time_makes_is_told_of(shop: Merchant, receiver: Receiver) -> None:
     order = shop.own_checkout(transaction={"capture_mode": "delayed", "expiration_period": "PT2H"})
     shop.advance(HOUR)
     void = shop.act(order, "voids/amount/", {"amount": 250}).json()
@@ -89,7 +94,7 @@ def test_story_8_the_capture_that_time_makes_is_told_of(shop, receiver):
     assert told(receiver)[2:] == [("/cb", void["id"]), ("/cb", captured)]
 
 
-def test_story_14_ten_attempts_are_made_two_minutes_after_each_failure(shop, receiver):
+def test_story_14_ten_attempts_are_made_two_minutes_after_each_failure(shop: Merchant, receiver: Receiver) -> None:
     receiver.afterwards = 500
     shop.pay(shop.order(), outcome="cancelled")
     shop.advance(DAY)
@@ -101,7 +106,7 @@ def test_story_14_ten_attempts_are_made_two_minutes_after_each_failure(shop, rec
     assert {arrived.body for arrived in receiver.arrived} == {receiver.arrived[0].body}
 
 
-def test_story_14_the_first_attempt_waits_4_seconds_and_the_second_longer(shop, receiver):
+def test_story_14_the_first_attempt_waits_4_seconds_and_the_second_longer(shop: Merchant, receiver: Receiver) -> None:
     receiver.delay_s = 5
     shop.pay(shop.order(), outcome="cancelled")
     advance = {"url": shop.bank.addresses.control_url + "/clock/advance", "trust_env": False, "timeout": 30}
@@ -115,7 +120,9 @@ def test_story_14_the_first_attempt_waits_4_seconds_and_the_second_longer(shop, 
     assert (done["text"], done["ok"], one["state"]) == ("status 200", True, "acknowledged")
 
 
-def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(shop, receiver):
+def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(
+    shop: Merchant, receiver: Receiver
+) -> None:
     order = shop.own_checkout(webhook_url=receiver.url + "/own")
     refund = shop.post(f"/sandbox/v1/orders/{order['id']}/refunds/", {"amount": 1})
     other = shop.order()
@@ -125,7 +132,7 @@ def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(sho
     assert Counter(told(receiver)) == {own: 2, ("/cb/own", refund["id"]): 1, project: 1}
 
 
-def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop, receiver):
+def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop: Merchant, receiver: Receiver) -> None:
     link = shop.post("/sandbox/v1/paymentlinks/", {**LINK, "webhook_url": receiver.url + "/link"})
     for outcome in ("declined", "declined", "approved"):
         link = shop.control(f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": outcome})
@@ -135,13 +142,15 @@ def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop, receiver)
     assert len(failed) == 2
 
 
-def test_without_an_address_nothing_is_sent(fresh_bank, make_merchant):
+def test_without_an_address_nothing_is_sent(fresh_bank: SandboxServer, make_merchant: MakeMerchant) -> None:
     merchant = make_merchant(fresh_bank)
     merchant.own_checkout()
     assert log(merchant) == []
 
 
-def test_the_first_project_keeps_the_address_of_the_settings(tmp_path, bank_pki_folder, receiver):
+def test_the_first_project_keeps_the_address_of_the_settings(
+    tmp_path: Path, bank_pki_folder: Path, receiver: Receiver
+) -> None:
     with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, webhook_url=receiver.url)):
         pass
     with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:
@@ -154,19 +163,21 @@ def test_the_first_project_keeps_the_address_of_the_settings(tmp_path, bank_pki_
 
 
 @pytest.mark.parametrize("url", ["http://shop.example/", "shop.example", f"https://shop.example/{'a' * 2048}"])
-def test_an_address_of_another_form_is_no_setting(url, tmp_path):
+def test_an_address_of_another_form_is_no_setting(url: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as refused:
         SandboxSettings(tmp_path, webhook_url=url)
     assert refused.value.code == "gateway.webhook-url"
 
 
-def test_creation_is_no_change_of_status(shop):
+def test_creation_is_no_change_of_status(shop: Merchant) -> None:
     assert shop.order()["status"] == shop.card_order()["status"] == "new"
     assert log(shop) == []
 
 
 @pytest.mark.parametrize(("status", "is_done"), [(204, True), (302, False), (404, False)])
-def test_another_status_of_success_acknowledges_and_a_redirect_is_not_followed(status, is_done, shop, receiver):
+def test_another_status_of_success_acknowledges_and_a_redirect_is_not_followed(
+    status: int, is_done: bool, shop: Merchant, receiver: Receiver
+) -> None:
     receiver.answer(status, Location=receiver.url + "/elsewhere")
     shop.pay(shop.order(), outcome="cancelled")
     shop.advance(0)
@@ -184,7 +195,9 @@ def test_another_status_of_success_acknowledges_and_a_redirect_is_not_followed(s
         (f"https://{'a' * 2000}.example/", "qr.address-host"),
     ],
 )
-def test_an_address_that_is_not_called_fails_each_attempt_and_the_log_says_why(url, reason, shop):
+def test_an_address_that_is_not_called_fails_each_attempt_and_the_log_says_why(
+    url: str, reason: str, shop: Merchant
+) -> None:
     assert shop.pay(shop.order(webhook_url=url), outcome="cancelled")["status"] == "cancelled"
     shop.advance(HOUR)
     (one,) = log(shop)
@@ -201,7 +214,9 @@ def test_an_address_that_is_not_called_fails_each_attempt_and_the_log_says_why(u
         ({"name": "drop", "count": 2}, [], []),
     ],
 )
-def test_webhooks_are_doubled_lost_and_late_on_demand(fault, now, later, shop, receiver):
+def test_webhooks_are_doubled_lost_and_late_on_demand(
+    fault: Mapping[str, Any], now: list[int], later: list[int], shop: Merchant, receiver: Receiver
+) -> None:
     orders = [shop.order(), shop.order()]
     shop.control("/faults", fault)
     for order in orders:
@@ -213,7 +228,7 @@ def test_webhooks_are_doubled_lost_and_late_on_demand(fault, now, later, shop, r
     assert [number[order] for _, order in told(receiver)[len(now) :]] == later
 
 
-def test_faults_of_signatures_and_streams_wait_for_what_has_them(shop, receiver):
+def test_faults_of_signatures_and_streams_wait_for_what_has_them(shop: Merchant, receiver: Receiver) -> None:
     names = [name for name in FAULTS if name not in ("duplicate", "drop", "delay")]
     for name in names:
         shop.control("/faults", {"name": name})
@@ -231,7 +246,9 @@ def work(merchant: Merchant, then: Callable[[str], None]) -> None:
             then(merchant.own_checkout()["id"])
 
 
-def test_webhooks_that_are_owed_at_kills_are_sent_after_the_restart(killed_bank, make_merchant, receiver):
+def test_webhooks_that_are_owed_at_kills_are_sent_after_the_restart(
+    killed_bank: BankProcess, make_merchant: MakeMerchant, receiver: Receiver
+) -> None:
     owed: list[str] = []
     receiver.afterwards = 500
     for _ in range(KILLS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from legacy_provider import ORDER, ConnectLegacy, Legacy, Receiver
@@ -22,7 +23,7 @@ def tpp(fresh_bank: SandboxServer, connect_legacy: ConnectLegacy, receiver: Rece
     return made
 
 
-def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(tpp, receiver):
+def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(tpp: Legacy, receiver: Receiver) -> None:
     token = tpp.access("pis")
     receiver.wait(1)
     for _ in range(6):
@@ -37,7 +38,7 @@ def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(tpp, re
     assert parse_time(executed["attempts"][0]["at"]) - times[-1] < timedelta(seconds=10)
 
 
-def test_the_clock_moves_to_what_is_due_next(tpp, receiver):
+def test_the_clock_moves_to_what_is_due_next(tpp: Legacy, receiver: Receiver) -> None:
     token = tpp.access("pis")
     receiver.wait(1)
     receiver.answer(500)
@@ -52,7 +53,9 @@ def test_the_clock_moves_to_what_is_due_next(tpp, receiver):
 @pytest.mark.parametrize(
     "name", ["wrong-key", "other-der", "truncated-body", "moved-boundary", "swapped-keys", "stale-ver"]
 )
-def test_a_fault_of_the_request_concerns_one_attempt(name, tpp, receiver, connect_legacy):
+def test_a_fault_of_the_request_concerns_one_attempt(
+    name: str, tpp: Legacy, receiver: Receiver, connect_legacy: ConnectLegacy
+) -> None:
     origin = receiver.url.removesuffix("/cb")
     tpp.paid(tpp.access("pis"))
     receiver.wait(2)
@@ -72,7 +75,7 @@ def test_a_fault_of_the_request_concerns_one_attempt(name, tpp, receiver, connec
     assert connect_legacy(tpp.bank, live=True).is_signed(bad, origin) is (name == "swapped-keys")
 
 
-def test_without_an_address_payments_work_and_nothing_is_sent(legacy):
+def test_without_an_address_payments_work_and_nothing_is_sent(legacy: Legacy) -> None:
     for url in ("https://localhost/cb", None):
         assert legacy.control("/legacy/provider", {"callback_url": url}) == {"callback_url": url}
     legacy.paid(legacy.access("pis"))
@@ -82,14 +85,14 @@ def test_without_an_address_payments_work_and_nothing_is_sent(legacy):
 @pytest.mark.parametrize(
     "url", ["http://localhost/", "https://localhost/cb?x=1", "https://a@localhost/", "", "https://"]
 )
-def test_an_address_of_another_form_is_refused(url, legacy, tmp_path):
+def test_an_address_of_another_form_is_refused(url: str, legacy: Legacy, tmp_path: Path) -> None:
     for body in ({"callback_url": url}, {"callback_url": "https://localhost/cb", "url": url}, {}, None):
         assert control(legacy.bank, "/legacy/provider", body).status_code == 400
 
 
 def test_the_address_of_the_settings_is_kept_and_what_waits_is_sent_after_a_restart(
-    tmp_path, bank_pki_folder, receiver, connect_legacy
-):
+    tmp_path: Path, bank_pki_folder: Path, receiver: Receiver, connect_legacy: ConnectLegacy
+) -> None:
     settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, callback_url=receiver.url + "/")
     receiver.answer(500)
     with checked_sandbox(settings) as server:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +37,7 @@ def reason(legacy: Legacy, receiver: Receiver) -> str:
         ([], {"id"}),
     ],
 )
-def test_each_permission_can_be_declined(granted, names, legacy, receiver):
+def test_each_permission_can_be_declined(granted: Any, names: set[str], legacy: Legacy, receiver: Receiver) -> None:
     receiver.answer(200, {"name": "Bookshop", "perm": ALL})
     log_in(legacy, receiver, **({} if granted is None else {"permissions": granted}))
     assert set(receiver.wait(2)[1].json) == names
@@ -54,24 +56,26 @@ def test_each_permission_can_be_declined(granted, names, legacy, receiver):
         (200, b" " * 70_000, {}, "65536"),
     ],
 )
-def test_a_wrong_answer_leaves_the_login_dead(status, body, headers, text, legacy, receiver):
+def test_a_wrong_answer_leaves_the_login_dead(
+    status: int, body: Any, headers: Mapping[str, str], text: str, legacy: Legacy, receiver: Receiver
+) -> None:
     receiver.answer(status, body, **headers)
     assert text in reason(legacy, receiver)
     assert len(receiver.arrived) == 1
 
 
-def test_a_slow_answer_leaves_the_login_dead(legacy, receiver):
+def test_a_slow_answer_leaves_the_login_dead(legacy: Legacy, receiver: Receiver) -> None:
     receiver.delay_s = 4.5
     assert "4 s" in reason(legacy, receiver)
 
 
 @pytest.mark.parametrize("address", ["user@localhost/x", "localhost", "localhost/x#y", "LOCALHOST/x", ""])
-def test_an_address_of_another_form_is_not_called(address, legacy):
+def test_an_address_of_another_form_is_not_called(address: str, legacy: Legacy) -> None:
     answer = control(legacy.bank, "/legacy/login", {"code": f"LOGIN:{address}"})
     assert answer.json()["error"]["code"].startswith("qr.")
 
 
-def test_loopback_is_not_called_behind_a_public_name(tmp_path, bank_pki_folder, receiver):
+def test_loopback_is_not_called_behind_a_public_name(tmp_path: Path, bank_pki_folder: Path, receiver: Receiver) -> None:
     settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, public_url="https://localhost:8443")
     with checked_sandbox(settings) as server:
         answer = control(server, "/legacy/login", {"code": code(receiver)})
@@ -82,7 +86,7 @@ def test_loopback_is_not_called_behind_a_public_name(tmp_path, bank_pki_folder, 
 @pytest.mark.parametrize(
     "body", [None, {}, {"code": 1}, {"permissions": "NAME"}, {"confirm": 1}, {"code": "TX:"}, {"customer": "nobody"}]
 )
-def test_a_body_of_another_form_is_refused(body, legacy):
+def test_a_body_of_another_form_is_refused(body: Any, legacy: Legacy) -> None:
     answer = control(legacy.bank, "/legacy/login", body)
     assert answer.status_code == 400
 
@@ -90,7 +94,9 @@ def test_a_body_of_another_form_is_refused(body, legacy):
 @pytest.mark.parametrize(
     "fields", [{"permissions": ["BIRTHDAY"]}, {"permissions": [["NAME"]]}, {"permission": ["NAME"]}, {"custmer": ONA}]
 )
-def test_an_unknown_permission_or_field_is_refused_before_the_code_is_called(fields, legacy, receiver):
+def test_an_unknown_permission_or_field_is_refused_before_the_code_is_called(
+    fields: Any, legacy: Legacy, receiver: Receiver
+) -> None:
     answer = control(legacy.bank, "/legacy/login", {"code": code(receiver), **fields})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "model.invalid")
     assert receiver.arrived == []

@@ -20,6 +20,9 @@ from legacy_provider import (
     ORDER,
     SAVINGS,
     SMALL,
+    ConnectLegacy,
+    Legacy,
+    Receiver,
     is_refused,
     new_id,
 )
@@ -47,7 +50,7 @@ def send(browser: httpx.Client, page: httpx.Response, fields: Mapping[str, Any],
     return browser.post(path, data={**hidden(page), **fields}, headers=headers)
 
 
-def test_a_customer_decides_about_access_with_an_account(browser, legacy):
+def test_a_customer_decides_about_access_with_an_account(browser: httpx.Client, legacy: Legacy) -> None:
     token = new_id()
     legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
     for _ in range(51):
@@ -68,7 +71,9 @@ def test_a_customer_decides_about_access_with_an_account(browser, legacy):
 
 
 @pytest.mark.parametrize(("action", "state"), [("approve", "Payment approved"), ("decline", "Payment declined")])
-def test_the_customers_of_the_account_decide_about_a_payment(action, state, browser, legacy):
+def test_the_customers_of_the_account_decide_about_a_payment(
+    action: str, state: str, browser: httpx.Client, legacy: Legacy
+) -> None:
     uuid, _ = legacy.order(legacy.access("pis", acc=SMALL), {**ORDER, "tcc": "REST"})
     form = {"kind": "payment", "host": "test", "id": uuid, "action": action}
     assert browser.post("/app", data={**form, "customer": MARTA}).status_code == 409
@@ -78,7 +83,7 @@ def test_the_customers_of_the_account_decide_about_a_payment(action, state, brow
     assert state in send(browser, page, form).text
 
 
-def test_a_scanned_payment_can_be_declined(browser):
+def test_a_scanned_payment_can_be_declined(browser: httpx.Client) -> None:
     page = browser.get(f"/scan?{quote(TX, safe='')}")
     assert "12.50 EUR" in page.text
     chosen = send(browser, page, {"customer": JONAS})
@@ -96,13 +101,15 @@ def test_a_scanned_payment_can_be_declined(browser):
         ({"iban": DAILY, "action": "approve", "customer": "nobody"}, 409),
     ],
 )
-def test_a_wrong_form_pays_nothing(fields, status, browser):
+def test_a_wrong_form_pays_nothing(fields: Mapping[str, str], status: int, browser: httpx.Client) -> None:
     chosen = send(browser, browser.get(f"/scan?{quote(TX, safe='')}"), {"customer": ONA})
     assert send(browser, chosen, fields).status_code == status
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_a_login_shows_what_is_asked_for_and_posts_what_stays_ticked(live, bank, connect_legacy, browser, receiver):
+def test_a_login_shows_what_is_asked_for_and_posts_what_stays_ticked(
+    live: bool, bank: SandboxServer, connect_legacy: ConnectLegacy, browser: httpx.Client, receiver: Receiver
+) -> None:
     legacy = connect_legacy(bank, live=live)
     code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
     page = browser.get(legacy.http.get(f"/scan?{quote(code, safe='')}").headers["location"])
@@ -120,7 +127,9 @@ def test_a_login_shows_what_is_asked_for_and_posts_what_stays_ticked(live, bank,
 
 
 @pytest.mark.parametrize("action", ["approve", "decline"])
-def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(action, browser, legacy, receiver):
+def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(
+    action: str, browser: httpx.Client, legacy: Legacy, receiver: Receiver
+) -> None:
     receiver.answer(200, {"name": "Bookshop", "perm": ["ID"]})
     code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
     asked = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
@@ -134,14 +143,14 @@ def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(action,
     assert len(receiver.arrived) == 1
 
 
-def test_a_dead_login_says_why(browser, receiver):
+def test_a_dead_login_says_why(browser: httpx.Client, receiver: Receiver) -> None:
     code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
     receiver.answer(200, {"perm": []})
     page = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
     assert (page.status_code, "cannot log in with this code" in page.text, "name" in page.text) == (502, True, True)
 
 
-def test_a_pasted_code_leads_to_its_page(browser, bank):
+def test_a_pasted_code_leads_to_its_page(browser: httpx.Client, bank: SandboxServer) -> None:
     for code in (TX, f"https://other.example/scan?{quote(TX, safe='')}"):
         assert browser.get("/app", params={"code": code, "host": "live"}).url.path == "/scan/live"
     assert browser.get("/app", params={"code": "hello"}).status_code == 400
@@ -150,7 +159,7 @@ def test_a_pasted_code_leads_to_its_page(browser, bank):
 @pytest.mark.parametrize(
     "path", ["/scan", "/scan?", "/scan?hello", "/scan?TX%3A", "/scan?LOGIN%3Alocalhost", "/scan/x?TX", "/app/login/x"]
 )
-def test_what_cannot_be_read_is_said_in_plain_words(path, browser):
+def test_what_cannot_be_read_is_said_in_plain_words(path: str, browser: httpx.Client) -> None:
     page = browser.get(path)
     assert page.status_code in (400, 404)
     assert "<h1>" in page.text
@@ -164,7 +173,7 @@ def test_what_cannot_be_read_is_said_in_plain_words(path, browser):
         {"Host": "evil.example", "Sec-Fetch-Site": "same-origin"},
     ],
 )
-def test_a_form_from_elsewhere_decides_nothing(headers, browser, legacy):
+def test_a_form_from_elsewhere_decides_nothing(headers: dict[str, str], browser: httpx.Client, legacy: Legacy) -> None:
     token = new_id()
     legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
     form = {**hidden(browser.get(f"/app?customer={ONA}")), "iban": DAILY, "action": "approve"}
@@ -173,7 +182,7 @@ def test_a_form_from_elsewhere_decides_nothing(headers, browser, legacy):
 
 
 @pytest.mark.parametrize("path", ["/app", f"/app?customer={ONA}"])
-def test_the_app_is_for_this_machine_only(path, browser):
+def test_the_app_is_for_this_machine_only(path: str, browser: httpx.Client) -> None:
     host = {"Host": "192.0.2.7:8444"}  # a name of the sandbox, under which scanned codes are shown
     assert browser.get(f"/scan?{quote(TX, safe='')}", headers=host).status_code == 200
     for answer in (browser.get(path, headers=host), browser.post(path, headers=host, data={"action": "approve"})):
@@ -183,12 +192,14 @@ def test_the_app_is_for_this_machine_only(path, browser):
 @pytest.mark.parametrize(
     "path", ["/app", f"/app?customer={ONA}", "/app/login/x", "/scan", f"/scan?{quote(TX, safe='')}"]
 )
-def test_the_pages_cannot_be_framed(path, browser):
+def test_the_pages_cannot_be_framed(path: str, browser: httpx.Client) -> None:
     (policy,) = browser.get(path).headers.get_list("Content-Security-Policy")
     assert policy.endswith("; frame-ancestors 'none'")
 
 
-def test_the_index_page_shows_access_payments_logins_and_callbacks(browser, legacy, receiver):
+def test_the_index_page_shows_access_payments_logins_and_callbacks(
+    browser: httpx.Client, legacy: Legacy, receiver: Receiver
+) -> None:
     token = legacy.access()
     text = browser.get("/").text
     for heading in ("Legacy access", "Legacy payments", "Logins", "Callbacks"):

@@ -112,7 +112,7 @@ def refused(call: Callable[[], Any]) -> TransportError:
     return caught.value
 
 
-def test_a_request_arrives_as_it_is_written(serving):
+def test_a_request_arrives_as_it_is_written(serving: Any) -> None:
     server = serving(told("200 OK", "Content-Type: Application/JSON; charset=utf-8", "Content-Length: 2", body=b"{}"))
     received = server.call("/cb/a%2Fb?c=%41", body=b'{"a":1}', headers=[("requestid", "r-1")])
     assert received == Received(200, "application/json", b"{}")
@@ -134,7 +134,9 @@ def test_a_request_arrives_as_it_is_written(serving):
         (told("302 Found", "Location: https://127.0.0.1/", "Content-Length: 0"), Received(302, "", b"")),
     ],
 )  # fmt: skip
-def test_answers_end_as_http_has_it_and_redirects_are_not_followed(answer, expected, serving):
+def test_answers_end_as_http_has_it_and_redirects_are_not_followed(
+    answer: Answer, expected: Received, serving: Any
+) -> None:
     server = serving(answer)
     assert server.call() == expected
     assert len(server.requests) == 1
@@ -150,12 +152,12 @@ def test_answers_end_as_http_has_it_and_redirects_are_not_followed(answer, expec
         (told("101 Switching Protocols", "Upgrade: x", "Connection: upgrade"), "outgoing.failed"),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_cut_off_too_long_or_none_is_refused(answer, code, serving):
+def test_an_answer_that_is_cut_off_too_long_or_none_is_refused(answer: Answer, code: str, serving: Any) -> None:
     assert refused(serving(answer).call).code == code
 
 
 @pytest.mark.parametrize("piece", [b"", b"x"], ids=["silent", "endless"])
-def test_the_time_is_for_everything(piece, serving):
+def test_the_time_is_for_everything(piece: bytes, serving: Any) -> None:
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         for _ in range(100):
@@ -172,7 +174,7 @@ async def _late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @pytest.mark.parametrize(("connect_s", "answer_s", "is_late"), [(4, 0.2, True), (1, 4, False)])
-def test_the_answer_can_have_a_time_of_its_own(connect_s, answer_s, is_late, serving):
+def test_the_answer_can_have_a_time_of_its_own(connect_s: float, answer_s: float, is_late: bool, serving: Any) -> None:
     def call() -> Any:
         return serving(_late).call(timeout_s=connect_s, answer={"answer_s": answer_s})
 
@@ -182,7 +184,7 @@ def test_the_answer_can_have_a_time_of_its_own(connect_s, answer_s, is_late, ser
         assert call().status == 200
 
 
-def test_a_body_that_is_of_no_use_is_not_waited_for(serving):
+def test_a_body_that_is_of_no_use_is_not_waited_for(serving: Any) -> None:
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n")
         await asyncio.sleep(0.1)
@@ -192,7 +194,7 @@ def test_a_body_that_is_of_no_use_is_not_waited_for(serving):
     assert serving(endless).call(answer={"with_body": False}).status == 201
 
 
-def test_a_receiver_that_never_shakes_hands_ends_with_the_time(bank_pki):
+def test_a_receiver_that_never_shakes_hands_ends_with_the_time(bank_pki: Pki) -> None:
     async def main() -> None:
         left = asyncio.Event()
 
@@ -218,7 +220,7 @@ def test_a_receiver_that_never_shakes_hands_ends_with_the_time(bank_pki):
     ("fault", "reason"),
     [("self-signed", "self-signed certificate"), ("expired", "certificate has expired"), ("name", "Hostname mismatch")],
 )
-def test_a_certificate_that_does_not_verify_gets_nothing(fault, reason, serving, bank_pki):
+def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str, serving: Any, bank_pki: Pki) -> None:
     long_ago = make_pki(at=datetime(2020, 1, 1, tzinfo=UTC), seed=11)
     identity = {
         "self-signed": bank_pki.issue(None, "self", "server", authority_name(HOST), ()),
@@ -235,7 +237,7 @@ def test_a_certificate_that_does_not_verify_gets_nothing(fault, reason, serving,
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_an_address_that_is_not_public_is_refused(address, serving):
+def test_an_address_that_is_not_public_is_refused(address: str, serving: Any) -> None:
     server = serving(told("200 OK"))
     assert refused(lambda: server.call(addresses=[address], loopback=False)).code == "outgoing.refused"
     assert server.names == []
@@ -244,13 +246,13 @@ def test_an_address_that_is_not_public_is_refused(address, serving):
 @pytest.mark.parametrize(
     "address", [one for one in PRIVATE if one not in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1")]
 )
-def test_loopback_allows_nothing_else(address):
+def test_loopback_allows_nothing_else(address: str) -> None:
     http = OutgoingHttp(ANYWHERE, loopback=True, resolve=resolving(address))
     error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
     assert error.code == "outgoing.refused"
 
 
-def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog):
+def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     http = OutgoingHttp(ANYWHERE, resolve=resolving("10.1.2.3"))
     error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}/", timeout_s=1)))
     assert HOST in error.message
@@ -258,19 +260,19 @@ def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog):
     assert "10.1.2.3" in caplog.text
 
 
-def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving):
+def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving: Any) -> None:
     server = serving(told("204 No Content"))
     rules = {"loopback": False, "allow": [ip_network("127.0.0.1/32")]}
     assert server.call(addresses=["10.0.0.1", "::ffff:127.0.0.1", "127.0.0.1"], **rules).status == 204
     assert refused(lambda: server.call(addresses=["127.0.0.2"], **rules)).code == "outgoing.refused"
 
 
-def test_the_next_address_is_tried(serving):
+def test_the_next_address_is_tried(serving: Any) -> None:
     server = serving(told("204 No Content"))
     assert server.call(addresses=["127.0.0.3", "127.0.0.1"]).status == 204
 
 
-def test_a_name_is_resolved_once(serving):
+def test_a_name_is_resolved_once(serving: Any) -> None:
     asked: list[str] = []
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
@@ -288,7 +290,7 @@ def test_a_name_is_resolved_once(serving):
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\n")
 
 
-def test_slow_name_servers_hold_up_no_other_work(monkeypatch):
+def test_slow_name_servers_hold_up_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
 
     def slow(*args: Any, **more: Any) -> Any:
@@ -311,7 +313,7 @@ def test_slow_name_servers_hold_up_no_other_work(monkeypatch):
     asyncio.run(main())
 
 
-def test_a_host_that_is_not_found_and_a_closed_port_are_failures():
+def test_a_host_that_is_not_found_and_a_closed_port_are_failures() -> None:
     http = OutgoingHttp(ANYWHERE, loopback=True)
     for url in ("https://nowhere.invalid/", "https://localhost:9/"):
         assert refused(lambda url=url: asyncio.run(http.request("GET", url, timeout_s=4))).code == "outgoing.failed"  # type: ignore[misc]
@@ -320,6 +322,6 @@ def test_a_host_that_is_not_found_and_a_closed_port_are_failures():
 @pytest.mark.parametrize(
     "url", ["http://a.example/", "https://u:p@a.example/", "https://a.example/#f", "https://2130706433/"]
 )
-def test_another_form_of_address_is_refused(url):
+def test_another_form_of_address_is_refused(url: str) -> None:
     with pytest.raises(FormatError):
         asyncio.run(OutgoingHttp(ANYWHERE, loopback=True).request("GET", url, timeout_s=1))

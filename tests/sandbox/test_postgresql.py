@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +15,8 @@ import httpx
 import psycopg
 import pytest
 from account_reader import ACCOUNTS, CONSENTS, Reader
-from raw_provider import PAYMENT, PAYMENTS, advance, approval_link, checked_sandbox, control
+from legacy_provider import ConnectLegacy, Receiver
+from raw_provider import PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, control
 from sqlalchemy import Connection, text
 from test_deliveries import Outbox, Receivers
 
@@ -46,7 +47,7 @@ def server(settings: SandboxSettings) -> Iterator[SandboxServer]:
         yield server
 
 
-def test_equal_requests_at_once_make_one_payment(server, connect):
+def test_equal_requests_at_once_make_one_payment(server: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     caller = connect(server)
     sealed = caller.sealed(caller.message(PAYMENT))
     with ThreadPoolExecutor(8) as pool:
@@ -55,7 +56,9 @@ def test_equal_requests_at_once_make_one_payment(server, connect):
     assert len({answer.json()["paymentId"] for answer in answers}) == 1
 
 
-def test_a_payment_is_cancelled_or_approved_and_never_both(server, connect):
+def test_a_payment_is_cancelled_or_approved_and_never_both(
+    server: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
     caller = connect(server)
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
@@ -66,7 +69,9 @@ def test_a_payment_is_cancelled_or_approved_and_never_both(server, connect):
             assert caller.status(payment) == ("RJCT" if cancelled else "ACSP")
 
 
-def test_a_deleted_consent_stays_revoked_whatever_the_customer_decides_at_once(server, connect):
+def test_a_deleted_consent_stays_revoked_whatever_the_customer_decides_at_once(
+    server: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
     reader = Reader(connect(server), server)
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
@@ -77,7 +82,7 @@ def test_a_deleted_consent_stays_revoked_whatever_the_customer_decides_at_once(s
             assert reader.status(consent) == "revoked"
 
 
-def test_unattended_reads_at_once_are_counted_each(server, connect):
+def test_unattended_reads_at_once_are_counted_each(server: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     reader = Reader(connect(server), server)
     consent = reader.approved(frequencyPerDay=5)
     place = reader.place(consent)
@@ -90,7 +95,9 @@ def test_unattended_reads_at_once_are_counted_each(server, connect):
     assert [reader.get(target, consent).status_code for target in targets[:3]] == [200] * 3
 
 
-def test_the_same_uuid_at_once_pays_once_and_is_reported_in_order(server, connect_legacy, receiver):
+def test_the_same_uuid_at_once_pays_once_and_is_reported_in_order(
+    server: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver
+) -> None:
     legacy, uuid = connect_legacy(server), "U" * 40
     legacy.control("/legacy/provider", {"callback_url": receiver.url})
     token = legacy.access("pis")
@@ -110,7 +117,7 @@ def test_the_same_uuid_at_once_pays_once_and_is_reported_in_order(server, connec
     assert control(server, "/legacy/login", code).status_code == 400
 
 
-def test_steps_of_the_clock_at_once_add_up(server):
+def test_steps_of_the_clock_at_once_add_up(server: SandboxServer) -> None:
     before = utc_now()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: advance(server, 3600), range(16)))
@@ -118,7 +125,9 @@ def test_steps_of_the_clock_at_once_add_up(server):
     assert before <= parse_time(shown) - timedelta(hours=16) <= utc_now()
 
 
-def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(server, connect):
+def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(
+    server: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
     url = f"{server.addresses.approval_url}/approve/%00"
     for response in (httpx.get(url, trust_env=False), httpx.post(url, data={"action": "approve"}, trust_env=False)):
         assert (response.status_code, "This link leads to no payment" in response.text) == (404, True)
@@ -130,7 +139,9 @@ def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(server, connect):
         assert connect(server).request("GET", path).status_code == 404
 
 
-def test_statements_of_one_read_see_the_same_moment(settings, database, postgresql_url):
+def test_statements_of_one_read_see_the_same_moment(
+    settings: SandboxSettings, database: str, postgresql_url: str
+) -> None:
     url = postgresql_url.replace("/postgres?", f"/{database}?")
 
     async def main(writer: psycopg.Connection[Any]) -> None:
@@ -150,7 +161,7 @@ def test_statements_of_one_read_see_the_same_moment(settings, database, postgres
         asyncio.run(main(writer))
 
 
-def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(settings):
+def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(settings: SandboxSettings) -> None:
     async def main(outbox: Outbox) -> None:
         for number in range(50):
             await outbox.add(1, stream=str(number))
@@ -163,7 +174,9 @@ def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(setting
     asyncio.run(main(Outbox(settings.database or "", Receivers())))
 
 
-def test_a_server_that_falls_silent_fails_requests_in_time(postgresql_url, database, settings, connect, monkeypatch):
+def test_a_server_that_falls_silent_fails_requests_in_time(
+    postgresql_url: str, database: str, settings: SandboxSettings, connect: Callable[..., RawProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
     monkeypatch.setattr("tppkit.sandbox.database.WAIT_S", 0.5)
     with relay_to(postgresql_url) as (url, silent):
         url = url.replace("postgresql:", "postgresql+psycopg:").replace("/postgres", f"/{database}")

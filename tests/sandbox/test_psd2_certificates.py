@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -53,7 +53,7 @@ def anonymous(bank: SandboxServer, bank_pki_folder: Path) -> Iterator[RawProvide
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_endpoint_asks_for_a_client_certificate(name, anonymous):
+def test_every_endpoint_asks_for_a_client_certificate(name: str, anonymous: RawProvider) -> None:
     row = ROWS[name]
     target = row.target(product=SEPA, payment_id="any", consent_id="any", resource_id="any")
     assert_refused(anonymous.request(row.method, target), 401, "CERTIFICATE_MISSING")
@@ -65,19 +65,23 @@ def test_an_expired_qwac_is_refused_with_the_reason(bank, connect, expired_qwac)
     assert "certificate.expired" in refused.text
 
 
-def test_certificates_are_judged_at_real_time(fresh_bank, connect):
+def test_certificates_are_judged_at_real_time(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     caller = connect(fresh_bank)
     advance(fresh_bank, 410 * 86_400)
     assert caller.initiate().status_code == 201
     assert_refused(caller.request("GET", TARGET), 403, "RESOURCE_UNKNOWN")
 
 
-def test_a_qwac_of_an_unknown_authority_is_refused(bank, connect, foreign_qwac):
+def test_a_qwac_of_an_unknown_authority_is_refused(
+    bank: SandboxServer, connect: Callable[..., RawProvider], foreign_qwac: Issued
+) -> None:
     assert_refused(connect(bank, qwac=foreign_qwac).request("GET", TARGET), 401, "CERTIFICATE_INVALID")
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
-def test_the_organizations_authorization_number_is_asked_for(identifier, nca_id, expected, bank, bank_pki, connect):
+def test_the_organizations_authorization_number_is_asked_for(
+    identifier: str, nca_id: str, expected: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
     qwac, qseal = (issue_for(bank_pki, kind, identifier, nca_id) for kind in ("qwac", "qseal"))
     caller, sealing = connect(bank, qwac=qwac, qseal=qseal), connect(bank, qseal=qseal)
     if expected == "holds":
@@ -90,15 +94,22 @@ def test_the_organizations_authorization_number_is_asked_for(identifier, nca_id,
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), WITHOUT_STATEMENT)
 def test_a_seal_without_a_psd2_statement_is_judged_by_its_identifier(
-    identifier, nca_id, expected, bank, bank_pki, connect
-):
+    identifier: str,
+    nca_id: None,
+    expected: str,
+    bank: SandboxServer,
+    bank_pki: Pki,
+    connect: Callable[..., RawProvider],
+) -> None:
     response = connect(bank, qseal=issue_for(bank_pki, "qseal", identifier, nca_id)).initiate()
     assert response.status_code == (201 if expected == "holds" else 401)
     assert expected == "holds" or expected in response.text
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_endpoint_asks_for_its_role_before_its_query(name, bank, bank_pki, connect):
+def test_every_endpoint_asks_for_its_role_before_its_query(
+    name: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
     row = ROWS[name]
     provider = make_provider(roles=({"PSP_PI": "PSP_AI", "PSP_AI": "PSP_PI"}[row.role or ""],))
     caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="other-role"))
@@ -106,15 +117,19 @@ def test_every_endpoint_asks_for_its_role_before_its_query(name, bank, bank_pki,
     assert_refused(caller.request(row.method, target), 403, "ROLE_INVALID")
 
 
-def test_strict_mode_serves_a_good_certificate(strict_bank, connect):
+def test_strict_mode_serves_a_good_certificate(strict_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     assert connect(strict_bank).initiate().status_code == 201
 
 
-def test_strict_mode_refuses_an_expired_certificate_in_the_handshake(strict_bank, connect, expired_qwac):
+def test_strict_mode_refuses_an_expired_certificate_in_the_handshake(
+    strict_bank: SandboxServer, connect: Callable[..., RawProvider], expired_qwac: Issued
+) -> None:
     with pytest.raises(httpx.TransportError, match="CERTIFICATE_EXPIRED"):
         connect(strict_bank, qwac=expired_qwac).request("GET", TARGET)
 
 
-def test_strict_mode_leaves_the_profile_to_the_application(strict_bank, bank_pki, connect):
+def test_strict_mode_leaves_the_profile_to_the_application(
+    strict_bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
     caller = connect(strict_bank, qwac=bank_pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac"))
     assert_refused(caller.request("GET", TARGET), 403, "ROLE_INVALID")

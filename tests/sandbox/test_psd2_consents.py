@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def named(*grants: str, iban: str = DAILY) -> dict[str, Any]:
     return {grant: [{"iban": iban}] for grant in grants}
 
 
-def test_the_answer_to_a_creation_has_id_status_and_links(reader):
+def test_the_answer_to_a_creation_has_id_status_and_links(reader: Reader) -> None:
     created = reader.create(headers=(("TPP-Redirect-URI", "https://tpp.example/back?x=1"),))
     body = created.json()
     place = f"{CONSENTS}/{body['consentId']}"
@@ -44,7 +45,7 @@ def test_the_answer_to_a_creation_has_id_status_and_links(reader):
     }  # fmt: skip
 
 
-def test_a_repeated_creation_is_answered_as_before_and_another_one_refused(reader):
+def test_a_repeated_creation_is_answered_as_before_and_another_one_refused(reader: Reader) -> None:
     sealed = reader.provider.sealed(reader.message())
     first, again = reader.provider.send(sealed), reader.provider.send(sealed)
     assert (first.status_code, first.content) == (again.status_code, again.content)
@@ -59,7 +60,7 @@ def test_a_repeated_creation_is_answered_as_before_and_another_one_refused(reade
         (named("transactions"), 401, 200), (named("accounts", "balances", "transactions"), 200, 200),
     ],
 )  # fmt: skip
-def test_access_grants_what_it_names(reader, access, balances, transactions):
+def test_access_grants_what_it_names(reader: Reader, access: dict[str, Any], balances: int, transactions: int) -> None:
     consent = reader.approved(access)
     place = reader.place(consent)
     assert reader.get(f"{place}/balances", consent).status_code == balances
@@ -68,7 +69,7 @@ def test_access_grants_what_it_names(reader, access, balances, transactions):
     assert ("balances" in account) is (balances == 200)
 
 
-def test_an_account_of_another_consent_is_unknown_and_refused_calls_do_not_count(reader):
+def test_an_account_of_another_consent_is_unknown_and_refused_calls_do_not_count(reader: Reader) -> None:
     one, other = reader.approved(frequencyPerDay=1), reader.approved()
     for _ in range(3):
         for path in ("balances", "transactions" + WIDE):
@@ -76,7 +77,7 @@ def test_an_account_of_another_consent_is_unknown_and_refused_calls_do_not_count
     assert [reader.get(ACCOUNTS, one, headers=()).status_code for _ in range(2)] == [200, 429]
 
 
-def test_pending_transfers_come_whole_with_the_first_page_alone(reader):
+def test_pending_transfers_come_whole_with_the_first_page_alone(reader: Reader) -> None:
     payment = reader.provider.new_payment()
     approved = control(reader.server, f"/payments/{payment['paymentId']}/approve", {"iban": DAILY})
     assert approved.json()["transactionStatus"] == "ACSP"
@@ -98,7 +99,7 @@ def test_pending_transfers_come_whole_with_the_first_page_alone(reader):
     assert page(f"{place}{WIDE}&bookingStatus=pending&after={after}") == past
 
 
-def test_the_last_day_of_a_window_is_today_at_most(reader):
+def test_the_last_day_of_a_window_is_today_at_most(reader: Reader) -> None:
     consent = reader.approved()
     place = f"{reader.place(consent)}/transactions"
     today = bank_day(utc_now()).isoformat()
@@ -110,7 +111,7 @@ def test_the_last_day_of_a_window_is_today_at_most(reader):
     assert reader.get(f"{place}?dateFrom=0001-01-01", consent).status_code == 200
 
 
-def test_an_account_with_one_currency_has_it_and_a_customer_may_choose_for_a_business(reader):
+def test_an_account_with_one_currency_has_it_and_a_customer_may_choose_for_a_business(reader: Reader) -> None:
     consent = reader.created()
     chosen = {"customer": "customer-3", "iban": "LT459999900000000003"}
     assert reader.decide(consent, "approve", **chosen).json()["status"] == "valid"
@@ -121,7 +122,7 @@ def test_an_account_with_one_currency_has_it_and_a_customer_may_choose_for_a_bus
 
 
 @pytest.mark.parametrize("choice", [{"customer": "customer-2", "iban": DAILY}, {"customer": "nobody"}, {"iban": "LT"}])
-def test_a_customer_chooses_own_accounts_only(reader, choice):
+def test_a_customer_chooses_own_accounts_only(reader: Reader, choice: dict[str, str]) -> None:
     consent = reader.created()
     refused = reader.decide(consent, "approve", **choice)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "account.unfit")
@@ -129,13 +130,15 @@ def test_a_customer_chooses_own_accounts_only(reader, choice):
 
 
 @pytest.mark.parametrize("action", ["approve", "decline", "revoke"])
-def test_a_decision_about_a_consent_that_does_not_exist_is_refused(reader, action):
+def test_a_decision_about_a_consent_that_does_not_exist_is_refused(reader: Reader, action: str) -> None:
     for consent_id in ("unknown", "a" * 65, "%00"):
         refused = reader.decide(consent_id, action)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "consent.unknown")
 
 
-def test_a_restart_keeps_consents_and_what_they_counted(tmp_path, bank_pki_folder, connect):
+def test_a_restart_keeps_consents_and_what_they_counted(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     settings = replace(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder), seed=7)
     with checked_sandbox(settings) as server:
         reader = Reader(connect(server), server)

@@ -6,6 +6,8 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,7 +15,7 @@ from account_reader import ALL, Reader, request
 from raw_provider import PAYMENT, RawProvider
 
 from programs import TPPKIT
-from tppkit.protocol.endpoint import Auth
+from tppkit.protocol.endpoint import Auth, Endpoint
 from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox import SandboxServer
 
@@ -47,7 +49,9 @@ def place(bank: SandboxServer, tpp: RawProvider) -> Mapping[str, str]:
 
 
 @pytest.mark.parametrize("row", PSD2.endpoints, ids=lambda row: row.name)
-def test_curl_drives_the_row(row, place, bank, bank_pki_folder, tmp_path):
+def test_curl_drives_the_row(
+    row: Endpoint[Any, Any], place: Mapping[str, str], bank: SandboxServer, bank_pki_folder: Path, tmp_path: Path
+) -> None:
     pki, body = bank_pki_folder, tmp_path / "body.json"
     curl = shutil.which("curl") or pytest.fail("install Debian's package curl")
     url = bank.addresses.psd2_url + row.target(QUERIES.get(row.name), **place)

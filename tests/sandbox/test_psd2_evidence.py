@@ -18,6 +18,7 @@ from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive, read_li
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.seals import PSD2_V1, Message, Seal, sign_request
+from tppkit.testpki import Issued, Pki
 from tppkit.trust import PathVerifier, load_anchors
 
 
@@ -53,7 +54,9 @@ def audit(server: SandboxServer) -> AuditSummary:
     return counted
 
 
-def test_a_payment_is_kept_with_what_was_signed_and_what_was_answered(caller, fresh_bank):
+def test_a_payment_is_kept_with_what_was_signed_and_what_was_answered(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
     request_id = str(uuid4())
     sealed = caller.sealed(caller.message(request_id=request_id))
     payment = caller.send(sealed).json()
@@ -63,7 +66,9 @@ def test_a_payment_is_kept_with_what_was_signed_and_what_was_answered(caller, fr
     assert record.body == sealed.body
 
 
-def test_every_verified_request_is_kept_with_its_status_and_code(caller, fresh_bank):
+def test_every_verified_request_is_kept_with_its_status_and_code(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
     request_id = str(uuid4())
     caller.initiate(request_id=request_id)
     caller.initiate({**PAYMENT, "creditorName": "Another"}, request_id=request_id)
@@ -95,8 +100,9 @@ def test_every_verified_request_is_kept_with_its_status_and_code(caller, fresh_b
     ids=["accepted", "refused", "another redirect address", "another content type"],
 )
 def test_a_captured_request_sent_many_times_does_not_fill_the_archive(
-    body, unsigned, kept_answers, caller, fresh_bank, caplog
-):
+    body: object, unsigned: tuple[tuple[str, str], ...], kept_answers: list[int], caller: RawProvider,
+    fresh_bank: SandboxServer, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
     caplog.set_level("INFO", logger="tppkit.sandbox.evidence")
     captured = caller.sealed(caller.message(body))
     caller.send(captured)
@@ -115,7 +121,9 @@ def test_a_captured_request_sent_many_times_does_not_fill_the_archive(
     assert counted[-1].endswith(f"was answered 21 times with {kept_answers[-1]}")
 
 
-def test_a_repetition_under_another_seal_is_kept_once_more(caller, fresh_bank, bank_pki):
+def test_a_repetition_under_another_seal_is_kept_once_more(
+    caller: RawProvider, fresh_bank: SandboxServer, bank_pki: Pki
+) -> None:
     profile = replace(PSD2_V1, covered=(*PSD2_V1.covered, "date"))
     dated = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=profile)
     message = caller.message(PAYMENT).with_headers(("Date", format_http_date(utc_now())))
@@ -127,7 +135,9 @@ def test_a_repetition_under_another_seal_is_kept_once_more(caller, fresh_bank, b
     assert first.signing_input_sha256 != second.signing_input_sha256
 
 
-def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(caller, fresh_bank):
+def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
     request_id = str(uuid4())
     for _ in range(2):
         caller.initiate(request_id=request_id)
@@ -136,7 +146,12 @@ def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(caller, fre
     assert [record.http_status for record in kept(fresh_bank)] == [201, 201]
 
 
-def test_what_was_not_verified_is_not_kept(caller, fresh_bank, connect, second_provider):
+def test_what_was_not_verified_is_not_kept(
+    caller: RawProvider,
+    fresh_bank: SandboxServer,
+    connect: Callable[..., RawProvider],
+    second_provider: tuple[Issued, Issued],
+) -> None:
     sealed = caller.sealed(caller.message())
     caller.send(caller.message())
     caller.send(altered(sealed, body=sealed.body + b" "))
@@ -145,7 +160,12 @@ def test_what_was_not_verified_is_not_kept(caller, fresh_bank, connect, second_p
     assert kept(fresh_bank) == []
 
 
-def test_requests_of_several_providers_pass_the_audit(caller, fresh_bank, connect, second_provider):
+def test_requests_of_several_providers_pass_the_audit(
+    caller: RawProvider,
+    fresh_bank: SandboxServer,
+    connect: Callable[..., RawProvider],
+    second_provider: tuple[Issued, Issued],
+) -> None:
     other = connect(fresh_bank, qwac=second_provider[0], qseal=second_provider[1])
     for provider in (caller, other, caller):
         provider.new_payment()
@@ -155,7 +175,7 @@ def test_requests_of_several_providers_pass_the_audit(caller, fresh_bank, connec
     assert [row.organization_identifier for row in rows] == names
 
 
-def test_the_time_of_receipt_is_real_time(caller, fresh_bank):
+def test_the_time_of_receipt_is_real_time(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     before = utc_now()
     advance(fresh_bank, 410 * 86_400)
     caller.new_payment()
@@ -165,7 +185,9 @@ def test_the_time_of_receipt_is_real_time(caller, fresh_bank):
     assert audit(fresh_bank).exit_code == 0
 
 
-def test_a_restart_on_the_same_folder_keeps_payments_and_goes_on_with_the_archive(tmp_path, bank_pki_folder, connect):
+def test_a_restart_on_the_same_folder_keeps_payments_and_goes_on_with_the_archive(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)
     request_id = str(uuid4())
     with checked_sandbox(settings) as server:
@@ -180,7 +202,9 @@ def test_a_restart_on_the_same_folder_keeps_payments_and_goes_on_with_the_archiv
         assert audit(server).exit_code == 0
 
 
-def test_a_restart_with_the_same_seed_makes_new_payments(tmp_path, bank_pki_folder, connect):
+def test_a_restart_with_the_same_seed_makes_new_payments(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, seed=5)
     ids = []
     for _ in range(3):
@@ -189,7 +213,9 @@ def test_a_restart_with_the_same_seed_makes_new_payments(tmp_path, bank_pki_fold
     assert len(set(ids)) == 6
 
 
-def test_the_same_seed_gives_the_same_ids(tmp_path, bank_pki_folder, connect):
+def test_the_same_seed_gives_the_same_ids(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     def run(name: str, seed: int) -> list[tuple[str, str]]:
         with checked_sandbox(SandboxSettings(tmp_path / name, pki=bank_pki_folder, seed=seed)) as server:
             payments = [connect(server).new_payment() for _ in range(2)]
@@ -200,7 +226,9 @@ def test_the_same_seed_gives_the_same_ids(tmp_path, bank_pki_folder, connect):
     assert not set(run("third", 8)) & set(first)
 
 
-def test_while_the_archive_fails_no_sealed_request_is_handled_and_nothing_is_lost(tmp_path, bank_pki_folder, connect):
+def test_while_the_archive_fails_no_sealed_request_is_handled_and_nothing_is_lost(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)
     with run_sandbox(settings) as server:
         server.sandbox.archive.close()
@@ -219,7 +247,7 @@ def test_while_the_archive_fails_no_sealed_request_is_handled_and_nothing_is_los
         assert audit(server).exit_code == 0
 
 
-def test_a_decision_of_the_payer_leaves_the_archive_as_it_is(caller, fresh_bank):
+def test_a_decision_of_the_payer_leaves_the_archive_as_it_is(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     payment = caller.new_payment()
     before = kept(fresh_bank)
     decide(payment, "approve")

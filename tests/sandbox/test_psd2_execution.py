@@ -50,7 +50,9 @@ def held(server: SandboxServer, iban: str = AMPLE) -> int:
 
 
 @pytest.mark.parametrize("product", [SEPA, INSTANT])
-def test_an_instant_payment_is_pending_for_ten_seconds_and_then_booked(product, caller, fresh_bank):
+def test_an_instant_payment_is_pending_for_ten_seconds_and_then_booked(
+    product: str, caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
     before, payment = held(fresh_bank), caller.new_payment(product=product)
     approve(fresh_bank, payment)
     advance(fresh_bank, 8)
@@ -60,7 +62,9 @@ def test_an_instant_payment_is_pending_for_ten_seconds_and_then_booked(product, 
 
 
 @pytest.mark.parametrize("body", [amounting("100000.01"), {**PAYMENT, "creditorAccount": {"iban": SHOP}}])
-def test_what_the_instant_rail_does_not_take_is_booked_after_an_hour(body, caller, fresh_bank):
+def test_what_the_instant_rail_does_not_take_is_booked_after_an_hour(
+    body: dict[str, Any], caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
     control(fresh_bank, "/instant", {"country": "LT", "reachable": False})
     payment = caller.new_payment(body=body)
     approve(fresh_bank, payment)
@@ -70,14 +74,14 @@ def test_what_the_instant_rail_does_not_take_is_booked_after_an_hour(body, calle
     assert caller.status(payment) == "ACSC"
 
 
-def test_a_payment_to_a_customer_of_the_bank_arrives(caller, fresh_bank):
+def test_a_payment_to_a_customer_of_the_bank_arrives(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     before = held(fresh_bank, SHOP)
     approve(fresh_bank, caller.new_payment(body={**PAYMENT, "creditorAccount": {"iban": SHOP}}))
     advance(fresh_bank, 10)
     assert held(fresh_bank, SHOP) == before + 12_50
 
 
-def test_a_payment_without_funds_is_rejected_at_execution(caller, fresh_bank):
+def test_a_payment_without_funds_is_rejected_at_execution(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     payment = caller.new_payment()
     approve(fresh_bank, payment, SMALL)
     assert caller.status(payment) == "ACSP"
@@ -85,7 +89,9 @@ def test_a_payment_without_funds_is_rejected_at_execution(caller, fresh_bank):
     assert (caller.status(payment), held(fresh_bank, SMALL)) == ("RJCT", 8_40)
 
 
-def test_of_two_payments_that_exceed_the_funds_together_the_first_is_made(caller, fresh_bank):
+def test_of_two_payments_that_exceed_the_funds_together_the_first_is_made(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
     first, second, third = (caller.new_payment(body=amounting(amount)) for amount in ("5.00", "5.00", "3.40"))
     for payment in (first, second, third):
         approve(fresh_bank, payment, SMALL)
@@ -94,7 +100,9 @@ def test_of_two_payments_that_exceed_the_funds_together_the_first_is_made(caller
     assert held(fresh_bank, SMALL) == 0
 
 
-def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(tmp_path, bank_pki_folder, connect):
+def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)
     with checked_sandbox(settings) as server:
         control(server, "/instant", {"country": "DE", "reachable": False})
@@ -106,8 +114,8 @@ def test_an_unreachable_country_is_refused_at_initiation_also_after_a_restart(tm
 
 
 def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_after_a_restart(
-    tmp_path, bank_pki_folder, connect
-):
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     rules = BankRules(instant_execution=timedelta(seconds=0.5))
     settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, rules=rules)
     with checked_sandbox(settings) as server:
@@ -125,7 +133,9 @@ def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_afte
         assert rows(server, "SELECT count(*) FROM customers") == [(3,)]  # not seeded again
 
 
-def test_payments_are_booked_while_nobody_asks(tmp_path, bank_pki_folder, connect):
+def test_payments_are_booked_while_nobody_asks(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     rules = BankRules(instant_execution=timedelta(seconds=0.2))
     with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, rules=rules)) as server:
         approve(server, connect(server).new_payment())
@@ -133,7 +143,7 @@ def test_payments_are_booked_while_nobody_asks(tmp_path, bank_pki_folder, connec
         assert rows(server, "SELECT state FROM transfers") == [("booked",)]
 
 
-def test_an_advance_lets_everything_happen_that_falls_due(caller, fresh_bank):
+def test_an_advance_lets_everything_happen_that_falls_due(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     before = held(fresh_bank)
     for _ in range(25):  # more than one transaction takes
         approve(fresh_bank, caller.new_payment())
@@ -144,7 +154,9 @@ def test_an_advance_lets_everything_happen_that_falls_due(caller, fresh_bank):
     assert held(fresh_bank) == before - 25 * 12_50
 
 
-def test_a_transfer_that_cannot_be_carried_out_does_not_hold_up_others(tmp_path, bank_pki_folder, connect):
+def test_a_transfer_that_cannot_be_carried_out_does_not_hold_up_others(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     with run_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:
         caller = connect(server)
         damaged, payment = caller.new_payment(), caller.new_payment()
@@ -158,7 +170,9 @@ def test_a_transfer_that_cannot_be_carried_out_does_not_hold_up_others(tmp_path,
         assert books["differences"] == [f"payment {damaged['paymentId']} is ACSP, its transfer failed"]
 
 
-def test_an_account_has_a_thousand_transfers_on_their_way_at_most(tmp_path, bank_pki_folder, connect):
+def test_an_account_has_a_thousand_transfers_on_their_way_at_most(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     with run_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:
         caller = connect(server)
         first, second, third = (caller.new_payment() for _ in range(3))
@@ -177,7 +191,7 @@ def test_an_account_has_a_thousand_transfers_on_their_way_at_most(tmp_path, bank
         approve(server, third)
 
 
-def test_an_approval_that_comes_twice_starts_one_transfer(caller, fresh_bank):
+def test_an_approval_that_comes_twice_starts_one_transfer(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     payment = caller.new_payment()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: decide(payment, "approve"), range(4)))
@@ -199,7 +213,9 @@ def validating(tmp_path: Path, bank_pki_folder: Path) -> Iterator[SandboxServer]
         (lambda server, payment: approve(server, payment), "ACSP"),
     ],
 )
-def test_with_the_setting_a_payment_that_is_opened_passes_through_actc(act, end, validating, connect):
+def test_with_the_setting_a_payment_that_is_opened_passes_through_actc(
+    act: Callable[..., object], end: str, validating: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
     caller = connect(validating)
     payment = caller.new_payment()
     assert control(validating, f"/payments/{payment['paymentId']}/open").json()["transactionStatus"] == "ACTC"
@@ -209,7 +225,7 @@ def test_with_the_setting_a_payment_that_is_opened_passes_through_actc(act, end,
     assert caller.status(payment) == end
 
 
-def test_the_page_approves_with_the_debtor_account_only(caller, fresh_bank):
+def test_the_page_approves_with_the_debtor_account_only(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     body = amounting("1.00", debtorAccount={"iban": SMALL})
     decide(caller.new_payment(body=body), "approve")
     advance(fresh_bank, 10)

@@ -12,6 +12,7 @@ import pytest
 from raw_provider import PAYMENT, RawProvider, advance, assert_refused, decide
 
 from tppkit.sandbox import SandboxServer
+from tppkit.testpki import Issued
 
 OTHER = {**PAYMENT, "creditorName": "Another Shop"}
 
@@ -34,14 +35,14 @@ def test_the_same_request_again_gets_the_same_answer(caller, fresh_bank):
     assert rows_in(fresh_bank) == 1
 
 
-def test_a_replay_gives_the_first_answer_whatever_happened_since(tpp):
+def test_a_replay_gives_the_first_answer_whatever_happened_since(tpp: RawProvider) -> None:
     request_id = str(uuid4())
     payment = tpp.new_payment(request_id=request_id)
     decide(payment, "decline")
     assert tpp.new_payment(request_id=request_id) == payment
 
 
-def test_the_case_of_the_id_does_not_count(tpp):
+def test_the_case_of_the_id_does_not_count(tpp: RawProvider) -> None:
     request_id = str(uuid4())
     assert tpp.new_payment(request_id=request_id) == tpp.new_payment(request_id=request_id.upper())
 
@@ -55,7 +56,7 @@ def test_another_body_under_the_same_id_is_refused_if_only_by_a_space(caller, fr
     assert rows_in(fresh_bank) == 1
 
 
-def test_the_hour_ends_at_its_end(caller, fresh_bank):
+def test_the_hour_ends_at_its_end(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     request_id = str(uuid4())
     payment = caller.new_payment(request_id=request_id)
     advance(fresh_bank, 3590)
@@ -64,7 +65,7 @@ def test_the_hour_ends_at_its_end(caller, fresh_bank):
     assert caller.new_payment(request_id=request_id)["paymentId"] != payment["paymentId"]
 
 
-def test_a_replay_does_not_make_the_hour_longer(caller, fresh_bank):
+def test_a_replay_does_not_make_the_hour_longer(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     request_id = str(uuid4())
     caller.new_payment(request_id=request_id)
     advance(fresh_bank, 3000)
@@ -73,7 +74,7 @@ def test_a_replay_does_not_make_the_hour_longer(caller, fresh_bank):
     assert caller.initiate(OTHER, request_id=request_id).status_code == 201
 
 
-def test_after_the_hour_the_id_belongs_to_the_new_request(caller, fresh_bank):
+def test_after_the_hour_the_id_belongs_to_the_new_request(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     request_id = str(uuid4())
     caller.new_payment(request_id=request_id)
     advance(fresh_bank, 3600)
@@ -81,7 +82,9 @@ def test_after_the_hour_the_id_belongs_to_the_new_request(caller, fresh_bank):
     assert_refused(caller.initiate(request_id=request_id), 409, "REQUEST_ID_REUSE")
 
 
-def test_two_providers_may_use_the_same_id(bank, tpp, connect, second_provider):
+def test_two_providers_may_use_the_same_id(
+    bank: SandboxServer, tpp: RawProvider, connect: Callable[..., RawProvider], second_provider: tuple[Issued, Issued]
+) -> None:
     request_id = str(uuid4())
     other = connect(bank, qwac=second_provider[0], qseal=second_provider[1])
     first = tpp.new_payment(request_id=request_id)

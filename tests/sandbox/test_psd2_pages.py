@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from typing import Any
 from uuid import uuid4
@@ -16,6 +16,7 @@ import resvg_py
 from raw_provider import PAYMENT, RawProvider, advance, approval_link, control, decide
 
 from tppkit.qr import read_texts
+from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.psd2.page_texts import OUTCOMES
 from tppkit.seals import Message
 
@@ -87,7 +88,7 @@ def new_order(tpp: RawProvider, kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["", "/phone"])
-def test_the_page_shows_the_payment_in_plain_words(path, tpp):
+def test_the_page_shows_the_payment_in_plain_words(path: str, tpp: RawProvider) -> None:
     text = Page(get(approval_link(tpp.new_payment()) + path).text).text
     for shown in (
         "12.50 EUR", "Example Shop", "DE89 3704 0044 0532 0130 00", "Order 4711", "Example Payments TEST", "PSDLT-BL-LB000000",
@@ -97,19 +98,19 @@ def test_the_page_shows_the_payment_in_plain_words(path, tpp):
     assert not re.search("RCVD|sepa-credit", text)
 
 
-def test_the_page_shows_what_a_consent_is_for(tpp):
+def test_the_page_shows_what_a_consent_is_for(tpp: RawProvider) -> None:
     text = open_link(new_consent(tpp, {"accounts": [{"iban": DAILY}], "balances": [{"iban": DAILY}]})).text
     assert "Its balances" in text
     assert "up to 4 times a day" in text
     assert not re.search("Its transactions|received|allPsd2", text)
 
 
-def test_the_link_leads_to_the_pages_host(tpp, bank):
+def test_the_link_leads_to_the_pages_host(tpp: RawProvider, bank: SandboxServer) -> None:
     assert approval_link(tpp.new_payment()).startswith(bank.addresses.approval_url + "/approve/")
 
 
 @pytest.mark.parametrize("field", ["creditorName", "remittanceInformationUnstructured"])
-def test_what_a_provider_sends_is_shown_as_text(field, tpp, bank):
+def test_what_a_provider_sends_is_shown_as_text(field: str, tpp: RawProvider, bank: SandboxServer) -> None:
     hostile = "</dd><script>alert('1')</script><img src=x onerror=\"a()\">"
     payment = tpp.new_payment(body={**PAYMENT, field: hostile})
     for url in (approval_link(payment), approval_link(payment) + "/phone", bank.addresses.approval_url):
@@ -119,7 +120,7 @@ def test_what_a_provider_sends_is_shown_as_text(field, tpp, bank):
         assert page.tags.count("script") == (url != bank.addresses.approval_url)
 
 
-def test_a_return_address_cannot_leave_its_attribute(tpp):
+def test_a_return_address_cannot_leave_its_attribute(tpp: RawProvider) -> None:
     hostile = 'https://tpp.example/"onmouseover="alert(1)"><script>'
     payment = tpp.new_payment(headers=[("TPP-Redirect-URI", hostile)])
     post(approval_link(payment), {"action": "approve"})
@@ -128,7 +129,7 @@ def test_a_return_address_cannot_leave_its_attribute(tpp):
     assert "script" not in page.tags
 
 
-def test_the_code_and_the_link_lead_to_the_page_for_the_phone(tpp):
+def test_the_code_and_the_link_lead_to_the_page_for_the_phone(tpp: RawProvider) -> None:
     link = approval_link(tpp.new_payment())
     text = get(link).text
     picture = re.search(r"<svg [^>]*role=\"img\".*?</svg>", text, re.DOTALL)
@@ -139,7 +140,7 @@ def test_the_code_and_the_link_lead_to_the_page_for_the_phone(tpp):
 
 @pytest.mark.parametrize("action", ["approve", "decline"])
 @pytest.mark.parametrize("address", [BACK, "com.example.app:/done?x=1", "http://127.0.0.1:8000/back?x=1"])
-def test_a_decision_leads_to_the_return_address(action, address, tpp):
+def test_a_decision_leads_to_the_return_address(action: str, address: str, tpp: RawProvider) -> None:
     for order in (
         tpp.new_payment(headers=[("TPP-Redirect-URI", address)]), new_consent(tpp, ALL, ("TPP-Redirect-URI", address))
     ):  # fmt: skip
@@ -150,7 +151,7 @@ def test_a_decision_leads_to_the_return_address(action, address, tpp):
         assert address in open_link(order).values("href")
 
 
-def test_without_a_return_address_a_decision_leads_back_to_the_page(tpp):
+def test_without_a_return_address_a_decision_leads_back_to_the_page(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     answer = post(approval_link(payment), {"action": "approve"})
     assert answer.status_code == 303
@@ -166,7 +167,9 @@ def test_without_a_return_address_a_decision_leads_back_to_the_page(tpp):
         ("cancel", ("Payment cancelled", "Request cancelled")),
     ],
 )  # fmt: skip
-def test_a_link_that_was_used_shows_only_what_became_of_it(kind, action, texts, tpp):
+def test_a_link_that_was_used_shows_only_what_became_of_it(
+    kind: str, action: str, texts: tuple[str, str], tpp: RawProvider
+) -> None:
     order = new_order(tpp, kind)
     if action == "cancel":
         tpp.cancel(order)
@@ -177,7 +180,9 @@ def test_a_link_that_was_used_shows_only_what_became_of_it(kind, action, texts, 
         assert not has_buttons(page)
 
 
-def test_what_ran_out_or_ended_later_is_told_apart(fresh_bank, connect):
+def test_what_ran_out_or_ended_later_is_told_apart(
+    fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
     tpp = connect(fresh_bank)
     made, poor, payment, consent, revoked, ended = (
         tpp.new_payment(), tpp.new_payment(), tpp.new_payment(), new_consent(tpp), new_consent(tpp), new_consent(tpp)
@@ -198,7 +203,7 @@ def test_what_ran_out_or_ended_later_is_told_apart(fresh_bank, connect):
 
 @pytest.mark.parametrize(("first", "second"), [("approve", "decline"), ("decline", "approve")])
 @pytest.mark.parametrize("kind", ["payment", "consent"])
-def test_a_link_decides_once(first, second, kind, tpp):
+def test_a_link_decides_once(first: str, second: str, kind: str, tpp: RawProvider) -> None:
     order, status = new_order(tpp, kind), tpp.status if kind == "payment" else lambda one: consent_status(tpp, one)
     decide(order, first)
     before = status(order)
@@ -207,7 +212,7 @@ def test_a_link_decides_once(first, second, kind, tpp):
     assert status(order) == before
 
 
-def test_the_customer_chooses_among_the_own_accounts(tpp):
+def test_the_customer_chooses_among_the_own_accounts(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     assert not has_buttons(open_phone(payment, "unknown"))
     assert [value for value in open_phone(payment, MARTA).values("value") if value and value.startswith("LT")] == [
@@ -220,7 +225,7 @@ def test_the_customer_chooses_among_the_own_accounts(tpp):
 
 
 @pytest.mark.parametrize("kind", ["payment", "consent"])
-def test_a_named_account_restricts_the_choice(kind, tpp):
+def test_a_named_account_restricts_the_choice(kind: str, tpp: RawProvider) -> None:
     """Stories 4 and 13."""
     named = {"iban": SMALL}
     if kind == "payment":
@@ -255,20 +260,20 @@ def test_a_form_without_a_decision_decides_nothing(content, tpp):
         ({"Sec-Fetch-Site": "same-origin"}, 303), ({}, 303),
     ],
 )  # fmt: skip
-def test_a_form_of_another_page_decides_nothing(headers, status, tpp):
+def test_a_form_of_another_page_decides_nothing(headers: dict[str, str], status: int, tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     assert post(approval_link(payment), {"action": "approve"}, **headers).status_code == status
     assert tpp.status(payment) == ("ACSP" if status == 303 else "RCVD")
 
 
-def test_a_browser_without_fetch_metadata_can_decide(tpp, bank):
+def test_a_browser_without_fetch_metadata_can_decide(tpp: RawProvider, bank: SandboxServer) -> None:
     payment = tpp.new_payment()
     post(approval_link(payment), {"action": "approve"}, Origin=bank.addresses.approval_url)
     assert tpp.status(payment) == "ACSP"
 
 
 @pytest.mark.parametrize("token", ["unknown", "%00", "%ff%fe", "'--", "a" * 5000, "%F0%9F%92%A9"])
-def test_an_unknown_link_is_not_found(token, bank):
+def test_an_unknown_link_is_not_found(token: str, bank: SandboxServer) -> None:
     url = f"{bank.addresses.approval_url}/approve/{token}"
     for response in (get(url), get(f"{url}/phone"), post(url, {"action": "approve"})):
         assert response.status_code == 404
@@ -277,7 +282,7 @@ def test_an_unknown_link_is_not_found(token, bank):
     assert (state.status_code, state.json()) == (404, {"open": False})
 
 
-def test_a_request_that_cannot_be_read_does_not_call_the_link_unknown(tpp):
+def test_a_request_that_cannot_be_read_does_not_call_the_link_unknown(tpp: RawProvider) -> None:
     link = approval_link(tpp.new_payment())
     with httpx.Client(trust_env=False) as client:
         response = client.post(link, extensions={"target": link.encode()})  # not a path with a query
@@ -285,17 +290,17 @@ def test_a_request_that_cannot_be_read_does_not_call_the_link_unknown(tpp):
     assert "This request cannot be processed" in response.text
 
 
-def test_no_host_redirects_to_the_host_of_the_request(bank):
+def test_no_host_redirects_to_the_host_of_the_request(bank: SandboxServer) -> None:
     for url in (f"{bank.addresses.approval_url}/approve/x/", f"{bank.addresses.control_url}/clock/"):
         assert get(url, Host="localhost:1").status_code == 404
 
 
-def test_the_id_of_a_payment_or_consent_is_no_link(tpp, bank):
+def test_the_id_of_a_payment_or_consent_is_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
     for id_ in (tpp.new_payment()["paymentId"], new_consent(tpp)["consentId"]):
         assert get(f"{bank.addresses.approval_url}/approve/{id_}").status_code == 404
 
 
-def test_the_page_is_not_stored_and_runs_its_own_script_only(tpp):
+def test_the_page_is_not_stored_and_runs_its_own_script_only(tpp: RawProvider) -> None:
     headers = get(approval_link(tpp.new_payment())).headers
     policy = headers["content-security-policy"]
     assert headers["cache-control"] == "no-store"
@@ -313,7 +318,7 @@ def test_the_page_is_not_stored_and_runs_its_own_script_only(tpp):
         {"User-Agent": "WhatsApp/2.23.20.0"}, {"User-Agent": "Mozilla/5.0 (compatible; Slackbot-LinkExpanding 1.0)"},
     ],
 )  # fmt: skip
-def test_loading_ahead_and_previews_do_not_open_the_payment(headers, tpp):
+def test_loading_ahead_and_previews_do_not_open_the_payment(headers: dict[str, str], tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     httpx.head(approval_link(payment), trust_env=False)
     for path in ("", "/phone", "/state"):
@@ -321,7 +326,9 @@ def test_loading_ahead_and_previews_do_not_open_the_payment(headers, tpp):
     assert tpp.cancel(payment).status_code == 200
 
 
-def test_a_page_that_is_used_keeps_the_payment_open(fresh_bank, connect):
+def test_a_page_that_is_used_keeps_the_payment_open(
+    fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
     """Story 14."""
     tpp = connect(fresh_bank)
     payment = tpp.new_payment()
@@ -332,14 +339,14 @@ def test_a_page_that_is_used_keeps_the_payment_open(fresh_bank, connect):
     assert tpp.status(payment) == "ACSP"
 
 
-def test_without_script_the_link_reloads_every_30_seconds_until_it_is_decided(tpp):
+def test_without_script_the_link_reloads_every_30_seconds_until_it_is_decided(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     reload = r'<noscript><meta http-equiv="refresh" content="30;'
     assert reload in get(approval_link(payment)).text
     assert reload not in decide(payment, "approve").text
 
 
-def test_the_page_may_be_shown_in_an_iframe(tpp):
+def test_the_page_may_be_shown_in_an_iframe(tpp: RawProvider) -> None:
     headers = get(approval_link(tpp.new_payment())).headers
     assert "x-frame-options" not in headers
     assert "frame-ancestors" not in headers["content-security-policy"]
@@ -350,7 +357,7 @@ def test_the_page_may_be_shown_in_an_iframe(tpp):
     ("peer", "host"),
     [("127.0.0.1", "evil.example"), ("127.0.0.1", ""), ("192.0.2.9", "localhost"), ("::ffff:192.0.2.9", "[::1]"), ("fd00::2", "[::1]")],
 )  # fmt: skip
-def test_the_index_is_for_this_machine_only(peer, host, bank):
+def test_the_index_is_for_this_machine_only(peer: str, host: str, bank: SandboxServer) -> None:
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(bank.sandbox.pages, client=(peer, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -359,7 +366,7 @@ def test_the_index_is_for_this_machine_only(peer, host, bank):
     assert asyncio.run(ask()).status_code == 403
 
 
-def test_the_index_lists_what_the_bank_holds_and_no_link(tpp, bank):
+def test_the_index_lists_what_the_bank_holds_and_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
     payment, consent = tpp.new_payment(), new_consent(tpp)
     decide(payment, "decline")
     tpp.request("GET", "/nothing")

@@ -9,6 +9,7 @@ import pytest
 from raw_provider import INSTANT, PAYMENT, RawProvider, advance, approval_link, assert_refused, decide
 
 from tppkit.sandbox import SandboxServer
+from tppkit.testpki import Issued
 
 
 @pytest.fixture
@@ -21,19 +22,21 @@ def open_link(payment: dict[str, object]) -> httpx.Response:
     return httpx.get(approval_link(payment), trust_env=False)
 
 
-def test_the_answer_links_to_status_and_details_by_path(tpp):
+def test_the_answer_links_to_status_and_details_by_path(tpp: RawProvider) -> None:
     payment = tpp.new_payment(product=INSTANT)
     own = f"/psd2/v1/payments/{INSTANT}/{payment['paymentId']}"
     assert (payment["_links"]["self"]["href"], payment["_links"]["status"]["href"]) == (own, own + "/status")
 
 
-def test_the_details_are_what_was_submitted(tpp):
+def test_the_details_are_what_was_submitted(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     details = tpp.request("GET", payment["_links"]["self"]["href"]).json()
     assert details == {**PAYMENT, "paymentId": payment["paymentId"], "transactionStatus": "RCVD"}
 
 
-def test_a_payment_that_nobody_opens_is_rejected_after_five_minutes(caller, fresh_bank):
+def test_a_payment_that_nobody_opens_is_rejected_after_five_minutes(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
     payment = caller.new_payment()
     advance(fresh_bank, 290)
     assert caller.status(payment) == "RCVD"
@@ -41,7 +44,7 @@ def test_a_payment_that_nobody_opens_is_rejected_after_five_minutes(caller, fres
     assert caller.status(payment) == "RJCT"
 
 
-def test_opening_the_link_starts_the_five_minutes_again(caller, fresh_bank):
+def test_opening_the_link_starts_the_five_minutes_again(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     payment = caller.new_payment()
     advance(fresh_bank, 290)
     open_link(payment)
@@ -51,7 +54,7 @@ def test_opening_the_link_starts_the_five_minutes_again(caller, fresh_bank):
     assert caller.status(payment) == "RJCT"
 
 
-def test_a_page_that_is_used_stays_usable_for_five_minutes(caller, fresh_bank):
+def test_a_page_that_is_used_stays_usable_for_five_minutes(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     payment = caller.new_payment()
     advance(fresh_bank, 290)
     open_link(payment)
@@ -62,7 +65,7 @@ def test_a_page_that_is_used_stays_usable_for_five_minutes(caller, fresh_bank):
     assert caller.status(payment) == "ACSP"
 
 
-def test_polling_does_not_keep_a_payment_alive(caller, fresh_bank):
+def test_polling_does_not_keep_a_payment_alive(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     payment = caller.new_payment()
     for _ in range(3):
         advance(fresh_bank, 100)
@@ -70,14 +73,14 @@ def test_polling_does_not_keep_a_payment_alive(caller, fresh_bank):
     assert status == "RJCT"
 
 
-def test_the_status_can_be_asked_long_after_the_end(caller, fresh_bank):
+def test_the_status_can_be_asked_long_after_the_end(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     rejected, settled = caller.new_payment(), caller.new_payment()
     decide(settled, "approve")
     advance(fresh_bank, 30 * 86_400)
     assert (caller.status(rejected), caller.status(settled)) == ("RJCT", "ACSC")
 
 
-def test_a_cancelled_payment_is_cancelled_in_the_answer_and_rejected_in_later_polls(tpp):
+def test_a_cancelled_payment_is_cancelled_in_the_answer_and_rejected_in_later_polls(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     response = tpp.cancel(payment)
     assert (response.status_code, response.json()) == (200, {"transactionStatus": "CANC"})
@@ -101,7 +104,13 @@ def test_a_payment_that_was_opened_or_is_over_cannot_be_cancelled(before, caller
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_another_provider_sees_no_such_payment(method, bank, tpp, connect, second_provider):
+def test_another_provider_sees_no_such_payment(
+    method: str,
+    bank: SandboxServer,
+    tpp: RawProvider,
+    connect: Callable[..., RawProvider],
+    second_provider: tuple[Issued, Issued],
+) -> None:
     payment = tpp.new_payment()
     other = connect(bank, qwac=second_provider[0], qseal=second_provider[1])
     own = payment["_links"]["self"]["href"]
@@ -110,7 +119,9 @@ def test_another_provider_sees_no_such_payment(method, bank, tpp, connect, secon
     assert tpp.status(payment) == "RCVD"
 
 
-def test_the_payment_of_another_and_one_that_is_not_there_are_told_alike(bank, tpp, connect, second_provider):
+def test_the_payment_of_another_and_one_that_is_not_there_are_told_alike(
+    bank: SandboxServer, tpp: RawProvider, connect: Callable[..., RawProvider], second_provider: tuple[Issued, Issued]
+) -> None:
     payment = tpp.new_payment()
     other = connect(bank, qwac=second_provider[0])
     foreign = other.request("GET", payment["_links"]["self"]["href"]).text
@@ -118,13 +129,13 @@ def test_the_payment_of_another_and_one_that_is_not_there_are_told_alike(bank, t
     assert foreign.replace(payment["paymentId"], "") == absent.replace(payment["paymentId"][:-1] + "~", "")
 
 
-def test_a_payment_is_not_found_under_another_product(tpp):
+def test_a_payment_is_not_found_under_another_product(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     moved = payment["_links"]["self"]["href"].replace("/sepa-", "/instant-sepa-")
     assert_refused(tpp.request("GET", moved), 403, "RESOURCE_UNKNOWN")
 
 
-def test_ids_cannot_be_guessed_from_one_another(tpp):
+def test_ids_cannot_be_guessed_from_one_another(tpp: RawProvider) -> None:
     payments = [tpp.new_payment() for _ in range(20)]
     texts = {payment["paymentId"] for payment in payments} | {approval_link(payment) for payment in payments}
     assert len(texts) == 40

@@ -451,7 +451,7 @@ def walked(entries: list[dict[str, Any]]) -> list[tuple[str, Decimal]]:
     return [(name, Decimal(amount["amount"])) for name, amount in named if name.startswith("walk")]
 
 
-def test_a_bank_does_what_its_model_does(seeded):
+def test_a_bank_does_what_its_model_does(seeded: tuple[Path, Pki, dict[str, Decimal]]) -> None:
     chosen = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=40)
     run_state_machine_as_test(lambda: Walk(*seeded), settings=chosen)
 
@@ -460,7 +460,9 @@ def test_a_bank_does_what_its_model_does(seeded):
     ("midnight", "hours"),
     [(datetime(2026, 10, 24, 21, tzinfo=UTC), 25), (datetime(2027, 3, 27, 22, tzinfo=UTC), 23)],
 )
-def test_a_day_of_the_bank_has_23_or_25_hours(midnight, hours, seeded):
+def test_a_day_of_the_bank_has_23_or_25_hours(
+    midnight: datetime, hours: int, seeded: tuple[Path, Pki, dict[str, Decimal]]
+) -> None:
     walk = Walk(*seeded)
     walk.advance(int((midnight - AT).total_seconds()))
     ends, goes_on = walk.ask(ALL, 1, 0, DAILY), walk.ask(ALL, 1, 1, DAILY)
@@ -474,7 +476,7 @@ def test_a_day_of_the_bank_has_23_or_25_hours(midnight, hours, seeded):
     walk.bank.remove()
 
 
-def test_a_decision_and_an_execution_at_exactly_their_time(seeded):
+def test_a_decision_and_an_execution_at_exactly_their_time(seeded: tuple[Path, Pki, dict[str, Decimal]]) -> None:
     bank = Walk(*seeded).bank
     late, payment = bank.provider.new_payment(), bank.provider.new_payment()
     bank.control("/clock/advance", {"seconds": 299.999999})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from raw_provider import RawProvider, approval_link, assert_refused, checked_san
 from refusals import refused
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.testpki import Pki
 
 PUBLIC = "bank.example.com"
 
@@ -33,7 +35,9 @@ def names_of(server: SandboxServer, bank_pki_folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "0"])  # what a user gives
-def test_a_wildcard_address_is_in_no_link(host, tmp_path, bank_pki_folder, connect):
+def test_a_wildcard_address_is_in_no_link(
+    host: str, tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     with checked_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder, host=host)) as server:
         assert server.addresses.psd2_url.startswith("https://localhost:")
         assert approval_link(connect(server).new_payment()).startswith("http://localhost:")
@@ -49,7 +53,9 @@ def test_a_wildcard_address_is_in_no_link(host, tmp_path, bank_pki_folder, conne
         ("https://[2001:db8::7]:9443", "https://[2001:db8::7]:9443", "http://[2001:db8::7]:9444"),
     ],
 )
-def test_links_have_the_public_url(url, psd2, approval, tmp_path, bank_pki, bank_pki_folder):
+def test_links_have_the_public_url(
+    url: str, psd2: str, approval: str, tmp_path: Path, bank_pki: Pki, bank_pki_folder: Path
+) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, host="0.0.0.0", public_url=url)
     with checked_sandbox(settings) as server:
         own = server.ports
@@ -70,7 +76,9 @@ def test_links_have_the_public_url(url, psd2, approval, tmp_path, bank_pki, bank
         ("https://192.0.2.7", (), {"192.0.2.7"}),
     ],
 )
-def test_the_server_certificate_has_the_names_that_clients_use(public_url, dns, names, tmp_path, bank_pki_folder):
+def test_the_server_certificate_has_the_names_that_clients_use(
+    public_url: str | None, dns: tuple[str, ...], names: set[str], tmp_path: Path, bank_pki_folder: Path
+) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, public_url=public_url, dns=dns)
     with checked_sandbox(settings) as server:
         assert names_of(server, bank_pki_folder) == {"localhost", "127.0.0.1", "0:0:0:0:0:0:0:1", *names}
@@ -79,13 +87,15 @@ def test_the_server_certificate_has_the_names_that_clients_use(public_url, dns, 
 @pytest.mark.parametrize(
     "name", ["", "a b", "https://bank.example.com", "-", "a" * 64, "bank.example.com:8443", "0.0.0.0", "::", "0::0"]
 )
-def test_a_name_that_no_client_can_use_is_refused(name, tmp_path, bank_pki_folder):
+def test_a_name_that_no_client_can_use_is_refused(name: str, tmp_path: Path, bank_pki_folder: Path) -> None:
     with refused(ConfigurationError, "pki.dns-name"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, dns=(name,)))
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_with_roots_only_a_client_must_send_its_intermediates(strict, tmp_path, bank_pki, bank_pki_folder, connect):
+def test_with_roots_only_a_client_must_send_its_intermediates(
+    strict: bool, tmp_path: Path, bank_pki: Pki, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, roots_only=True, strict=strict)
     alone = replace(bank_pki.qwac, chain=())
     with checked_sandbox(settings) as server:
@@ -103,6 +113,6 @@ def test_with_roots_only_a_client_must_send_its_intermediates(strict, tmp_path, 
     "url", ["bank.example.com", "ftp://bank.example.com", "https://0.0.0.0:8443", "https://[::]", "https://u@bank.example.com",
             "https://bank.example.com/path", "https://bank.example.com:0", "https://bank.example.com:70000", "http://bank.example.com:1"],
 )  # fmt: skip
-def test_a_public_url_that_leads_nowhere_is_refused(url, tmp_path, bank_pki_folder):
+def test_a_public_url_that_leads_nowhere_is_refused(url: str, tmp_path: Path, bank_pki_folder: Path) -> None:
     with refused(ConfigurationError, "sandbox.public-url"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, public_url=url))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import httpx
 import pytest
-from raw_provider import PAYMENTS, advance, approval_link, checked_sandbox, decide
+from raw_provider import PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, decide
 
 from tppkit.protocol.refusals import Refusals
 from tppkit.sandbox import SandboxServer, SandboxSettings
@@ -37,7 +37,7 @@ def logged(bank_pki_folder: Path, tmp_path: Path) -> Iterator[Logged]:
         yield Logged(server, lines)
 
 
-def test_each_request_has_a_line_of_its_own(logged, connect):
+def test_each_request_has_a_line_of_its_own(logged: Logged, connect: type[RawProvider]) -> None:
     server, lines = logged
     caller = connect(server)  # type: ignore[call-arg, arg-type]
     payment = caller.new_payment()
@@ -58,7 +58,7 @@ def test_each_request_has_a_line_of_its_own(logged, connect):
     assert approval_link(payment).rpartition("/")[2] not in "".join(lines)
 
 
-def test_a_reader_of_the_lines_that_left_fails_no_request(bank_pki_folder, tmp_path):
+def test_a_reader_of_the_lines_that_left_fails_no_request(bank_pki_folder: Path, tmp_path: Path) -> None:
     def gone(line: str) -> None:
         raise BrokenPipeError
 
@@ -75,7 +75,7 @@ def test_a_reader_of_the_lines_that_left_fails_no_request(bank_pki_folder, tmp_p
         (b"/" + b"a" * 5000, "/" + "a" * 1023),
     ],
 )
-def test_a_target_cannot_forge_a_line(target, shown, logged):
+def test_a_target_cannot_forge_a_line(target: bytes, shown: str, logged: Logged) -> None:
     with socket.create_connection(("127.0.0.1", logged.server.ports["control"])) as raw:
         raw.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         while raw.recv(4096):
@@ -86,7 +86,7 @@ def test_a_target_cannot_forge_a_line(target, shown, logged):
 @pytest.mark.parametrize(
     "target", ["/approve/TOKEN", "/%61pprove/TOKEN", "//approve//TOKEN?x", "/approve%2FTOKEN", "/Approve%252fTOKEN", "http://localhost/approve/TOKEN"]
 )  # fmt: skip
-def test_a_token_is_never_shown(target):
+def test_a_token_is_never_shown(target: str) -> None:
     assert "TOKEN" not in without_secrets(target)
 
 
@@ -101,7 +101,7 @@ def test_a_token_is_never_shown(target):
         ("/legacy/access/TOKEN/approve", "/legacy/access/***/approve"),
     ],
 )
-def test_an_access_token_is_not_shown_but_the_uuid_of_a_payment_is(target, shown):
+def test_an_access_token_is_not_shown_but_the_uuid_of_a_payment_is(target: str, shown: str) -> None:
     assert without_secrets(target) == shown
 
 
@@ -133,11 +133,13 @@ def test_an_access_token_is_not_shown_but_the_uuid_of_a_payment_is(target, shown
         ),
     ],
 )
-def test_a_card_number_and_the_token_of_a_page_are_not_shown_but_an_iban_and_an_id_are(target, shown):
+def test_a_card_number_and_the_token_of_a_page_are_not_shown_but_an_iban_and_an_id_are(target: str, shown: str) -> None:
     assert without_secrets(target) == shown
 
 
-def test_the_reason_of_a_refusal_does_not_show_a_token_either(logged, connect, caplog):
+def test_the_reason_of_a_refusal_does_not_show_a_token_either(
+    logged: Logged, connect: type[RawProvider], caplog: pytest.LogCaptureFixture
+) -> None:
     payment = connect(logged.server).new_payment()  # type: ignore[call-arg, arg-type]
     token = approval_link(payment).rpartition("/")[2]
     connect(logged.server).request("GET", f"/approve/{token}")  # type: ignore[call-arg, arg-type]
@@ -146,7 +148,7 @@ def test_the_reason_of_a_refusal_does_not_show_a_token_either(logged, connect, c
     assert "endpoint.unknown" in caplog.text
 
 
-def test_an_application_that_fails_is_answered_500_by_the_server():
+def test_an_application_that_fails_is_answered_500_by_the_server() -> None:
     async def fails(scope: object, receive: object, send: object) -> None:
         raise ZeroDivisionError
 
@@ -157,7 +159,7 @@ def test_an_application_that_fails_is_answered_500_by_the_server():
     assert lines == ["GET / 500"]
 
 
-def test_the_code_is_read_as_the_interface_writes_it():
+def test_the_code_is_read_as_the_interface_writes_it() -> None:
     async def refuses(scope: object, receive: object, send: Callable[[dict[str, object]], Awaitable[None]]) -> None:
         await send({"type": "http.response.start", "status": 400})
         await send({"type": "http.response.body", "body": b'{"why":"BAD"}'})
@@ -171,7 +173,7 @@ def test_the_code_is_read_as_the_interface_writes_it():
     assert lines == ["GET / 400 BAD"]
 
 
-def test_the_latest_requests_are_listed_with_verdict_and_code(logged, connect):
+def test_the_latest_requests_are_listed_with_verdict_and_code(logged: Logged, connect: type[RawProvider]) -> None:
     caller = connect(logged.server)  # type: ignore[call-arg, arg-type]
     caller.new_payment()
     caller.send(caller.message())
@@ -185,7 +187,7 @@ def test_the_latest_requests_are_listed_with_verdict_and_code(logged, connect):
     assert "signature.missing" in answer[0]["text"]
 
 
-def test_old_requests_are_forgotten():
+def test_old_requests_are_forgotten() -> None:
     latest = LatestRequests(lambda: AT)
     for number in range(1000):
         latest.keep(Answered("GET", f"/{number}", 200, "", ""))

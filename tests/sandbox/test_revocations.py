@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from raw_provider import PAYMENTS, assert_refused, checked_sandbox
+from raw_provider import PAYMENTS, RawProvider, assert_refused, checked_sandbox
 
 from tppkit._clock import utc_now
 from tppkit.errors import ConfigurationError
@@ -32,7 +32,9 @@ def watched_bank(folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
         yield server
 
 
-def test_a_qwac_that_is_revoked_while_the_sandbox_runs_is_refused(watched_bank, folder, bank_pki, connect):
+def test_a_qwac_that_is_revoked_while_the_sandbox_runs_is_refused(
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
     caller = connect(watched_bank)
     assert caller.request("GET", TARGET).status_code == 403  # believed: only the payment is unknown
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="keyCompromise")
@@ -40,7 +42,9 @@ def test_a_qwac_that_is_revoked_while_the_sandbox_runs_is_refused(watched_bank, 
     assert_refused(connect(watched_bank).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
 
 
-def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(watched_bank, folder, bank_pki, connect):
+def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
     caller = connect(watched_bank)
     assert caller.initiate().status_code == 201
     open_pki(folder).revoke(bank_pki.qseal.certificate, at=utc_now())
@@ -48,20 +52,24 @@ def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(watched_bank
     assert caller.request("GET", TARGET).status_code == 403
 
 
-def test_what_was_revoked_before_the_sandbox_started_is_refused(folder, tmp_path, bank_pki, connect):
+def test_what_was_revoked_before_the_sandbox_started_is_refused(
+    folder: Path, tmp_path: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now())
     with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
         assert_refused(connect(server).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
 
 
-def test_a_folder_without_lists_refuses_nobody(folder, tmp_path, connect):
+def test_a_folder_without_lists_refuses_nobody(
+    folder: Path, tmp_path: Path, connect: Callable[..., RawProvider]
+) -> None:
     for path in folder.glob("*.crl"):
         path.unlink()
     with checked_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
         assert connect(server).request("GET", TARGET).status_code == 403
 
 
-def test_a_folder_with_a_list_that_cannot_be_read_is_refused(folder):
+def test_a_folder_with_a_list_that_cannot_be_read_is_refused(folder: Path) -> None:
     (folder / "root.crl").write_bytes(b"no list")
     with pytest.raises(ConfigurationError, match=r"root\.crl") as refused:
         FolderRevocations(folder)
@@ -69,8 +77,8 @@ def test_a_folder_with_a_list_that_cannot_be_read_is_refused(folder):
 
 
 def test_what_a_list_had_counts_while_it_cannot_be_read_which_is_logged_once(
-    watched_bank, folder, bank_pki, connect, caplog
-):
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider], caplog
+) -> None:
     open_pki(folder).revoke(bank_pki.other_qwac.certificate, at=utc_now())
     assert connect(watched_bank).request("GET", TARGET).status_code == 403
     (folder / "issuing-ca-qwac.crl").write_bytes(b"no list")
@@ -84,7 +92,7 @@ def test_what_a_list_had_counts_while_it_cannot_be_read_which_is_logged_once(
     assert [("root.crl" in line, "issuing-ca-qwac.crl" in line) for line in told] == [(False, True), (True, False)]
 
 
-def test_a_list_that_is_mended_counts_again(folder, bank_pki):
+def test_a_list_that_is_mended_counts_again(folder: Path, bank_pki: Pki) -> None:
     revocations, whole = FolderRevocations(folder), (folder / "root.crl").read_bytes()
     for content in (b"no list", whole):
         (folder / "root.crl").write_bytes(content)
@@ -92,14 +100,16 @@ def test_a_list_that_is_mended_counts_again(folder, bank_pki):
     assert len(revocations.checker._evidence.crls) == len(list(folder.glob("*.crl")))
 
 
-def test_a_list_that_was_never_read_is_told_as_what_is_unavailable(watched_bank, folder, connect):
+def test_a_list_that_was_never_read_is_told_as_what_is_unavailable(
+    watched_bank: SandboxServer, folder: Path, connect: Callable[..., RawProvider]
+) -> None:
     (folder / "further.crl").write_bytes(b"no list")
     answer = connect(watched_bank).request("GET", TARGET)
     assert_refused(answer, 503, "SERVICE_UNAVAILABLE")
     assert "further.crl" in answer.text
 
 
-def test_one_list_a_file_is_kept_whatever_was_revoked_before(folder, bank_pki):
+def test_one_list_a_file_is_kept_whatever_was_revoked_before(folder: Path, bank_pki: Pki) -> None:
     revocations = FolderRevocations(folder)
     for _ in range(5):
         open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="certificateHold")
@@ -109,14 +119,16 @@ def test_one_list_a_file_is_kept_whatever_was_revoked_before(folder, bank_pki):
     assert len(revocations.checker._evidence.crls) == len(list(folder.glob("*.crl")))
 
 
-def test_a_hold_that_is_lifted_at_once_is_over(watched_bank, folder, bank_pki, connect):
+def test_a_hold_that_is_lifted_at_once_is_over(
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="certificateHold")
     assert_refused(connect(watched_bank).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
     open_pki(folder).lift(bank_pki.qwac.certificate, now=utc_now())
     assert connect(watched_bank).request("GET", TARGET).status_code == 403
 
 
-def test_a_list_that_is_gone_is_forgotten(folder, bank_pki):
+def test_a_list_that_is_gone_is_forgotten(folder: Path, bank_pki: Pki) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now())
     revocations = FolderRevocations(folder)
     for path in folder.glob("*.crl"):
@@ -125,7 +137,7 @@ def test_a_list_that_is_gone_is_forgotten(folder, bank_pki):
     assert revocations.checker._evidence.crls == ()
 
 
-def test_a_list_that_is_added_within_one_tick_of_the_file_systems_clock_is_read(folder, bank_pki):
+def test_a_list_that_is_added_within_one_tick_of_the_file_systems_clock_is_read(folder: Path, bank_pki: Pki) -> None:
     late = folder / "issuing-ca-qwac.crl"
     content = late.read_bytes()
     late.unlink()

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
+from raw_provider import RawProvider
 
 from refusals import refused
 from tppkit.errors import ArchiveError, ConfigurationError
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
-from tppkit.testpki import key_pem, write_pki
+from tppkit.testpki import Pki, key_pem, write_pki
 
 
 @contextmanager
@@ -26,12 +27,12 @@ def listening(offset: int = 0) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3], ids=["psd2", "approval", "control"])
-def test_a_port_that_is_in_use_is_refused(offset, tmp_path, bank_pki_folder):
+def test_a_port_that_is_in_use_is_refused(offset: int, tmp_path: Path, bank_pki_folder: Path) -> None:
     with listening(offset) as port, refused(ConfigurationError, "port.unavailable"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
 
 
-def test_a_port_is_taken_before_the_server_answers(tmp_path, bank_pki_folder):
+def test_a_port_is_taken_before_the_server_answers(tmp_path: Path, bank_pki_folder: Path) -> None:
     first = SandboxServer(SandboxSettings(tmp_path / "first", pki=bank_pki_folder))
     port = int(first.addresses.psd2_url.rpartition(":")[2])
     try:
@@ -42,30 +43,30 @@ def test_a_port_is_taken_before_the_server_answers(tmp_path, bank_pki_folder):
 
 
 @pytest.mark.parametrize("port", [-5, 65_534, 70_000])
-def test_a_port_that_does_not_exist_is_refused(port, tmp_path, bank_pki_folder):
+def test_a_port_that_does_not_exist_is_refused(port: int, tmp_path: Path, bank_pki_folder: Path) -> None:
     with refused(ConfigurationError, "port.unavailable"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
 
 
-def test_an_address_of_another_machine_is_refused(tmp_path, bank_pki_folder):
+def test_an_address_of_another_machine_is_refused(tmp_path: Path, bank_pki_folder: Path) -> None:
     with refused(ConfigurationError, "port.unavailable"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, host="192.0.2.1"))
 
 
-def test_two_sandboxes_on_one_folder_are_refused(fresh_bank):
+def test_two_sandboxes_on_one_folder_are_refused(fresh_bank: SandboxServer) -> None:
     with refused(ArchiveError, "archive.locked"):
         SandboxServer(fresh_bank.sandbox.settings)
 
 
 @pytest.mark.parametrize("name", ["server.key", "server-chain.pem"])
-def test_a_folder_without_a_server_certificate_is_refused(name, bank_pki, tmp_path):
+def test_a_folder_without_a_server_certificate_is_refused(name: str, bank_pki: Pki, tmp_path: Path) -> None:
     write_pki(bank_pki, tmp_path / "pki")
     (tmp_path / "pki" / name).unlink()
     with refused(ConfigurationError, "pki.unusable"):
         SandboxServer(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "pki"))
 
 
-def test_a_start_that_failed_leaves_nothing_open(bank_pki, tmp_path):
+def test_a_start_that_failed_leaves_nothing_open(bank_pki: Pki, tmp_path: Path) -> None:
     settings = SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "pki")
     write_pki(bank_pki, settings.pki or tmp_path)
     key = tmp_path / "pki" / "server.key"
@@ -78,14 +79,14 @@ def test_a_start_that_failed_leaves_nothing_open(bank_pki, tmp_path):
     assert caught.value is not None
 
 
-def test_a_database_that_cannot_be_opened_leaves_the_archive_free(tmp_path, bank_pki_folder):
+def test_a_database_that_cannot_be_opened_leaves_the_archive_free(tmp_path: Path, bank_pki_folder: Path) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, database="nonsense")
     for _ in range(2):
         with refused(ConfigurationError, "database.unusable"):
             SandboxServer(settings)
 
 
-def test_a_database_whose_evidence_belongs_to_another_folder_is_refused(tmp_path, bank_pki_folder):
+def test_a_database_whose_evidence_belongs_to_another_folder_is_refused(tmp_path: Path, bank_pki_folder: Path) -> None:
     settings = SandboxSettings(tmp_path / "a", pki=bank_pki_folder, database=f"sqlite:///{tmp_path / 'shared.sqlite'}")
     for _ in range(2):
         SandboxServer(settings).close()
@@ -93,7 +94,7 @@ def test_a_database_whose_evidence_belongs_to_another_folder_is_refused(tmp_path
         SandboxServer(replace(settings, directory=tmp_path / "b"))
 
 
-def test_without_a_pki_one_is_made_and_kept(tmp_path):
+def test_without_a_pki_one_is_made_and_kept(tmp_path: Path) -> None:
     settings = SandboxSettings(tmp_path / "sandbox")
     with run_sandbox(settings) as server:
         made = Path(server.addresses.pki)
@@ -103,12 +104,12 @@ def test_without_a_pki_one_is_made_and_kept(tmp_path):
         assert (Path(server.addresses.pki) / "server.key").read_bytes() == key
 
 
-def test_no_host_says_what_serves_it(bank, connect):
+def test_no_host_says_what_serves_it(bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     answers = [connect(bank).request("GET", "/"), httpx.get(bank.addresses.approval_url, trust_env=False)]
     assert not [answer for answer in answers if "server" in answer.headers]
 
 
-def test_a_sandbox_that_was_stopped_answers_no_more_and_frees_its_folder(tmp_path, bank_pki_folder):
+def test_a_sandbox_that_was_stopped_answers_no_more_and_frees_its_folder(tmp_path: Path, bank_pki_folder: Path) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder)
     with run_sandbox(settings) as server:
         url = server.addresses.control_url
@@ -118,7 +119,7 @@ def test_a_sandbox_that_was_stopped_answers_no_more_and_frees_its_folder(tmp_pat
         pass
 
 
-def test_the_ready_file_says_where_everything_is_and_is_for_its_owner(bank, tmp_path):
+def test_the_ready_file_says_where_everything_is_and_is_for_its_owner(bank: SandboxServer, tmp_path: Path) -> None:
     path = tmp_path / "ready.json"
     bank.addresses.write(path)
     ready = json.loads(path.read_bytes())
@@ -140,7 +141,7 @@ def test_the_ready_file_says_where_everything_is_and_is_for_its_owner(bank, tmp_
     assert [entry.name for entry in tmp_path.iterdir()] == ["ready.json"]
 
 
-def test_an_older_ready_file_is_replaced(bank, tmp_path):
+def test_an_older_ready_file_is_replaced(bank: SandboxServer, tmp_path: Path) -> None:
     path = tmp_path / "ready.json"
     path.write_text("old")
     bank.addresses.write(path)
@@ -148,6 +149,6 @@ def test_an_older_ready_file_is_replaced(bank, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nowhere/ready.json", "."])
-def test_a_ready_file_that_cannot_be_written_is_said(name, bank, tmp_path):
+def test_a_ready_file_that_cannot_be_written_is_said(name: str, bank: SandboxServer, tmp_path: Path) -> None:
     with refused(ConfigurationError, "file.unwritable"):
         bank.addresses.write(tmp_path / name)

@@ -385,7 +385,7 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
 
 
 @VERSIONS
-def test_the_application_sees_the_certificate(pki, soft, version):
+def test_the_application_sees_the_certificate(pki: Pki, soft: Running, version: ssl.TLSVersion) -> None:
     context = pki.client("good", version)
     with soft.tls_connect(context) as connection:
         cipher = connection.cipher()
@@ -404,7 +404,7 @@ def test_the_application_sees_the_certificate(pki, soft, version):
     }
 
 
-def test_a_client_without_certificate_comes_in_and_is_seen_as_such(pki, soft):
+def test_a_client_without_certificate_comes_in_and_is_seen_as_such(pki: Pki, soft: Running) -> None:
     assert b"200 OK" in soft.ask(pki.client())
     seen = soft.bank.scopes[0]["extensions"]["tls"]
     assert seen["server_cert"] == pki.server.pems[0]
@@ -429,14 +429,14 @@ def test_a_client_without_certificate_comes_in_and_is_seen_as_such(pki, soft):
         ("two-faults", f"{PURPOSE}; {EXPIRED}"),
     ],
 )
-def test_a_faulty_certificate_comes_in_as_such(pki, soft, who, error):
+def test_a_faulty_certificate_comes_in_as_such(pki: Pki, soft: Running, who: str, error: str | None) -> None:
     assert b"200 OK" in soft.ask(pki.client(who))
     seen = soft.bank.scopes[0]["extensions"]["tls"]
     assert seen["client_cert_chain"] == pki.clients[who].pems
     assert seen["client_cert_error"] == error
 
 
-def test_a_certificate_that_only_openssl_reads_has_no_name(pki, soft):
+def test_a_certificate_that_only_openssl_reads_has_no_name(pki: Pki, soft: Running) -> None:
     der = bytearray(pki.clients["good"].certificate.public_bytes(Encoding.DER))
     der[der.index(b"\xa0\x03\x02\x01\x02") + 4] = 7  # "version 8"
     odd = ssl.DER_cert_to_PEM_cert(bytes(der))
@@ -449,13 +449,13 @@ def test_a_certificate_that_only_openssl_reads_has_no_name(pki, soft):
     assert "X509 error" in seen["client_cert_error"]
 
 
-def test_without_a_root_each_authority_is_trusted_by_itself(pki):
+def test_without_a_root_each_authority_is_trusted_by_itself(pki: Pki) -> None:
     with serving(pki.tls(client_anchors_pem=pki.issuing.pems[0].encode())) as running:
         running.ask(pki.client("leaf-only"))
     assert running.bank.scopes[0]["extensions"]["tls"]["client_cert_error"] is None
 
 
-def test_an_intermediate_beside_another_root_is_not_trusted_by_itself(pki):
+def test_an_intermediate_beside_another_root_is_not_trusted_by_itself(pki: Pki) -> None:
     anchors = (pki.issuing.pems[0] + pki.other_root.pems[0]).encode()
     with serving(pki.tls(client_anchors_pem=anchors)) as running:
         running.ask(pki.client("leaf-only"))
@@ -463,7 +463,7 @@ def test_an_intermediate_beside_another_root_is_not_trusted_by_itself(pki):
     assert error == "unable to get issuer certificate (X509 error 2 at depth 1)"
 
 
-def test_the_server_sends_its_intermediates(pki):
+def test_the_server_sends_its_intermediates(pki: Pki) -> None:
     with serving(pki.tls(client_anchors_pem=pki.other_root.pems[0].encode())) as running:
         assert b"200 OK" in running.ask(pki.client())  # which knows the root only
 
@@ -472,7 +472,7 @@ def test_the_server_sends_its_intermediates(pki):
 
 
 @VERSIONS
-def test_strict_lets_a_good_certificate_in(pki, strict, version):
+def test_strict_lets_a_good_certificate_in(pki: Pki, strict: Running, version: ssl.TLSVersion) -> None:
     assert b"200 OK" in strict.ask(pki.client("good", version))
     seen = strict.bank.scopes[0]["extensions"]["tls"]
     assert (seen["client_cert_chain"], seen["client_cert_error"]) == (pki.clients["good"].pems, None)
@@ -493,7 +493,15 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("who", "reason", "alerts"), REFUSALS, ids=[str(row[0]) for row in REFUSALS])
 @VERSIONS
-def test_strict_refuses_with_the_alert_and_one_log_line(pki, strict, log, who, reason, alerts, version):
+def test_strict_refuses_with_the_alert_and_one_log_line(
+    pki: Pki,
+    strict: Running,
+    log: Any,
+    who: str | None,
+    reason: str,
+    alerts: tuple[str, str],
+    version: ssl.TLSVersion,
+) -> None:
     with pytest.raises(ssl.SSLError) as refused:
         strict.ask(pki.client(who, version))
     eventually(lambda: strict.live == 0)
@@ -504,7 +512,7 @@ def test_strict_refuses_with_the_alert_and_one_log_line(pki, strict, log, who, r
     assert strict.bank.scopes == []
 
 
-def test_the_alert_survives_a_client_that_is_still_sending(pki, strict):
+def test_the_alert_survives_a_client_that_is_still_sending(pki: Pki, strict: Running) -> None:
     with strict.tls_connect(pki.client(version=ssl.TLSVersion.TLSv1_3)) as connection:
         for _ in range(20):
             connection.sendall(bytes(20_000))
@@ -513,7 +521,7 @@ def test_the_alert_survives_a_client_that_is_still_sending(pki, strict):
             connection.recv(1)
 
 
-def test_a_refused_client_that_stays_is_cut_off(strict):
+def test_a_refused_client_that_stays_is_cut_off(strict: Running) -> None:
     with strict.connect() as connection:
         eventually(lambda: strict.live == 1)
         connection.sendall(b"\x16\x03\x01garbage")
@@ -528,18 +536,18 @@ def test_a_refused_client_that_stays_is_cut_off(strict):
     ("offer", "chosen"),
     [((), None), (("h2", "http/1.1"), "http/1.1"), (("http/1.1",), "http/1.1")],
 )
-def test_alpn_is_http_1_1(pki, soft, offer, chosen):
+def test_alpn_is_http_1_1(pki: Pki, soft: Running, offer: tuple[str, ...], chosen: str | None) -> None:
     with soft.tls_connect(pki.client(alpn=offer)) as connection:
         assert connection.selected_alpn_protocol() == chosen
 
 
-def test_a_client_that_wants_only_http_2_gets_an_alert(pki, soft, log):
+def test_a_client_that_wants_only_http_2_gets_an_alert(pki: Pki, soft: Running, log: Any) -> None:
     with pytest.raises(ssl.SSLError, match=r"(?i)alert.no.application.protocol"):
         soft.tls_connect(pki.client(alpn=("h2",)))
     assert log()[0].endswith("no application protocol in common")
 
 
-def test_tls_1_1_is_refused(soft, log):
+def test_tls_1_1_is_refused(soft: Running, log: Any) -> None:
     hello = b"\x03\x02" + bytes(32) + b"\x00" + b"\x00\x04\xc0\x09\xc0\x13" + b"\x01\x00"
     message = b"\x01" + len(hello).to_bytes(3, "big") + hello
     with soft.connect() as connection:
@@ -550,7 +558,7 @@ def test_tls_1_1_is_refused(soft, log):
 
 
 @pytest.mark.parametrize("suite", ["ECDHE-ECDSA-AES128-SHA256", "ECDHE-ECDSA-AES128-SHA", "AES128-SHA"])
-def test_weak_tls_1_2_suites_are_refused(pki, soft, suite):
+def test_weak_tls_1_2_suites_are_refused(pki: Pki, soft: Running, suite: str) -> None:
     context = pki.client(version=ssl.TLSVersion.TLSv1_2)
     context.set_ciphers(suite)
     with pytest.raises(ssl.SSLError, match="HANDSHAKE_FAILURE"):
@@ -558,7 +566,7 @@ def test_weak_tls_1_2_suites_are_refused(pki, soft, suite):
 
 
 @VERSIONS
-def test_no_session_is_resumed(pki, soft, version):
+def test_no_session_is_resumed(pki: Pki, soft: Running, version: ssl.TLSVersion) -> None:
     context = pki.client("good", version)
     with soft.tls_connect(context) as first:
         first.sendall(LAST_GET)
@@ -587,7 +595,7 @@ def openssl_client(running: Running, version: int) -> Iterator[SSL.Connection]:
         yield connection
 
 
-def test_renegotiation_is_refused(soft):
+def test_renegotiation_is_refused(soft: Running) -> None:
     with openssl_client(soft, SSL.TLS1_2_VERSION) as connection:
         connection.do_handshake()
         connection.renegotiate()
@@ -597,7 +605,7 @@ def test_renegotiation_is_refused(soft):
 
 @pytest.mark.parametrize("mode", [TlsMode.SOFT, TlsMode.STRICT])
 @pytest.mark.parametrize("version", [SSL.TLS1_2_VERSION, SSL.TLS1_3_VERSION])
-def test_no_list_of_issuers_is_sent(soft, strict, mode, version):
+def test_no_list_of_issuers_is_sent(soft: Running, strict: Running, mode: TlsMode, version: int) -> None:
     with openssl_client(soft if mode is TlsMode.SOFT else strict, version) as connection:
         with suppress(SSL.Error):
             connection.do_handshake()
@@ -608,7 +616,7 @@ def test_no_list_of_issuers_is_sent(soft, strict, mode, version):
 # --- HTTP over it -------------------------------------------------------------------------------------------
 
 
-def test_two_requests_share_a_connection_but_not_their_scope(pki, soft):
+def test_two_requests_share_a_connection_but_not_their_scope(pki: Pki, soft: Running) -> None:
     with soft.tls_connect(pki.client("good")) as connection:
         for _ in range(2):
             connection.sendall(GET)
@@ -619,7 +627,7 @@ def test_two_requests_share_a_connection_but_not_their_scope(pki, soft):
     assert first["extensions"]["tls"]["client_cert_name"] == "2.5.4.97=PSDDE-BAFIN-123456,CN=good"
 
 
-def test_answers_are_not_held_back_for_acknowledgements(pki, soft):
+def test_answers_are_not_held_back_for_acknowledgements(pki: Pki, soft: Running) -> None:
     with soft.tls_connect(pki.client()) as connection:
         connection.sendall(GET)
         read_answer(connection)
@@ -628,20 +636,20 @@ def test_answers_are_not_held_back_for_acknowledgements(pki, soft):
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_pipelined_requests_are_all_answered(pki, soft):
+def test_pipelined_requests_are_all_answered(pki: Pki, soft: Running) -> None:
     answers = soft.ask(pki.client(), GET * 30 + LAST_GET)
     assert answers.count(b"HTTP/1.1 200 OK") == 31
     assert len(soft.bank.scopes) == 31
 
 
-def test_a_large_answer_arrives_whole(pki, soft):
+def test_a_large_answer_arrives_whole(pki: Pki, soft: Running) -> None:
     with httpx.Client(verify=pki.client("good")) as client:
         for _ in range(2):
             answer = client.get(f"https://127.0.0.1:{soft.port}/large")
             assert answer.content == bytes(5_000_000)
 
 
-def test_a_large_upload_arrives_whole(pki, soft):
+def test_a_large_upload_arrives_whole(pki: Pki, soft: Running) -> None:
     body = random.Random(1).randbytes(2_000_000)
     with httpx.Client(verify=pki.client("good")) as client:
         for _ in range(2):
@@ -649,7 +657,7 @@ def test_a_large_upload_arrives_whole(pki, soft):
             assert answer.text == hashlib.sha256(body).hexdigest()
 
 
-def test_bytes_that_trickle_in_one_by_one_are_put_together(pki, soft):
+def test_bytes_that_trickle_in_one_by_one_are_put_together(pki: Pki, soft: Running) -> None:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = pki.client("good").wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
     with soft.connect() as raw:
@@ -671,14 +679,14 @@ def test_bytes_that_trickle_in_one_by_one_are_put_together(pki, soft):
     assert len(soft.bank.scopes) == 1
 
 
-def test_both_ends_say_goodbye(pki, soft):
+def test_both_ends_say_goodbye(pki: Pki, soft: Running) -> None:
     connection = soft.tls_connect(pki.client())
     connection.sendall(LAST_GET)
     assert b"200 OK" in read_all(connection)  # an end without close_notify would raise
     connection.unwrap().close()
 
 
-def test_a_client_that_says_goodbye_is_let_go(pki, soft):
+def test_a_client_that_says_goodbye_is_let_go(pki: Pki, soft: Running) -> None:
     connection = soft.tls_connect(pki.client())
     connection.sendall(GET)
     read_answer(connection)
@@ -689,7 +697,7 @@ def test_a_client_that_says_goodbye_is_let_go(pki, soft):
 # --- hostile and unlucky peers ------------------------------------------------------------------------------
 
 
-def test_a_client_that_does_not_read_holds_the_application_back(pki, log):
+def test_a_client_that_does_not_read_holds_the_application_back(pki: Pki, log: Any) -> None:
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
     with serving(pki.tls(handshake_timeout_s=1), socket_buffer=16_384) as running:
@@ -702,7 +710,7 @@ def test_a_client_that_does_not_read_holds_the_application_back(pki, log):
     assert "unread" in line
 
 
-def test_a_client_that_asks_for_new_keys_but_does_not_read_is_cut_off(pki, log):
+def test_a_client_that_asks_for_new_keys_but_does_not_read_is_cut_off(pki: Pki, log: Any) -> None:
     context, keys = pki.client(version=ssl.TLSVersion.TLSv1_3), pki.folder / "keys"
     context.keylog_filename = str(keys)
     raw = socket.socket()
@@ -721,7 +729,7 @@ def test_a_client_that_asks_for_new_keys_but_does_not_read_is_cut_off(pki, log):
     assert line.endswith("asks for more than it reads")
 
 
-def test_a_slow_reader_gets_everything(pki, log):
+def test_a_slow_reader_gets_everything(pki: Pki, log: Any) -> None:
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
     received = 0
@@ -736,7 +744,7 @@ def test_a_slow_reader_gets_everything(pki, log):
     assert log() == []
 
 
-def test_a_client_that_read_everything_may_then_pause(pki, log):
+def test_a_client_that_read_everything_may_then_pause(pki: Pki, log: Any) -> None:
     tls, context = pki.tls(handshake_timeout_s=1), pki.client()
     with serving(tls, socket_buffer=65_536) as running, running.tls_connect(context) as connection:
         connection.sendall(b"GET /large HTTP/1.1\r\nhost: sandbox\r\n\r\n")
@@ -747,7 +755,7 @@ def test_a_client_that_read_everything_may_then_pause(pki, log):
     assert log() == []
 
 
-def test_an_application_that_does_not_read_holds_the_client_back(pki):
+def test_an_application_that_does_not_read_holds_the_client_back(pki: Pki) -> None:
     raw, sent = socket.socket(), 0
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
     with serving(pki.tls(), socket_buffer=16_384) as running:
@@ -763,7 +771,7 @@ def test_an_application_that_does_not_read_holds_the_client_back(pki):
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"], ids=["none", "half"])
-def test_an_unfinished_handshake_times_out(pki, log, sent):
+def test_an_unfinished_handshake_times_out(pki: Pki, log: Any, sent: bytes) -> None:
     with serving(pki.tls(handshake_timeout_s=0.2)) as running, running.connect() as connection:
         connection.sendall(sent)
         assert connection.recv(1) == b""
@@ -772,7 +780,7 @@ def test_an_unfinished_handshake_times_out(pki, log, sent):
     assert line.endswith("handshake timeout")
 
 
-def test_the_timeout_is_over_after_the_handshake(pki):
+def test_the_timeout_is_over_after_the_handshake(pki: Pki) -> None:
     with (
         serving(pki.tls(handshake_timeout_s=1)) as running,
         running.tls_connect(pki.client()) as connection,
@@ -782,7 +790,7 @@ def test_the_timeout_is_over_after_the_handshake(pki):
         assert b"200 OK" in read_answer(connection)
 
 
-def test_a_client_that_leaves_early_is_one_log_line(soft, log):
+def test_a_client_that_leaves_early_is_one_log_line(soft: Running, log: Any) -> None:
     soft.connect().close()
     eventually(log)
     eventually(lambda: soft.live == 0)
@@ -790,7 +798,7 @@ def test_a_client_that_leaves_early_is_one_log_line(soft, log):
     assert line.endswith("closed by the client during the handshake")
 
 
-def test_plain_http_is_turned_away(pki, soft, log):
+def test_plain_http_is_turned_away(pki: Pki, soft: Running, log: Any) -> None:
     with soft.connect() as connection:
         connection.sendall(GET)
         assert b"HTTP" not in read_all(connection)
@@ -799,7 +807,7 @@ def test_plain_http_is_turned_away(pki, soft, log):
     assert line.endswith("http request")
 
 
-def test_garbage_does_no_harm(pki, soft):
+def test_garbage_does_no_harm(pki: Pki, soft: Running) -> None:
     chance = random.Random(20)
     hello = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
@@ -817,7 +825,7 @@ def test_garbage_does_no_harm(pki, soft):
     assert b"200 OK" in soft.ask(pki.client("good"))
 
 
-def test_garbage_after_the_handshake_ends_the_connection(pki, soft, log):
+def test_garbage_after_the_handshake_ends_the_connection(pki: Pki, soft: Running, log: Any) -> None:
     with soft.tls_connect(pki.client()) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 9\r\n\r\n")
         eventually(lambda: soft.bank.scopes)
@@ -830,7 +838,7 @@ def test_garbage_after_the_handshake_ends_the_connection(pki, soft, log):
     assert "bad record" in line
 
 
-def test_a_record_longer_than_allowed_ends_the_connection(soft, log):
+def test_a_record_longer_than_allowed_ends_the_connection(soft: Running, log: Any) -> None:
     with soft.connect() as connection:
         connection.sendall(b"\x16\x03\x01\xff\xff" + bytes(300_000))
         assert read_all(connection)[:1] == b"\x15"  # an alert
@@ -838,7 +846,7 @@ def test_a_record_longer_than_allowed_ends_the_connection(soft, log):
     assert len(log()) == 1
 
 
-def test_a_malformed_chunk_after_the_answer_began_leaves_no_traceback(pki, soft):
+def test_a_malformed_chunk_after_the_answer_began_leaves_no_traceback(pki: Pki, soft: Running) -> None:
     head = b"POST /early HTTP/1.1\r\nhost: sandbox\r\ntransfer-encoding: chunked\r\n\r\n"
     with soft.tls_connect(pki.client()) as connection:
         connection.sendall(head)
@@ -850,7 +858,7 @@ def test_a_malformed_chunk_after_the_answer_began_leaves_no_traceback(pki, soft)
 
 
 @pytest.mark.parametrize("moment", ["connect", "hello", "handshake", "idle", "upload", "answer"])
-def test_a_reset_leaves_nothing_behind(pki, soft, moment):
+def test_a_reset_leaves_nothing_behind(pki: Pki, soft: Running, moment: str) -> None:
     if moment in ("connect", "hello"):
         connection = soft.connect()
         connection.sendall(b"\x16\x03\x01\x02\x00\x01" if moment == "hello" else b"")
@@ -873,7 +881,7 @@ def test_a_reset_leaves_nothing_behind(pki, soft, moment):
     assert b"200 OK" in soft.ask(pki.client("good"))
 
 
-def test_a_client_that_stops_sending_disconnects_the_application(pki, soft):
+def test_a_client_that_stops_sending_disconnects_the_application(pki: Pki, soft: Running) -> None:
     with soft.tls_connect(pki.client("good")) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 9\r\n\r\n")
         eventually(lambda: soft.bank.scopes)
@@ -885,7 +893,7 @@ class _AtMostTwo(BoundedHttp):
     max_connections = 2
 
 
-def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_idle_longest(pki):
+def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_idle_longest(pki: Pki) -> None:
     with ExitStack() as opened:
         running = opened.enter_context(serving(pki.tls(), _AtMostTwo))
         idle, used = (opened.enter_context(running.tls_connect(pki.client())) for _ in range(2))
@@ -902,7 +910,7 @@ def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_idle_longest(p
         assert b"200 OK" in running.ask(pki.client())
 
 
-def test_a_connection_beyond_the_limit_is_closed_where_all_are_in_use(pki, log):
+def test_a_connection_beyond_the_limit_is_closed_where_all_are_in_use(pki: Pki, log: Any) -> None:
     with ExitStack() as opened:
         running = opened.enter_context(serving(pki.tls(), _AtMostTwo))
         busy = [opened.enter_context(running.tls_connect(pki.client())) for _ in range(2)]
@@ -918,7 +926,7 @@ def test_a_connection_beyond_the_limit_is_closed_where_all_are_in_use(pki, log):
 # --- the end ------------------------------------------------------------------------------------------------
 
 
-def test_the_server_stops_quickly_with_connections_in_every_state(pki):
+def test_the_server_stops_quickly_with_connections_in_every_state(pki: Pki) -> None:
     with serving(pki.tls()) as running:
         silent, fresh = running.connect(), running.tls_connect(pki.client())
         idle, refused = running.tls_connect(pki.client("good")), running.connect()
@@ -931,7 +939,7 @@ def test_the_server_stops_quickly_with_connections_in_every_state(pki):
             connection.close()
 
 
-def test_a_request_in_flight_is_answered_before_the_server_stops(pki):
+def test_a_request_in_flight_is_answered_before_the_server_stops(pki: Pki) -> None:
     with serving(pki.tls()) as running, running.tls_connect(pki.client("good")) as connection:
         connection.sendall(b"GET /slow HTTP/1.1\r\nhost: sandbox\r\n\r\n")
         eventually(lambda: running.bank.scopes)
@@ -942,7 +950,7 @@ def test_a_request_in_flight_is_answered_before_the_server_stops(pki):
 # --- settings -----------------------------------------------------------------------------------------------
 
 
-def test_the_private_key_is_not_in_the_repr(pki):
+def test_the_private_key_is_not_in_the_repr(pki: Pki) -> None:
     assert "PRIVATE KEY" in pki.tls().private_key_pem.decode()
     assert "PRIVATE KEY" not in repr(pki.tls())
 
@@ -955,19 +963,19 @@ def test_the_private_key_is_not_in_the_repr(pki):
         ("client_anchors_pem", "tls.anchors"),
     ],
 )
-def test_unreadable_settings_are_refused(pki, setting, code):
+def test_unreadable_settings_are_refused(pki: Pki, setting: str, code: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         make_http_protocol(pki.tls(**{setting: b"no PEM"}))
     assert refused.value.code == code
 
 
-def test_the_key_of_another_certificate_is_refused(pki):
+def test_the_key_of_another_certificate_is_refused(pki: Pki) -> None:
     with pytest.raises(ConfigurationError) as refused:
         make_http_protocol(pki.tls(private_key_pem=pki.root.key_pem))
     assert refused.value.code == "tls.private-key"
 
 
-def test_the_texts_of_x509_errors_are_those_of_openssl():
+def test_the_texts_of_x509_errors_are_those_of_openssl() -> None:
     binding = Binding()
     for number, text in tls_module._X509_ERRORS.items():
         theirs = binding.ffi.string(binding.lib.X509_verify_cert_error_string(number)).decode()

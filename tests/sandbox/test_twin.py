@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from legacy_provider import Receiver
 
 from tppkit._clock import utc_now
 from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client
@@ -33,7 +34,7 @@ from tppkit.protocol.gateway import (
 )
 from tppkit.protocol.psd2 import BookingStatus, ConsentRequest, PaymentInitiated, PaymentInitiation, TransactionStatus
 from tppkit.sandbox import Sandbox
-from tppkit.testpki import certificate_pem, make_pki, make_provider
+from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
 PAYMENT = PaymentInitiation.from_wire(
@@ -65,7 +66,7 @@ def approve(bank: Sandbox, initiated: PaymentInitiated) -> None:
     assert answer.status_code == 303
 
 
-def test_a_payment_is_approved_and_executed_and_its_seal_is_kept():
+def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
     with Sandbox() as bank:
         client = bank.client(roles=["PSP_PI"])
         initiated = client.initiate_payment(PAYMENT)
@@ -80,7 +81,7 @@ def test_a_payment_is_approved_and_executed_and_its_seal_is_kept():
         assert [row.verdict for row in audit_archive(bank.directory / "archive", paths=paths)] == ["passed"]
 
 
-def test_what_customers_decide(twin):
+def test_what_customers_decide(twin: Sandbox) -> None:
     client = twin.client()
     payments = [client.initiate_payment(PAYMENT).payment_id for _ in range(2)]
     consents = [client.create_consent(CONSENT).consent_id for _ in range(3)]
@@ -102,7 +103,7 @@ def test_what_customers_decide(twin):
     assert refused.value.peer_code == "payment.decided"
 
 
-def test_the_asynchronous_client_works_in_the_callers_loop(twin):
+def test_the_asynchronous_client_works_in_the_callers_loop(twin: Sandbox) -> None:
     async def pay() -> None:
         async with twin.async_client(roles=["PSP_PI"]) as client:
             several = await asyncio.gather(*(client.initiate_payment(PAYMENT) for _ in range(8)))
@@ -114,7 +115,7 @@ def test_the_asynchronous_client_works_in_the_callers_loop(twin):
     asyncio.run(pay())
 
 
-def test_a_wrong_role_is_refused(twin):
+def test_a_wrong_role_is_refused(twin: Sandbox) -> None:
     with pytest.raises(RequestRefused) as refused:
         twin.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
     assert (refused.value.status, refused.value.peer_code) == (403, "ROLE_INVALID")
@@ -122,7 +123,7 @@ def test_a_wrong_role_is_refused(twin):
     assert (latest["method"], latest["status"], latest["code"]) == ("POST", 403, "ROLE_INVALID")
 
 
-def test_another_organisation_does_not_see_the_payment(twin):
+def test_another_organisation_does_not_see_the_payment(twin: Sandbox) -> None:
     initiated = twin.client().initiate_payment(PAYMENT)
     assert twin.client(roles=["PSP_PI"]).payment_status(initiated.payment_id)  # of the same organisation
     with pytest.raises(RequestRefused) as refused:
@@ -130,7 +131,7 @@ def test_another_organisation_does_not_see_the_payment(twin):
     assert refused.value.status == 403
 
 
-def test_an_identity_is_issued_once(twin):
+def test_an_identity_is_issued_once(twin: Sandbox) -> None:
     assert twin.identity(roles=["PSP_AI"]) is twin.identity(roles=["PSP_AI"])
     assert twin.identity(organization=OTHER).qwac.organization_identifier.text == OTHER
     with ThreadPoolExecutor(8) as threads:
@@ -139,7 +140,7 @@ def test_an_identity_is_issued_once(twin):
         twin.identity(roles=["PSP_XX"])
 
 
-def test_a_client_of_ones_own_is_judged_by_its_certificate(twin):
+def test_a_client_of_ones_own_is_judged_by_its_certificate(twin: Sandbox) -> None:
     statuses = []
     foreign = twin.pki.issue_qwac(make_provider(), label="foreign")
     for identity in (twin.identity(), Identity(foreign.certificate, foreign.key), None):
@@ -151,7 +152,7 @@ def test_a_client_of_ones_own_is_judged_by_its_certificate(twin):
     assert statuses == [403, 403, 401]
 
 
-def test_an_identity_shows_its_own_chain(twin):
+def test_an_identity_shows_its_own_chain(twin: Sandbox) -> None:
     pki = make_pki(at=utc_now())
     chain = [pki.qwac_ca.certificate]
     for sent in ((), chain):
@@ -160,7 +161,7 @@ def test_an_identity_shows_its_own_chain(twin):
         assert transport._peer() == shown
 
 
-def test_waiting_moves_the_banks_clock_and_takes_no_time():
+def test_waiting_moves_the_banks_clock_and_takes_no_time() -> None:
     with Sandbox() as bank:
         client, begun, at = bank.client(), time.monotonic(), bank.now()
         initiated = client.initiate_payment(PAYMENT)
@@ -177,7 +178,7 @@ def test_waiting_moves_the_banks_clock_and_takes_no_time():
             bank.advance(-timedelta(seconds=1))
 
 
-def test_two_banks_share_nothing():
+def test_two_banks_share_nothing() -> None:
     with Sandbox(seed=1) as one, Sandbox(seed=1) as two:
         same = [bank.client().initiate_payment(PAYMENT).payment_id for bank in (one, two)]
         assert same[0] == same[1]  # of one seed
@@ -190,7 +191,7 @@ def test_two_banks_share_nothing():
 
 
 @pytest.mark.parametrize("failure", [None, LookupError("of the test")])
-def test_nothing_is_left_behind(failure):
+def test_nothing_is_left_behind(failure: Exception | None) -> None:
     def use() -> tuple[Path, Psd2Client, Sandbox]:
         with Sandbox() as bank:
             used.append(bank)
@@ -213,7 +214,7 @@ def test_nothing_is_left_behind(failure):
             call(PAYMENT)
 
 
-def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, folder = set(threading.enumerate()), tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
@@ -225,12 +226,12 @@ def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path, monkeypatch):
     assert set(threading.enumerate()) <= before
 
 
-def test_an_address_without_a_host_is_not_reached(twin):
+def test_an_address_without_a_host_is_not_reached(twin: Sandbox) -> None:
     with httpx.Client(transport=twin.transport()) as http, pytest.raises(httpx.ConnectError, match="no host"):
         http.get("https://bank.example/")
 
 
-def test_no_network_socket_is_opened():
+def test_no_network_socket_is_opened() -> None:
     program = f"""
 import socket, sys
 from datetime import timedelta
@@ -252,7 +253,7 @@ print(opened)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki, receiver):
+def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki: Pki, receiver: Receiver) -> None:
     with Sandbox(pki=bank_pki) as bank:
         bank.control("POST", "/legacy/provider", {"callback_url": receiver.url})
         hosts = (
@@ -268,7 +269,7 @@ def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki
             assert set(client.balance(token)) == {"EUR", "USD", "GBP"}
 
 
-def test_customers_and_issuers_of_the_gateway_act_on_orders(twin):
+def test_customers_and_issuers_of_the_gateway_act_on_orders(twin: Sandbox) -> None:
     client, gateway = twin.gateway.client(), twin.gateway
     paid = client.create_order(ORDER).id
     assert gateway.pay(paid, card=DECLINED).status == "processing"
@@ -286,7 +287,7 @@ def test_customers_and_issuers_of_the_gateway_act_on_orders(twin):
     assert refused.value.peer_code == "machine.no-such-move"
 
 
-def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(twin):
+def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(twin: Sandbox) -> None:
     def card(order: Order) -> CardRequest:
         token = order.transactions[0].payment_method_details.setup_token
         return CardRequest(pan=CardSecret(VISA), expiry=CardSecret("122039"), setup_token=token)
@@ -310,7 +311,7 @@ def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(twin):
     assert [is_paid(client.order(one.id), own_checkout=True) for one in answers] == [True, True]
 
 
-def test_a_project_sees_its_own_orders_alone(twin):
+def test_a_project_sees_its_own_orders_alone(twin: Sandbox) -> None:
     project = twin.gateway.project(payment_methods=["bank-transfer"])
     order = project.client().create_order(ORDER)
     assert order.project_id == project.project_id != twin.gateway.project_id
@@ -322,7 +323,7 @@ def test_a_project_sees_its_own_orders_alone(twin):
         twin.gateway.project(colour="red")
 
 
-def test_a_browser_reaches_the_hosted_page(twin):
+def test_a_browser_reaches_the_hosted_page(twin: Sandbox) -> None:
     order = twin.gateway.client().create_order(ORDER)
     with httpx.Client(transport=twin.transport()) as browser:
         assert "12.50 EUR" in browser.get(order.order_url or "").text

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from merchant import Merchant
+from merchant import MakeMerchant, Merchant
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -91,13 +91,13 @@ def shop(merchant: Merchant, client: GatewayClient, store: InboxStore) -> Shop:
     return Shop(merchant, client, store)
 
 
-def test_notifications_of_an_order_that_wait_are_one(shop):
+def test_notifications_of_an_order_that_wait_are_one(shop: Shop) -> None:
     order = shop.merchant.own_checkout()
     assert [shop.notify(order) for _ in range(3)] == [Outcome.STORED, Outcome.REPEATED, Outcome.REPEATED]
     assert shop.work() == ["applied"]
 
 
-def test_a_repeated_notification_has_no_second_effect(shop):
+def test_a_repeated_notification_has_no_second_effect(shop: Shop) -> None:
     order = shop.merchant.own_checkout()
     for outcome in ("applied", "stale", "stale"):
         assert shop.notify(order) is Outcome.STORED
@@ -105,7 +105,7 @@ def test_a_repeated_notification_has_no_second_effect(shop):
     assert shop.effects(order) == ["completed"]
 
 
-def test_each_state_of_an_order_takes_effect_once_in_its_order(shop):
+def test_each_state_of_an_order_takes_effect_once_in_its_order(shop: Shop) -> None:
     order = shop.merchant.order()
     states = [
         lambda: None,
@@ -119,7 +119,7 @@ def test_each_state_of_an_order_takes_effect_once_in_its_order(shop):
     assert shop.effects(order) == ["new", "processing", "completed"]
 
 
-def test_a_state_that_was_fetched_before_a_newer_one_took_effect_is_stale(shop):
+def test_a_state_that_was_fetched_before_a_newer_one_took_effect_is_stale(shop: Shop) -> None:
     order = shop.merchant.order()
     old = shop.client.order(order["id"])
     shop.merchant.pay(order, outcome="approved")
@@ -132,7 +132,7 @@ def test_a_state_that_was_fetched_before_a_newer_one_took_effect_is_stale(shop):
     assert shop.effects(order) == ["completed"]
 
 
-def test_a_notification_during_the_fetch_has_the_order_fetched_again(shop):
+def test_a_notification_during_the_fetch_has_the_order_fetched_again(shop: Shop) -> None:
     order = shop.merchant.order()
 
     def fetch(order_id: str) -> Order:
@@ -148,7 +148,9 @@ def test_a_notification_during_the_fetch_has_the_order_fetched_again(shop):
     assert shop.effects(order) == ["new", "completed"]
 
 
-def test_forged_and_foreign_orders_are_dropped_and_leave_nothing(shop, make_merchant, cards):
+def test_forged_and_foreign_orders_are_dropped_and_leave_nothing(
+    shop: Shop, make_merchant: MakeMerchant, cards: object
+) -> None:
     foreign = make_merchant(shop.merchant.bank).own_checkout()
     forged = [{"id": str(uuid4())} for _ in range(20)]
     for order in (foreign, *forged):
@@ -164,14 +166,14 @@ def test_forged_and_foreign_orders_are_dropped_and_leave_nothing(shop, make_merc
     assert shop.entries() <= 2
 
 
-def test_an_order_that_the_gateway_does_not_have_yet_is_not_dropped(shop):
+def test_an_order_that_the_gateway_does_not_have_yet_is_not_dropped(shop: Shop) -> None:
     order, unknown = shop.merchant.own_checkout(), iter([str(uuid4())])
     shop.inbox = WebhookInbox(shop.store, lambda order_id: shop.client.order(next(unknown, order_id)))
     shop.notify(order)
     assert [shop.work(), shop.work(later=10 * SECOND)] == [["failed"], ["applied"]]
 
 
-def test_another_order_than_the_one_that_was_asked_for_has_no_effect(shop):
+def test_another_order_than_the_one_that_was_asked_for_has_no_effect(shop: Shop) -> None:
     order, other = shop.merchant.own_checkout(), shop.merchant.own_checkout()
     shop.notify(order)
     (worked,) = WebhookInbox(shop.store, lambda _: shop.client.order(other["id"])).work(apply, at=shop.at)
@@ -179,7 +181,7 @@ def test_another_order_than_the_one_that_was_asked_for_has_no_effect(shop):
     assert shop.work(later=10 * SECOND) == ["applied"]
 
 
-def test_an_order_that_does_not_end_is_given_up_as_failed_until_its_next_webhook(shop):
+def test_an_order_that_does_not_end_is_given_up_as_failed_until_its_next_webhook(shop: Shop) -> None:
     order, source = shop.merchant.order(), shop.inbox.source
     shop.notify(order)
     assert shop.work() == ["applied"]
@@ -198,7 +200,7 @@ def test_an_order_that_does_not_end_is_given_up_as_failed_until_its_next_webhook
     assert [shop.work(), shop.work(later=HOUR), shop.store.failed(source)] == [["stale"], ["stale"], []]
 
 
-def test_an_order_has_its_webhook_during_the_last_fetch_and_is_not_given_up(shop):
+def test_an_order_has_its_webhook_during_the_last_fetch_and_is_not_given_up(shop: Shop) -> None:
     order = shop.merchant.order()
 
     def fetch(order_id: str) -> Order:
@@ -211,7 +213,9 @@ def test_an_order_has_its_webhook_during_the_last_fetch_and_is_not_given_up(shop
     assert (shop.store.failed(shop.inbox.source), shop.work()) == ([], ["stale"])
 
 
-def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(merchant, client, store):
+def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(
+    merchant: Merchant, client: GatewayClient, store: InboxStore
+) -> None:
     shop = Shop(merchant, client, store, max_waiting=2)
     known = merchant.order()
     with store.engine.begin() as own:
@@ -227,7 +231,7 @@ def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(merchant, clie
     assert shop.notify(unknown[2]) is Outcome.STORED
 
 
-def test_an_order_waits_while_the_gateway_is_down(shop, bank_pki):
+def test_an_order_waits_while_the_gateway_is_down(shop: Shop, bank_pki: Pki) -> None:
     order = shop.merchant.own_checkout()
     anchors = [bank_pki.root.certificate]
     with GatewayClient(
@@ -241,7 +245,7 @@ def test_an_order_waits_while_the_gateway_is_down(shop, bank_pki):
     assert shop.work(later=10 * SECOND) == ["applied"]
 
 
-def test_what_a_handler_raises_undoes_its_writes_and_the_state_takes_effect_later(shop):
+def test_what_a_handler_raises_undoes_its_writes_and_the_state_takes_effect_later(shop: Shop) -> None:
     order = shop.merchant.own_checkout()
 
     def failing(found: Order, connection: Any) -> None:
@@ -254,7 +258,7 @@ def test_what_a_handler_raises_undoes_its_writes_and_the_state_takes_effect_late
     assert shop.work(later=10 * SECOND) == ["applied"]
 
 
-def test_a_watched_order_is_read_until_it_is_final_without_any_webhook(shop):
+def test_a_watched_order_is_read_until_it_is_final_without_any_webhook(shop: Shop) -> None:
     order = shop.merchant.order()
     with shop.store.engine.begin() as own:
         shop.inbox.watch(order["id"], at=shop.at, within=own)
@@ -267,14 +271,14 @@ def test_a_watched_order_is_read_until_it_is_final_without_any_webhook(shop):
     assert shop.work(later=1000 * HOUR) == []
 
 
-def test_an_order_whose_creation_was_rolled_back_is_not_watched(shop):
+def test_an_order_whose_creation_was_rolled_back_is_not_watched(shop: Shop) -> None:
     with shop.store.engine.connect() as own:
         shop.inbox.watch(str(uuid4()), at=shop.at, within=own)
         own.rollback()
     assert shop.work(later=HOUR) == []
 
 
-def test_an_order_of_which_a_webhook_told_is_read_until_it_is_final(shop):
+def test_an_order_of_which_a_webhook_told_is_read_until_it_is_final(shop: Shop) -> None:
     order = shop.merchant.order()
     shop.notify(order)
     shop.work()
@@ -283,7 +287,7 @@ def test_an_order_of_which_a_webhook_told_is_read_until_it_is_final(shop):
     assert shop.effects(order) == ["new", "completed"]
 
 
-def test_the_pauses_between_reads_grow_to_the_longest(shop):
+def test_the_pauses_between_reads_grow_to_the_longest(shop: Shop) -> None:
     order, began, read = shop.merchant.order(), shop.at, list[datetime]()
     with shop.store.engine.begin() as own:
         shop.inbox.watch(order["id"], at=shop.at, within=own)
@@ -296,14 +300,14 @@ def test_the_pauses_between_reads_grow_to_the_longest(shop):
     assert shop.effects(order) == ["new"]
 
 
-def test_a_watched_order_that_the_gateway_does_not_find_is_kept(shop):
+def test_a_watched_order_that_the_gateway_does_not_find_is_kept(shop: Shop) -> None:
     with shop.store.engine.begin() as own:
         shop.inbox.watch(str(uuid4()), at=shop.at, within=own)
     assert shop.work(later=10 * MINUTE) == ["failed"]
     assert shop.work(later=10 * MINUTE) == ["failed"]
 
 
-def test_an_order_that_is_watched_after_its_webhook_came_is_kept_too(shop):
+def test_an_order_that_is_watched_after_its_webhook_came_is_kept_too(shop: Shop) -> None:
     order = {"id": str(uuid4())}
     assert shop.notify(order) is Outcome.STORED
     with shop.store.engine.begin() as connection:
@@ -312,8 +316,8 @@ def test_an_order_that_is_watched_after_its_webhook_came_is_kept_too(shop):
 
 
 def test_an_own_checkout_is_paid_by_its_transaction_and_read_until_its_order_is_final(
-    fresh_bank, make_merchant, bank_pki, store
-):
+    fresh_bank: Any, make_merchant: MakeMerchant, bank_pki: Pki, store: InboxStore
+) -> None:
     merchant, paid = make_merchant(fresh_bank, lag_seconds=2700), list[tuple[str, bool]]()
     url = merchant.bank.addresses.gateway_url
     with GatewayClient(url, api_key=merchant.api_key, server_anchors=[bank_pki.root.certificate]) as client:
@@ -331,7 +335,7 @@ def test_an_own_checkout_is_paid_by_its_transaction_and_read_until_its_order_is_
     assert paid == [("processing", True), ("completed", True)]
 
 
-def test_tasks_receive_watch_and_work_as_threads_do(shop, bank_pki):
+def test_tasks_receive_watch_and_work_as_threads_do(shop: Shop, bank_pki: Pki) -> None:
     merchant, store, order, at = shop.merchant, shop.store, shop.merchant.order(), shop.at
     engine = create_async_engine(store.engine.url) if store.engine.dialect.name == "postgresql" else None
 
@@ -386,8 +390,8 @@ work = inbox.worker(changed)
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_worker_that_is_killed_between_fetch_and_commit_loses_nothing_and_does_nothing_twice(
-    kind, merchant, client, bank_pki, tmp_path, request
-):
+    kind: str, merchant: Merchant, client: GatewayClient, bank_pki: Pki, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     url = f"sqlite:///{tmp_path}/killed.sqlite"
     if kind == "postgresql":
         url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")

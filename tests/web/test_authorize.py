@@ -43,7 +43,9 @@ def rejected(certificate: EidasCertificate, method: str, path: str) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_endpoint_is_open_to_its_role_and_closed_to_another(pki, reader, initiator, row):
+def test_every_endpoint_is_open_to_its_role_and_closed_to_another(
+    pki: Pki, reader: EidasCertificate, initiator: EidasCertificate, row: Endpoint[Any, Any]
+) -> None:
     assert authorize(pki.qwac.certificate, PSD2, row.method, path_of(row)).row is row
     other, has = (reader, "PSP_AI") if row.role == "PSP_PI" else (initiator, "PSP_PI")
     with pytest.raises(
@@ -53,12 +55,12 @@ def test_every_endpoint_is_open_to_its_role_and_closed_to_another(pki, reader, i
     assert caught.value.code == "role.missing"
 
 
-def test_the_role_comes_before_the_query(reader, initiator):
+def test_the_role_comes_before_the_query(reader: EidasCertificate, initiator: EidasCertificate) -> None:
     path = "/psd2/v1/accounts/1/transactions"
     assert (rejected(initiator, "GET", path), rejected(reader, "GET", path)) == ("role.missing", "query.missing")
 
 
-def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki):
+def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki: Pki) -> None:
     good = pki.qwac.certificate
     assert good.qc.psd2
     roles = tuple(RoleOfPsp(f"1.2.{number}", f"PSP_{number}") for number in range(1000))
@@ -69,7 +71,7 @@ def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki):
     assert (caught.value.code, len(caught.value.message) < 400) == ("role.missing", True)
 
 
-def test_an_endpoint_without_a_role_is_open_to_every_certificate(reader):
+def test_an_endpoint_without_a_role_is_open_to_every_certificate(reader: EidasCertificate) -> None:
     require_role(reader, replace(PAYMENT_STATUS, role=None))
 
 
@@ -87,7 +89,7 @@ def test_an_endpoint_without_a_role_is_open_to_every_certificate(reader):
         PAYMENTS + "/1/status/", PAYMENTS + "/1/STATUS", PAYMENTS + "/1/status/x",
     ],
 )  # fmt: skip
-def test_a_path_that_is_not_exactly_an_endpoints_is_unknown(pki, path):
+def test_a_path_that_is_not_exactly_an_endpoints_is_unknown(pki: Pki, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):
         assert rejected(pki.qwac.certificate, method, path) == "endpoint.unknown"
 
@@ -96,16 +98,16 @@ def test_a_path_that_is_not_exactly_an_endpoints_is_unknown(pki, path):
     ("method", "row"),
     [("PUT", PAYMENT_DETAILS), ("HEAD", PAYMENT_STATUS), ("get", PAYMENT_STATUS), ("", PAYMENT_STATUS)],
 )
-def test_another_method_is_rejected(pki, method, row):
+def test_another_method_is_rejected(pki: Pki, method: str, row: Endpoint[Any, Any]) -> None:
     assert rejected(pki.qwac.certificate, method, path_of(row)) == "endpoint.method"
 
 
-def test_a_parameter_may_be_percent_encoded(pki):
+def test_a_parameter_may_be_percent_encoded(pki: Pki) -> None:
     route = authorize(pki.qwac.certificate, PSD2, "POST", PAYMENTS.replace("sepa", "sep%61"))
     assert route.parameters == {"product": "sepa-credit-transfers"}
 
 
-def test_a_role_of_an_unknown_identifier_is_no_role_whatever_its_name(pki):
+def test_a_role_of_an_unknown_identifier_is_no_role_whatever_its_name(pki: Pki) -> None:
     # The last arc of PSP_PI's identifier, 0.4.0.19495.1.2, becomes 9.
     good = pki.qwac.certificate
     known = b"\x06\x07\x04\x00\x81\x98\x27\x01\x02"
@@ -116,7 +118,7 @@ def test_a_role_of_an_unknown_identifier_is_no_role_whatever_its_name(pki):
     assert rejected(forged, "POST", PAYMENTS) == "role.missing"
 
 
-def test_roles_of_a_malformed_statement_are_no_roles(pki):
+def test_roles_of_a_malformed_statement_are_no_roles(pki: Pki) -> None:
     # The role's name becomes a PrintableString where a UTF8String belongs.
     good = pki.qwac.certificate
     name = b"\x0c\x06PSP_PI"
@@ -129,5 +131,5 @@ def test_roles_of_a_malformed_statement_are_no_roles(pki):
     assert refused.value.findings == malformed.findings
 
 
-def test_a_certificate_without_a_psd2_statement_has_no_role(pki):
+def test_a_certificate_without_a_psd2_statement_has_no_role(pki: Pki) -> None:
     assert rejected(pki.server.certificate, "POST", PAYMENTS) == "role.missing"

@@ -118,7 +118,7 @@ def status_of(port: int, door: Door, framing: str, sent: bytes) -> int | None:
 
 @pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.parametrize("server", [*WSGI, *ASGI])
-def test_a_broken_body_is_the_peers_fault(server, broken, door, live):
+def test_a_broken_body_is_the_peers_fault(server: str, broken: str, door: Door, live: Live) -> None:
     status = status_of(live.ports[server], door, *BROKEN[broken])
     # A proxy's request must have a length, so the seal's middleware asks for none of these chunks.
     unread = 411 if door.target != "/cb/" and BROKEN[broken][0] == CHUNKED else 400

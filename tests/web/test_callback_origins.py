@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
 from callback_apps import ORIGIN
 from callback_servers import Server, request, running
@@ -38,7 +39,7 @@ PASSING = "server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://12
 ADDING = PASSING.replace("; }} }}", "; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; }} }}")
 
 
-def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path):
+def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
     service, numbers = ec.generate_private_key(ec.SECP256R1()), count()
     key = tmp_path / "service.pub"
     key.write_bytes(service.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))

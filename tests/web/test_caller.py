@@ -74,23 +74,23 @@ def issue(pki: Pki) -> Callable[..., EidasCertificate]:
     "without",
     [{"type": "http"}, {"extensions": {}}, {"extensions": {"tls": {}}}, scope(), scope(client_cert_chain=None)],
 )
-def test_a_connection_without_a_certificate_has_no_peer(without):
+def test_a_connection_without_a_certificate_has_no_peer(without: dict[str, Any]) -> None:
     with refused(CertificateRejected, "certificate.missing"):
         peer_certificate(AsgiSource(without))
 
 
-def test_the_peer_is_what_the_server_put_into_the_scope(pki):
+def test_the_peer_is_what_the_server_put_into_the_scope(pki: Pki) -> None:
     chain = (pem(pki.qwac.certificate), pem(pki.qwac_ca.certificate))
     found = peer_certificate(AsgiSource(scope(client_cert_chain=chain, client_cert_error="certificate has expired")))
     assert found == PeerCertificate(chain, "certificate has expired", "asgi-tls")
 
 
-def test_a_long_chain_is_cut(pki):
+def test_a_long_chain_is_cut(pki: Pki) -> None:
     found = peer_certificate(AsgiSource(scope(client_cert_chain=[pem(pki.qwac.certificate)] * 100)))
     assert len(found.chain_pem) == MAX_CHAIN
 
 
-def test_the_peer_may_send_its_issuing_authority(pki):
+def test_the_peer_may_send_its_issuing_authority(pki: Pki) -> None:
     root_only = QwacPolicy(PathVerifier(make_anchors([pki.root.certificate])))
     with pytest.raises(CertificateRejected):
         root_only.verify(peer(pki.qwac.certificate), at=AT)
@@ -129,7 +129,7 @@ def test_what_is_no_qwac_for_clients_of_a_trusted_authority_is_refused(name, qwa
 @pytest.mark.parametrize(
     ("days", "code"), [(-1, "certificate.not-yet-valid"), (365, "certificate.expired"), (4000, "certificate.expired")]
 )
-def test_a_qwac_outside_its_validity_is_refused(days, code, qwacs, pki):
+def test_a_qwac_outside_its_validity_is_refused(days: int, code: str, qwacs: QwacPolicy, pki: Pki) -> None:
     assert qwacs.verify(peer(pki.qwac.certificate), at=AT)  # what was believed before is judged again
     with refused(CertificateRejected, code):
         qwacs.verify(peer(pki.qwac.certificate), at=AT + timedelta(days=days))
@@ -146,7 +146,7 @@ def test_a_qwac_outside_its_validity_is_refused(days, code, qwacs, pki):
     ],
     ids=["empty", "garbage", "no base64", "no certificate", "too long"],
 )
-def test_what_is_no_certificate_is_refused(text, code, qwacs):
+def test_what_is_no_certificate_is_refused(text: str, code: str, qwacs: QwacPolicy) -> None:
     with refused(FormatError, code):
         qwacs.verify(PeerCertificate((text,), None, "asgi-tls"), at=AT)
 
@@ -156,12 +156,12 @@ def test_what_is_no_certificate_is_refused(text, code, qwacs):
         st.text(max_size=50) | st.binary(max_size=60).map(lambda raw: raw.decode("latin-1")), min_size=1, max_size=3
     )
 )
-def test_only_our_errors_escape_whatever_the_server_hands_over(chain, paths):
+def test_only_our_errors_escape_whatever_the_server_hands_over(chain: list[str], paths: PathVerifier) -> None:
     with pytest.raises(TppkitError):
         QwacPolicy(paths).verify(PeerCertificate(tuple(chain), None, "asgi-tls"), at=AT)
 
 
-def test_what_is_remembered_is_bounded(pki, paths):
+def test_what_is_remembered_is_bounded(pki: Pki, paths: PathVerifier) -> None:
     policy = QwacPolicy(paths)
     text = pem(pki.qwac.certificate)
     for number in range(1500):  # the same certificate, never the same text
@@ -169,7 +169,7 @@ def test_what_is_remembered_is_bounded(pki, paths):
     assert len(policy._believed) <= 512
 
 
-def test_another_provider_of_the_same_authority_is_believed_as_itself(qwacs, pki):
+def test_another_provider_of_the_same_authority_is_believed_as_itself(qwacs: QwacPolicy, pki: Pki) -> None:
     other: Issued = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
     assert qwacs.verify(peer(pki.qwac.certificate), at=AT).chain[0] == pki.qwac.certificate
     verified = qwacs.verify(peer(other.certificate), at=AT).chain[0]
@@ -178,7 +178,9 @@ def test_another_provider_of_the_same_authority_is_believed_as_itself(qwacs, pki
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
-def test_a_qwac_is_judged_by_the_organization_that_it_names(identifier, nca_id, expected, qwacs, pki):
+def test_a_qwac_is_judged_by_the_organization_that_it_names(
+    identifier: str, nca_id: str, expected: str, qwacs: QwacPolicy, pki: Pki
+) -> None:
     presented = peer(issue_for(pki, "qwac", identifier, nca_id).certificate)
     for _ in range(2):  # a refusal is not remembered as trust
         if expected == "holds":
@@ -188,12 +190,12 @@ def test_a_qwac_is_judged_by_the_organization_that_it_names(identifier, nca_id, 
             qwacs.verify(presented, at=AT)
 
 
-def test_a_setting_of_the_gate_lets_open_banking_uk_in(paths, pki):
+def test_a_setting_of_the_gate_lets_open_banking_uk_in(paths: PathVerifier, pki: Pki) -> None:
     presented = peer(issue_for(pki, "qwac", "PSDGB-OB-0015800001", "GB-FCA").certificate)
     assert QwacPolicy(paths, organizations=OrganizationPolicy(match_authority=False)).verify(presented, at=AT)
 
 
-def test_junk_beside_one_qwac_does_not_push_another_out_of_memory(paths, pki):
+def test_junk_beside_one_qwac_does_not_push_another_out_of_memory(paths: PathVerifier, pki: Pki) -> None:
     qwacs = QwacPolicy(paths)
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
     believed = qwacs.verify(peer(pki.qwac.certificate), at=AT)

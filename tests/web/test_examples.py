@@ -17,8 +17,8 @@ from serving import free_port, run_program, send
 
 from tppkit.certificates import EidasCertificate
 from tppkit.protocol.psd2.models import PaymentInitiated
-from tppkit.seals import Message, sign_request
-from tppkit.testpki import certificate_pem
+from tppkit.seals import Message, Seal, sign_request
+from tppkit.testpki import Pki, certificate_pem
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 UVICORN = ("-m", "uvicorn", "--no-proxy-headers", "--port", "{port}")
@@ -59,12 +59,14 @@ def forwarded(message: Message, certificate: EidasCertificate) -> Message:
     return message.with_headers(("X-SSL-Client-Cert", quote(certificate_pem(certificate).decode(), safe="")))
 
 
-def test_every_example_is_tested():
+def test_every_example_is_tested() -> None:
     assert sorted(COMMANDS) == sorted(path.stem for path in EXAMPLES.glob("*_bank.py"))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_an_example_handles_what_was_sealed_and_nothing_else(name, live_folder, live_pki, live_seal, tmp_path):
+def test_an_example_handles_what_was_sealed_and_nothing_else(
+    name: str, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+) -> None:
     qwac = live_pki.qwac.certificate
 
     def fresh(body: bytes = BODY) -> Message:

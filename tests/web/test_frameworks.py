@@ -14,7 +14,8 @@ from flask import Flask
 from refusals import refused
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import SealPolicy, VerifiedRequest
+from tppkit.seals import Seal, SealPolicy, VerifiedRequest
+from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier
 from tppkit.web import ProxyForm, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, WsgiSealMiddleware
 from tppkit.web import flask as tppkit_flask
@@ -32,7 +33,7 @@ def gates(paths: PathVerifier, policy: SealPolicy) -> Any:
     return made
 
 
-def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(gates, pki, seal):
+def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(gates: Any, pki: Pki, seal: Seal) -> None:
     app = FastAPI()
 
     @app.get("/psd2/v1/payments/{product}/{payment_id}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
@@ -69,13 +70,13 @@ Forwarded = dict[ProxyForm, tuple[tuple[str, str], ...]]
 
 @pytest.mark.parametrize("form", ProxyForm)
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
-def test_the_named_proxy_is_believed(form, make, forwarded, pki):
+def test_the_named_proxy_is_believed(form: ProxyForm, make: Callable[..., Any], forwarded: Forwarded, pki: Pki) -> None:
     found = peer_certificate(make(*forwarded[form]), trusted_proxies=proxy(form))
     assert (found.source, found.tls_error, found.ignored) == (form.value, None, ())
     assert EidasCertificate.from_pem(found.chain_pem[0]) == pki.qwac.certificate
 
 
-def test_the_chain_of_rfc_9440_follows_its_certificate(forwarded, pki):
+def test_the_chain_of_rfc_9440_follows_its_certificate(forwarded: Forwarded, pki: Pki) -> None:
     found = peer_certificate(scope(*forwarded[ProxyForm.RFC9440]), trusted_proxies=proxy(ProxyForm.RFC9440))
     assert [EidasCertificate.from_pem(text) for text in found.chain_pem] == [
         pki.qwac.certificate,
@@ -83,7 +84,7 @@ def test_the_chain_of_rfc_9440_follows_its_certificate(forwarded, pki):
     ]
 
 
-def test_the_chain_of_envoy_begins_with_its_certificate(pki):
+def test_the_chain_of_envoy_begins_with_its_certificate(pki: Pki) -> None:
     chain = quote(pem(pki.qwac.certificate) + pem(pki.qwac_ca.certificate), safe="")
     for value in (f"Chain={chain}", f"cert={quote(pem(pki.qwac.certificate))};chain={chain}"):
         found = peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
@@ -101,7 +102,9 @@ def test_the_chain_of_envoy_begins_with_its_certificate(pki):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("set_by_envoy", ["Cert", "Chain", None])
-def test_what_a_client_writes_into_envoys_header_makes_nobody_of_it(added, set_by_envoy, pki):
+def test_what_a_client_writes_into_envoys_header_makes_nobody_of_it(
+    added: str, set_by_envoy: str | None, pki: Pki
+) -> None:
     """Envoy writes URIs of the client's certificate as they are."""
     victim, client = pki.qwac.certificate, pki.server.certificate
     told = f"Hash={sha256(client.der).hexdigest()};"
@@ -114,14 +117,16 @@ def test_what_a_client_writes_into_envoys_header_makes_nobody_of_it(added, set_b
         )
 
 
-def test_a_long_header_of_envoys_costs_no_time_and_is_refused():
+def test_a_long_header_of_envoys_costs_no_time_and_is_refused() -> None:
     for value in ("URI=a;" * 20_000, 'URI="' + '\\"' * 40_000, "URI=" + " " * 60_000, "URI=a;" * 10_000 + "x"):
         with pytest.raises((FormatError, CertificateRejected)):
             peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
 
 
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
-def test_a_header_that_may_be_the_clients_trailer_is_not_believed(make, forwarded, pki):
+def test_a_header_that_may_be_the_clients_trailer_is_not_believed(
+    make: Callable[..., Any], forwarded: Forwarded, pki: Pki
+) -> None:
     chunked = (("Transfer-Encoding", "chunked"), *forwarded[ProxyForm.RFC9440])
     with refused(FormatError, "message.no-length"):
         peer_certificate(make(*chunked), trusted_proxies=proxy(ProxyForm.RFC9440))
@@ -132,7 +137,9 @@ def test_a_header_that_may_be_the_clients_trailer_is_not_believed(make, forwarde
 @pytest.mark.parametrize("form", ProxyForm)
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
 @pytest.mark.parametrize("address", [STRANGER, "10.0.1.5", "::ffff:203.0.113.9", "2001:db8:0:1::1", "not an address"])
-def test_headers_from_elsewhere_are_ignored_and_reported(form, make, address, forwarded):
+def test_headers_from_elsewhere_are_ignored_and_reported(
+    form: ProxyForm, make: Callable[..., Any], address: str, forwarded: Forwarded
+) -> None:
     with pytest.raises(CertificateRejected) as caught:
         peer_certificate(make(*forwarded[form], address=address), trusted_proxies=proxy(form))
     assert caught.value.code == "certificate.missing"
@@ -141,18 +148,18 @@ def test_headers_from_elsewhere_are_ignored_and_reported(form, make, address, fo
 
 
 @pytest.mark.parametrize("address", ["10.0.0.5", "::ffff:10.0.0.5", "2001:db8::7"])
-def test_an_address_in_any_writing_is_the_proxys(address, forwarded):
+def test_an_address_in_any_writing_is_the_proxys(address: str, forwarded: Forwarded) -> None:
     source = scope(*forwarded[ProxyForm.NGINX], address=address)
     assert peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX)).source == "nginx"
 
 
-def test_without_trusted_proxies_no_header_counts(forwarded):
+def test_without_trusted_proxies_no_header_counts(forwarded: Forwarded) -> None:
     for headers in forwarded.values():
         with pytest.raises(CertificateRejected):
             peer_certificate(scope(*headers))
 
 
-def test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported(forwarded, pki):
+def test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported(forwarded: Forwarded, pki: Pki) -> None:
     tls = {"tls": {"client_cert_chain": (pem(pki.server.certificate),), "client_cert_error": None}}
     source = scope(*forwarded[ProxyForm.RFC9440], address=STRANGER, extensions=tls)
     found = peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
@@ -160,7 +167,7 @@ def test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported(forwa
     assert found == PeerCertificate((pem(pki.server.certificate),), None, "asgi-tls", ignored)
 
 
-def test_of_a_trusted_proxy_only_the_header_that_it_overwrites_counts(forwarded, pki):
+def test_of_a_trusted_proxy_only_the_header_that_it_overwrites_counts(forwarded: Forwarded, pki: Pki) -> None:
     # nginx removes X-SSL-Client-Cert of its clients, and lets every other header through.
     with pytest.raises(CertificateRejected) as caught:
         peer_certificate(scope(*forwarded[ProxyForm.RFC9440]), trusted_proxies=proxy(ProxyForm.NGINX))
@@ -171,13 +178,13 @@ def test_of_a_trusted_proxy_only_the_header_that_it_overwrites_counts(forwarded,
     )
 
 
-def test_the_proxys_own_client_certificate_is_not_its_clients(pki):
+def test_the_proxys_own_client_certificate_is_not_its_clients(pki: Pki) -> None:
     tls = {"tls": {"client_cert_chain": (pem(pki.qwac.certificate),)}}
     with pytest.raises(CertificateRejected):
         peer_certificate(scope(extensions=tls), trusted_proxies=proxy(ProxyForm.NGINX))
 
 
-def test_an_address_that_the_server_took_from_a_header_is_nobodys(forwarded):
+def test_an_address_that_the_server_took_from_a_header_is_nobodys(forwarded: Forwarded) -> None:
     # A server that believes X-Forwarded-For writes the address it found there, with the port 0.
     with pytest.raises(CertificateRejected):
         peer_certificate(scope(*forwarded[ProxyForm.NGINX], port=0), trusted_proxies=proxy(ProxyForm.NGINX))
@@ -189,8 +196,8 @@ def test_an_address_that_the_server_took_from_a_header_is_nobodys(forwarded):
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
 def test_an_address_that_may_come_from_a_header_is_believed_only_where_the_server_is_said_to_read_none(
-    name, make, forwarded
-):
+    name: str, make: Callable[..., Any], forwarded: Forwarded
+) -> None:
     source = make(*forwarded[ProxyForm.NGINX], (name, "10.0.0.5:4444"))
     with pytest.raises(CertificateRejected) as caught:
         peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
@@ -199,7 +206,7 @@ def test_an_address_that_may_come_from_a_header_is_believed_only_where_the_serve
     assert believed.source == "nginx"
 
 
-def test_a_connection_without_address_is_no_unix_socket(forwarded):
+def test_a_connection_without_address_is_no_unix_socket(forwarded: Forwarded) -> None:
     headers = forwarded[ProxyForm.NGINX]
     named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
     with socket.socket(socket.AF_INET) as tcp:
@@ -215,7 +222,7 @@ def test_a_connection_without_address_is_no_unix_socket(forwarded):
                 peer_certificate(source, trusted_proxies=named)
 
 
-def test_an_address_that_reads_unix_is_a_strangers_word(forwarded):
+def test_an_address_that_reads_unix_is_a_strangers_word(forwarded: Forwarded) -> None:
     # waitress writes what stood in X-Forwarded-For into REMOTE_ADDR, and an ASGI server may do likewise.
     headers = forwarded[ProxyForm.NGINX]
     named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
@@ -226,7 +233,7 @@ def test_an_address_that_reads_unix_is_a_strangers_word(forwarded):
         assert caught.value.message.endswith("ignored: x-ssl-client-cert from ?")
 
 
-def test_a_unix_socket_is_trusted_only_by_name(forwarded):
+def test_a_unix_socket_is_trusted_only_by_name(forwarded: Forwarded) -> None:
     headers = (*forwarded[ProxyForm.NGINX], ("X-Forwarded-For", "203.0.113.9"))
     named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
     listening, other = socket.socketpair(socket.AF_UNIX)
@@ -242,7 +249,7 @@ def test_a_unix_socket_is_trusted_only_by_name(forwarded):
 
 
 @pytest.mark.parametrize("form", ProxyForm)
-def test_a_header_that_stands_twice_is_refused(form, forwarded):
+def test_a_header_that_stands_twice_is_refused(form: ProxyForm, forwarded: Forwarded) -> None:
     first = forwarded[form][0]
     with refused(FormatError, "certificate.malformed"):
         peer_certificate(scope(first, first), trusted_proxies=proxy(form))
@@ -252,14 +259,14 @@ def test_a_header_that_stands_twice_is_refused(form, forwarded):
 
 
 @pytest.mark.parametrize("form", ProxyForm)
-def test_an_empty_header_is_no_certificate(form):
+def test_an_empty_header_is_no_certificate(form: ProxyForm) -> None:
     name = proxy(form)[0].header
     for value in ("", "  "):
         with refused(CertificateRejected, "certificate.missing"):
             peer_certificate(scope((name, value)), trusted_proxies=proxy(form))
 
 
-def test_a_header_of_another_name_is_read_where_it_was_configured(forwarded):
+def test_a_header_of_another_name_is_read_where_it_was_configured(forwarded: Forwarded) -> None:
     ((_, value),) = forwarded[ProxyForm.HAPROXY]
     configured = proxy(ProxyForm.HAPROXY, header="X-TPP-Cert")
     assert peer_certificate(scope(("x-tpp-cert", value)), trusted_proxies=configured).source == "haproxy"
@@ -268,7 +275,7 @@ def test_a_header_of_another_name_is_read_where_it_was_configured(forwarded):
 
 
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
-def test_a_header_of_another_name_is_reported_from_elsewhere(make, forwarded):
+def test_a_header_of_another_name_is_reported_from_elsewhere(make: Callable[..., Any], forwarded: Forwarded) -> None:
     configured = proxy(ProxyForm.HAPROXY, header="X-TPP-Cert")
     ((_, value),) = forwarded[ProxyForm.HAPROXY]
     with pytest.raises(CertificateRejected) as caught:
@@ -296,25 +303,25 @@ def test_a_header_of_another_name_is_reported_from_elsewhere(make, forwarded):
         (ProxyForm.RFC9440, ":AAAA:;a=1"),
     ],
 )
-def test_a_proxys_header_in_another_form_is_refused_as_a_certificate(form, value):
+def test_a_proxys_header_in_another_form_is_refused_as_a_certificate(form: ProxyForm, value: str) -> None:
     with refused(FormatError, "certificate.malformed"):
         peer_certificate(scope((proxy(form)[0].header, value)), trusted_proxies=proxy(form))
 
 
-def test_envoys_hash_must_be_that_of_its_certificate(pki):
+def test_envoys_hash_must_be_that_of_its_certificate(pki: Pki) -> None:
     cert = quote(pem(pki.qwac.certificate), safe="")
     value = f"Hash={sha256(pki.server.certificate.der).hexdigest()};Cert={cert}"
     with refused(FormatError, "certificate.malformed"):
         peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
 
 
-def test_a_header_beyond_its_bound_is_refused():
+def test_a_header_beyond_its_bound_is_refused() -> None:
     with refused(FormatError, "certificate.too-large"):
         peer_certificate(scope(("X-SSL-Client-Cert", "A" * 70_000)), trusted_proxies=proxy(ProxyForm.HAPROXY))
 
 
 @pytest.mark.parametrize("network", ["::ffff:10.0.0.0/120", "::ffff:10.0.0.5"])
-def test_a_network_of_ipv4_addresses_within_ipv6_is_theirs(network, forwarded):
+def test_a_network_of_ipv4_addresses_within_ipv6_is_theirs(network: str, forwarded: Forwarded) -> None:
     named = [TrustedProxy(network, form=ProxyForm.NGINX)]
     for address in ("10.0.0.5", "::ffff:10.0.0.5"):
         source = scope(*forwarded[ProxyForm.NGINX], address=address)
@@ -325,14 +332,14 @@ def test_a_network_of_ipv4_addresses_within_ipv6_is_theirs(network, forwarded):
     "name",
     ["X_SSL_Client_Cert", "X-ARR-ClientCert", "X-Amzn-Mtls-Clientcert", "X-Forwarded-Tls-Client-Cert"],
 )
-def test_a_certificate_of_any_usual_name_is_reported(name, pki):
+def test_a_certificate_of_any_usual_name_is_reported(name: str, pki: Pki) -> None:
     tls = {"tls": {"client_cert_chain": (pem(pki.qwac.certificate),)}}
     found = peer_certificate(scope((name, "x"), address=STRANGER, extensions=tls))
     assert found.ignored == (name.lower(),)
 
 
 @pytest.mark.parametrize("networks", [(5,), (b"1234",), (), ("example.com",), ("10.0.0.1/8",), ("10.0.0.0/33",)])
-def test_what_is_no_network_cannot_be_trusted(networks):
+def test_what_is_no_network_cannot_be_trusted(networks: tuple[str, ...]) -> None:
     with refused(ConfigurationError, "proxy.network"):
         TrustedProxy(*networks, form=ProxyForm.NGINX)
 
@@ -342,7 +349,7 @@ ELEMENTS = st.from_regex(r'([A-Z][a-z]+=("([^"\\]|\\.)*"|[a-z%0-9]*)[;,]? ?){0,4
 
 
 @given(form=st.sampled_from(ProxyForm), value=st.text(max_size=80) | ELEMENTS)
-def test_only_our_errors_escape_whatever_the_proxy_sends(form, value):
+def test_only_our_errors_escape_whatever_the_proxy_sends(form: ProxyForm, value: str) -> None:
     value = value.encode("latin-1", "replace").decode("latin-1")
     with suppress(FormatError, CertificateRejected):
         peer_certificate(scope((proxy(form)[0].header, value)), trusted_proxies=proxy(form))

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from serving import client_context, free_port, program, run_program, run_uvicorn, send
 
 from tppkit._clock import utc_now
-from tppkit.seals import SealPolicy
+from tppkit.seals import Seal, SealPolicy
 from tppkit.testpki import Pki, certificate_pem
 from tppkit.trust import PathVerifier
 from tppkit.web import (
@@ -169,7 +169,9 @@ def door(app: Recorder, form: ProxyForm, live_paths: PathVerifier) -> SealMiddle
     )
 
 
-def test_a_sealed_request_arrives_through_the_proxy(front, door, app, form, live_pki, live_seal):
+def test_a_sealed_request_arrives_through_the_proxy(
+    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, live_pki: Pki, live_seal: Seal
+) -> None:
     target = "/psd2/v1/payments/a%2Fb//%7Ec/%2e/d?x=%2F&y=+&z"
     message = sealed(live_seal, target=target)
     with run_uvicorn(door) as upstream, front(upstream) as url:
@@ -179,7 +181,9 @@ def test_a_sealed_request_arrives_through_the_proxy(front, door, app, form, live
     assert verified_request(app.scopes[0]).target == target
 
 
-def test_a_client_cannot_tell_the_proxy_its_certificate(front, door, app, form, live_pki, live_seal):
+def test_a_client_cannot_tell_the_proxy_its_certificate(
+    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, live_pki: Pki, live_seal: Seal
+) -> None:
     escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
     lies = [("X-SSL-Client-Cert", escaped), ("Client-Cert", ":AAAA:"), ("X-Forwarded-Client-Cert", f"Cert={escaped}")]
     message = sealed(live_seal).with_headers(*lies)
@@ -194,8 +198,8 @@ def test_a_client_cannot_tell_the_proxy_its_certificate(front, door, app, form, 
 
 @pytest.mark.parametrize("form", [ProxyForm.NGINX], ids=["nginx"])
 def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
-    door, app, live_folder, live_pki, live_seal, tmp_path
-):
+    door: SealMiddleware, app: Recorder, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+) -> None:
     (section,) = re.findall(r"^## nginx\n(.*?)^## ", (live_folder / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     block = "".join(line for line in section.splitlines(keepends=True) if line.startswith("    "))
     head, _ = NGINX.split("  server {{")
@@ -217,7 +221,9 @@ def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
 
 
 @pytest.mark.parametrize("form", [ProxyForm.ENVOY], ids=["envoy"])
-def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(front, door, app, live_pki, live_seal):
+def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(
+    front: Front, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
+) -> None:
     with run_uvicorn(door) as upstream, front(upstream, keeps_id=False) as url:
         refused = send(url, sealed(live_seal), verify=client_context(live_pki, live_pki.qwac))
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "SIGNATURE_INVALID")
@@ -228,8 +234,9 @@ def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(
 @pytest.mark.parametrize("separator", [",", ";"])
 @pytest.mark.parametrize("name", [x509.UniformResourceIdentifier, x509.DNSName])
 def test_a_name_in_a_certificate_cannot_tell_the_application_another_certificate(
-    name, separator, front, door, app, live_pki, live_seal, tmp_path
-):
+    name: Callable[[str], x509.GeneralName], separator: str, front: Front, door: SealMiddleware, app: Recorder,
+    live_pki: Pki, live_seal: Seal, tmp_path: Path,
+) -> None:  # fmt: skip
     escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
     context = client_context(live_pki, None)
     context.load_cert_chain(_own_certificate(name(f"a{separator}Cert={escaped}"), tmp_path / "liar.pem"))
@@ -251,7 +258,9 @@ def _own_certificate(name: x509.GeneralName, path: Path) -> Path:
     return path
 
 
-def test_a_body_changed_on_its_way_is_refused_behind_the_proxy(front, door, app, live_pki, live_seal):
+def test_a_body_changed_on_its_way_is_refused_behind_the_proxy(
+    front: Front, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
+) -> None:
     message = sealed(live_seal)._replace(body=b"{}")
     with run_uvicorn(door) as upstream, front(upstream) as url:
         refused = send(url, message, verify=client_context(live_pki, live_pki.qwac))
@@ -263,7 +272,9 @@ def test_a_body_changed_on_its_way_is_refused_behind_the_proxy(front, door, app,
     "settings", [{}, {"proxy_headers": True, "forwarded_allow_ips": "*"}], ids=["plain", "believing"]
 )
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:4444", "[::1]:4444, 127.0.0.1:4444"])
-def test_whoever_passes_by_the_proxy_is_not_believed(settings, address, door, app, live_pki, live_seal):
+def test_whoever_passes_by_the_proxy_is_not_believed(
+    settings: dict[str, object], address: str, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
+) -> None:
     # 127.0.0.2 is not the proxy; the second server takes its clients' word for their address.
     escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
     message = sealed(live_seal).with_headers(("X-SSL-Client-Cert", escaped), ("X-Forwarded-For", address))

@@ -89,32 +89,36 @@ def ask(paths: PathVerifier, policy: SealPolicy, clock: Clock, pki: Pki, app: Re
     return asked
 
 
-def test_the_same_request_is_answered_as_before_and_handled_once(ask, app, seal):
+def test_the_same_request_is_answered_as_before_and_handled_once(ask: Ask, app: Recorder, seal: Seal) -> None:
     message = sealed(seal)
     first, second = ask(message), ask(message)
     assert first[:3] == second[:3] == (201, {"aspsp-number": "1"}, b"done")
     assert len(app.scopes) == 1
 
 
-def test_the_same_request_under_a_new_signature_is_the_same(ask, app, seal):
+def test_the_same_request_under_a_new_signature_is_the_same(ask: Ask, app: Recorder, seal: Seal) -> None:
     assert sealed(seal) != sealed(seal)  # ECDSA signs anew each time
     assert ask(sealed(seal)).status == ask(sealed(seal)).status == 201
     assert len(app.scopes) == 1
 
 
-def test_an_id_in_other_letters_is_the_same_id(ask, app, seal):
+def test_an_id_in_other_letters_is_the_same_id(ask: Ask, app: Recorder, seal: Seal) -> None:
     ask(sealed(seal, request_id=REQUEST_ID.lower()))
     assert ask(sealed(seal, request_id=REQUEST_ID.upper(), body=b"other")).status == 409
 
 
 @pytest.mark.parametrize("other", [{"body": BODY + b" "}, {"target": TARGET + "&y"}, {"method": "PUT"}])
-def test_another_request_under_the_same_id_is_refused(other, ask, app, seal):
+def test_another_request_under_the_same_id_is_refused(
+    other: dict[str, Any], ask: Ask, app: Recorder, seal: Seal
+) -> None:
     ask(sealed(seal))
     told = ask(sealed(seal, **other))
     assert (told.status, told.code, len(app.scopes)) == (409, "REQUEST_ID_REUSE", 1)
 
 
-def test_another_organisation_may_use_the_same_id(ask, app, seal, pki, other_qseal):
+def test_another_organisation_may_use_the_same_id(
+    ask: Ask, app: Recorder, seal: Seal, pki: Pki, other_qseal: Issued
+) -> None:
     ask(sealed(seal))
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
     theirs = sealed(Seal(other_qseal.certificate, KeySigner(other_qseal.key)), body=b"theirs")
@@ -122,7 +126,7 @@ def test_another_organisation_may_use_the_same_id(ask, app, seal, pki, other_qse
     assert len(app.scopes) == 2
 
 
-def test_after_the_window_an_id_is_new(ask, app, clock, seal):
+def test_after_the_window_an_id_is_new(ask: Ask, app: Recorder, clock: Clock, seal: Seal) -> None:
     ask(sealed(seal))
     clock.at = AT + HOUR - timedelta(microseconds=1)
     assert ask(sealed(seal, body=b"other")).status == 409
@@ -130,19 +134,19 @@ def test_after_the_window_an_id_is_new(ask, app, clock, seal):
     assert ask(sealed(seal, body=b"other")).status == 201
 
 
-def test_the_window_is_a_setting(ask, clock, seal):
+def test_the_window_is_a_setting(ask: Ask, clock: Clock, seal: Seal) -> None:
     ask(sealed(seal))
     clock.at = AT + timedelta(minutes=5)
     assert ask(sealed(seal, body=b"other"), window=timedelta(minutes=5)).status == 201
 
 
-def test_a_request_that_does_not_verify_uses_no_id(ask, app, seal):
+def test_a_request_that_does_not_verify_uses_no_id(ask: Ask, app: Recorder, seal: Seal) -> None:
     good = sealed(seal)
     assert ask(good._replace(body=b"forged")).status == 401
     assert ask(good).status == 201
 
 
-def test_an_unsealed_request_uses_no_id(paths, policy, app, pki):
+def test_an_unsealed_request_uses_no_id(paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki) -> None:
     guard = ReplayGuard(MemoryReplayStore())
     gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=guard)
     poll = request(method="GET", target="/psd2/v1/payments/sepa-credit-transfers/1/status")
@@ -164,7 +168,7 @@ def answering(status: int, body: bytes = b"") -> Any:
     return app
 
 
-def test_a_handler_that_crashed_is_asked_again_and_told_so(ask, app, seal):
+def test_a_handler_that_crashed_is_asked_again_and_told_so(ask: Ask, app: Recorder, seal: Seal) -> None:
     with pytest.raises(RuntimeError):
         ask(sealed(seal), before=crashing)
     assert ask(sealed(seal)).status == 201
@@ -172,19 +176,21 @@ def test_a_handler_that_crashed_is_asked_again_and_told_so(ask, app, seal):
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
-def test_what_asks_for_the_same_request_again_is_no_answer_for_ever(status, ask, app, seal):
+def test_what_asks_for_the_same_request_again_is_no_answer_for_ever(
+    status: int, ask: Ask, app: Recorder, seal: Seal
+) -> None:
     assert ask(sealed(seal), before=answering(status)).status == status
     assert ask(sealed(seal)).status == 201
     assert caller_of(app.scopes[0]).repeated
 
 
-def test_a_refusal_by_the_handler_is_answered_again(ask, app, seal):
+def test_a_refusal_by_the_handler_is_answered_again(ask: Ask, app: Recorder, seal: Seal) -> None:
     ask(sealed(seal), before=answering(400, b"no"))
     told = ask(sealed(seal))
     assert (told.status, told.headers, told.body, app.scopes) == (400, {"content-type": "text/plain"}, b"no", [])
 
 
-def test_a_streamed_answer_is_kept_whole(ask, app, seal):
+def test_a_streamed_answer_is_kept_whole(ask: Ask, app: Recorder, seal: Seal) -> None:
     whole = bytes(range(256)) * 256
     assert len(whole) == MAX_ANSWER_BYTES
     ask(sealed(seal), before=answering(200, whole))
@@ -192,14 +198,14 @@ def test_a_streamed_answer_is_kept_whole(ask, app, seal):
     assert app.scopes == []
 
 
-def test_a_request_whose_answer_was_too_long_to_keep_is_not_handled_again(ask, app, seal):
+def test_a_request_whose_answer_was_too_long_to_keep_is_not_handled_again(ask: Ask, app: Recorder, seal: Seal) -> None:
     ask(sealed(seal), before=answering(200, b"x" * (MAX_ANSWER_BYTES + 1)))
     told = ask(sealed(seal))
     assert (told.status, told.code, app.scopes) == (409, "STATUS_INVALID", [])
     assert "request-id.answered" in told.text
 
 
-def test_a_cookie_is_not_sent_twice(ask, seal):
+def test_a_cookie_is_not_sent_twice(ask: Ask, seal: Seal) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         fields = [
             (b"set-cookie", b"s=1"),
@@ -214,7 +220,9 @@ def test_a_cookie_is_not_sent_twice(ask, seal):
     assert ask(sealed(seal), before=app).headers == {"location": "/1", "aspsp-sca-approach": "REDIRECT"}
 
 
-def test_what_could_not_be_kept_is_not_offered_to_the_application(ask, app, seal, pki):
+def test_what_could_not_be_kept_is_not_offered_to_the_application(
+    ask: Ask, app: Recorder, seal: Seal, pki: Pki
+) -> None:
     seen = []
 
     async def looking(scope: Any, receive: Any, send: Any) -> None:
@@ -226,7 +234,9 @@ def test_what_could_not_be_kept_is_not_offered_to_the_application(ask, app, seal
     assert seen == [{"tls", "other"}]
 
 
-def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(app, seal, gate, pki):
+def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(
+    app: Recorder, seal: Seal, gate: SealGate, pki: Pki
+) -> None:
     whole, message = b"x" * (2 * MAX_ANSWER_BYTES), sealed(seal)
     told = call(SealMiddleware(answering(200, whole), gate=gate), scope_of(message, pki.qwac), [message.body])
     assert told.body == whole
@@ -243,7 +253,9 @@ def test_a_long_answer_is_settled_before_any_of_it_is_sent_and_then_streamed(app
 
 
 @pytest.mark.parametrize("failing", ["start", "body"])
-def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(failing, app, seal, gate, pki):
+def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(
+    failing: str, app: Recorder, seal: Seal, gate: SealGate, pki: Pki
+) -> None:
     door, message = SealMiddleware(app, gate=gate), sealed(seal)
 
     async def send(event: Any) -> None:
@@ -255,7 +267,9 @@ def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(faili
     assert len(app.scopes) == 1
 
 
-def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_the_lease(ask, clock, seal, gate, pki):
+def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_the_lease(
+    ask: Ask, clock: Clock, seal: Seal, gate: SealGate, pki: Pki
+) -> None:
     async def leaving(scope: Any, receive: Any, send: Any) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
@@ -272,7 +286,9 @@ def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_t
     assert ask(sealed(seal)).status == 201
 
 
-def test_a_slow_body_takes_nothing_from_the_lease(gate, app, clock, pki, seal):
+def test_a_slow_body_takes_nothing_from_the_lease(
+    gate: SealGate, app: Recorder, clock: Clock, pki: Pki, seal: Seal
+) -> None:
     message = sealed(seal)
 
     async def busy(scope: Any, receive: Any, send: Any) -> None:
@@ -302,12 +318,12 @@ def test_a_slow_body_takes_nothing_from_the_lease(gate, app, clock, pki, seal):
         {"window": timedelta(seconds=30), "lease": timedelta(seconds=31)},
     ],
 )
-def test_times_that_guard_nothing_are_refused(times):
+def test_times_that_guard_nothing_are_refused(times: dict[str, timedelta]) -> None:
     with refused(ConfigurationError, "web.setting"):
         ReplayGuard(MemoryReplayStore(), **times)
 
 
-def test_two_at_once_are_handled_once(gate, pki, seal):
+def test_two_at_once_are_handled_once(gate: SealGate, pki: Pki, seal: Seal) -> None:
     inside, release = asyncio.Event(), asyncio.Event()
     handled = []
 
@@ -338,7 +354,9 @@ def test_two_at_once_are_handled_once(gate, pki, seal):
     assert json.loads(second[1]["body"])["tppMessages"][0]["code"] == "STATUS_INVALID"
 
 
-def test_a_handler_that_died_with_its_process_is_asked_again_after_the_lease(ask, app, clock, seal, store, policy, pki):
+def test_a_handler_that_died_with_its_process_is_asked_again_after_the_lease(
+    ask: Ask, app: Recorder, clock: Clock, seal: Seal, store: ReplayStore, policy: SealPolicy, pki: Pki
+) -> None:
     message = sealed(seal)
     verified = verify_request(message, qwac=pki.qwac.certificate, at=AT, policy=policy)
     ReplayGuard(store).admit(verified, at=AT)  # and nothing after it
@@ -348,7 +366,9 @@ def test_a_handler_that_died_with_its_process_is_asked_again_after_the_lease(ask
     assert caller_of(app.scopes[0]).repeated
 
 
-def test_a_store_that_fails_lets_nothing_through(paths, policy, app, pki, seal):
+def test_a_store_that_fails_lets_nothing_through(
+    paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki, seal: Seal
+) -> None:
     full = MemoryReplayStore(max_bytes=0)
     gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=ReplayGuard(full))
     told = call(SealMiddleware(app, gate=gate), scope_of(sealed(seal), pki.qwac), [BODY])
@@ -356,13 +376,13 @@ def test_a_store_that_fails_lets_nothing_through(paths, policy, app, pki, seal):
 
 
 @pytest.mark.parametrize("name", [name for name, row in PROFILES.items() if row.request_id not in row.demanded])
-def test_a_dialect_that_may_have_no_id_cannot_be_guarded(name, paths):
+def test_a_dialect_that_may_have_no_id_cannot_be_guarded(name: str, paths: PathVerifier) -> None:
     seals = SealPolicy(paths, profile=PROFILES[name])
     with refused(ConfigurationError, "replay.no-request-id"):
         SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=seals, replay=ReplayGuard(MemoryReplayStore()))
 
 
-def test_a_guard_purges_by_its_window(seal, policy, store):
+def test_a_guard_purges_by_its_window(seal: Seal, policy: SealPolicy, store: ReplayStore) -> None:
     guard = ReplayGuard(store)
     guard.admit(verify_request(sealed(seal), qwac=None, at=AT, policy=policy), at=AT)
     assert guard.purge(at=AT + HOUR - timedelta(seconds=1)) == 0

@@ -75,11 +75,11 @@ def digest() -> bytes:
     return os.urandom(32)
 
 
-def test_a_new_id_is_first(store, key, digest):
+def test_a_new_id_is_first(store: ReplayStore, key: bytes, digest: bytes) -> None:
     assert store.claim(key, digest, bounds()).verdict is FIRST
 
 
-def test_the_same_request_waits_for_the_first_ones_answer(store, key, digest):
+def test_the_same_request_waits_for_the_first_ones_answer(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)
     store.settle(key, attempt, b"\x00answer\xff")
@@ -87,7 +87,7 @@ def test_the_same_request_waits_for_the_first_ones_answer(store, key, digest):
     assert store.claim(key, digest, bounds(NOW + HOUR - 1)) == Claim(SAME, b"\x00answer\xff")
 
 
-def test_another_request_under_the_same_id_is_told_apart(store, key, digest):
+def test_another_request_under_the_same_id_is_told_apart(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     other = bytes(reversed(digest))
     assert store.claim(key, other, bounds()) == Claim(OTHER)
@@ -97,7 +97,7 @@ def test_another_request_under_the_same_id_is_told_apart(store, key, digest):
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"its answer")
 
 
-def test_an_id_is_new_again_when_its_window_is_over(store, key, digest):
+def test_an_id_is_new_again_when_its_window_is_over(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     store.settle(key, attempt, b"old")
     other = bytes(reversed(digest))
@@ -106,18 +106,18 @@ def test_an_id_is_new_again_when_its_window_is_over(store, key, digest):
     assert store.claim(key, other, bounds(NOW + HOUR)) == Claim(RUNNING)
 
 
-def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store, key, digest):
+def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store: ReplayStore, key: bytes, digest: bytes) -> None:
     store.claim(key, digest, bounds())
     assert store.claim(key, digest, bounds(NOW + MINUTE)).verdict is AGAIN
     assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(RUNNING)
 
 
-def test_a_claim_that_was_let_go_can_be_taken_at_once(store, key, digest):
+def test_a_claim_that_was_let_go_can_be_taken_at_once(store: ReplayStore, key: bytes, digest: bytes) -> None:
     store.settle(key, store.claim(key, digest, bounds()).attempt, None)
     assert store.claim(key, digest, bounds(NOW + 1)).verdict is AGAIN
 
 
-def test_the_first_answer_stays(store, key, digest):
+def test_the_first_answer_stays(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     for answer in (b"first", b"second", None):
         store.settle(key, attempt, answer)
@@ -125,7 +125,7 @@ def test_the_first_answer_stays(store, key, digest):
 
 
 @pytest.mark.parametrize("later", [0, MINUTE])
-def test_who_was_overtaken_neither_answers_nor_frees(store, key, digest, later):
+def test_who_was_overtaken_neither_answers_nor_frees(store: ReplayStore, key: bytes, digest: bytes, later: int) -> None:
     first = store.claim(key, digest, bounds())
     store.settle(key, first.attempt, None)
     second = store.claim(key, digest, bounds(NOW + later))  # though the clock stands
@@ -137,19 +137,21 @@ def test_who_was_overtaken_neither_answers_nor_frees(store, key, digest, later):
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"right")
 
 
-def test_an_attempt_of_an_earlier_window_does_not_answer_in_the_next(store, key, digest):
+def test_an_attempt_of_an_earlier_window_does_not_answer_in_the_next(
+    store: ReplayStore, key: bytes, digest: bytes
+) -> None:
     old = store.claim(key, digest, bounds())
     new = store.claim(key, digest, bounds(NOW + HOUR))
     store.settle(key, old.attempt, b"old")
     assert (new.verdict, store.claim(key, digest, bounds(NOW + HOUR))) == (FIRST, Claim(RUNNING))
 
 
-def test_an_answer_to_nothing_is_nothing(store, key, digest):
+def test_an_answer_to_nothing_is_nothing(store: ReplayStore, key: bytes, digest: bytes) -> None:
     store.settle(key, NOW, b"answer")
     assert store.claim(key, digest, bounds()).verdict is FIRST
 
 
-def test_of_many_threads_one_is_first(store):
+def test_of_many_threads_one_is_first(store: ReplayStore) -> None:
     for _ in range(10):
         key, digest, start = os.urandom(32), os.urandom(32), threading.Barrier(8)
 
@@ -161,7 +163,7 @@ def test_of_many_threads_one_is_first(store):
             assert Counter(pool.map(claim, range(8))) == {FIRST: 1, RUNNING: 7}
 
 
-def test_of_several_processes_one_is_first(request, make):
+def test_of_several_processes_one_is_first(request: pytest.FixtureRequest, make: Make) -> None:
     if request.node.callspec.params["make"] == "memory":
         return  # it is no store of several processes
     keys = [os.urandom(32) for _ in range(60)]
@@ -185,7 +187,7 @@ def test_of_several_processes_one_is_first(request, make):
         assert sorted(verdicts) == ["first", "other", "other"]
 
 
-def test_a_purge_forgets_what_is_over_and_nothing_else(store):
+def test_a_purge_forgets_what_is_over_and_nothing_else(store: ReplayStore) -> None:
     old, young = [os.urandom(32) for _ in range(5)], os.urandom(32)
     for number, key in enumerate(old):
         store.claim(key, key, bounds(NOW + number))
@@ -195,7 +197,7 @@ def test_a_purge_forgets_what_is_over_and_nothing_else(store):
     assert store.claim(young, young, bounds(NOW + HOUR // 2)) == Claim(RUNNING)
 
 
-def test_each_first_use_forgets_two_that_are_over(store):
+def test_each_first_use_forgets_two_that_are_over(store: ReplayStore) -> None:
     for number in range(10):
         store.claim(bytes([number]) * 32, b"d" * 32, bounds(NOW))
     for number in range(10, 15):
@@ -203,7 +205,7 @@ def test_each_first_use_forgets_two_that_are_over(store):
     assert store.purge(forget=NOW, limit=100) == 0
 
 
-def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path, caplog):
+def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "ids.sqlite"
     store = TableReplayStore(f"sqlite:///{path}")
     store.claim(b"o" * 32, b"d" * 32, Bounds(1, 0, 0))
@@ -224,7 +226,7 @@ def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path, caplog):
     ],
     ids=str,
 )
-def test_a_setting_of_no_use_is_refused(setting, code, tmp_path):
+def test_a_setting_of_no_use_is_refused(setting: dict[str, Any], code: str, tmp_path: Path) -> None:
     with refused(ConfigurationError, code):
         TableReplayStore(**{"url": f"sqlite:///{tmp_path / 'ids'}"} | setting)
 
@@ -232,13 +234,13 @@ def test_a_setting_of_no_use_is_refused(setting, code, tmp_path):
 @pytest.mark.parametrize(
     "url", ["sqlite:////nowhere/ids.sqlite", "postgresql+psycopg:///x?host=/nowhere", "no address"]
 )
-def test_a_database_that_cannot_be_opened_is_reported(url):
+def test_a_database_that_cannot_be_opened_is_reported(url: str) -> None:
     with refused(TransportError, "replay.unavailable"):
         TableReplayStore(url)
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
-def test_nothing_is_claimed_in_a_file_without_the_table(lose, tmp_path):
+def test_nothing_is_claimed_in_a_file_without_the_table(lose: Callable[[Path], object], tmp_path: Path) -> None:
     path = tmp_path / "ids.sqlite"
     store = TableReplayStore(f"sqlite:///{path}")
     lose(path)
@@ -246,7 +248,7 @@ def test_nothing_is_claimed_in_a_file_without_the_table(lose, tmp_path):
         store.claim(b"k" * 32, b"d" * 32, bounds())
 
 
-def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url):
+def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url: str) -> None:
     store = TableReplayStore(psycopg_url(postgresql_url), table=f"t{uuid4().hex}")
     store.claim(b"k" * 32, b"d" * 32, bounds())
     with psycopg.connect(postgresql_url, autocommit=True) as other:
@@ -255,7 +257,7 @@ def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url):
     store.close()
 
 
-def test_a_full_memory_refuses_rather_than_forgets():
+def test_a_full_memory_refuses_rather_than_forgets() -> None:
     store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):
         assert store.claim(bytes([number]) * 32, b"d" * 32, bounds()).verdict is FIRST
@@ -265,7 +267,7 @@ def test_a_full_memory_refuses_rather_than_forgets():
     assert store.claim(b"x" * 32, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
 
 
-def test_one_organisation_fills_no_more_than_its_share_of_the_memory():
+def test_one_organisation_fills_no_more_than_its_share_of_the_memory() -> None:
     store = MemoryReplayStore(max_bytes=8 * USE_BYTES, share=0.25)
     for number in range(2):
         store.claim(b"greedy.." + bytes([number]) * 24, b"d" * 32, bounds())
@@ -276,19 +278,21 @@ def test_one_organisation_fills_no_more_than_its_share_of_the_memory():
     assert store.claim(b"greedy.." + b"x" * 24, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
 
 
-def test_an_answer_without_room_in_memory_is_kept_as_too_long(key, digest):
+def test_an_answer_without_room_in_memory_is_kept_as_too_long(key: bytes, digest: bytes) -> None:
     store = MemoryReplayStore(max_bytes=2 * USE_BYTES, share=1)
     store.settle(key, store.claim(key, digest, bounds()).attempt, b"x" * (USE_BYTES + 1))
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"")
     assert store.claim(os.urandom(32), digest, bounds()).verdict is FIRST
 
 
-def test_a_sqlite_file_is_its_owners_alone(tmp_path):
+def test_a_sqlite_file_is_its_owners_alone(tmp_path: Path) -> None:
     TableReplayStore(f"sqlite:///{tmp_path / 'ids.sqlite'}").claim(b"k" * 32, b"d" * 32, bounds())
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_a_store_opened_before_a_fork_serves_each_process_its_own(request, store):
+def test_a_store_opened_before_a_fork_serves_each_process_its_own(
+    request: pytest.FixtureRequest, store: ReplayStore
+) -> None:
     if isinstance(store, MemoryReplayStore):
         return  # it is no store of several processes
     store.claim(b"k" * 32, b"d" * 32, bounds())
@@ -310,7 +314,7 @@ def test_a_store_opened_before_a_fork_serves_each_process_its_own(request, store
     assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
 
 
-def test_the_limits_of_waiting_are_added_to_the_options_of_the_address(postgresql_url):
+def test_the_limits_of_waiting_are_added_to_the_options_of_the_address(postgresql_url: str) -> None:
     url = f"{postgresql_url.replace('postgresql:', 'postgresql+psycopg:')}&options=-csearch_path%3Dbank"
     engine = create_engine(url)
     limit_waits(engine, 3)
@@ -320,7 +324,7 @@ def test_the_limits_of_waiting_are_added_to_the_options_of_the_address(postgresq
     engine.dispose()
 
 
-def test_a_postgresql_that_falls_silent_fails_every_call_in_time(postgresql_url):
+def test_a_postgresql_that_falls_silent_fails_every_call_in_time(postgresql_url: str) -> None:
     with relay_to(postgresql_url) as (url, silent):
         store = TableReplayStore(psycopg_url(url), table=f"t{uuid4().hex}", wait_s=0.5)
         store.claim(b"k" * 32, b"d" * 32, bounds())
@@ -334,7 +338,7 @@ def test_a_postgresql_that_falls_silent_fails_every_call_in_time(postgresql_url)
         store.close()
 
 
-def test_who_waits_behind_a_locked_table_does_not_wait_for_all_before_it(postgresql_url):
+def test_who_waits_behind_a_locked_table_does_not_wait_for_all_before_it(postgresql_url: str) -> None:
     table = f"t{uuid4().hex}"
     store = TableReplayStore(psycopg_url(postgresql_url), table=table, wait_s=0.5)
     with psycopg.connect(postgresql_url) as locking, ThreadPoolExecutor(20) as pool:

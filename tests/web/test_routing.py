@@ -16,8 +16,8 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Interface
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import Message, SealPolicy
-from tppkit.testpki import make_provider
+from tppkit.seals import Message, Seal, SealPolicy
+from tppkit.testpki import Pki, make_provider
 from tppkit.trust import PathVerifier
 from tppkit.web import (
     AsgiSource,
@@ -76,7 +76,9 @@ TARGET = "/bank/psd2/v1/payments/a%2Fb?x=%2F"
         {"HTTP_PATH_INFO": "/"},
     ],
 )
-def test_an_environ_that_says_another_path_than_was_sent_is_refused(change, gate, pki, seal):
+def test_an_environ_that_says_another_path_than_was_sent_is_refused(
+    change: dict[str, str], gate: Gate, pki: Pki, seal: Seal
+) -> None:
     app = Seen()
     environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
     door = WsgiSealMiddleware(app, gate=gate())
@@ -94,7 +96,9 @@ def test_an_environ_that_says_another_path_than_was_sent_is_refused(change, gate
         {"path": "/bank/psd2/v1/payments/\ufffd"},
     ],
 )
-def test_a_scope_that_says_another_path_than_was_sent_is_refused(change, gate, pki, seal):
+def test_a_scope_that_says_another_path_than_was_sent_is_refused(
+    change: dict[str, str], gate: Gate, pki: Pki, seal: Seal
+) -> None:
     message = sealed(seal, target=TARGET)
     scope = asgi.scope_of(message, pki.qwac)
     app = asgi.Recorder()
@@ -104,12 +108,12 @@ def test_a_scope_that_says_another_path_than_was_sent_is_refused(change, gate, p
     assert (told.status, "message.rerouted" in told.text, len(app.scopes)) == (400, True, 1)
 
 
-def test_a_stranger_learns_nothing_of_the_mount(gate):
+def test_a_stranger_learns_nothing_of_the_mount(gate: Gate) -> None:
     scope = asgi.scope_of(Message("GET", "/x"), None, root_path="/bank")
     assert asgi.call(SealMiddleware(asgi.Recorder(), gate=gate()), scope, [b""]).code == "CERTIFICATE_MISSING"
 
 
-def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(gate, pki, seal):
+def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(gate: Gate, pki: Pki, seal: Seal) -> None:
     app = Seen()
     environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
     for mount, status in (("/bank", 201), ("", 400), ("/psd2", 400)):
@@ -118,7 +122,7 @@ def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(gate, pki, 
     assert app.environs[0]["PATH_INFO"] == "/psd2/v1/payments/a/b"
 
 
-def test_a_sub_application_of_fastapi_has_its_mount(gate, pki, seal):
+def test_a_sub_application_of_fastapi_has_its_mount(gate: Gate, pki: Pki, seal: Seal) -> None:
     inner = FastAPI()
 
     @inner.post("/psd2/v1/payments/{product}")
@@ -144,7 +148,9 @@ def test_a_sub_application_of_fastapi_has_its_mount(gate, pki, seal):
         ("POST", "/b%61nk/psd2/v1/payments/sepa-credit-transfers", 400, None),
     ],
 )
-def test_the_table_of_the_interface_holds_below_the_mount(gate, pki, seal, method, path, status, allow):
+def test_the_table_of_the_interface_holds_below_the_mount(
+    gate: Gate, pki: Pki, seal: Seal, method: str, path: str, status: int, allow: str | None
+) -> None:
     inner, outer = FastAPI(), FastAPI()
 
     @inner.post("/psd2/v1/payments/{product}")
@@ -157,7 +163,7 @@ def test_the_table_of_the_interface_holds_below_the_mount(gate, pki, seal, metho
     assert (told.status, dict(told.headers).get("allow")) == (status, allow), told.body
 
 
-def test_a_route_is_found_below_the_mount_with_parameters_and_query(gate):
+def test_a_route_is_found_below_the_mount_with_parameters_and_query(gate: Gate) -> None:
     def found(path: str, **scope: Any) -> Any:
         message = Message("GET", f"{path}{PAYMENTS}/sepa-credit-transfers/7?from=%C5%BE")
         return gate(PSD2, mount="/bank").route(AsgiSource(asgi.scope_of(message, None, **scope)))
@@ -169,7 +175,7 @@ def test_a_route_is_found_below_the_mount_with_parameters_and_query(gate):
             found(wrong, root_path="/bank")
 
 
-def test_the_role_comes_before_the_query_below_a_mount_too(gate, pki):
+def test_the_role_comes_before_the_query_below_a_mount_too(gate: Gate, pki: Pki) -> None:
     message = Message("GET", "/bank/psd2/v1/accounts/1/transactions", (ID,))
     door = SealMiddleware(asgi.Recorder(), gate=gate(PSD2, mount="/bank"))
     for role, told in (("PSP_PI", (403, "ROLE_INVALID")), ("PSP_AI", (400, "FORMAT_ERROR"))):
@@ -179,7 +185,7 @@ def test_the_role_comes_before_the_query_below_a_mount_too(gate, pki):
 
 
 @pytest.mark.parametrize("mount", ["bank", "/bank/", "/", "/ž"])
-def test_what_cannot_be_a_mount_is_refused(mount, gate):
+def test_what_cannot_be_a_mount_is_refused(mount: str, gate: Gate) -> None:
     with pytest.raises(ConfigurationError) as caught:
         gate(mount=mount)
     assert caught.value.code == "web.setting"

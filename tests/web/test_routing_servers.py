@@ -11,7 +11,8 @@ import wsgi
 from asgi import sealed
 from callback_servers import Server, request, running
 
-from tppkit.seals import Message
+from tppkit.seals import Message, Seal
+from tppkit.testpki import Pki
 
 _HYPERCORN = ("-m", "hypercorn", "-b", "127.0.0.1:{port}", "asgi_app:app")
 _GRANIAN = ("-m", "granian", "--interface", "asgi", "--port", "{port}", "asgi_app:app")
@@ -45,7 +46,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory, live_folder: Path) -> Iterat
 
 
 @pytest.mark.parametrize("server", LEDGER)
-def test_no_header_moves_a_request_to_another_handler(server, ports, live_pki):
+def test_no_header_moves_a_request_to_another_handler(server: str, ports: dict[str, int], live_pki: Pki) -> None:
     def ask(target: str, *more: tuple[str, str]) -> tuple[int, bytes]:
         message = wsgi.forwarded(Message("DELETE", target, (ID, *more)), live_pki)
         answer = request(ports[server], "DELETE", target, message.headers)
@@ -62,14 +63,14 @@ def test_no_header_moves_a_request_to_another_handler(server, ports, live_pki):
 
 
 @pytest.mark.parametrize("server", MOUNTED)
-def test_a_configured_mount_is_let_through(server, ports, live_pki, live_seal):
+def test_a_configured_mount_is_let_through(server: str, ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:
     target = "/bank/psd2/v1/a%2Fb/%C5%BE?x=%2F"
     message = wsgi.forwarded(sealed(live_seal, target=target, request_id=None), live_pki)
     answer = request(ports[f"{server} at /bank"], "POST", target, message.headers, message.body)
     assert (answer.status, json.loads(answer.body)["target"]) == (201, target)
 
 
-def test_the_forced_script_name_of_django_needs_no_mount(ports, live_pki, live_seal):
+def test_the_forced_script_name_of_django_needs_no_mount(ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:
     message = wsgi.forwarded(sealed(live_seal, target="/psd2/v1/payments", request_id=None), live_pki)
     answer = request(ports["django"], "POST", message.target, message.headers, message.body)
     assert (answer.status, answer.body) == (200, b"/bank/psd2/v1/payments")

@@ -23,7 +23,7 @@ from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import Message, Seal, SealPolicy
-from tppkit.testpki import make_provider
+from tppkit.testpki import Issued, Pki, make_provider
 from tppkit.testpki.certificate import for_key, sign_draft
 from tppkit.trust import PathVerifier
 from tppkit.web import AsgiSource, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, caller_of, verified_request
@@ -60,7 +60,9 @@ def with_header(message: Message, name: str, value: str) -> Message:
     return message._replace(headers=fields)
 
 
-def test_a_sealed_request_reaches_its_handler_with_what_was_proven(door, app, good, pki):
+def test_a_sealed_request_reaches_its_handler_with_what_was_proven(
+    door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
     told = call(door(), scope_of(good, pki.qwac), [good.body])
     assert (told.status, told.body, app.bodies) == (201, b"done", [BODY])
     verified = verified_request(app.scopes[0])
@@ -72,7 +74,7 @@ def test_a_sealed_request_reaches_its_handler_with_what_was_proven(door, app, go
     assert (caller.qwac_chain[0], caller.peer.source, caller.repeated) == (pki.qwac.certificate, "asgi-tls", False)
 
 
-def test_the_servers_own_scope_is_left_alone(door, good, pki):
+def test_the_servers_own_scope_is_left_alone(door: Door, good: Message, pki: Pki) -> None:
     scope = scope_of(good, pki.qwac)
     before = dict(scope)
     call(door(), scope, [good.body])
@@ -80,7 +82,7 @@ def test_the_servers_own_scope_is_left_alone(door, good, pki):
 
 
 @given(cuts=st.lists(st.integers(0, len(BODY)), max_size=6))
-def test_a_body_in_any_pieces_is_the_same_body(cuts, pki, seal, paths):
+def test_a_body_in_any_pieces_is_the_same_body(cuts: list[int], pki: Pki, seal: Seal, paths: PathVerifier) -> None:
     app, good = Recorder(), sealed(seal)
     gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), now=lambda: AT)
     edges = [0, *sorted(cuts), len(BODY)]
@@ -101,7 +103,9 @@ def test_a_body_in_any_pieces_is_the_same_body(cuts, pki, seal, paths):
     ],
     ids=["removed", "cut", "longer", "line ends", "amount", "compacted"],
 )
-def test_another_body_is_refused_before_the_handler(body, door, app, good, pki):
+def test_another_body_is_refused_before_the_handler(
+    body: bytes, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
     told = call(door(), scope_of(good, pki.qwac), [body])
     assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
     assert told.headers["x-request-id"] == REQUEST_ID
@@ -123,7 +127,9 @@ def test_another_start_line_is_refused_without_reading_the_body(change, door, ap
 
 
 @pytest.mark.parametrize("raw_path", [None, b""])
-def test_a_server_that_decodes_the_path_gets_no_request_through(raw_path, door, app, good, pki):
+def test_a_server_that_decodes_the_path_gets_no_request_through(
+    raw_path: bytes | None, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
     scope = scope_of(good, pki.qwac, raw_path=raw_path, path=good.target.partition("?")[0])
     told = call(door(), scope, [good.body])
     assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
@@ -144,19 +150,19 @@ def test_a_header_that_appears_twice_is_refused_and_of_two_ids_none_is_echoed(na
 @pytest.mark.parametrize(
     ("name", "value"), [("X-Request-ID", REQUEST_ID), ("Content-Length", "0"), ("Transfer-Encoding", "chunked")]
 )
-def test_an_unsealed_request_with_such_a_header_twice_is_refused(name, value, door, pki):
+def test_an_unsealed_request_with_such_a_header_twice_is_refused(name: str, value: str, door: Door, pki: Pki) -> None:
     fields = (("X-Request-ID", REQUEST_ID), (name, value), (name, value))[name == "X-Request-ID" :]
     told = call(door(interface=PSD2), scope_of(POLL._replace(headers=fields), pki.qwac), [b""])
     assert (told.status, "header.duplicate" in told.text) == (400, True)
 
 
-def test_an_encoded_body_is_refused(door, app, seal, good, pki):
+def test_an_encoded_body_is_refused(door: Door, app: Recorder, seal: Seal, good: Message, pki: Pki) -> None:
     told = call(door(), scope_of(good.with_headers(("Content-Encoding", "gzip")), pki.qwac), [good.body])
     assert (told.status, told.code, told.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
     assert "message.content-encoding" in told.text
 
 
-def test_a_body_over_the_limit_is_refused_without_reading_on(door, app, seal, pki):
+def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
     large = sealed(seal, body=b"x" * 1000)
     told = call(door(max_body_bytes=600), scope_of(large, pki.qwac), [b"x" * 400, b"x" * 400, b"x" * 200])
     assert (told.status, told.code, told.reads, app.scopes) == (413, "FORMAT_ERROR", 2, [])
@@ -169,19 +175,19 @@ def test_a_length_that_is_no_number_is_refused(length, status, door, good, pki):
     assert call(door(), scope_of(good.with_headers(("Content-Length", length)), pki.qwac), [good.body]).status == status
 
 
-def test_a_body_announced_over_the_limit_is_not_read_at_all(door, app, seal, pki):
+def test_a_body_announced_over_the_limit_is_not_read_at_all(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
     large = sealed(seal, body=b"x" * 1000).with_headers(("Content-Length", "1000"))
     told = call(door(max_body_bytes=999), scope_of(large, pki.qwac), [large.body])
     assert (told.status, told.reads, app.scopes) == (413, 0, [])
 
 
-def test_a_body_of_exactly_the_limit_is_taken(door, app, seal, pki):
+def test_a_body_of_exactly_the_limit_is_taken(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
     message = sealed(seal, body=b"x" * 600).with_headers(("Content-Length", "600"))
     assert call(door(max_body_bytes=600), scope_of(message, pki.qwac), [message.body]).status == 201
     assert app.bodies == [b"x" * 600]
 
 
-def test_empty_pieces_of_a_body_are_not_held(paths, policy, good, pki):
+def test_empty_pieces_of_a_body_are_not_held(paths: PathVerifier, policy: SealPolicy, good: Message, pki: Pki) -> None:
     gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT)
     _, pending = gate.enter(AsgiSource(scope_of(good, pki.qwac)))
     tracemalloc.start()
@@ -194,14 +200,18 @@ def test_empty_pieces_of_a_body_are_not_held(paths, policy, good, pki):
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_client_that_stops_sending_gets_no_handler(before, door, app, good, pki):
+def test_a_client_that_stops_sending_gets_no_handler(
+    before: int, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
     told = call(door(), scope_of(good, pki.qwac), [*[BODY[:5]] * before, None])
     assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
     assert "transport.disconnected" in told.text
 
 
 @pytest.mark.parametrize("chunk", [b"other", None])
-def test_a_connection_that_is_gone_when_it_is_answered_is_no_failure(chunk, door, good, pki):
+def test_a_connection_that_is_gone_when_it_is_answered_is_no_failure(
+    chunk: bytes | None, door: Door, good: Message, pki: Pki
+) -> None:
     async def receive() -> Any:
         return {"type": "http.disconnect"} if chunk is None else {"type": "http.request", "body": chunk}
 
@@ -212,37 +222,41 @@ def test_a_connection_that_is_gone_when_it_is_answered_is_no_failure(chunk, door
 
 
 @pytest.mark.parametrize("without", ["Digest", "Signature", "TPP-Signature-Certificate"])
-def test_an_unsealed_request_is_refused(without, door, app, good, pki):
+def test_an_unsealed_request_is_refused(without: str, door: Door, app: Recorder, good: Message, pki: Pki) -> None:
     fields = tuple(field for field in good.headers if field[0] != without)
     told = call(door(), scope_of(good._replace(headers=fields), pki.qwac), [good.body])
     assert (told.status, told.code, told.reads, app.scopes) == (401, "SIGNATURE_MISSING", 0, [])
 
 
-def test_a_stranger_is_refused_before_anything_else_is_looked_at(door, app, good):
+def test_a_stranger_is_refused_before_anything_else_is_looked_at(door: Door, app: Recorder, good: Message) -> None:
     told = call(door(interface=PSD2), scope_of(good._replace(target="/nowhere"), None), [good.body])
     assert (told.status, told.code, told.reads, app.scopes) == (401, "CERTIFICATE_MISSING", 0, [])
 
 
-def test_a_seal_of_another_organisation_is_refused(door, app, good, pki, other_qseal):
+def test_a_seal_of_another_organisation_is_refused(
+    door: Door, app: Recorder, good: Message, pki: Pki, other_qseal: Issued
+) -> None:
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
     told = call(door(), scope_of(good, other), [good.body])
     assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
 
 
 @pytest.mark.parametrize(("request_id", "status"), [("not-a-uuid", 400), ("", 400)], ids=["malformed", "empty"])
-def test_an_id_that_is_none_is_refused_and_not_echoed(request_id, status, door, good, pki):
+def test_an_id_that_is_none_is_refused_and_not_echoed(
+    request_id: str, status: int, door: Door, good: Message, pki: Pki
+) -> None:
     told = call(door(), scope_of(with_header(good, "X-Request-ID", request_id), pki.qwac), [good.body])
     assert (told.status, told.code) == (status, "FORMAT_ERROR")
     assert "x-request-id" not in told.headers
 
 
-def test_a_request_without_an_id_is_refused_though_it_needs_no_seal(door, app, pki):
+def test_a_request_without_an_id_is_refused_though_it_needs_no_seal(door: Door, app: Recorder, pki: Pki) -> None:
     told = call(door(interface=PSD2), scope_of(POLL._replace(headers=()), pki.qwac), [b""])
     assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
     assert "request-id.missing" in told.text
 
 
-def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door, app, pki):
+def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: Door, app: Recorder, pki: Pki) -> None:
     reader = pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac")
     gate = door(interface=PSD2)
     assert call(gate, scope_of(POLL, pki.qwac), [b""]).status == 201
@@ -257,7 +271,7 @@ def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door, a
     assert len(app.scopes) == 1
 
 
-def test_without_a_row_only_the_caller_is_judged(paths, policy, pki):
+def test_without_a_row_only_the_caller_is_judged(paths: PathVerifier, policy: SealPolicy, pki: Pki) -> None:
     gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT)
     nameless = POLL._replace(headers=())
     pending = gate.open(AsgiSource(scope_of(nameless, pki.qwac)), None)
@@ -267,43 +281,47 @@ def test_without_a_row_only_the_caller_is_judged(paths, policy, pki):
 
 
 @pytest.mark.parametrize("auth", [Auth.NONE, Auth.API_KEY, Auth.BASIC])
-def test_an_endpoint_that_this_gate_cannot_judge_is_closed(auth, door, app, pki):
+def test_an_endpoint_that_this_gate_cannot_judge_is_closed(auth: Auth, door: Door, app: Recorder, pki: Pki) -> None:
     open_rows = replace(PSD2, endpoints=tuple(replace(row, auth=auth) for row in PSD2.endpoints))
     assert call(door(interface=open_rows), scope_of(POLL, pki.qwac), [b""]).status == 500
     assert app.scopes == []
 
 
-def test_a_wrong_method_is_told_the_right_ones(door, pki):
+def test_a_wrong_method_is_told_the_right_ones(door: Door, pki: Pki) -> None:
     patch = request(method="PATCH", target="/psd2/v1/payments/sepa-credit-transfers")
     told = call(door(interface=PSD2), scope_of(patch, pki.qwac), [BODY])
     assert (told.status, told.code, told.headers["allow"]) == (405, "SERVICE_INVALID", "POST")
 
 
-def test_nobody_but_the_middleware_can_say_that_a_request_is_verified(pki, good):
+def test_nobody_but_the_middleware_can_say_that_a_request_is_verified(pki: Pki, good: Message) -> None:
     for forged in (None, True, {"verified": True}):
         with pytest.raises(ConfigurationError):
             verified_request(scope_of(good, pki.qwac) | {"tppkit.caller": forged})
 
 
-def test_a_scope_of_another_type_does_not_pass(door, app):
+def test_a_scope_of_another_type_does_not_pass(door: Door, app: Recorder) -> None:
     with pytest.raises(ConfigurationError) as caught:
         asyncio.run(door()({"type": "http2.push"}, asyncio.Event().wait, asyncio.Event().wait))
     assert (caught.value.code, app.scopes) == ("web.scope", [])
 
 
 @pytest.mark.parametrize("length", [len(BODY) - 1, len(BODY) + 1])
-def test_a_body_of_another_length_than_announced_is_refused(length, door, app, good, pki):
+def test_a_body_of_another_length_than_announced_is_refused(
+    length: int, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
     told = call(door(), scope_of(good.with_headers(("Content-Length", str(length))), pki.qwac), [BODY])
     assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
 
 
 @pytest.mark.parametrize("coding", ["gzip, chunked", "identity", "xchunked", ""])
-def test_a_transfer_coding_other_than_chunked_is_refused(coding, door, app, good, pki):
+def test_a_transfer_coding_other_than_chunked_is_refused(
+    coding: str, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
     told = call(door(), scope_of(good.with_headers(("Transfer-Encoding", coding)), pki.qwac), [BODY])
     assert (told.status, told.reads, app.scopes) == (400, 0, [])
 
 
-def test_a_body_framed_twice_is_refused(door, app, good, pki):
+def test_a_body_framed_twice_is_refused(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
     framed = good.with_headers(("Transfer-Encoding", "Chunked"))
     assert call(door(), scope_of(framed, pki.qwac), [BODY]).status == 201
     twice = framed.with_headers(("Content-Length", str(len(BODY))))
@@ -316,7 +334,9 @@ def test_a_body_framed_twice_is_refused(door, app, good, pki):
     [rsa.generate_private_key(65537, 1024), ec.generate_private_key(ec.SECP256K1())],
     ids=["weak", "unsupported"],
 )
-def test_a_key_of_the_qwac_that_is_not_believed_is_told_as_the_certificates_fault(key, door, app, good, pki):
+def test_a_key_of_the_qwac_that_is_not_believed_is_told_as_the_certificates_fault(
+    key: Any, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
     drafted = pki.draft_qwac(pki.provider, label="weak")
     public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     weak = sign_draft(drafted._replace(draft=for_key(drafted.draft, public)), pki.qwac_ca, "weak", "qwac")
@@ -324,7 +344,9 @@ def test_a_key_of_the_qwac_that_is_not_believed_is_told_as_the_certificates_faul
     assert (told.status, told.code, app.scopes) == (401, "CERTIFICATE_INVALID", [])
 
 
-def test_what_is_wrong_with_a_qwac_besides_its_key_keeps_its_code(paths, policy, pki):
+def test_what_is_wrong_with_a_qwac_besides_its_key_keeps_its_code(
+    paths: PathVerifier, policy: SealPolicy, pki: Pki
+) -> None:
     gate = SealGate(
         PSD2, qwacs=QwacPolicy(paths), seals=policy, now=lambda: pki.qwac.certificate.not_after + timedelta(days=1)
     )
@@ -332,12 +354,12 @@ def test_what_is_wrong_with_a_qwac_besides_its_key_keeps_its_code(paths, policy,
         gate.open(AsgiSource(scope_of(POLL, pki.qwac)), None)
 
 
-def test_a_limit_below_nothing_is_refused(door):
+def test_a_limit_below_nothing_is_refused(door: Door) -> None:
     with refused(ConfigurationError, "web.setting"):
         door(max_body_bytes=-1)
 
 
-def test_a_lifespan_passes_and_a_websocket_is_refused(paths, policy):
+def test_a_lifespan_passes_and_a_websocket_is_refused(paths: PathVerifier, policy: SealPolicy) -> None:
     seen, sent = [], []
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
@@ -352,7 +374,9 @@ def test_a_lifespan_passes_and_a_websocket_is_refused(paths, policy):
     assert (seen, sent) == (["lifespan"], [{"type": "websocket.close", "code": 1008}])
 
 
-def test_the_peer_is_told_less_than_the_log(door, good, pki, caplog):
+def test_the_peer_is_told_less_than_the_log(
+    door: Door, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture
+) -> None:
     bad = good._replace(target=TARGET + "&marker")
     with caplog.at_level(logging.WARNING, "tppkit.web"):
         told = call(door(), scope_of(bad, pki.qwac), [good.body])
@@ -361,7 +385,9 @@ def test_the_peer_is_told_less_than_the_log(door, good, pki, caplog):
     assert "&marker from 198.51.100.7" in record.getMessage()
 
 
-def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details(app, policy, good, pki, caplog):
+def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details(
+    app: Recorder, policy: SealPolicy, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(QwacPolicy):
         def verify(self, peer: Any, *, at: Any) -> Any:
             raise RuntimeError("swordfish")
@@ -375,13 +401,15 @@ def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details
     assert "Traceback" in caplog.text
 
 
-def test_a_sandbox_sends_the_whole_reason(door, good, pki):
+def test_a_sandbox_sends_the_whole_reason(door: Door, good: Message, pki: Pki) -> None:
     short = good.with_headers(("Content-Length", "12"))
     told = call(door(brief=False), scope_of(short, pki.qwac), [good.body])
     assert told.text == "the body has 40 bytes, but its Content-Length is 12 (message.malformed)"
 
 
-def test_a_spoofed_certificate_header_is_ignored_and_logged(door, app, good, pki, caplog):
+def test_a_spoofed_certificate_header_is_ignored_and_logged(
+    door: Door, app: Recorder, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture
+) -> None:
     proxy = TrustedProxy("10.0.0.0/8", form=ProxyForm.RFC9440)
     spoofed = good.with_headers(("Client-Cert", ":AAAA:"))
     gate = door(trusted_proxies=[proxy])
@@ -393,7 +421,7 @@ def test_a_spoofed_certificate_header_is_ignored_and_logged(door, app, good, pki
     assert (told.status, told.code) == (401, "CERTIFICATE_MISSING")
 
 
-def test_an_unsealed_body_has_the_same_limit(door, app, pki):
+def test_an_unsealed_body_has_the_same_limit(door: Door, app: Recorder, pki: Pki) -> None:
     gate = door(interface=PSD2, max_body_bytes=10)
     assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 6, b"x" * 6]).status == 413
     assert call(gate, scope_of(POLL, pki.qwac), [b"x" * 5, b"x" * 5]).status == 201

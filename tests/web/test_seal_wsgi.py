@@ -76,7 +76,7 @@ def good(seal: Seal, pki: Pki) -> Message:
 
 @pytest.mark.parametrize("name", ["RAW_URI", "REQUEST_URI"])
 @pytest.mark.parametrize("prefix", ["", "http://bank.example", "HTTPS://bank.example:8443"])
-def test_a_sealed_request_reaches_its_handler(name, prefix, door, app, good):
+def test_a_sealed_request_reaches_its_handler(name: str, prefix: str, door: Door, app: Recorder, good: Message) -> None:
     environ = environ_of(good)
     del environ["RAW_URI"]
     assert call(door(), environ | {name: prefix + TARGET})[0] == 201
@@ -91,7 +91,9 @@ def test_a_sealed_request_reaches_its_handler(name, prefix, door, app, good):
     [{}, {"RAW_URI": ""}, {"RAW_URI": TARGET, "REQUEST_URI": TARGET + "&y"}],
     ids=["none", "empty", "two that differ"],
 )
-def test_without_one_raw_target_nothing_is_put_together_again(targets, door, app, good):
+def test_without_one_raw_target_nothing_is_put_together_again(
+    targets: dict[str, str], door: Door, app: Recorder, good: Message
+) -> None:
     environ = environ_of(good)
     del environ["RAW_URI"]
     path, _, query = TARGET.partition("?")
@@ -103,44 +105,48 @@ def test_without_one_raw_target_nothing_is_put_together_again(targets, door, app
 @pytest.mark.parametrize(
     "target", ["*", "bank.example:443", "http://bank.example", "http://bank.example?x", "//[#", "/a#b", "ž"]
 )
-def test_a_target_that_is_no_path_is_refused(target, door, app, good):
+def test_a_target_that_is_no_path_is_refused(target: str, door: Door, app: Recorder, good: Message) -> None:
     assert call(door(), environ_of(good, RAW_URI=target))[0] in (400, 401)
     assert app.environs == []
 
 
 @pytest.mark.parametrize("target", [TARGET + "&y", TARGET.replace("%2F", "/"), "/decoded"])
-def test_another_target_is_refused_without_reading_the_body(target, door, app, good):
+def test_another_target_is_refused_without_reading_the_body(
+    target: str, door: Door, app: Recorder, good: Message
+) -> None:
     environ = environ_of(good._replace(target=target))
     status, headers, body = call(door(), environ)
     assert (status, code(body), headers["X-Request-ID"]) == (401, "SIGNATURE_INVALID", REQUEST_ID)
     assert (environ["wsgi.input"].reads, app.environs) == (0, [])
 
 
-def test_another_body_is_refused_before_the_handler(door, app, good):
+def test_another_body_is_refused_before_the_handler(door: Door, app: Recorder, good: Message) -> None:
     status, _, body = call(door(), environ_of(good._replace(body=b"{}")))
     assert (status, code(body), app.environs) == (401, "SIGNATURE_INVALID", [])
 
 
 @pytest.mark.parametrize("name", ["DIGEST", "SIGNATURE", "TPP_SIGNATURE_CERTIFICATE", "X_REQUEST_ID", "CLIENT_CERT"])
 @pytest.mark.parametrize("joint", [",", ", "])
-def test_a_header_that_the_server_joined_is_refused(name, joint, door, app, good):
+def test_a_header_that_the_server_joined_is_refused(
+    name: str, joint: str, door: Door, app: Recorder, good: Message
+) -> None:
     environ = environ_of(good)
     value = environ["HTTP_" + name]
     status = call(door(), environ | {"HTTP_" + name: f"{value}{joint}{value}"})[0]
     assert (status in (400, 401), app.environs) == (True, [])
 
 
-def test_a_body_without_length_is_read_to_its_end_where_the_server_marks_it(door, good):
+def test_a_body_without_length_is_read_to_its_end_where_the_server_marks_it(door: Door, good: Message) -> None:
     marked = environ_of(good, CONTENT_LENGTH="", **{"wsgi.input_terminated": True})  # HTTP/2 has no Transfer-Encoding
     assert call(door(), marked)[0] == 201
 
 
-def test_a_body_shorter_than_its_length_is_refused(door, app, good):
+def test_a_body_shorter_than_its_length_is_refused(door: Door, app: Recorder, good: Message) -> None:
     assert call(door(), environ_of(good, CONTENT_LENGTH=str(len(BODY) + 1)))[0] == 400
     assert app.environs == []
 
 
-def test_a_body_over_the_limit_is_refused_without_reading_on(door, good):
+def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, good: Message) -> None:
     announced = environ_of(good)
     assert call(door(max_body_bytes=10), announced)[0] == 413
     assert announced["wsgi.input"].reads == 0
@@ -150,14 +156,14 @@ def test_a_body_over_the_limit_is_refused_without_reading_on(door, good):
     assert endless.reads == 1
 
 
-def test_the_same_request_is_answered_as_before(door, app, good):
+def test_the_same_request_is_answered_as_before(door: Door, app: Recorder, good: Message) -> None:
     guard = ReplayGuard(MemoryReplayStore())
     first = call(door(replay=guard), environ_of(good))
     assert call(door(replay=guard), environ_of(good)) == first == (201, {"ASPSP-Number": "1"}, b"done")
     assert (len(app.environs), app.closed) == (1, 1)
 
 
-def test_a_handler_that_crashed_is_asked_again(door, app, good):
+def test_a_handler_that_crashed_is_asked_again(door: Door, app: Recorder, good: Message) -> None:
     def crashing(environ: Any, start_response: Any) -> Any:
         raise RuntimeError("the handler fell over")
 
@@ -167,7 +173,7 @@ def test_a_handler_that_crashed_is_asked_again(door, app, good):
     assert call(door(replay=guard), environ_of(good))[0] == 201
 
 
-def test_a_client_that_leaves_while_it_is_answered_changes_nothing(door, app, good):
+def test_a_client_that_leaves_while_it_is_answered_changes_nothing(door: Door, app: Recorder, good: Message) -> None:
     guard = ReplayGuard(MemoryReplayStore())
     running = door(replay=guard)(environ_of(good), lambda *_: lambda chunk: None)
     next(iter(running))
@@ -177,7 +183,7 @@ def test_a_client_that_leaves_while_it_is_answered_changes_nothing(door, app, go
     assert len(app.environs) == 1
 
 
-def test_what_an_application_writes_is_kept_though_the_server_fails(door, good):
+def test_what_an_application_writes_is_kept_though_the_server_fails(door: Door, good: Message) -> None:
     handled = []
 
     def app(environ: Any, start_response: Any) -> Any:
@@ -197,7 +203,9 @@ def test_what_an_application_writes_is_kept_though_the_server_fails(door, good):
 
 
 @pytest.mark.parametrize("after", [b"", b"do"])
-def test_an_application_that_fails_while_it_answers_is_asked_again(after, door, app, good):
+def test_an_application_that_fails_while_it_answers_is_asked_again(
+    after: bytes, door: Door, app: Recorder, good: Message
+) -> None:
     def failing(environ: Any, start_response: Any) -> Iterator[bytes]:
         start_response("201 Created", [])
         yield after
@@ -209,7 +217,7 @@ def test_an_application_that_fails_while_it_answers_is_asked_again(after, door, 
     assert call(door(replay=guard), environ_of(good))[0] == 201
 
 
-def test_an_answer_too_long_to_be_kept_is_sent_whole_and_never_handled_again(door, good):
+def test_an_answer_too_long_to_be_kept_is_sent_whole_and_never_handled_again(door: Door, good: Message) -> None:
     handled = []
 
     def long(environ: Any, start_response: Any) -> Iterator[bytes]:
@@ -224,13 +232,15 @@ def test_an_answer_too_long_to_be_kept_is_sent_whole_and_never_handled_again(doo
     assert (call(door(long, replay=guard), environ_of(good))[0], len(handled)) == (409, 1)
 
 
-def test_a_refusal_of_head_has_no_body(door, good):
+def test_a_refusal_of_head_has_no_body(door: Door, good: Message) -> None:
     status, headers, body = call(door(), environ_of(good._replace(method="HEAD")))
     assert (status, body, int(headers["Content-Length"]) > 0) == (401, b"", True)
 
 
 @pytest.mark.parametrize("error", [OSError, ValueError, RuntimeError])
-def test_a_body_that_the_server_cannot_read_is_malformed(error, door, app, good):
+def test_a_body_that_the_server_cannot_read_is_malformed(
+    error: type[Exception], door: Door, app: Recorder, good: Message
+) -> None:
     class Broken(BytesIO):
         def read(self, size: int | None = -1) -> bytes:
             raise error("a chunk that is none")
@@ -245,20 +255,22 @@ def test_a_body_that_the_server_cannot_read_is_malformed(error, door, app, good)
     ("coding", "length"),
     [("chunked", ""), ("gzip, chunked", ""), ("identity", ""), ("chunked", str(len(BODY))), ("gzip", str(len(BODY)))],
 )
-def test_a_transfer_coding_behind_a_proxy_is_refused(coding, length, door, app, good):
+def test_a_transfer_coding_behind_a_proxy_is_refused(
+    coding: str, length: str, door: Door, app: Recorder, good: Message
+) -> None:
     environ = environ_of(good, HTTP_TRANSFER_ENCODING=coding, CONTENT_LENGTH=length, **{"wsgi.input_terminated": True})
     status, _, body = call(door(), environ)
     assert (status, b"message.no-length" in body) == (411, True)
     assert (environ["wsgi.input"].reads, app.environs) == (0, [])
 
 
-def test_without_length_and_chunks_there_is_no_body(door, seal, pki, app):
+def test_without_length_and_chunks_there_is_no_body(door: Door, seal: Seal, pki: Pki, app: Recorder) -> None:
     empty = forwarded(sealed(seal, method="GET", body=b""), pki)
     environ = environ_of(empty, CONTENT_LENGTH="", **{"wsgi.input": Body(b"the next request")})
     assert call(door(), environ)[0] == 201
     assert (environ["wsgi.input"].reads, app.bodies) == (0, [b""])
 
 
-def test_no_more_than_the_length_is_read(door, app, good):
+def test_no_more_than_the_length_is_read(door: Door, app: Recorder, good: Message) -> None:
     assert call(door(), environ_of(good, **{"wsgi.input": Body(BODY + b"the next request")}))[0] == 201
     assert app.bodies == [BODY]

@@ -91,7 +91,9 @@ def status_of(connection: socket.socket, request: bytes) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_a_certificate_in_a_trailer_is_nobodys(server, ports, live_pki, live_seal):
+def test_a_certificate_in_a_trailer_is_nobodys(
+    server: str, ports: dict[str, int], live_pki: Pki, live_seal: Seal
+) -> None:
     for where in ("trailer", "headers"):
         connection = socket.create_connection(("127.0.0.1", ports[server]), 20)
         status, body = status_of(connection, in_trailer(live_pki, live_seal, where=where))
@@ -103,8 +105,8 @@ def test_a_certificate_in_a_trailer_is_nobodys(server, ports, live_pki, live_sea
 
 @pytest.mark.parametrize("server", ["uvicorn, httptools", "uvicorn, h11"])
 def test_a_stranger_behind_haproxy_cannot_name_a_certificate_after_its_body(
-    server, ports, live_folder, live_pki, live_seal, tmp_path
-):
+    server: str, ports: dict[str, int], live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+) -> None:
     both = (live_folder / "server-chain.pem").read_bytes() + (live_folder / "server.key").read_bytes()
     (tmp_path / "server.pem").write_bytes(both)
     (tmp_path / "anchors.pem").write_bytes(b"".join(map(certificate_pem, live_pki.authorities)))
@@ -129,7 +131,9 @@ def late(port: int, target: str, headers: Iterable[tuple[str, str]], body: bytes
         return status_of(connection, b"0\r\n" + trailers + b"\r\n")
 
 
-def test_late_trailers_of_a_sealed_request_do_not_reach_the_application(tmp_path, live_folder, live_seal):
+def test_late_trailers_of_a_sealed_request_do_not_reach_the_application(
+    tmp_path: Path, live_folder: Path, live_seal: Seal
+) -> None:
     with running(DIRECT, environment={"TPPKIT_ANCHORS": str(live_folder)}, log=tmp_path / "log") as ports:
         for server, port in ports.items():
             message = sealed(live_seal, request_id=str(uuid4()))
@@ -140,7 +144,7 @@ def test_late_trailers_of_a_sealed_request_do_not_reach_the_application(tmp_path
             assert (names.count("x-request-id"), {"content-encoding", "script-name"} & set(names)) == (1, set()), server
 
 
-def test_late_trailers_of_a_callback_are_ignored(tmp_path):
+def test_late_trailers_of_a_callback_are_ignored(tmp_path: Path) -> None:
     service = ec.generate_private_key(ec.SECP256R1())
     key = tmp_path / "service.pub"
     key.write_bytes(service.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))

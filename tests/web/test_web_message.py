@@ -39,11 +39,11 @@ def read(receive: Callable[[], Awaitable[Any]], **scope: Any) -> Message:
 
 
 @given(chunks=st.lists(st.binary(max_size=100), min_size=1, max_size=9))
-def test_a_body_in_chunks_is_read_whole(chunks):
+def test_a_body_in_chunks_is_read_whole(chunks: list[bytes]) -> None:
     assert read(in_chunks(*chunks)).body == b"".join(chunks)
 
 
-def test_an_event_without_a_body_ends_it():
+def test_an_event_without_a_body_ends_it() -> None:
     assert read(receiving({"type": "http.request"})).body == b""
 
 
@@ -65,10 +65,10 @@ def test_a_body_over_the_limit_is_refused(chunks):
         (b"//a/../b/", b"q", "//a/../b/?q"),
     ],
 )
-def test_the_target_is_what_stood_on_the_wire(raw_path, query, target):
+def test_the_target_is_what_stood_on_the_wire(raw_path: bytes, query: bytes, target: str) -> None:
     assert read(in_chunks(b""), raw_path=raw_path, path="/decoded", query_string=query).target == target
 
 
-def test_headers_keep_their_order_duplicates_and_bytes():
+def test_headers_keep_their_order_duplicates_and_bytes() -> None:
     headers = [(b"digest", b"a"), (b"x-name", b"\xe9\xff"), (b"digest", b" b ")]
     assert read(in_chunks(b""), headers=headers).headers == (("digest", "a"), ("x-name", "\xe9\xff"), ("digest", " b "))

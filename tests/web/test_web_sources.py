@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tppkit.web import AsgiSource, WsgiSource
-from tppkit.web.sources import source_of
+from tppkit.web.sources import Source, source_of
 
 ENVIRON = {
     "REQUEST_METHOD": "POST",
@@ -23,14 +23,14 @@ SCOPE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("source", [source_of(SCOPE), source_of(ENVIRON)], ids=["asgi", "wsgi"])
-def test_both_tell_the_same_of_a_request(source):
+def test_both_tell_the_same_of_a_request(source: Source) -> None:
     assert (source.method, source.raw_target(), source.address()) == ("POST", b"/a?b", "192.0.2.1")
     assert source.header_names() == {"x-a", "content-length"}
     assert [source.header_values(name) for name in ("X-A", "Content-Length", "X-B")] == [("1",), ("7",), ()]
     assert sorted(source.head().headers) == [("content-length", "7"), ("x-a", "1")]
 
 
-def test_variables_of_the_machine_in_an_environ_make_no_scope_of_it():
+def test_variables_of_the_machine_in_an_environ_make_no_scope_of_it() -> None:
     tls = {"client_cert_chain": ("-----BEGIN CERTIFICATE-----",)}
     source = source_of({**ENVIRON, "type": "http", "headers": "x", "client": "y", "extensions": {"tls": tls}})
     assert (type(source), source.address(), dict(source.extensions)) == (WsgiSource, "192.0.2.1", {})
@@ -43,5 +43,5 @@ def test_a_scope_without_query_headers_or_extensions_has_none():
     assert dict(source.extensions) == {}
 
 
-def test_an_empty_content_length_is_none():
+def test_an_empty_content_length_is_none() -> None:
     assert WsgiSource({**ENVIRON, "CONTENT_LENGTH": ""}).header_values("content-length") == ()

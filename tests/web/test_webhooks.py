@@ -68,7 +68,7 @@ class Receiver:
         return statuses[0]
 
 
-def test_a_webhook_is_stored_and_counted_and_the_gateway_is_not_called():
+def test_a_webhook_is_stored_and_counted_and_the_gateway_is_not_called() -> None:
     receiver, sent = Receiver(), body()
     assert [receiver.post(sent), receiver.post(sent)] == [200, 200]
     assert receiver.counted == [("stored", ""), ("repeated", "")]
@@ -88,18 +88,18 @@ def test_a_webhook_is_stored_and_counted_and_the_gateway_is_not_called():
         ({"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": ""}, 400),
     ],
 )
-def test_what_is_no_webhook_is_refused(changed, status):
+def test_what_is_no_webhook_is_refused(changed: dict[str, Any], status: int) -> None:
     assert Receiver().post(**{"sent": body(), **changed}) == status
 
 
-def test_another_network_is_refused_whatever_it_says_of_itself():
+def test_another_network_is_refused_whatever_it_says_of_itself() -> None:
     receiver = Receiver(peers=CallbackPeers(parse_networks(["198.51.100.0/24"])))
     assert receiver.post(body()) == 403
     assert receiver.post(body(), HTTP_X_FORWARDED_FOR="198.51.100.1") == 403
     assert receiver.post(body(), REMOTE_ADDR="198.51.100.1") == 200
 
 
-def test_the_gateway_is_to_repeat_a_webhook_when_too_many_wait_or_the_store_fails():
+def test_the_gateway_is_to_repeat_a_webhook_when_too_many_wait_or_the_store_fails() -> None:
     full = Receiver(max_waiting=1)
     assert [full.post(body()), full.post(body())] == [200, 503]
     assert full.counted[1] == ("failed", "inbox.full")
@@ -109,7 +109,7 @@ def test_the_gateway_is_to_repeat_a_webhook_when_too_many_wait_or_the_store_fail
     assert broken.post(body()) == 503
 
 
-def test_webhooks_are_answered_while_the_gateway_hangs():
+def test_webhooks_are_answered_while_the_gateway_hangs() -> None:
     asked, hung_up, sent = Event(), Event(), body()
 
     def hangs(_: str) -> Order:
@@ -141,12 +141,12 @@ def test_webhooks_are_answered_while_the_gateway_hangs():
         {"environment": ""},
     ],
 )
-def test_settings_that_cannot_work_are_refused(settings):
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any]) -> None:
     with refused(ConfigurationError, "inbox.setting"):
         WebhookSettings(**settings)
 
 
-def test_no_log_has_the_path(caplog):
+def test_no_log_has_the_path(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         Receiver().post(b"{}")
         Receiver().post(b" " * 5000)
@@ -157,6 +157,6 @@ def test_no_log_has_the_path(caplog):
 @pytest.mark.parametrize(
     "path", ["", "webhooks", "/webhooks/", "/webhooks/short", "/" + "a" * 22 + "?x", "/" + "ž" * 30]
 )
-def test_a_path_that_can_be_guessed_is_no_setting(path):
+def test_a_path_that_can_be_guessed_is_no_setting(path: str) -> None:
     with refused(ConfigurationError, "webhook.path"):
         WebhookGate(WebhookInbox(MemoryStore(), no_gateway), path=path)

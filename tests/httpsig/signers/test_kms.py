@@ -78,13 +78,13 @@ def asked(kms: Any) -> Iterator[list[dict[str, Any]]]:
         ("ECC_NIST_P384", "ecdsa-p384-sha384"),
     ],
 )
-def test_a_key_in_the_service_signs_with_every_algorithm_of_its_kind(kms, spec, algorithm):
+def test_a_key_in_the_service_signs_with_every_algorithm_of_its_kind(kms: Any, spec: str, algorithm: str) -> None:
     signer = KmsSigner(make_key(kms, spec), client=kms, algorithm=algorithm)
     require_signature(signer, signer.sign(b"(request-target): get /"), b"(request-target): get /")
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-pss-sha256", "rsa-pss-sha512"])
-def test_a_key_in_the_service_signs_with_pss(kms, algorithm):
+def test_a_key_in_the_service_signs_with_pss(kms: Any, algorithm: str) -> None:
     signer = KmsSigner(make_key(kms, "RSA_2048"), client=kms, algorithm=algorithm)
     assert isinstance(signer.public_key, rsa.RSAPublicKey)
     # moto takes the longest salt; the service one as long as the hash, as its documentation says.
@@ -92,12 +92,12 @@ def test_a_key_in_the_service_signs_with_pss(kms, algorithm):
     signer.public_key.verify(signer.sign(b"x"), b"x", salted, signer.algorithm.hash)
 
 
-def test_the_service_signs_without_holding_up_the_event_loop(kms):
+def test_the_service_signs_without_holding_up_the_event_loop(kms: Any) -> None:
     signer = KmsSigner(make_key(kms, "ECC_NIST_P256"), client=kms)
     require_signature(signer, asyncio.run(signer.sign_async(b"x")), b"x")
 
 
-def test_up_to_4096_bytes_are_sent_as_they_are(kms):
+def test_up_to_4096_bytes_are_sent_as_they_are(kms: Any) -> None:
     signer = KmsSigner(make_key(kms, "ECC_NIST_P256"), client=kms)
     with asked(kms) as seen:
         require_signature(signer, signer.sign(bytes(4096)), bytes(4096))
@@ -105,7 +105,7 @@ def test_up_to_4096_bytes_are_sent_as_they_are(kms):
 
 
 @pytest.mark.parametrize("size", [4097, 0])
-def test_more_than_4096_bytes_are_sent_as_their_hash_and_so_are_none(size, kms):
+def test_more_than_4096_bytes_are_sent_as_their_hash_and_so_are_none(size: int, kms: Any) -> None:
     signer = KmsSigner(make_key(kms, "ECC_NIST_P384"), client=kms)
     with asked(kms) as seen:
         signature = signer.sign(bytes(size))
@@ -114,7 +114,7 @@ def test_more_than_4096_bytes_are_sent_as_their_hash_and_so_are_none(size, kms):
     require_signature(signer, signature, seen[0]["Message"])
 
 
-def test_an_alias_that_is_pointed_elsewhere_does_not_change_the_key(kms):
+def test_an_alias_that_is_pointed_elsewhere_does_not_change_the_key(kms: Any) -> None:
     kms.create_alias(AliasName="alias/seal", TargetKeyId=make_key(kms, "ECC_NIST_P256"))
     signer = KmsSigner("alias/seal", client=kms)
     kms.update_alias(AliasName="alias/seal", TargetKeyId=make_key(kms, "ECC_NIST_P256"))
@@ -129,12 +129,12 @@ def test_an_alias_that_is_pointed_elsewhere_does_not_change_the_key(kms):
         ("ECC_NIST_P256", "ecdsa-p256-sha512", "signature.algorithm"),
     ],
 )
-def test_a_key_of_another_kind_is_refused(kms, spec, algorithm, code):
+def test_a_key_of_another_kind_is_refused(kms: Any, spec: str, algorithm: str | None, code: str) -> None:
     with refused(FormatError, code):
         KmsSigner(make_key(kms, spec), client=kms, algorithm=algorithm)
 
 
-def test_a_key_that_the_service_does_not_have_is_told(kms):
+def test_a_key_that_the_service_does_not_have_is_told(kms: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         KmsSigner("alias/nobody", client=kms)
     assert caught.value.code == "signer.key-not-found"
@@ -142,7 +142,7 @@ def test_a_key_that_the_service_does_not_have_is_told(kms):
 
 
 @pytest.mark.parametrize("key_id", ["", None])
-def test_a_key_id_that_can_be_none_is_a_wrong_setting_and_no_trouble_of_the_service(kms, key_id):
+def test_a_key_id_that_can_be_none_is_a_wrong_setting_and_no_trouble_of_the_service(kms: Any, key_id: Any) -> None:
     with refused(ConfigurationError, "signer.refused"):
         KmsSigner(key_id, client=kms)
 
@@ -195,13 +195,13 @@ def answering(error: tuple[int, str] | None) -> Iterator[Any]:
         (None, TransportError, "signer.timeout"),
     ],
 )
-def test_an_error_of_the_service_is_told_by_its_kind(error, kind, code):
+def test_an_error_of_the_service_is_told_by_its_kind(error: Any, kind: type, code: str) -> None:
     limit = {"read_timeout": 0.3} if error is None else {}
     with answering(error) as server, refused(kind, code):
         KmsSigner("seal", client=client(f"http://127.0.0.1:{server.server_port}", **limit))
 
 
-def test_a_service_that_nobody_runs_is_told():
+def test_a_service_that_nobody_runs_is_told() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         with pytest.raises(TransportError) as caught:
@@ -209,7 +209,7 @@ def test_a_service_that_nobody_runs_is_told():
     assert caught.value.code == "signer.unavailable"
 
 
-def test_the_client_made_here_tries_again_and_not_for_ever(monkeypatch):
+def test_the_client_made_here_tries_again_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "AWS_ACCESS_KEY_ID": "a",
         "AWS_SECRET_ACCESS_KEY": "b",
@@ -223,7 +223,7 @@ def test_the_client_made_here_tries_again_and_not_for_ever(monkeypatch):
     assert (caught.value.code, server.asked) == ("signer.throttled", 2)
 
 
-def test_settings_that_are_missing_are_told(monkeypatch, tmp_path):
+def test_settings_that_are_missing_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))

@@ -29,28 +29,28 @@ ENCRYPTED = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEn
 UNKNOWN = b"-----BEGIN PRIVATE KEY-----\nMA4CAQAwBQYDKgMEBAIEAA==\n-----END PRIVATE KEY-----\n"
 
 
-def test_a_signer_takes_the_usual_algorithm_of_its_key():
+def test_a_signer_takes_the_usual_algorithm_of_its_key() -> None:
     signer = KeySigner(KEY)
     assert signer.algorithm.name == "ecdsa-sha256"
     assert signer.public_key == KEY.public_key()
 
 
-def test_a_signer_shows_its_algorithm_and_not_its_key():
+def test_a_signer_shows_its_algorithm_and_not_its_key() -> None:
     assert repr(KeySigner(KEY)) == "KeySigner(algorithm='ecdsa-sha256')"
 
 
 @pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
-def test_a_certificate_in_place_of_a_key_is_named_as_such(encoding, pki):
+def test_a_certificate_in_place_of_a_key_is_named_as_such(encoding: Encoding, pki: Pki) -> None:
     with refused(ConfigurationError, "key.unreadable", match="it is a certificate, not a private key"):
         load_private_key(pki.qseal.certificate.x509.public_bytes(encoding))
 
 
-def test_a_signer_takes_the_algorithm_it_is_given():
+def test_a_signer_takes_the_algorithm_it_is_given() -> None:
     assert KeySigner(rsa.generate_private_key(65537, 2048), algorithm="rsa-sha512").algorithm.name == "rsa-sha512"
 
 
 @pytest.mark.parametrize("algorithm", ["rsa-sha256", "ecdsa-sha384", "hs2019", "ECDSA-SHA256"])
-def test_a_signer_refuses_an_algorithm_that_its_key_cannot_have(algorithm):
+def test_a_signer_refuses_an_algorithm_that_its_key_cannot_have(algorithm: str) -> None:
     with refused(FormatError, "signature.algorithm"):
         KeySigner(KEY, algorithm=algorithm)
 
@@ -64,7 +64,7 @@ def test_a_signer_refuses_an_algorithm_that_its_key_cannot_have(algorithm):
         (lambda: rsa.generate_private_key(65537, 1024), "key.weak"),
     ],
 )
-def test_a_signer_refuses_a_key_that_no_algorithm_signs_with(make, code):
+def test_a_signer_refuses_a_key_that_no_algorithm_signs_with(make, code: str) -> None:
     with refused(FormatError, code):
         KeySigner(make())
 
@@ -82,7 +82,7 @@ def pkcs12_file(
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "found by its key"])
-def test_key_certificate_and_chain_are_read_from_pkcs12(named, pki):
+def test_key_certificate_and_chain_are_read_from_pkcs12(named: bool, pki: Pki) -> None:
     found = load_pkcs12(pkcs12_file(pki, named=named), password=b"correct")
     assert found.key.public_key() == pki.qseal.certificate.public_key
     assert (found.certificate, found.chain) == (pki.qseal.certificate, pki.qseal.chain)
@@ -90,19 +90,21 @@ def test_key_certificate_and_chain_are_read_from_pkcs12(named, pki):
 
 
 @pytest.mark.parametrize(("key", "own"), [(False, True), (True, False)], ids=["no key", "no certificate of the key"])
-def test_pkcs12_without_a_pair_is_refused(key, own, pki):
+def test_pkcs12_without_a_pair_is_refused(key: bool, own: bool, pki: Pki) -> None:
     with refused(ConfigurationError, "key.unreadable"):
         load_pkcs12(pkcs12_file(pki, key=key, own=own), password=b"correct")
 
 
 @pytest.mark.parametrize("password", [None, b"of another file"])
-def test_pkcs12_in_which_nothing_is_encrypted_needs_no_password_and_is_read_with_one(password, pki):
+def test_pkcs12_in_which_nothing_is_encrypted_needs_no_password_and_is_read_with_one(
+    password: bytes | None, pki: Pki
+) -> None:
     issued = pki.qseal
     plain = pkcs12.serialize_key_and_certificates(b"seal", issued.key, issued.certificate.x509, None, NoEncryption())
     assert load_pkcs12(plain, password=password).certificate == issued.certificate
 
 
-def test_pkcs12_is_not_read_with_a_wrong_password(pki):
+def test_pkcs12_is_not_read_with_a_wrong_password(pki: Pki) -> None:
     with refused(FormatError, "pkcs12.unreadable"):
         load_pkcs12(pkcs12_file(pki), password=b"wrong")
 
@@ -116,13 +118,13 @@ def test_pkcs12_is_not_read_with_a_wrong_password(pki):
     ],
     ids=["SEC1", "encrypted", "SEC1 in DER"],
 )
-def test_a_key_is_read_in_every_form(form, password):
+def test_a_key_is_read_in_every_form(form: bytes, password: bytes | None) -> None:
     assert load_private_key(form, password=password).public_key() == KEY.public_key()
 
 
 @pytest.mark.parametrize("password", [None, b"for another key"])
 @pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
-def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(encoding, password):
+def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(encoding, password) -> None:
     plain = KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption())
     assert load_private_key(plain, password=password).public_key() == KEY.public_key()
 
@@ -156,7 +158,7 @@ def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(enco
         "wrong label",
     ],
 )
-def test_a_key_that_cannot_be_read_is_told_without_showing_it(pem, password, reason):
+def test_a_key_that_cannot_be_read_is_told_without_showing_it(pem: bytes, password: bytes | None, reason: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_private_key(pem, password=password)
     assert caught.value.code == "key.unreadable"
@@ -166,7 +168,7 @@ def test_a_key_that_cannot_be_read_is_told_without_showing_it(pem, password, rea
 
 
 @given(position=st.integers(0, len(PEM) - 1), byte=st.integers(0, 255))
-def test_only_a_configuration_error_escapes_the_reader_of_keys(position, byte):
+def test_only_a_configuration_error_escapes_the_reader_of_keys(position: int, byte: int) -> None:
     spoilt = PEM[:position] + bytes([byte]) + PEM[position + 1 :]
     with suppress(ConfigurationError):
         load_private_key(spoilt)

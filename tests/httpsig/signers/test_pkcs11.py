@@ -123,13 +123,13 @@ def require_signature(signer: Any, signature: bytes, data: bytes) -> None:
         ("ed25519", "ed25519"),
     ],
 )
-def test_a_key_in_a_device_signs_with_every_algorithm_of_its_kind(token, label, algorithm):
+def test_a_key_in_a_device_signs_with_every_algorithm_of_its_kind(token: Path, label: str, algorithm: str) -> None:
     device = signer(token, label, algorithm=algorithm)
     for data in (b"", b"(request-target): get /", bytes(100_000)):
         require_signature(device, device.sign(data), data)
 
 
-def test_a_devices_key_has_its_usual_algorithm(token):
+def test_a_devices_key_has_its_usual_algorithm(token: Path) -> None:
     assert [signer(token, label).algorithm.name for label in ("rsa", "p256", "p384")] == [
         "rsa-sha256",
         "ecdsa-sha256",
@@ -137,24 +137,24 @@ def test_a_devices_key_has_its_usual_algorithm(token):
     ]
 
 
-def test_a_device_signs_without_holding_up_the_event_loop(token):
+def test_a_device_signs_without_holding_up_the_event_loop(token: Path) -> None:
     device = signer(token, "p256")
     require_signature(device, asyncio.run(device.sign_async(b"x")), b"x")
 
 
-def test_a_seal_is_made_with_a_key_in_a_device(token, pki, policy):
+def test_a_seal_is_made_with_a_key_in_a_device(token: Path, pki: Pki, policy: Any) -> None:
     seal = Seal(pki.qseal.certificate, signer(token, "qseal"))
     sent = sign_request(Message("GET", "/", (("X-Request-ID", "a"),)), seal=seal)
     verified = verify_request(sent, qwac=None, at=pki.qseal.certificate.not_before, policy=policy)
     assert verified.seal == pki.qseal.certificate
 
 
-def test_a_key_is_found_by_its_id(token):
+def test_a_key_is_found_by_its_id(token: Path) -> None:
     assert isinstance(signer(token, None, key_id=b"\x01").public_key, rsa.RSAPublicKey)
     assert isinstance(signer(token, None, key_id=b"\x02").public_key, ec.EllipticCurvePublicKey)
 
 
-def test_many_threads_sign_with_two_signers_of_one_token(token):
+def test_many_threads_sign_with_two_signers_of_one_token(token: Path) -> None:
     devices = (signer(token, "rsa"), signer(token, "p256"))
 
     def work(number: int) -> None:
@@ -165,7 +165,7 @@ def test_many_threads_sign_with_two_signers_of_one_token(token):
         list(threads.map(work, range(200)))
 
 
-def test_a_dropped_session_is_opened_again(token):
+def test_a_dropped_session_is_opened_again(token: Path) -> None:
     asked = []
 
     def pin() -> str:
@@ -179,7 +179,7 @@ def test_a_dropped_session_is_opened_again(token):
     assert len(asked) == 1
 
 
-def test_a_log_out_by_another_part_of_the_program_is_made_good(token):
+def test_a_log_out_by_another_part_of_the_program_is_made_good(token: Path) -> None:
     pkcs11.lib(str(token)).reinitialize()
     device = signer(token, "p256")
     with pytest.raises(pkcs11.UserAlreadyLoggedIn):
@@ -188,7 +188,7 @@ def test_a_log_out_by_another_part_of_the_program_is_made_good(token):
     require_signature(device, device.sign(b"after"), b"after")
 
 
-def test_a_key_that_wants_its_pin_every_time_gets_it(token):
+def test_a_key_that_wants_its_pin_every_time_gets_it(token: Path) -> None:
     asked = []
 
     def pin() -> str:
@@ -216,13 +216,13 @@ def test_a_key_that_wants_its_pin_every_time_gets_it(token):
         ({"label": "rsa", "algorithm": "ecdsa-sha256"}, "signature.algorithm"),
     ],
 )
-def test_what_a_device_does_not_have_is_told(token, options, code):
+def test_what_a_device_does_not_have_is_told(token: Path, options: dict[str, Any], code: str) -> None:
     with refused((ConfigurationError, FormatError), code):
         signer(token, **options)
 
 
 @pytest.mark.parametrize("pin", ["wrong-text", lambda: "wrong-told"], ids=["text", "asked for"])
-def test_a_wrong_pin_is_told_without_showing_it(token, pin):
+def test_a_wrong_pin_is_told_without_showing_it(token: Path, pin: Any) -> None:
     pkcs11.lib(str(token)).reinitialize()  # nobody is logged in
     require_signature(device := signer(token, pin=PIN), device.sign(b"x"), b"x")
     pkcs11.lib(str(token)).reinitialize()
@@ -233,7 +233,7 @@ def test_a_wrong_pin_is_told_without_showing_it(token, pin):
 
 
 @pytest.mark.parametrize("pin", [None, "", PIN.encode()])
-def test_a_pin_that_is_none_is_told_and_not_tried(token, pin):
+def test_a_pin_that_is_none_is_told_and_not_tried(token: Path, pin: Any) -> None:
     pkcs11.lib(str(token)).reinitialize()
     with refused(ConfigurationError, "signer.pin"):
         signer(token, pin=lambda: pin)
@@ -242,7 +242,7 @@ def test_a_pin_that_is_none_is_told_and_not_tried(token, pin):
 
 
 @pytest.mark.parametrize("label", ["p256", "always"])
-def test_a_refused_pin_is_not_tried_again(token, label):
+def test_a_refused_pin_is_not_tried_again(token: Path, label: str) -> None:
     pins = [PIN]
     asked: list[str] = []
 
@@ -274,7 +274,7 @@ def has_tried_a_wrong_pin(module: Path) -> bool:
     return bool(pkcs11.lib(str(module)).get_token(token_label="seals").flags & TokenFlag.USER_PIN_COUNT_LOW)
 
 
-def test_a_closed_signer_is_logged_out_and_logs_in_again_to_sign(token):
+def test_a_closed_signer_is_logged_out_and_logs_in_again_to_sign(token: Path) -> None:
     pkcs11.lib(str(token)).reinitialize()
     with signer(token) as device:
         require_signature(device, device.sign(b"x"), b"x")
@@ -287,14 +287,14 @@ def test_a_closed_signer_is_logged_out_and_logs_in_again_to_sign(token):
 
 
 @pytest.mark.parametrize("options", [{"label": "lonely"}, {"label": "weak"}, {"algorithm": "ecdsa-sha256"}])
-def test_a_signer_that_cannot_be_made_leaves_nobody_logged_in(token, options):
+def test_a_signer_that_cannot_be_made_leaves_nobody_logged_in(token: Path, options: dict[str, Any]) -> None:
     pkcs11.lib(str(token)).reinitialize()
     with pytest.raises((ConfigurationError, FormatError)):
         signer(token, **options)
     assert not is_logged_in(token)
 
 
-def test_a_refused_pin_is_not_given_again_by_any_signer_of_the_process(token):
+def test_a_refused_pin_is_not_given_again_by_any_signer_of_the_process(token: Path) -> None:
     pkcs11.lib(str(token)).reinitialize()
     for first in (True, False):
         with refused(ConfigurationError, "signer.pin"):
@@ -307,20 +307,20 @@ def test_a_refused_pin_is_not_given_again_by_any_signer_of_the_process(token):
     assert has_tried_a_wrong_pin(token)
 
 
-def test_a_signer_does_not_show_its_pin(token):
+def test_a_signer_does_not_show_its_pin(token: Path) -> None:
     device = signer(token)
     assert PIN not in repr(device)
     assert PIN not in repr(vars(device))
 
 
-def test_a_file_that_is_no_pkcs11_library_is_told(tmp_path):
+def test_a_file_that_is_no_pkcs11_library_is_told(tmp_path: Path) -> None:
     (tmp_path / "module.so").write_bytes(b"not a library")
     for path in (tmp_path / "module.so", tmp_path / "nowhere.so"):
         with refused(ConfigurationError, "signer.module"):
             Pkcs11Signer(path, token="seals", pin=lambda: PIN, label="rsa")
 
 
-def test_a_device_that_is_gone_is_told_and_used_again_when_it_is_back(token):
+def test_a_device_that_is_gone_is_told_and_used_again_when_it_is_back(token: Path) -> None:
     device = signer(token)
     tokens = Path(os.environ["SOFTHSM2_CONF"]).parent / "tokens"
     tokens.rename(tokens.with_name("elsewhere"))
