@@ -65,4 +65,4 @@ def test_the_answer_to_another_digest_names_the_one_that_is_demanded(tpp: RawPro
     sealed = seal_by_hand(message, bank_pki.qseal, digest=make_digest(message.body, algorithm="SHA-512"))
     refused = tpp.send(sealed)
     assert_refused(refused, 401, "SIGNATURE_INVALID")
-    assert "the profile psd2-v1 demands SHA-256, as in Digest: SHA-256=<base64>" in refused.text
+    assert "the profile psd2-v1 requires SHA-256, as in Digest: SHA-256=<base64>" in refused.text
