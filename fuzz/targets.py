@@ -72,7 +72,7 @@ from tppkit.protocol.gateway import GATEWAY, VAULT, parse_query
 from tppkit.protocol.gateway.endpoints import SEARCH_CSV
 from tppkit.protocol.gateway.search import DEFAULT_SORT, read_cursor, write_cursor
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginRequest, PaymentOrder, Transaction
-from tppkit.protocol.wire import CsvRows
+from tppkit.protocol.reports import CsvRows
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
 from tppkit.seals import PROFILES, PSD2_V1, CertificateForm, KeyIdForm, Message, Seal, SealProfile, sign_request
 from tppkit.seals.certificate_header import read_certificate as read_sent_certificate

@@ -33,7 +33,8 @@ from tppkit.protocol.legacy.money import BalanceBody
 from tppkit.protocol.machine import Machine
 from tppkit.protocol.psd2 import CONSENT, PAYMENT, PSD2
 from tppkit.protocol.refusals import Refusals
-from tppkit.protocol.wire import CsvRows, Json, JsonArray
+from tppkit.protocol.reports import CsvRows
+from tppkit.protocol.wire import Json, JsonArray
 from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order
 from tppkit.seals.diagnose import ALL_MISTAKES
 

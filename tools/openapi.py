@@ -13,7 +13,8 @@ from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.protocol.gateway.endpoints import EXTENSION
 from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.protocol.refusals import MAX_TEXT
-from tppkit.protocol.wire import CsvRows, Json, JsonArray
+from tppkit.protocol.reports import CsvRows
+from tppkit.protocol.wire import Json, JsonArray
 
 _REF = "#/components/schemas/{model}"
 _ROWS = (*GATEWAY.endpoints, *VAULT.endpoints)

@@ -32,7 +32,8 @@ from tppkit.errors import ConfigurationError, LocalProtocolError, RequestRefused
 from tppkit.evidence import EvidenceArchive
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Once, Query
 from tppkit.protocol.refusals import Refusal, RefusalRow, Refusals
-from tppkit.protocol.wire import CsvRows, Json, JsonArray, Nothing, WireModel
+from tppkit.protocol.reports import CsvRows
+from tppkit.protocol.wire import Json, JsonArray, Nothing, WireModel
 from tppkit.sandbox.cell import Answer, Handler, HostCall, Services, StreamHandler
 from tppkit.sandbox.database import MAX_STREAMS, Database
 from tppkit.sandbox.events import Events

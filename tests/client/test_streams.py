@@ -15,7 +15,8 @@ from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface
 from tppkit.protocol.refusals import Refusals
-from tppkit.protocol.wire import CsvRows, Nothing, WireModel
+from tppkit.protocol.reports import CsvRows
+from tppkit.protocol.wire import Nothing, WireModel
 from tppkit.testpki import Pki
 
 

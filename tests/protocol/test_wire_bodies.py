@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
-from tppkit.protocol.wire import ROWS_PER_CHUNK, CsvRows, JsonArray, WireModel, written
+from tppkit.protocol.reports import ROWS_PER_CHUNK, CsvRows
+from tppkit.protocol.wire import JsonArray, WireModel, written
 
 
 def check_short(text: str) -> str:

@@ -13,7 +13,8 @@ import httpx
 from tppkit.client.calls import Call, Calls, ServerAnswer
 from tppkit.client.connections import FAILURES, TIMEOUTS, UNCONNECTED
 from tppkit.errors import OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
-from tppkit.protocol.wire import RowReader, is_streamed
+from tppkit.protocol.endpoint import is_streamed
+from tppkit.protocol.reports import RowReader
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 

@@ -22,7 +22,7 @@ from tppkit.errors import (  # fmt: skip
 )
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
-from tppkit.protocol.wire import RowReader
+from tppkit.protocol.reports import RowReader
 
 MAX_PAGES = 10_000
 MAX_LINK = 4096

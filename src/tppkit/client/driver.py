@@ -36,7 +36,7 @@ from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_sessions import deadline
 from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.httpsig.message import Message
-from tppkit.protocol.wire import RowReader
+from tppkit.protocol.reports import RowReader
 
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")

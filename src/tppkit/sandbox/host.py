@@ -27,9 +27,9 @@ from tppkit._encoding import decode_base64, encode_base64
 from tppkit._text import printable
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError
 from tppkit.httpsig.message import Header, Message
-from tppkit.protocol.endpoint import Auth, Interface, Route
+from tppkit.protocol.endpoint import Auth, Interface, Route, is_streamed
 from tppkit.protocol.refusals import Refusal
-from tppkit.protocol.wire import is_streamed, require_media_type
+from tppkit.protocol.wire import require_media_type
 from tppkit.sandbox.cell import Handler, HostCall, Services, StreamHandler
 from tppkit.sandbox.request_log import without_secrets
 from tppkit.sandbox.stream import Send, Stream

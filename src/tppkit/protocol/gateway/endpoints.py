@@ -21,7 +21,8 @@ from tppkit.protocol.gateway.bodies import (
     WalletSessionRequest,
 )
 from tppkit.protocol.gateway.orders import Order, OrderRequest, Refund
-from tppkit.protocol.wire import MAX_ARRAY_BYTES, CsvRows, Json, JsonArray, Nothing
+from tppkit.protocol.reports import CsvRows
+from tppkit.protocol.wire import MAX_ARRAY_BYTES, Json, JsonArray, Nothing
 
 _ORDER = "/v1/orders/{order_id}/"
 _TRANSACTION = _ORDER + "transactions/{transaction_id}/"

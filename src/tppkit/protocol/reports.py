@@ -1,0 +1,176 @@
+"""Reports in CSV, written and read row by row, so that memory does not grow with them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from tppkit.errors import FormatError
+from tppkit.protocol.wire import TOLERANT, WireModel, invalid_body
+
+MAX_RECORD_BYTES = 64 * 1024
+ROWS_PER_CHUNK = 500
+
+Row = TypeVar("Row")
+Model = TypeVar("Model", bound=WireModel)
+
+
+class RowReader(Protocol[Row]):
+    """Reads rows from an answer as it arrives."""
+
+    def feed(self, chunk: bytes) -> list[Row]:
+        """Return the rows that these bytes complete.
+
+        Raises:
+            FormatError: `csv.*`, `model.invalid`.
+        """
+        ...
+
+    def end(self) -> None:
+        """Check that the last row was complete, after the last `feed`.
+
+        Raises:
+            FormatError: `csv.cut-off`.
+        """
+        ...
+
+
+class Streamed(Protocol[Row]):
+    """Writes and reads a body of many rows without holding all of them in memory.
+
+    Attributes:
+        media_type: its Content-Type.
+    """
+
+    @property
+    def media_type(self) -> str:
+        """The Content-Type."""
+        ...
+
+    def chunks(self, rows: Iterable[Row]) -> Iterator[bytes]:
+        """The bytes to send, with at most `ROWS_PER_CHUNK` rows a chunk."""
+        ...
+
+    def reader(self) -> RowReader[Row]:
+        """A reader for one answer of a peer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRows(Generic[Model]):
+    """A CSV report: a line of column names, then a line for each row, each with CRLF at the end; an empty cell is an absent field.
+
+    Attributes:
+        columns: the names to write, which an answer must have too; further columns of an answer are ignored.
+        model: the class of each row; its names on the wire are the columns.
+        max_record_bytes: a longer row is rejected.
+
+    Source: RFC 4180, except that the last line ends with CRLF too, to detect a truncated report.
+    """
+
+    columns: tuple[str, ...]
+    model: type[Model]
+    max_record_bytes: int = MAX_RECORD_BYTES
+
+    @property
+    def media_type(self) -> str:
+        """The Content-Type."""
+        return "text/csv"
+
+    def chunks(self, rows: Iterable[Model]) -> Iterator[bytes]:
+        """See `Streamed.chunks`."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(self.columns)
+        for number, row in enumerate(rows, 1):
+            cells = row.to_object()
+            writer.writerow([_cell(cells.get(column)) for column in self.columns])
+            if number % ROWS_PER_CHUNK == 0:
+                yield text.getvalue().encode()
+                text.seek(0)
+                text.truncate()
+        yield text.getvalue().encode()
+
+    def reader(self) -> CsvReader[Model]:
+        """See `Streamed.reader`."""
+        return CsvReader(self)
+
+
+def _cell(value: object) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+class CsvReader(Generic[Model]):
+    """Reads the rows of `CsvRows` as they arrive; see `RowReader`.
+
+    Args:
+        form: columns, model and limit.
+    """
+
+    def __init__(self, form: CsvRows[Model]) -> None:
+        self._form = form
+        self._tail = b""  # of a line without its end
+        self._lines: list[bytes] = []  # of a record with a line break in quotes
+        self._size = 0
+        self._quoted = False
+        self._names: list[str] | None = None
+        self._count = 0
+
+    def feed(self, chunk: bytes) -> list[Model]:
+        """See `RowReader.feed`."""
+        rows: list[Model] = []
+        *lines, self._tail = (self._tail + chunk).split(b"\n")
+        for line in lines:
+            self._lines.append(line)
+            self._size += len(line) + 1
+            self._require_bounded(self._size)
+            self._quoted ^= line.count(b'"') % 2 == 1
+            if not self._quoted:
+                rows += self._read(self._cells(b"\n".join(self._lines)))
+                self._lines, self._size = [], 0
+        self._require_bounded(self._size + len(self._tail))
+        return rows
+
+    def end(self) -> None:
+        """See `RowReader.end`."""
+        if self._names is None or self._lines or self._tail:
+            raise FormatError("csv.cut-off", f"the report ends in the middle of a line, after {self._count} rows")
+
+    def _require_bounded(self, size: int) -> None:
+        if size > self._form.max_record_bytes:
+            raise FormatError(
+                "csv.too-long", f"after {self._count} rows, one has more than {self._form.max_record_bytes} bytes"
+            )
+
+    def _cells(self, record: bytes) -> list[str]:
+        try:
+            (cells,) = csv.reader([record.decode()], strict=True)
+        except (csv.Error, ValueError) as e:
+            raise self._malformed("not UTF-8" if isinstance(e, UnicodeError) else str(e)) from None
+        return cells
+
+    def _read(self, cells: list[str]) -> Iterator[Model]:
+        columns, model = self._form.columns, self._form.model
+        if self._names is None:
+            if len(set(cells)) != len(cells) or not set(columns) <= set(cells):
+                raise self._malformed("the first line does not name each column once")
+            self._names = cells
+            return
+        if len(cells) != len(self._names):
+            raise self._malformed(f"{len(cells)} cells for {len(self._names)} columns")
+        found = dict(zip(self._names, cells, strict=True))
+        values = {column: found[column] for column in columns if found[column]}
+        self._count += 1
+        try:
+            yield model.model_validate_strings(values, by_alias=True, by_name=False, context=TOLERANT)
+        except ValidationError as e:
+            raise invalid_body(model, e, f" in row {self._count}") from None
+
+    def _malformed(self, reason: str) -> FormatError:
+        return FormatError("csv.malformed", f"after {self._count} rows: {reason}")
