@@ -25,7 +25,7 @@ from tppkit.testpki.certificate import (
     write_time,
 )
 from tppkit.testpki.profiles import authority_extensions, key_identifiers, key_usage
-from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
+from tppkit.testpki.signing import default_hash, sign_bytes, signature_algorithm
 from tppkit.trust import Anchors, PathVerifier
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -181,7 +181,8 @@ def certify(draft: Draft, key, change: Callable[[bytes], bytes], outer: bytes | 
     algorithm = outer or signature_algorithm(key, default_hash(key))
     if change is claims_other_key:
         algorithm = claims_other_key(algorithm)
-    return EidasCertificate.from_der(sign_der(to_be_signed, key, algorithm=algorithm))
+    signature = der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, to_be_signed, default_hash(key)))
+    return EidasCertificate.from_der(der.write_element(der.SEQUENCE, to_be_signed, algorithm, signature))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
