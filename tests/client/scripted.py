@@ -47,17 +47,20 @@ class Player:
         client: the class of the client, for threads or for asyncio.
         folder: the server's certificate.
         pki: its authority.
+        repeats: whether the client repeats requests, so that it sleeps in between.
     """
 
     client: Any
     folder: Path
     pki: Pki
+    repeats: bool = True
 
     def run(self, url: str, step: Step, **options: Any) -> Any:
         """The result of a step; rows as a list."""
         is_async = hasattr(self.client, "__aenter__")
         sleep: Any = (lambda _: asyncio.sleep(0)) if is_async else (lambda _: None)
-        options = {"api_key": KEY, "server_anchors": [self.pki.root.certificate], "sleep": sleep, **options}
+        options = {"api_key": KEY, "server_anchors": [self.pki.root.certificate], **options}
+        options |= {"sleep": sleep} if self.repeats else {}
         if not is_async:
             with self.client(url, **options) as client:
                 result = step(client)

@@ -36,7 +36,7 @@ def store(client: Any) -> Any:
 
 @pytest.fixture(params=[VaultClient, AsyncVaultClient], ids=["sync", "async"])
 def play(request: pytest.FixtureRequest, bank_pki: Pki, bank_pki_folder: Path) -> Player:
-    return Player(request.param, bank_pki_folder, bank_pki)
+    return Player(request.param, bank_pki_folder, bank_pki, repeats=False)
 
 
 @pytest.mark.parametrize("status", [200, 201, 202])

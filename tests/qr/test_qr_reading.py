@@ -250,7 +250,7 @@ def test_grey_of_16_bits_with_a_transparent_light_is_read():
 
 @pytest.mark.parametrize("size", [(65_536, 1), (1, 65_536), (16_000_000, 1)])
 def test_a_picture_of_too_long_a_side_is_refused(size):
-    assert "65535 a side" in assert_refused(saved(Image.new("1", size, 1)), "qr.picture-too-large").message
+    assert "65535 for each side" in assert_refused(saved(Image.new("1", size, 1)), "qr.picture-too-large").message
 
 
 def test_the_longest_side_is_searched():
