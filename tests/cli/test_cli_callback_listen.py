@@ -230,7 +230,7 @@ def command(folder: Path, *options: object) -> Iterator[tuple[subprocess.Popen[s
     )  # fmt: skip
     assert process.stderr
     try:
-        yield process, int(re.search(r":(\d+);", process.stderr.readline())[1])  # type: ignore[index]
+        yield process, int(re.search(r":(\d+);", process.stderr.readline())[1])  # type: ignore[index]  # it prints its port first
     finally:
         process.kill()
         process.communicate()

@@ -100,7 +100,7 @@ def read_crl(path: Path, issuer: Issued) -> PublishedCrl:
         crl = x509.load_der_x509_crl(read_bounded(file, max_bytes=MAX_LIST_BYTES))
         number = crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
         revoked = tuple(map(_revocation, crl))
-        is_signed = crl.is_signature_valid(issuer.certificate.x509.public_key())  # type: ignore[arg-type]
+        is_signed = crl.is_signature_valid(issuer.certificate.x509.public_key())  # type: ignore[arg-type]  # an issuer's key signs
     except (FormatError, ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension) as e:
         raise ConfigurationError("pki.unusable", f"{file} cannot be read: restore it, or remove it") from e
     if not is_signed:

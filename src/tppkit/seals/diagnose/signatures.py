@@ -53,7 +53,7 @@ HASHES: Mapping[str, KnownHash] = MappingProxyType({
     "SHA-256": KnownHash(32, hashlib.sha256, bytes.fromhex("3031300d060960864801650304020105000420"), hashes.SHA256()),
     "SHA-512": KnownHash(64, hashlib.sha512, bytes.fromhex("3051300d060960864801650304020305000440"), hashes.SHA512()),
     "SHA-384": KnownHash(48, hashlib.sha384, bytes.fromhex("3041300d060960864801650304020205000430"), hashes.SHA384()),
-    "SHA-1": KnownHash(20, hashlib.sha1, bytes.fromhex("3021300906052b0e03021a05000414"), hashes.SHA1()),  # noqa: S303
+    "SHA-1": KnownHash(20, hashlib.sha1, bytes.fromhex("3021300906052b0e03021a05000414"), hashes.SHA1()),  # noqa: S303  # only to name the mistake
     "MD5": KnownHash(16, hashlib.md5, bytes.fromhex("3020300c06082a864886f70d020505000410")),
 })  # fmt: skip
 _SIGNED: Mapping[str, hashes.HashAlgorithm] = MappingProxyType({

@@ -193,7 +193,7 @@ def _names(string: SigningString, seen: Seen) -> Iterator[SigningString]:
     yield spelled(lambda name: re.sub(r"(?<![a-z0-9])[a-z]", lambda first: first[0].upper(), name))
     yield spelled(str.upper)
     for line in string.lines[:MAX_LINES]:
-        yield spelled(lambda name, only=line.name: seen.sent_names.get(name, name) if name == only else name)  # type: ignore[misc]
+        yield spelled(lambda name, only=line.name: seen.sent_names.get(name, name) if name == only else name)  # type: ignore[misc]  # a default binds the loop's value
 
 
 def _target_name(string: SigningString, seen: Seen) -> Iterator[SigningString]:

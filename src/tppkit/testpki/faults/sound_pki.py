@@ -221,7 +221,7 @@ def plain_pki(pki: Pki) -> Pki:
     }  # fmt: skip
     if all(getattr(pki, name) == value for name, value in options.items()):
         return pki
-    plain = replace(pki, **options)  # type: ignore[arg-type]
+    plain = replace(pki, **options)  # type: ignore[arg-type]  # options are fields by name
     again = {issued.label: _issue_again(plain, issued) for issued in pki.issued if issued.kind in ("qwac", "qseal")}
     return replace(plain, members=MappingProxyType({**pki.members, **again}))
 
