@@ -42,8 +42,8 @@ def opening() -> Iterator[Line]:
             write_pki(make_pki(at=AT), Path(folder) / str(next(number)))
 
         yield against(
-            "a twin, ready and closed",
-            twin,
+            "a sandbox in process, ready and closed",
+            in_process,
             write,
             what="of making and writing its PKI",
             at_most=5,
@@ -51,7 +51,7 @@ def opening() -> Iterator[Line]:
         )
 
 
-def twin() -> None:
+def in_process() -> None:
     """Open a bank with a client, and close it."""
     with Sandbox() as bank:
         bank.client()

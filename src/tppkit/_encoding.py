@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def decode_base64(text: str | bytes, *, what: str) -> bytes:
-    """Decode canonical base64 (RFC 4648 section 4): padded, no white space, no stray bits.
+    """Decode canonical base64 (RFC 4648 section 4): padded, no white space, trailing bits zero.
 
     Args:
         text: the encoded text.
@@ -40,7 +40,7 @@ def decode_base64(text: str | bytes, *, what: str) -> bytes:
         raise FormatError("base64.malformed", f"{what} is not base64: {e}") from None
     encoded = text.encode("ascii") if isinstance(text, str) else text
     if binascii.b2a_base64(raw, newline=False) != encoded:
-        raise FormatError("base64.noncanonical", f"{what} is base64 with stray bits or missing padding")
+        raise FormatError("base64.noncanonical", f"{what} is base64 with non-zero trailing bits or missing padding")
     return raw
 
 
@@ -53,7 +53,7 @@ _BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def decode_base64url(text: str, *, what: str) -> bytes:
-    """Decode canonical base64url (RFC 7515 section 2): no padding, no white space, no stray bits.
+    """Decode canonical base64url (RFC 7515 section 2): no padding, no white space, trailing bits zero.
 
     Args:
         text: the encoded text.
@@ -85,7 +85,7 @@ def shown(value: str | bytes, *, limit: int = 80) -> str:
 
 
 def without_frames(read: Callable[P, T]) -> Callable[P, T]:
-    """A reader whose FormatErrors have none of its frames and causes: tools that report errors show local variables, so the body."""
+    """Remove frames and context from a parser's FormatErrors: error reporters show local variables, which contain the body."""
 
     @wraps(read)
     def reader(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -93,9 +93,9 @@ def without_frames(read: Callable[P, T]) -> Callable[P, T]:
             return read(*args, **kwargs)
         except FormatError as e:
             e.__context__ = None
-            refused = [e.with_traceback(None)]
+            errors = [e.with_traceback(None)]
         del args, kwargs
-        raise refused.pop()  # a variable would make a cycle of the error and this frame
+        raise errors.pop()  # a variable would make a cycle of the error and this frame
 
     return reader
 
@@ -127,7 +127,7 @@ def parse_json(
         _check_depth(raw, what, max_depth)
     try:
         value = _decode_json(raw.decode(), _DECODER if number is None else _decoder(number, number))
-        if b"\\" in raw:  # an escape may be half a character, which cannot be encoded again
+        if b"\\" in raw:  # an escape may be a lone surrogate, which cannot be encoded again
             json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # str: for values of `number`
         return value
     except FormatError:

@@ -236,7 +236,9 @@ def test_tasks_use_codes_through_their_inbox(kind: str, tmp_path: Path, request:
         for number, code in enumerate(made):
             callback = verify_callback(scan("g-1", token=token_of(code)), at=AT, receiver=receiver())
             assert (await inbox.run(codes.answer, callback)).code == code.code
-            both = [inbox.handle(login(f"l-{number}-{twin}", token=token_of(code)), handler, at=AT) for twin in "ab"]
+            both = [
+                inbox.handle(login(f"l-{number}-{letter}", token=token_of(code)), handler, at=AT) for letter in "ab"
+            ]
             receipts = await asyncio.gather(*both)
             assert {receipt.outcome for receipt in receipts} == {Outcome.APPLIED}
         assert sorted(found, key=str) == sorted([None, digest_session_id(SESSION)] * 8, key=str)

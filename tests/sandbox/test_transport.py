@@ -1,4 +1,4 @@
-"""The transport of the twin: what a failing application gives to its caller."""
+"""The transport of the sandbox in this process: what a failing application gives to its caller."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ ATTACKS: Mapping[int, tuple[str, tuple[str, ...]]] = {
     6: ("signed header doubled, first and last differ", ()),
     7: ("parameters doubled", ("httpsig/test_rfc9421.py::test_a_signature_input_that_can_mean_two_things_is_refused",)),
     8: ("weak hash that the sender chose", ()),
-    9: ("lenient base64, ECDSA twin, DER that is not canonical", ()),
+    9: ("lenient base64, mirrored ECDSA signature, DER that is not canonical", ()),
     10: ("keyId fetched as an address", ()),
     11: ("line breaks in signed values", ("seals/test_key_id_styles.py::test_a_seal_of_an_issuer_with_a_line_break_forges_no_header",)),
     12: ("certificate exchanged", ()),
@@ -287,11 +287,11 @@ def test_9_a_signature_in_another_spelling_of_der(pki: Pki, believed: SealPolicy
 
 
 def test_9_the_mirrored_ecdsa_signature_proves_the_same_and_no_more(sealed: Message, believed: SealPolicy) -> None:
-    # Every ECDSA signature (r, s) has a twin (r, n - s), so signature bytes name no request: the request's id does.
+    # Every ECDSA signature (r, s) has a mirrored form (r, n - s), so signature bytes name no request: the request's id does.
     head, mark, last = header(sealed, "Signature").rpartition('signature="')
     r, s = decode_dss_signature(decode_base64(last[:-1], what="signature"))
-    twin = encode_base64(encode_dss_signature(r, P256_ORDER - s))
-    forged = with_value(sealed, "Signature", f'{head}{mark}{twin}"')
+    mirrored = encode_base64(encode_dss_signature(r, P256_ORDER - s))
+    forged = with_value(sealed, "Signature", f'{head}{mark}{mirrored}"')
     verified = verify_request(forged, qwac=None, at=AT, policy=believed)
     assert (verified.request_id, verified.body) == (REQUEST_ID, REQUEST.body)
     assert not hasattr(verified, "signature")

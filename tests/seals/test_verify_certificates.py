@@ -186,8 +186,8 @@ def test_a_certificate_of_the_same_serial_and_issuer_but_another_key_does_not_ve
     sealed: Message, pki: Pki, policy: SealPolicy
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    twin = issue_seal(pki, key.public_key(), serial=pki.qseal.certificate.serial)
-    assert verdict(with_value(sealed, HEADER, encode_base64(twin.der)), policy) == "signature.invalid"
+    forged = issue_seal(pki, key.public_key(), serial=pki.qseal.certificate.serial)
+    assert verdict(with_value(sealed, HEADER, encode_base64(forged.der)), policy) == "signature.invalid"
 
 
 @pytest.mark.parametrize(

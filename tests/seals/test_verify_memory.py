@@ -191,8 +191,8 @@ def test_a_twin_of_a_known_certificate_with_another_key_is_refused(
     pki: Pki, sealed: Message, warmed: SealPolicy
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    twin = issue_seal(pki, key.public_key(), serial=pki.qseal.certificate.serial)
-    swapped = with_value(sealed, CERTIFICATE, encode_base64(twin.der))
+    forged = issue_seal(pki, key.public_key(), serial=pki.qseal.certificate.serial)
+    swapped = with_value(sealed, CERTIFICATE, encode_base64(forged.der))
     assert same_verdict(swapped, pki, warmed) == "signature.invalid"
 
 

@@ -84,7 +84,7 @@ def test_an_authority_between_must_be_valid_at_the_time_as_well(ask, root, certi
 
 def test_forbidden_authorities_do_not_spoil_the_answer_for_allowed_ones(operator, root, certify):
     between = certify("Between", root)
-    twin = x509.CertificateBuilder(
+    forged = x509.CertificateBuilder(
         root.certificate.x509.subject,
         between.certificate.x509.subject,
         between.key.public_key(),
@@ -93,7 +93,7 @@ def test_forbidden_authorities_do_not_spoil_the_answer_for_allowed_ones(operator
         root.certificate.not_after,
     ).add_extension(x509.BasicConstraints(True, None), critical=True)
     usage, critical = key_usage("digital_signature")
-    forbidden = twin.add_extension(usage, critical).sign(root.key, hashes.SHA256()).public_bytes(Encoding.DER)
+    forbidden = forged.add_extension(usage, critical).sign(root.key, hashes.SHA256()).public_bytes(Encoding.DER)
     leaf = certify("qwac", between, ca=False, starts=START, extensions=QWAC).certificate
     lists = verified_lists(operator, Listed(root.certificate, [State("granted", SINCE, (WEB, ROOT))]))
     refused = lists.status(leaf, at=AT, intermediates=[EidasCertificate.from_der(forbidden)])

@@ -84,7 +84,7 @@ def _as_der(raw: bytes) -> bytes | None:
 
 
 def bodies(body: bytes) -> list[Variant]:
-    """Return the bodies that may have been signed, the likeliest first."""
+    """Return the bodies that may have been signed, the most likely first."""
     found: dict[bytes, Cause | None] = {body: None}
 
     def changed(data: bytes, why: str) -> None:

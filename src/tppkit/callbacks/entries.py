@@ -2,7 +2,7 @@
 
 The **key** identifies address and requestid: the service uses a requestid once for an address. The **digest** identifies the
 signed bytes: a known key with another digest is a conflict, not a repetition. The **version** identifies the event's record, its
-version and its content. It keeps a repetition under another requestid, or a late older version, without effect.
+version and its content, so a repetition under another requestid, or a late older version, has no effect.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _canonical = JSONEncoder(
 ).encode  # names sorted at every depth
 
 
-class Admitted(NamedTuple):
-    """A callback whose signature is verified.
+class IncomingCallback(NamedTuple):
+    """A callback whose signature was verified.
 
     Attributes:
         callback: what was proven.
@@ -40,7 +40,7 @@ class Admitted(NamedTuple):
 
 
 class CallbackEntries:
-    """Verifies callbacks and turns them into entries, and entries back into callbacks.
+    """Converts verified callbacks into entries, and entries back into callbacks.
 
     Args:
         receiver: the addresses and keys.
@@ -55,7 +55,7 @@ class CallbackEntries:
         self._receiver, self._window = receiver, window
         self.source = f"callback:{environment}"
 
-    def admit(self, received: ReceivedCallback, *, at: datetime) -> Admitted:
+    def verify(self, received: ReceivedCallback, *, at: datetime) -> IncomingCallback:
         """Verify a request. The time window does not apply to an unreadable callback, whose event is unknown.
 
         Raises:
@@ -71,7 +71,7 @@ class CallbackEntries:
             fault = _unreadable(e)
         if self._window is not None and fault is None:
             self._window.require(callback)
-        return Admitted(callback, self._entry(callback), fault)
+        return IncomingCallback(callback, self._entry(callback), fault)
 
     def restore(self, entry: Entry) -> VerifiedCallback:
         """Return the callback of an entry that is not done.

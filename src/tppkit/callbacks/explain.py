@@ -21,7 +21,7 @@ from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.errors import CallbackRejected, Finding, Severity
 
-# Each limit takes about a second on a slow machine: signature verifications, and bytes to hash for them.
+# Reaching either limit takes about a second on a slow machine: signature verifications, and bytes hashed for them.
 MAX_TRIALS = 20_000
 MAX_HASHED = 64 * 1024 * 1024
 _MAX_CHANGES = 2

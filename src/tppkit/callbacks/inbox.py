@@ -20,7 +20,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tppkit.callbacks.entries import Admitted, CallbackEntries
+from tppkit.callbacks.entries import CallbackEntries, IncomingCallback
 from tppkit.callbacks.handlers import require_over
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
@@ -107,8 +107,8 @@ class Inbox:
             InboxError: `inbox.unavailable`; `inbox.time`, the `time_of` of the window failed.
             ConfigurationError: `time.naive`.
         """
-        admitted = self._entries.admit(received, at=at)
-        return self._set_aside(admitted) or _receipt(self._store.accept(admitted.entry), admitted)
+        incoming = self._entries.verify(received, at=at)
+        return self._receipt_without_handler(incoming) or _receipt(self._store.accept(incoming.entry), incoming)
 
     def handle(self, received: ReceivedCallback, handler: Handler, *, at: datetime) -> Receipt:
         """Verify a callback and handle it now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY, LOGIN or UNREADABLE.
@@ -126,17 +126,17 @@ class Inbox:
             InboxError: `inbox.unavailable`.
             ConfigurationError: `time.naive`, `callback.function`, `inbox.handler-committed`, `inbox.handler-aborted`.
         """
-        admitted = self._entries.admit(received, at=at)
-        if (receipt := self._set_aside(admitted)) is not None:
+        incoming = self._entries.verify(received, at=at)
+        if (receipt := self._receipt_without_handler(incoming)) is not None:
             return receipt
-        callback, entry, _ = admitted
+        callback, entry, _ = incoming
         outcome = self._store.handle(
             entry,
             lambda _, db: require_over(handler(callback, db)),
             at=callback.received_at,
             retries=self._settings.retries,
         )
-        return _receipt(outcome, admitted)
+        return _receipt(outcome, incoming)
 
     def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
         """Verify a callback and set its done flag in the transaction of the caller.
@@ -155,13 +155,13 @@ class Inbox:
             InboxError: `inbox.unavailable`.
             ConfigurationError: `time.naive`; `inbox.no-transaction`.
         """
-        admitted = self._entries.admit(received, at=at)
-        callback, entry, fault = admitted
+        incoming = self._entries.verify(received, at=at)
+        callback, entry, fault = incoming
         if callback.method == "GET":
             return Receipt(Unhandled.LOGIN, callback)
         if fault is not None:
             raise fault
-        return _receipt(self._store.handle_within(entry, None, at=callback.received_at, within=within), admitted)
+        return _receipt(self._store.handle_within(entry, None, at=callback.received_at, within=within), incoming)
 
     def handle_within(
         self, received: ReceivedCallback, handler: Handler, *, at: datetime, within: Transaction
@@ -181,15 +181,15 @@ class Inbox:
             ConfigurationError: `time.naive`; `inbox.no-transaction`, `callback.function`, `inbox.handler-committed`,
                 `inbox.handler-aborted`. Then the transaction must not be committed.
         """
-        admitted = self._entries.admit(received, at=at)
-        if (receipt := self._set_aside(admitted)) is not None:
+        incoming = self._entries.verify(received, at=at)
+        if (receipt := self._receipt_without_handler(incoming)) is not None:
             return receipt
-        callback, entry, _ = admitted
+        callback, entry, _ = incoming
         with within() as connection:
             outcome = self._store.handle_within(
                 entry, lambda _, db: require_over(handler(callback, db)), at=callback.received_at, within=connection
             )
-            return _receipt(outcome, admitted)
+            return _receipt(outcome, incoming)
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Handle stored callbacks that are due, oldest first, each in its own transaction.
@@ -258,9 +258,9 @@ class Inbox:
         """Delete rows whose retention has ended and return their number. Call it regularly."""
         return self._store.purge(self._entries.source, at=at, retention=self._settings.retention)
 
-    def _set_aside(self, admitted: Admitted) -> Receipt | None:
+    def _receipt_without_handler(self, incoming: IncomingCallback) -> Receipt | None:
         """Return the receipt of a callback that no handler gets, else None; store an unreadable callback as failed."""
-        callback, entry, fault = admitted
+        callback, entry, fault = incoming
         if callback.method == "GET":
             return Receipt(Unhandled.LOGIN, callback)
         if fault is None:
@@ -268,7 +268,7 @@ class Inbox:
         outcome = self._store.accept(entry, fault=_UNREADABLE)
         if outcome is Outcome.FAILED:
             return Receipt(Unhandled.UNREADABLE, callback, fault)
-        return _receipt(outcome, admitted)
+        return _receipt(outcome, incoming)
 
 
 class EntryHandler:
@@ -293,7 +293,7 @@ class EntryHandler:
         require_over(self._handler(self._entries.restore(entry), connection))
 
 
-def _receipt(outcome: Outcome, admitted: Admitted) -> Receipt:
+def _receipt(outcome: Outcome, incoming: IncomingCallback) -> Receipt:
     """Return the receipt for an outcome of the store.
 
     Raises:
@@ -302,6 +302,6 @@ def _receipt(outcome: Outcome, admitted: Admitted) -> Receipt:
     if outcome is Outcome.CONFLICT:
         raise CallbackRejected(
             "callback.request-id-reused",
-            f"the requestid {admitted.entry.name} was received before at the same address with other signed bytes",
+            f"the requestid {incoming.entry.name} was received before at the same address with other signed bytes",
         )
-    return Receipt(outcome, admitted.callback, admitted.fault)
+    return Receipt(outcome, incoming.callback, incoming.fault)

@@ -1,4 +1,4 @@
-"""Differences between two certificates as rows of a table: when a row applies, its code and severity, and what it breaks."""
+"""Differences between two certificates as rows of a table: what is compared, and the finding if it differs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Difference(NamedTuple):
     Attributes:
         code: the finding's code.
         severity: its severity.
-        topic: the strategy by which a bank notices it (of a renewal), or the clause that asks for it.
-        message: what breaks; `{one}` and `{other}` are the quoted values, `{detail}` is what `find` adds.
-        find: the values if the row applies.
+        topic: in a renewal, by what a bank identifies the provider; in a pair, the clause that requires equality.
+        message: what breaks; `{one}` and `{other}` are the quoted values, `{detail}` is the third value of `find`.
+        find: returns the values if the row applies.
     """
 
     code: str
@@ -50,14 +50,14 @@ def find_differences(
     names: tuple[str, str],
     is_renewal: bool,
 ) -> Iterator[Finding]:
-    """The finding of each row that applies, in the order of the rows.
+    """Yield a finding for each row that applies, in the order of the rows.
 
     Args:
         rows: the table.
         one: the first certificate.
         other: the second one.
-        names: of the two values in `Finding.values`.
-        is_renewal: the topic of a row is its strategy, else its clause.
+        names: the keys of the two values in `Finding.values`.
+        is_renewal: put the topic into `Finding.values["strategy"]` instead of `Finding.clause`.
     """
     for row in rows:
         values = row.find(one, other)
@@ -83,7 +83,7 @@ def differs(read: Read, *, detail: Callable[[EidasCertificate, EidasCertificate]
 
 
 def lists_are(read: ReadAll, applies: Callable[[set[str], set[str]], bool]) -> Find:
-    """Applies by the sets of values, as `is_lost`, `is_new`, `operator.ne`; the detail is what is gone or, for `is_new`, new."""
+    """Compares sets by `is_lost`, `is_new` or `operator.ne`; the detail lists the lost values, for `is_new` the new ones."""
 
     def find(one: EidasCertificate, other: EidasCertificate) -> Values | None:
         before, after = read(one), read(other)
@@ -143,18 +143,18 @@ def nca_name(certificate: EidasCertificate) -> str | None:
 
 
 def malformations(certificate: EidasCertificate) -> tuple[str, ...]:
-    """The codes of what is malformed, each once."""
+    """The codes of the certificate's malformed parts, sorted, each once."""
     return tuple(sorted({finding.code for finding in certificate.findings}))
 
 
 def listed(values: Collection[str]) -> str:
-    """The values as text, `none` without any; of more than twenty, the first and how many more."""
+    """Join values: `none` if there are none; of more than 20, the first 20 and the number of others."""
     more = [f"{len(values) - _MAX_LISTED} more"] if len(values) > _MAX_LISTED else []
     return ", ".join([*islice(values, _MAX_LISTED), *more]) or "none"
 
 
 def public_key_info(certificate: EidasCertificate) -> bytes | None:
-    """DER of the SubjectPublicKeyInfo, of which a key pin is the hash; None if the key cannot be read."""
+    """DER of the SubjectPublicKeyInfo, which key pins hash; None if the key cannot be read."""
     try:
         return certificate.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     except FormatError:

@@ -1,4 +1,4 @@
-"""Scan links: the text of a code in a link to the service, to show as a QR code on a desktop and as a link on a phone."""
+"""Scan links: links to the service that contain a code's text. Desktops show them as QR codes, phones as links."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ class ScanLink:
     Raises:
         FormatError: `qr.scan-form`, `qr.address-*`, `qr.character`, `qr.too-long`, and those of the parsers of payment and login
             codes.
+
+    Example:
+        link = ScanLink("https://legacy.example", "LOGIN:shop.example/login/7c1f")
+        link.text  # "https://legacy.example/scan?LOGIN%3Ashop.example%2Flogin%2F7c1f"
 
     Source: legacy interface, part B section 4, fallback.
     """

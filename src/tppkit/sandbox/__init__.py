@@ -21,7 +21,7 @@ except ImportError as e:
     raise missing_extra("sandbox", e) from e
 
 if TYPE_CHECKING:
-    from tppkit.sandbox.twin import Gateway, Sandbox
+    from tppkit.sandbox.in_process import Gateway, Sandbox
 
 __all__ = ["Addresses", "Gateway", "Sandbox", "SandboxHosts", "SandboxServer", "SandboxSettings", "run_sandbox"]
 
@@ -30,6 +30,6 @@ def __getattr__(name: str) -> Any:
     if name not in ("Gateway", "Sandbox"):
         raise AttributeError(f"module {__name__} has no attribute {name}")
     # Imported late: their clients need an HTTP library, which a served sandbox does not.
-    from tppkit.sandbox import twin
+    from tppkit.sandbox import in_process
 
-    return getattr(twin, name)
+    return getattr(in_process, name)

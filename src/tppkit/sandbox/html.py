@@ -1,4 +1,4 @@
-"""Templates and headers of the pages for browsers. The headers prevent caching and allow no script but the page's own."""
+"""Templates and headers of the pages for browsers. The headers prevent caching, and allow only the page's own script."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def see_other(address: str) -> Response:
 
 
 def unframed(response: Response) -> Response:
-    """Forbid that a page of another site shows this one in a frame and lets its visitor press the buttons (clickjacking)."""
+    """Forbid other sites to show this page in a frame (clickjacking)."""
     response.headers["Content-Security-Policy"] = f"{_POLICY}; frame-ancestors 'none'"
     return response
 
@@ -81,7 +81,7 @@ def is_from_elsewhere(request: Request, url: str) -> bool:
 
 
 def is_local(request: Request) -> bool:
-    """Whether a client on this machine asks by a loopback name; another name may have been pointed here (DNS rebinding)."""
+    """Whether a client on this machine uses a loopback name. Another name may be an attempt at DNS rebinding."""
     peer = ip_address(request.client.host if request.client else "0.0.0.0")  # noqa: S104  # an absent peer is not local
     peer = getattr(peer, "ipv4_mapped", None) or peer
     return peer.is_loopback and is_loopback_name(request.headers.get("host", ""))

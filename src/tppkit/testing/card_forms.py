@@ -40,7 +40,7 @@ class Hit(NamedTuple):
     Attributes:
         card: its position among the cards, from 1.
         form: how it is written.
-        offset: of its first byte.
+        offset: position of its first byte.
     """
 
     card: int
@@ -75,19 +75,19 @@ class CardForms:
         ]
 
     def in_text(self, text: str) -> Iterator[Hit]:
-        """What is found in a text; offsets are those of its UTF-8."""
+        """Yield the cards in a text; offsets are those of its UTF-8."""
         data = text.encode("utf-8", "surrogatepass")
         return self._hits(data, 0, len(data), is_text=True, first=True, last=True)
 
     def in_bytes(self, data: bytes) -> Iterator[Hit]:
-        """What is found in bytes; security codes only within text."""
+        """Yield the cards in bytes; security codes only within text."""
         return self.in_stream(BytesIO(data).read)
 
     def in_stream(self, read: Callable[[int], bytes]) -> Iterator[Hit]:
-        """What is found in bytes of any length.
+        """Yield the cards in bytes of any length.
 
         Args:
-            read: returns at most so many bytes; none at the end.
+            read: returns at most the given number of bytes; none at the end.
         """
         data, base, reported, chunk = b"", 0, 0, read(_CHUNK)
         while True:
@@ -141,7 +141,7 @@ def _code_forms(text: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_longer(data: bytes, start: int, end: int) -> bool:
-    """Whether it is a part of something that is no code."""
+    """Whether it is a part of a UUID, a time or a decimal fraction."""
     before = data[max(0, start - _AROUND) : start].replace(b"\0", b"")
     window = before + data[start : end + _AROUND].replace(b"\0", b"")
     last = len(before) + len(data[start:end].replace(b"\0", b""))

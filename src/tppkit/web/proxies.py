@@ -76,6 +76,9 @@ class TrustedProxy:
 
     Raises:
         ConfigurationError: `proxy.network`.
+
+    Example:
+        TrustedProxy("10.0.0.0/28", form=ProxyForm.NGINX)
     """
 
     def __init__(self, *networks: str, form: ProxyForm, header: str | None = None) -> None:

@@ -51,7 +51,7 @@ def token(tmp_path_factory: pytest.TempPathFactory, pki: Pki) -> Iterator[Path]:
     (folder / "softhsm2.conf").write_text(f"directories.tokendir = {folder / 'tokens'}\nlog.level = ERROR\n")
     before = os.environ.get("SOFTHSM2_CONF")
     os.environ["SOFTHSM2_CONF"] = str(folder / "softhsm2.conf")
-    for label in ("seals", "twin", "twin"):
+    for label in ("seals", "same", "same"):
         softhsm("--init-token", "--free", "--label", label, "--so-pin", "so-5678", "--pin", PIN)
     (folder / "key.pem").write_bytes(key_pem(pki.qseal.key))
     softhsm("--import", str(folder / "key.pem"), "--token", "seals", "--label", "qseal", "--id", "0a", "--pin", PIN)
@@ -210,7 +210,7 @@ def test_a_key_that_wants_its_pin_every_time_gets_it(token: Path) -> None:
         ({"label": None}, "signer.key-not-found"),
         ({"label": "lonely"}, "signer.key-not-found"),
         ({"token": "nowhere"}, "signer.key-not-found"),
-        ({"token": "twin"}, "signer.key-not-found"),
+        ({"token": "same"}, "signer.key-not-found"),
         ({"label": "weak"}, "key.weak"),
         ({"label": "p521"}, "key.unsupported"),
         ({"label": "rsa", "algorithm": "ecdsa-sha256"}, "signature.algorithm"),

@@ -100,7 +100,7 @@ def legislation_country(certificate: EidasCertificate, at: datetime) -> Fault | 
     if countries and not unknown:
         return None
     stated = ", ".join(countries)
-    return f"the countries of QcCClegislation ({shown(stated)}) are not of ISO 3166-1", {"cc_legislation": stated}
+    return f"the countries of QcCClegislation ({shown(stated)}) are not in ISO 3166-1", {"cc_legislation": stated}
 
 
 def no_english_pds(certificate: EidasCertificate, at: datetime) -> Fault | None:

@@ -128,7 +128,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
         "it is not booked yet", "protocol.psd2.accounts.Transaction",
     ),
     Assumption(
-        "pending-limit", "psd2", "how many transfers of an account may be on their way",
+        "pending-limit", "psd2", "how many transfers of an account may be pending",
         "1000; the customer cannot approve another with this account until one is booked or fails",
         "pending entries have no pages, so one answer lists them all", "sandbox.bank.ledger.MAX_PENDING",
     ),

@@ -1,4 +1,4 @@
-"""Errors of the PSD2 interface: HTTP status and code, in the Berlin Group's body.
+"""Errors of the PSD2 interface: HTTP status and code for each prefix of our codes (the longest match counts), and the body.
 
 Source: PSD2 document, part A section 7; NextGenPSD2 Implementation Guidelines 1.3.8 section 14.11 for what it leaves open
 (assumptions signature-status, certificate-codes, role-status, unknown-payment, cancel-code, request-in-progress, not-now,

@@ -50,10 +50,10 @@ def parse_request_id(text: str | None) -> str:
 
 
 def parse_redirect_uri(text: str | None) -> str | None:
-    """The TPP-Redirect-URI, when a browser can be sent there: at most 2048 characters of printable ASCII without a space.
+    """Return the TPP-Redirect-URI if a browser can be sent to it: at most 2048 characters of printable ASCII without a space.
 
-    Takes https, http on loopback, and schemes of applications such as `com.example.app:/done` (assumption redirect-uri). No seal has
-    to cover it (assumption uncovered-headers).
+    Accepts https, http on loopback, and schemes of applications such as `com.example.app:/done` (assumption redirect-uri). A seal need
+    not cover it (assumption uncovered-headers).
 
     Returns:
         The address; None if the header is absent.
@@ -99,10 +99,10 @@ def _is_loopback_http(text: str) -> bool:
 
 
 def parse_psu_ip_address(text: str | None) -> str | None:
-    """The PSU-IP-Address, if it is an IPv4 or IPv6 address without zone (assumption psu-ip-address).
+    """Return the PSU-IP-Address if it is an IPv4 or IPv6 address without zone (assumption psu-ip-address).
 
     Returns:
-        The address; None if the header is absent, so that the customer is too.
+        The address; None if the header is absent, which means that the customer is absent.
 
     Raises:
         FormatError: `header.psu-ip-address`.
@@ -119,7 +119,7 @@ def parse_psu_ip_address(text: str | None) -> str | None:
 
 
 def parse_consent_id(text: str | None) -> str:
-    """The Consent-ID of an account-data call.
+    """Return the Consent-ID of an account-data call.
 
     Raises:
         FormatError: `header.consent-id`, it is absent or empty (assumption consent-codes).
@@ -138,12 +138,12 @@ class BookingStatus(StrEnum):
 
 
 class TransactionQuery(NamedTuple):
-    """What a transactions query asks for.
+    """A query for transactions.
 
     Attributes:
         first_day: first booking date of the window.
         last_day: last booking date of the window, at most today; before the first day for an empty window.
-        booking_status: which entries.
+        booking_status: whether booked or pending entries, or both.
         after: the transactionId that the page follows, or None for the first page.
     """
 
@@ -197,7 +197,7 @@ def _parse_day(query: Mapping[str, str], name: str) -> date:
 
 
 def instant_obstacle(payment: PaymentInitiation, *, cap: Decimal, unreachable: Collection[str]) -> str | None:
-    """Why the instant rail cannot carry this payment, or None (assumption instant-cap).
+    """Return why this payment cannot be instant, or None (assumption instant-cap).
 
     Args:
         payment: the payment.
@@ -214,11 +214,11 @@ def instant_obstacle(payment: PaymentInitiation, *, cap: Decimal, unreachable: C
 def require_product(
     payment: PaymentInitiation, product: PaymentProduct, *, cap: Decimal, unreachable: Collection[str]
 ) -> None:
-    """Check that the product can carry this payment, at initiation; at execution ask `instant_obstacle` again.
+    """Check at initiation that the product allows this payment. At execution, call `instant_obstacle` again.
 
     Args:
         payment: the payment.
-        product: the product asked for.
+        product: the requested product.
         cap: highest instant amount in EUR.
         unreachable: two-letter IBAN countries without instant payments.
 

@@ -15,7 +15,7 @@ from tppkit.sandbox.events import run_contained
 def carry_out(db: Connection, source: str, at: datetime, execute: Callable[[Connection, Transfer], None]) -> None:
     """Execute the due transfers of an interface, in the order of their time.
 
-    If an internal error occurs, the transfer is ended, and the check of the interface reports it.
+    After an internal error the transfer is dropped, and the consistency check of the interface reports it.
     """
     for transfer in due_transfers(db, source, at):
         if not run_contained(db, f"the transfer {transfer.id}", partial(execute, db, transfer)):

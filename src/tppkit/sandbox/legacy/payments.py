@@ -81,7 +81,7 @@ def pay_scanned(
     """Pay a scanned code as the customer, without a callback because no provider requested it. The same uuid pays once.
 
     Raises:
-        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `account.unfit`, too many transfers are on their way;
+        LocalProtocolError: `account.unknown`, `order.currency`, `order.self`; `account.unfit`, too many transfers are pending;
             `payment.decided`, the uuid was used for another payment.
     """
     payment = _new_payment(host, uuid, None, order, payer, _receiver(db, order, payer), at=at)
@@ -109,12 +109,12 @@ def approve_payment(db: Connection, payment: StoredPayment, *, at: datetime) -> 
     """Approve as the customer: start the transfer, and add the callback.
 
     Raises:
-        LocalProtocolError: `payment.decided`; `account.unfit`, too many transfers of the account are on their way.
+        LocalProtocolError: `payment.decided`; `account.unfit`, too many transfers of the account are pending.
     """
     _require_undecided(payment)
     account = find_account(db, payment.iban)
     if account is None or not takes_transfers(db, account.id):
-        raise LocalProtocolError("account.unfit", "too many transfers of this account are on their way")
+        raise LocalProtocolError("account.unfit", "too many transfers of this account are pending")
     order = payment.order
     transfer = Transfer(
         SOURCE, _order_id(payment.host, payment.uuid), account.id, to_minor(str(order.amount.value)), account.owner_name,
@@ -186,19 +186,19 @@ def _receiver(db: Connection, order: PaymentOrder, payer: Account) -> _Receiver:
             accounts = (found,)
     else:
         customer = find_customer(db, order.acc)
-        usable = () if customer is None else accounts_of(db, customer.id)
-        accounts = tuple(one for one in usable if one.kind == PERSONAL)
+        owned = () if customer is None else accounts_of(db, customer.id)
+        accounts = tuple(one for one in owned if one.kind == PERSONAL)
         if not accounts:
             raise LocalProtocolError("account.unknown", "the bank has no customer with this phone number")
     currency = order.amount.currency
     others = [account for account in accounts if account.iban != payer.iban]
     if accounts and not others:
-        raise LocalProtocolError("order.self", "the account of the receiver is the one that pays")
-    taking = [account for account in others if currency in account.currencies]
-    if currency not in payer.currencies or (others and not taking):
-        raise LocalProtocolError("order.currency", f"an account of the payment has no {currency}")
-    if taking:
-        return _Receiver(taking[0].iban, order.name or taking[0].owner_name)
+        raise LocalProtocolError("order.self", "the receiver's account is the account that pays")
+    usable = [account for account in others if currency in account.currencies]
+    if currency not in payer.currencies or (others and not usable):
+        raise LocalProtocolError("order.currency", f"an account of the payment does not hold {currency}")
+    if usable:
+        return _Receiver(usable[0].iban, order.name or usable[0].owner_name)
     return _Receiver(order.acc, order.name or order.acc)
 
 

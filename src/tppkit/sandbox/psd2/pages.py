@@ -129,13 +129,13 @@ class ApprovalPages:
         return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.url.path)
 
     async def _visit(self, request: Request) -> Order:
-        """Open the order of the link, and return it."""
-        token, counts = request.path_params["token"], _is_customer(request)
+        """Return the order of the link; a visit by the customer opens it."""
+        token, is_customer = request.path_params["token"], _is_customer(request)
 
         def look(db: Connection) -> Order:
             at, rules = self._services.now(), self._settings.rules
             order = lock_order(db, token, at=at, rules=rules)
-            return open_order(db, order, at=at, rules=rules) if counts else order
+            return open_order(db, order, at=at, rules=rules) if is_customer else order
 
         return await self._services.events.write(look)
 

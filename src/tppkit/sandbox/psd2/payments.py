@@ -167,7 +167,7 @@ def approve_payment(
 
     Raises:
         LocalProtocolError: `payment.decided`; `account.unfit`, the customer has no such account, debtorAccount names another, or
-            too many of its transfers are on their way.
+            too many of its transfers are pending.
     """
     require_open(payment)
     order = PaymentInitiation.from_wire(payment.body)
@@ -175,7 +175,7 @@ def approve_payment(
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may pay this payment")
     if not takes_transfers(db, chosen[1].id):
-        raise LocalProtocolError("account.unfit", "too many transfers of this account are on their way")
+        raise LocalProtocolError("account.unfit", "too many transfers of this account are pending")
     creditor, amount = order.creditor_account.iban, to_minor(order.instructed_amount.amount)
     instant = payment.product is PaymentProduct.INSTANT or _is_instant(db, order, rules)
     due_at = at + (rules.instant_execution if instant else rules.normal_execution)

@@ -1,4 +1,4 @@
-"""Rules of RFC 5280 section 6.1 for one chain that cost little, run before any signature is checked.
+"""The cheap rules of RFC 5280 section 6.1 for one chain, which run before any signature is checked.
 
 Each rule takes the chain, leaf first and anchor last, and raises. `RULES` has them in the order in which they run. The search
 reports the rejection of the candidate that passed the most rules.

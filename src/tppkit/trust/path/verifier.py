@@ -35,11 +35,11 @@ _REMEMBERED = 512
 
 @dataclass(frozen=True, slots=True)
 class TrustedPath:
-    """A chain that holds.
+    """A valid chain.
 
     Attributes:
         chain: the certificate first, the anchor last.
-        window: the period for which this verdict may be cached; check it each time, as news may close it.
+        window: the period for which this verdict may be cached; check it each time, as a revocation may end it.
         policies: certificate policies that hold for the whole chain, dotted; empty if none is stated.
         revocation: the status of each certificate below the anchor, the leaf first; empty without a revocation check.
         findings: warnings and notices of the revocation check.
@@ -67,7 +67,7 @@ class TrustedPath:
 
 
 class PathVerifier:
-    """Checks chains to fixed anchors, and caches the ones that hold (at most 512).
+    """Checks chains to fixed anchors, and caches the valid ones (at most 512).
 
         paths = PathVerifier(load_anchors("pki"))
         paths.verify(certificate, at=received_at).chain

@@ -118,10 +118,10 @@ def weigh(
     skew: timedelta = CLOCK_SKEW,
     max_age: timedelta | None = None,
 ) -> Verdict:
-    """What answers prove together.
+    """Decide what several answers prove together.
 
-    A revocation in any answer is final. A hold may be lifted: the latest answer given by the time decides, and of two lists of
-    one moment the one with the higher number. A later answer without the hold proves nothing for the time. An older answer does
+    A revocation in any answer is final. A hold may be lifted: the latest answer issued by then decides, and of two lists of one
+    moment the one with the higher number. A later answer without the hold proves nothing for the time. An older answer does
     not lift a hold, however fresh it is.
 
     Args:
@@ -137,7 +137,7 @@ def weigh(
     proofs = [(answer, _prove(answer, certificate, at, skew, max_age)) for answer in answers]
     proving = [(answer, proof) for answer, proof in proofs if proof in (Proof.GOOD, Proof.REVOKED)]
     final = [one for one in proving if one[1] is Proof.REVOKED and one[0].reason != ON_HOLD]
-    held = _last_heard_hold(answers, at)
+    held = _latest_hold(answers, at)
     if any(_holds_at(answer, at) for answer in answers):
         proving = [
             (answer, proof) for answer, proof in proving
@@ -159,7 +159,7 @@ def weigh(
 def _prove(
     answer: Answer, certificate: EidasCertificate, at: datetime, skew: timedelta, max_age: timedelta | None
 ) -> Proof:
-    """What an answer proves by itself.
+    """Decide what one answer proves by itself.
 
     An answer that was fresh at the time proves what it states. A later answer proves that the certificate was not revoked
     before, as revocations are final. Both prove a certificate good only if it had not expired by then or would still be listed.
@@ -185,8 +185,8 @@ def _holds_at(answer: Answer, at: datetime) -> bool:
     return answer.reason == ON_HOLD and answer.revoked_at is not None and answer.revoked_at <= at
 
 
-def _last_heard_hold(answers: Sequence[Answer], at: datetime) -> Answer | None:
-    """The latest answer given by the time, if it has a hold that had begun.
+def _latest_hold(answers: Sequence[Answer], at: datetime) -> Answer | None:
+    """Return the latest answer issued by then, if it has a hold that had begun.
 
     A hold revokes while it lasts: RFC 6960 section 2.2 calls it temporary revocation, and by RFC 5280 section 6.3.3 the reason of
     an entry is the status (step k excepts removeFromCRL, which only delta CRLs have; a complete list with it is malformed).

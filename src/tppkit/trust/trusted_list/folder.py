@@ -1,4 +1,4 @@
-"""Trusted lists from a folder: the list of lists is verified with its pinned signers, and names those of the others."""
+"""Trusted lists from a folder: the pinned signers verify the list of lists, which names the signers of the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] 
 
     Args:
         folder: contains the lists (.xml, .xtsl). Certificates in its folder `lotl-signers` replace the pinned signers.
-        signers: the certificates that may sign the list of lists instead; without such a list, the national lists.
+        signers: replace all of these. If the folder has no list of lists, they verify the national lists.
 
     Raises:
         ConfigurationError: `trust.unreadable`, `trusted-list.no-lotl`, `extra.missing`.
@@ -60,7 +60,7 @@ def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] 
 
 
 def load_signers(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> Signers:
-    """The certificates that may sign the list of lists, by SHA-256: those given, those of the folder, or the pinned ones.
+    """Return the certificates that may sign the list of lists, by SHA-256: those given, in the folder, or pinned.
 
     Raises:
         ConfigurationError: `trust.unreadable`.
@@ -98,7 +98,7 @@ def _read_folder(folder: Path, failures: list[ListFailure]) -> list[UnverifiedLi
 def verify_list_of_lists(
     newest: UnverifiedList, pivots: Iterable[UnverifiedList], signers: Signers, failures: list[ListFailure]
 ) -> tuple[TrustedList, tuple[TrustedList, ...]]:
-    """Verify a list of lists through its pivots, of which each names the signers of the next.
+    """Verify a list of lists through its pivots, each of which names the signers of the next.
 
     Args:
         newest: the list of lists.
@@ -140,7 +140,7 @@ def verify_pivot(pivot: UnverifiedList, newest: UnverifiedList, signers: Signers
 
 
 def following_signers(pivot: TrustedList, signers: Signers) -> Signers:
-    """The signers after a verified pivot: those that it names replace all that were not published after it."""
+    """Return the signers after a pivot: those that it names replace all except those published after it."""
     named = frozenset().union(*(pointer.signers for pointer in pivot.pointers if pointer.type == LIST_OF_LISTS))
     if not named:
         return signers
@@ -212,12 +212,12 @@ def _verify_with(
 
 
 def _latest(lists: Sequence[TrustedList], failures: list[ListFailure]) -> list[TrustedList]:
-    """One list a territory: the one with the highest sequence number."""
+    """Return for each territory the list with the highest sequence number."""
     latest: dict[str, TrustedList] = {}
     for one in sorted(lists, key=lambda one: one.sequence_number):
         older = latest.get(one.territory)
         if older is not None and older.sha256 != one.sha256:  # a copy is no second list
-            message = f"{older} gives way to number {one.sequence_number} in {one.source}"
+            message = f"{older} is superseded by number {one.sequence_number} in {one.source}"
             failures.append(ListFailure(older.source, older.territory, "trusted-list.superseded", message))
         latest[one.territory] = one
     return list(latest.values())

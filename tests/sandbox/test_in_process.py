@@ -53,7 +53,7 @@ OTHER = "PSDDE-BAFIN-123456"
 
 
 @pytest.fixture(scope="module")
-def twin() -> Iterator[Sandbox]:
+def sandbox() -> Iterator[Sandbox]:
     """For tests that leave its clock alone."""
     with Sandbox() as opened:
         yield opened
@@ -81,31 +81,31 @@ def test_a_payment_is_approved_and_executed_and_its_seal_is_kept() -> None:
         assert [row.verdict for row in audit_archive(bank.directory / "archive", paths=paths)] == ["passed"]
 
 
-def test_what_customers_decide(twin: Sandbox) -> None:
-    client = twin.client()
+def test_what_customers_decide(sandbox: Sandbox) -> None:
+    client = sandbox.client()
     payments = [client.initiate_payment(PAYMENT).payment_id for _ in range(2)]
     consents = [client.create_consent(CONSENT).consent_id for _ in range(3)]
-    account = twin.control("GET", "/customers")[1]["accounts"][0]["iban"]
-    twin.approve(payments[0], iban=account)
-    twin.decline(payments[1])
-    twin.approve_consent(consents[0], iban=account)
-    twin.decline_consent(consents[1])
-    twin.revoke_consent(consents[2])
+    account = sandbox.control("GET", "/customers")[1]["accounts"][0]["iban"]
+    sandbox.approve(payments[0], iban=account)
+    sandbox.decline(payments[1])
+    sandbox.approve_consent(consents[0], iban=account)
+    sandbox.decline_consent(consents[1])
+    sandbox.revoke_consent(consents[2])
     assert [client.payment_status(one).transaction_status for one in payments] == ["ACSP", "RJCT"]
     assert [client.consent_status(one).status for one in consents] == ["valid", "revoked", "revoked"]
     (listed,) = client.accounts(consents[0]).accounts
     (pending,) = client.iter_transactions(
-        consents[0], listed.resource_id, date_from=twin.now().date(), booking_status=BookingStatus.PENDING
+        consents[0], listed.resource_id, date_from=sandbox.now().date(), booking_status=BookingStatus.PENDING
     )
     assert (listed.iban, pending.transaction_amount.amount) == (account, "-12.50")
     with pytest.raises(RequestRefused) as refused:
-        twin.approve(payments[1], customer="customer-1")
+        sandbox.approve(payments[1], customer="customer-1")
     assert refused.value.peer_code == "payment.decided"
 
 
-def test_the_asynchronous_client_works_in_the_callers_loop(twin: Sandbox) -> None:
+def test_the_asynchronous_client_works_in_the_callers_loop(sandbox: Sandbox) -> None:
     async def pay() -> None:
-        async with twin.async_client(roles=["PSP_PI"]) as client:
+        async with sandbox.async_client(roles=["PSP_PI"]) as client:
             several = await asyncio.gather(*(client.initiate_payment(PAYMENT) for _ in range(8)))
             assert len({initiated.payment_id for initiated in several}) == 8
             cancelled = await client.cancel_payment(several[0].payment_id)
@@ -115,36 +115,36 @@ def test_the_asynchronous_client_works_in_the_callers_loop(twin: Sandbox) -> Non
     asyncio.run(pay())
 
 
-def test_a_wrong_role_is_refused(twin: Sandbox) -> None:
+def test_a_wrong_role_is_refused(sandbox: Sandbox) -> None:
     with pytest.raises(RequestRefused) as refused:
-        twin.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
+        sandbox.client(roles=["PSP_AI"]).initiate_payment(PAYMENT)
     assert (refused.value.status, refused.value.peer_code) == (403, "ROLE_INVALID")
-    latest = twin.control("GET", "/requests")[0]
+    latest = sandbox.control("GET", "/requests")[0]
     assert (latest["method"], latest["status"], latest["code"]) == ("POST", 403, "ROLE_INVALID")
 
 
-def test_another_organisation_does_not_see_the_payment(twin: Sandbox) -> None:
-    initiated = twin.client().initiate_payment(PAYMENT)
-    assert twin.client(roles=["PSP_PI"]).payment_status(initiated.payment_id)  # of the same organisation
+def test_another_organisation_does_not_see_the_payment(sandbox: Sandbox) -> None:
+    initiated = sandbox.client().initiate_payment(PAYMENT)
+    assert sandbox.client(roles=["PSP_PI"]).payment_status(initiated.payment_id)  # of the same organisation
     with pytest.raises(RequestRefused) as refused:
-        twin.client(organization=OTHER).payment_status(initiated.payment_id)
+        sandbox.client(organization=OTHER).payment_status(initiated.payment_id)
     assert refused.value.status == 403
 
 
-def test_an_identity_is_issued_once(twin: Sandbox) -> None:
-    assert twin.identity(roles=["PSP_AI"]) is twin.identity(roles=["PSP_AI"])
-    assert twin.identity(organization=OTHER).qwac.organization_identifier.text == OTHER
+def test_an_identity_is_issued_once(sandbox: Sandbox) -> None:
+    assert sandbox.identity(roles=["PSP_AI"]) is sandbox.identity(roles=["PSP_AI"])
+    assert sandbox.identity(organization=OTHER).qwac.organization_identifier.text == OTHER
     with ThreadPoolExecutor(8) as threads:
-        assert len({*threads.map(lambda _: id(twin.identity(roles=["PSP_IC"])), range(8))}) == 1
+        assert len({*threads.map(lambda _: id(sandbox.identity(roles=["PSP_IC"])), range(8))}) == 1
     with pytest.raises(ConfigurationError, match="PSP_XX"):
-        twin.identity(roles=["PSP_XX"])
+        sandbox.identity(roles=["PSP_XX"])
 
 
-def test_a_client_of_ones_own_is_judged_by_its_certificate(twin: Sandbox) -> None:
+def test_a_client_of_ones_own_is_judged_by_its_certificate(sandbox: Sandbox) -> None:
     statuses = []
-    foreign = twin.pki.issue_qwac(make_provider(), label="foreign")
-    for identity in (twin.identity(), Identity(foreign.certificate, foreign.key), None):
-        with httpx.Client(base_url=twin.addresses.psd2_url, transport=twin.transport(identity)) as http:
+    foreign = sandbox.pki.issue_qwac(make_provider(), label="foreign")
+    for identity in (sandbox.identity(), Identity(foreign.certificate, foreign.key), None):
+        with httpx.Client(base_url=sandbox.addresses.psd2_url, transport=sandbox.transport(identity)) as http:
             answer = http.get(
                 "/psd2/v1/payments/sepa-credit-transfers/none/status", headers={"X-Request-ID": str(uuid4())}
             )
@@ -152,11 +152,11 @@ def test_a_client_of_ones_own_is_judged_by_its_certificate(twin: Sandbox) -> Non
     assert statuses == [403, 403, 401]
 
 
-def test_an_identity_shows_its_own_chain(twin: Sandbox) -> None:
+def test_an_identity_shows_its_own_chain(sandbox: Sandbox) -> None:
     pki = make_pki(at=utc_now())
     chain = [pki.qwac_ca.certificate]
     for sent in ((), chain):
-        transport = twin.transport(Identity(pki.qwac.certificate, pki.qwac.key, chain=sent))
+        transport = sandbox.transport(Identity(pki.qwac.certificate, pki.qwac.key, chain=sent))
         shown = [certificate_pem(one).decode() for one in (pki.qwac.certificate, *sent)]
         assert transport._peer() == shown
 
@@ -226,8 +226,8 @@ def test_a_bank_that_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypa
     assert set(threading.enumerate()) <= before
 
 
-def test_an_address_without_a_host_is_not_reached(twin: Sandbox) -> None:
-    with httpx.Client(transport=twin.transport()) as http, pytest.raises(httpx.ConnectError, match="no host"):
+def test_an_address_without_a_host_is_not_reached(sandbox: Sandbox) -> None:
+    with httpx.Client(transport=sandbox.transport()) as http, pytest.raises(httpx.ConnectError, match="no host"):
         http.get("https://bank.example/")
 
 
@@ -269,8 +269,8 @@ def test_the_legacy_hosts_answer_too_and_callbacks_go_to_real_addresses(bank_pki
             assert set(client.balance(token)) == {"EUR", "USD", "GBP"}
 
 
-def test_customers_and_issuers_of_the_gateway_act_on_orders(twin: Sandbox) -> None:
-    client, gateway = twin.gateway.client(), twin.gateway
+def test_customers_and_issuers_of_the_gateway_act_on_orders(sandbox: Sandbox) -> None:
+    client, gateway = sandbox.gateway.client(), sandbox.gateway
     paid = client.create_order(ORDER).id
     assert gateway.pay(paid, card=DECLINED).status == "processing"
     assert gateway.pay(paid, card=VISA).status == "completed"
@@ -283,11 +283,11 @@ def test_customers_and_issuers_of_the_gateway_act_on_orders(twin: Sandbox) -> No
     assert (made, refund.description) == ([paid] * 3, "A book")
     assert client.order(paid).refunded_amount == 250
     with pytest.raises(RequestRefused) as refused:
-        twin.gateway.pay(paid, outcome="approved")
+        sandbox.gateway.pay(paid, outcome="approved")
     assert refused.value.peer_code == "machine.no-such-move"
 
 
-def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(twin: Sandbox) -> None:
+def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(sandbox: Sandbox) -> None:
     def card(order: Order) -> CardRequest:
         token = order.transactions[0].payment_method_details.setup_token
         return CardRequest(pan=CardSecret(VISA), expiry=CardSecret("122039"), setup_token=token)
@@ -296,14 +296,14 @@ def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(twin: Sandbox)
         return AuthenticateRequest(vault_token=stored.card.vault_token, cvc=CardSecret("123"))
 
     async def check_out() -> Order:
-        async with twin.gateway.async_client() as client, twin.gateway.async_vault() as vault:
+        async with sandbox.gateway.async_client() as client, sandbox.gateway.async_vault() as vault:
             order = await client.create_order(OWN_CHECKOUT)
             stored = await vault.store_card(card(order))
             return await client.authenticate(order.id, order.transactions[0].id, authentication(stored))
 
-    client = twin.gateway.client()
+    client = sandbox.gateway.client()
     order = client.create_order(OWN_CHECKOUT)
-    stored = twin.gateway.vault().store_card(card(order))
+    stored = sandbox.gateway.vault().store_card(card(order))
     answers = [
         client.authenticate(order.id, order.transactions[0].id, authentication(stored)),
         asyncio.run(check_out()),
@@ -311,19 +311,19 @@ def test_a_card_is_stored_and_paid_with_in_threads_and_in_asyncio(twin: Sandbox)
     assert [is_paid(client.order(one.id), own_checkout=True) for one in answers] == [True, True]
 
 
-def test_a_project_sees_its_own_orders_alone(twin: Sandbox) -> None:
-    project = twin.gateway.project(payment_methods=["bank-transfer"])
+def test_a_project_sees_its_own_orders_alone(sandbox: Sandbox) -> None:
+    project = sandbox.gateway.project(payment_methods=["bank-transfer"])
     order = project.client().create_order(ORDER)
-    assert order.project_id == project.project_id != twin.gateway.project_id
-    assert project.sandbox is twin.bank is twin
+    assert order.project_id == project.project_id != sandbox.gateway.project_id
+    assert project.sandbox is sandbox.bank is sandbox
     with pytest.raises(RequestRefused) as refused:
-        twin.gateway.client().order(order.id)
+        sandbox.gateway.client().order(order.id)
     assert refused.value.status == 404
     with pytest.raises(RequestRefused, match="other than webhook_url"):
-        twin.gateway.project(colour="red")
+        sandbox.gateway.project(colour="red")
 
 
-def test_a_browser_reaches_the_hosted_page(twin: Sandbox) -> None:
-    order = twin.gateway.client().create_order(ORDER)
-    with httpx.Client(transport=twin.transport()) as browser:
+def test_a_browser_reaches_the_hosted_page(sandbox: Sandbox) -> None:
+    order = sandbox.gateway.client().create_order(ORDER)
+    with httpx.Client(transport=sandbox.transport()) as browser:
         assert "12.50 EUR" in browser.get(order.order_url or "").text

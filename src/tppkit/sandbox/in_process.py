@@ -1,4 +1,4 @@
-"""The twin: a sandbox in this process, with the hosts and handlers of the served sandbox, but without sockets.
+"""A sandbox in this process, with the hosts and handlers of the served sandbox, but without sockets.
 
 with Sandbox() as sandbox:
     client = sandbox.bank.client(roles=["PSP_AI"])
