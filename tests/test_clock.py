@@ -55,7 +55,7 @@ def test_iso_8601_is_read(text, expected):
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30", "2026-01-31T25:00:00Z", "31.01.2026"])
-def test_what_is_no_time_is_refused(text):
+def test_what_is_not_a_time_is_refused(text):
     with pytest.raises(FormatError) as refused:
         parse_time(text)
     assert refused.value.code == "time.malformed"

@@ -80,7 +80,7 @@ def test_rows_are_in_alphabetical_order():
     assert list(CODES) == sorted(CODES)
 
 
-def test_the_table_is_read_only_when_a_text_is_asked_for():
+def test_the_table_is_read_only_when_a_text_is_requested():
     code = "import tppkit.client; from tppkit.codes import CODES; print(vars(CODES))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "{}\n"

@@ -86,7 +86,7 @@ def test_a_mutant_is_judged_by_the_tests_and_within_a_time(tmp_path):
     assert run_tests(tmp_path, [str(test)], timeout_s=60) == "killed"
 
 
-def test_every_row_of_the_rooms_has_checks_and_tests():
+def test_every_row_has_checks_and_tests():
     mutants = list(list_mutants(()))
     for pattern, _, _ in ROOMS:
         assert any((ROOT / "src/tppkit" / file).match(f"tppkit/{pattern}") for file, _, _ in mutants), pattern

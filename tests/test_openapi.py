@@ -106,7 +106,7 @@ def judge(model: type[WireModel], body: dict[str, Any]) -> tuple[bool, bool]:
 
 @pytest.mark.parametrize("kind", [Duration, Address, Currency, Country, Text, Pan, Cvc, Expiry])
 @given(data=st.data())
-def test_what_fits_a_published_pattern_is_taken(kind: Any, data: st.DataObject) -> None:
+def test_what_fits_a_published_pattern_is_accepted(kind: Any, data: st.DataObject) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
     schema = adapter.json_schema()
     text = data.draw(st.from_regex(re.compile(schema["pattern"], re.ASCII), fullmatch=True))

@@ -79,7 +79,7 @@ def test_a_path_may_be_text(function: str, folder: Path, pki: Pki) -> None:
     [load_certificates, load_anchors, open_pki, lambda text: Identity.from_files(qwac=text, qwac_key=text)],
     ids=["load_certificates", "load_anchors", "open_pki", "Identity"],
 )
-def test_text_that_is_no_path_is_refused_without_showing_it(call: Callable[[str], Any], text: str, pki: Pki) -> None:
+def test_text_that_is_not_a_path_is_refused_without_showing_it(call: Callable[[str], Any], text: str, pki: Pki) -> None:
     with pytest.raises(ConfigurationError) as refused:
         call(text.format(key=key_pem(pki.qwac.key).decode()))
     assert refused.value.code == "file.path"

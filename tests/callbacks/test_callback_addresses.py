@@ -48,7 +48,7 @@ def test_an_address_that_could_be_misread_is_refused(url):
         "https://tpp.example/login?session={token}", "https://tpp.example/žalias/{token}", "https://xn--alias-hib.example/",
     ],
 )  # fmt: skip
-def test_what_a_provider_may_have_registered_is_taken(url):
+def test_what_a_provider_may_have_registered_is_accepted(url):
     match = AddressBook([address(url)]).find(address(url).path + (UUID if "{token}" in url else ""))
     assert match is not None
     assert match.urls[0].decode().startswith(address(url).origin)

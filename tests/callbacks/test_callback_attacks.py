@@ -57,7 +57,7 @@ def test_what_only_a_rule_refuses_has_a_good_signature(name):
     LIVE.public_key().verify(bytes.fromhex(signature), data, ec.ECDSA(hashes.SHA256()))
 
 
-def test_names_stand_once():
+def test_names_appear_once():
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
 
 
@@ -124,7 +124,7 @@ def test_a_path_that_a_proxy_shortens_is_attacked_as_well(attack):
     ],
 )
 @pytest.mark.parametrize("before", ["", "/app"])
-def test_what_stands_beside_an_address_has_a_good_signature(before, path, targets):
+def test_what_is_beside_an_address_has_a_good_signature(before, path, targets):
     address = CallbackAddress(f"https://tpp.example{before}{path}", CallbackKind.OTHER)
     target = Target(key=LIVE, stranger=TEST, address=address, body=ACCESS, name="run1", path=path)
     makes = [attack.make for attack in ATTACKS if attack.name in ("other-query", "other-path")]

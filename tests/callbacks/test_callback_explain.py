@@ -71,7 +71,7 @@ def test_a_callback_that_holds_needs_no_explanation():
     assert (found.rejection, found.findings) == (None, ())
 
 
-def test_the_exact_bytes_and_every_key_are_told():
+def test_the_exact_bytes_and_every_key_are_reported():
     receiver = CallbackReceiver(
         ADDRESSES, keys=[LIVE_KEY, CallbackKey("old", TEST.public_key(), not_after=AT - timedelta(1))]
     )
@@ -141,7 +141,7 @@ def test_a_proxy_took_the_prefix_off(path, target):
     assert f'a proxy stripped "{taken}" from the path, so set stripped_prefix="{taken}"' in likely.message
 
 
-def test_a_prefix_that_was_not_taken_off_is_told():
+def test_a_prefix_that_was_not_removed_is_reported():
     receiver = CallbackReceiver(PREFIXED.book.addresses, keys=[LIVE_KEY], stripped_prefix="/app")
     (_, likely) = explain_callback(sent("/app/cb/", "/app/cb/"), at=AT, receiver=receiver).findings
     assert likely.code == "callback-cause.url-prefix"
@@ -157,7 +157,7 @@ def test_a_prefix_that_was_not_taken_off_is_told():
         ("/app/cb/", "/elsewhere", "url-prefix"), ("/not/mine", "/elsewhere", "none-found"),
     ],
 )  # fmt: skip
-def test_a_target_that_is_no_address_is_compared_with_every_address(path, target, cause):
+def test_a_target_that_is_not_an_address_is_compared_with_every_address(path, target, cause):
     assert causes(sent(path, target), receiver=PREFIXED) == [cause]
 
 
@@ -221,7 +221,7 @@ def test_the_signature_was_sent_in_another_encoding(signature):
 
 
 @pytest.mark.parametrize("signature", ["", "zz", "30" * 5000, "é"])
-def test_a_header_without_signature_is_told(signature):
+def test_a_header_without_signature_is_reported(signature):
     assert causes(with_headers(GOOD, signature=signature)) == ["signature-unreadable"]
 
 
@@ -298,17 +298,17 @@ def test_each_mistake_alone_is_tried_with_the_longest_body_and_many_keys(method,
     assert causes(callback, receiver=receiver, other_keys=strangers[7:]) == [cause]
 
 
-def test_a_forged_callback_is_told_to_be_one():
+def test_a_forged_callback_is_reported_as_forged():
     signature = make_signature(LIVE, f"r1GEThttps://stranger.example/x?POST{ACCESS_URL}".encode() + ACCESS)
     forged = with_headers(GOOD, requestid="r1GEThttps://stranger.example/x?", signature=signature)
     assert causes(forged) == ["other-reading"]
 
 
-def test_a_good_signature_over_what_a_rule_refuses_is_told():
+def test_a_good_signature_over_what_a_rule_refuses_is_reported():
     assert causes(received(body=b'{"token":1}')) == ["rule-only"]
 
 
-def test_without_headers_only_the_rule_is_told():
+def test_without_headers_only_the_rule_is_reported():
     assert causes(with_headers(GOOD, signature=None)) == []
     assert causes(with_headers(GOOD, requestid=None)) == []
 

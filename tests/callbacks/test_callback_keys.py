@@ -61,7 +61,7 @@ def test_other_curves_and_kinds_are_refused(key):
 @pytest.mark.parametrize(
     "source", [b"", b"\x30", DER[:-1], DER + b"\x00", PEM[:60], b"hello", b"\xff" * 40, PEM.replace(b"M", b"!")]
 )
-def test_what_is_no_key_is_refused(source):
+def test_what_is_not_a_key_is_refused(source):
     assert refusal(source) == "callback-key.unreadable"
 
 
@@ -81,7 +81,7 @@ def test_a_private_key_is_refused_and_not_shown():
         (ec.generate_private_key(ec.SECP384R1()).public_key(), "callback-key.curve"),
     ],
 )  # fmt: skip
-def test_what_is_no_public_key_on_the_curve_is_no_key_of_a_receiver(key, code):
+def test_what_is_not_a_public_key_on_the_curve_is_not_a_key_of_a_receiver(key, code):
     with pytest.raises(ConfigurationError) as refused:
         CallbackKey("live", key)
     assert refused.value.code == code

@@ -97,7 +97,7 @@ def test_requestids_can_be_narrowed():
     assert not RequestIds().allow("")
 
 
-def test_a_request_is_taken_over_byte_by_byte():
+def test_a_request_is_copied_byte_by_byte():
     callback = ReceivedCallback.from_wire("POST", b"/cb/\xc5\xbe", [(b"RequestID", b"\xe9")], b"\x00")
     assert callback == ReceivedCallback("POST", "/cb/\xc5\xbe", (("RequestID", "\xe9"),), b"\x00")
     assert ADDRESSES[0].origin == ORIGIN

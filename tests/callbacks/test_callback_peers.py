@@ -34,7 +34,7 @@ def test_everybody_else_is_refused(peer):
     assert refusal(peer) == "callback.peer"
 
 
-def test_an_empty_list_allows_nobody():
+def test_an_empty_list_allows_no_address():
     assert refusal("203.0.113.1", allowed=()) == "callback.peer"
 
 
@@ -60,7 +60,7 @@ def test_an_unreadable_address_in_the_header_is_refused(hop):
     assert refusal("10.0.0.1", trusted_proxies=PROXIES, forwarded_for=[hop]) == "callback.peer"
 
 
-def test_the_first_stranger_from_here_outwards_is_the_peer():
+def test_the_nearest_address_that_is_not_a_trusted_proxy_is_the_peer():
     # What stands left of it, the stranger wrote.
     chain = ["203.0.113.1, 198.51.100.1", " 10.1.1.1\t,::1"]
     assert str(real_peer("10.0.0.1", trusted_proxies=PROXIES, forwarded_for=chain)) == "198.51.100.1"

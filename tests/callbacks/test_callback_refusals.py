@@ -61,21 +61,21 @@ def test_a_requestid_that_ends_like_a_method_has_one_reading():
     assert refusal(with_headers(callback, requestid="r")._replace(method="POSTPOST")) == "callback.method"
 
 
-def test_the_end_of_a_url_is_no_body():
+def test_the_end_of_a_url_is_not_a_body():
     callback = received(LOGIN_URL, b"", method="GET")
     cut = callback._replace(target=callback.target[:-1], body=callback.target[-1:].encode())
     assert refusal(cut) == "callback.body"
     assert refusal(received(f"{ACCESS_URL}more", b"", signed_url=f"{ACCESS_URL}more")) == "callback.address"
 
 
-def test_a_login_get_is_not_taken_where_payments_arrive():
+def test_a_login_get_is_not_accepted_where_payments_arrive():
     # A LOGIN code may name our own payment address: then the service signs a GET and a POST to it.
     assert refusal(received(PAYMENT_URL, b"", method="GET")) == "callback.method"
     assert refusal(received(PAYMENT_URL, LOGIN)) == "model.invalid"
     assert refusal(received(ACCESS_URL, LOGIN)) == "model.invalid"
 
 
-def test_an_access_is_no_login_and_no_payment():
+def test_an_access_is_neither_a_login_nor_a_payment():
     assert refusal(received(LOGIN_URL, ACCESS)) == "model.invalid"
     assert refusal(received(PAYMENT_URL, ACCESS)) == "model.invalid"
 
@@ -106,7 +106,7 @@ def test_the_method_is_get_or_post_exactly(method):
         "/cb/%61" + UUID, "/cb/" + UUID[:-1] + "\u0661", "/cb/" + UUID + "?", "/login/", "\udcff/cb/", "/cb/\x00", "/%E0%A4/",
     ],
 )  # fmt: skip
-def test_only_the_receivers_own_addresses_are_taken(target):
+def test_only_the_receivers_own_addresses_are_accepted(target):
     assert refusal(received(target=target)) == "callback.address"
 
 
@@ -178,7 +178,7 @@ def test_sizes_are_bounded():
     assert refusal(GOOD._replace(headers=GOOD.headers + (("a", "b"),) * 100)) == "callback.too-large"
 
 
-def test_a_refusal_tells_no_body_and_no_token():
+def test_a_refusal_shows_neither_body_nor_token():
     with pytest.raises(CallbackRejected) as refused:
         verify_callback(received(LOGIN_URL, ACCESS), at=AT, receiver=RECEIVER)
     assert "abcdefghijklmnopqrstuvwxyz" not in str(refused.value)
@@ -196,7 +196,7 @@ def test_nothing_but_a_refusal_escapes(method, target, headers, body):
 
 
 @given(st.binary(max_size=80).map(bytes.hex) | st.text(alphabet="0123456789abcdefABCDEF g", max_size=150))
-def test_no_made_up_signature_is_believed(signature):
+def test_no_forged_signature_is_accepted(signature):
     assert refusal(with_headers(GOOD, signature=signature)).startswith("callback.signature")
 
 

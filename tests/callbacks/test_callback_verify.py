@@ -46,7 +46,7 @@ ALIAS = f"{ORIGIN}/a%2Fb/%C5%BEalias/"
 ALIAS_DECODED = f"{ORIGIN}/a/b/žalias/"
 
 
-def test_an_access_callback_tells_who_signed_what():
+def test_an_access_callback_shows_who_signed_what():
     verified = verify_callback(received(), at=AT, receiver=RECEIVER)
     assert verified.request_id == REQUEST_ID
     assert (verified.method, verified.url, verified.body) == ("POST", ACCESS_URL, ACCESS)

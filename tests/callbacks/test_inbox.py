@@ -70,7 +70,7 @@ def test_a_stale_version_is_acknowledged_and_not_applied(inbox: Inbox, case: Cas
     assert case.effects() == ["t1 2", "t1 3", "t1 9000000000000000001"]
 
 
-def test_a_version_that_comes_with_other_content_is_told_and_not_applied(inbox: Inbox, case: Case):
+def test_a_version_that_comes_with_other_content_is_reported_and_not_applied(inbox: Inbox, case: Case):
     inbox.handle(outcome("r1", tlc="posted"), case.handler, at=AT)
     other = inbox.handle(outcome("r2", tlc="executed"), case.handler, at=AT)
     assert (other.outcome, other.acknowledged) == (Outcome.VERSION_CONFLICT, True)
@@ -79,7 +79,7 @@ def test_a_version_that_comes_with_other_content_is_told_and_not_applied(inbox: 
     assert case.effects() == ["t1 1"]
 
 
-def test_a_worker_tells_a_version_that_comes_with_other_content(inbox: Inbox, case: Case):
+def test_a_worker_reports_a_version_that_comes_with_other_content(inbox: Inbox, case: Case):
     for n, tlc in enumerate(("posted", "executed", "posted")):
         inbox.accept(outcome(f"r{n}", tlc=tlc), at=AT + n * SECOND)
     worked = inbox.work(case.handler, at=AT + MINUTE)
@@ -170,7 +170,7 @@ def test_a_customer_can_log_in_twice(inbox: Inbox, case: Case):
 
 
 @pytest.mark.parametrize("way", ["handle", "accept"])
-def test_a_requestid_with_other_signed_bytes_is_reported_and_not_passed_over(inbox: Inbox, case: Case, way: str):
+def test_a_requestid_with_other_signed_bytes_is_reported_not_ignored(inbox: Inbox, case: Case, way: str):
     inbox.handle(outcome("r1", ver=1), case.handler, at=AT)
     ways = {
         "handle": lambda again: inbox.handle(again, case.handler, at=AT),
@@ -193,7 +193,7 @@ def test_test_and_live_do_not_use_up_each_others_ids(case: Case):
     assert live.handle(outcome("r1", ver=1), case.handler, at=AT).outcome is Outcome.APPLIED
 
 
-def test_nothing_is_remembered_of_a_callback_that_nobody_signed(inbox: Inbox, case: Case):
+def test_nothing_is_remembered_of_an_unsigned_callback(inbox: Inbox, case: Case):
     real = outcome("r1")
     for forged in (real._replace(body=real.body + b" "), real._replace(method="GET"), real._replace(headers=())):
         with pytest.raises(CallbackRejected):
@@ -232,7 +232,7 @@ def test_a_worker_tries_a_failed_callback_again_when_it_is_due(inbox: Inbox, cas
     assert case.effects() == ["t1 1"]
 
 
-def test_a_callback_that_fails_does_not_hold_up_the_others(inbox: Inbox, case: Case):
+def test_a_callback_that_fails_does_not_delay_the_others(inbox: Inbox, case: Case):
     for n in range(3):
         inbox.accept(outcome(f"r{n}", record=f"t{n}"), at=AT + n * SECOND)
 
@@ -273,7 +273,7 @@ def test_a_failed_delivery_counts_as_an_attempt_in_every_store(inbox: Inbox):
     assert failure.attempts == 11
 
 
-def test_a_coroutine_function_that_nobody_awaits_is_a_failure_and_not_an_effect(inbox: Inbox, case: Case):
+def test_a_coroutine_function_that_is_not_awaited_is_a_failure_and_not_an_effect(inbox: Inbox, case: Case):
     async def never_run(callback: Any, connection: Any) -> None:
         raise AssertionError
 
@@ -349,7 +349,7 @@ def test_a_delivery_takes_over_a_claim_whose_lease_has_ended(inbox: Inbox, case:
     assert inbox.work(case.handler, at=AT + MINUTE) == []
 
 
-def test_workers_take_the_oldest_first_and_no_more_than_asked(inbox: Inbox, case: Case):
+def test_workers_take_the_oldest_first_and_no_more_than_requested(inbox: Inbox, case: Case):
     for n in (2, 0, 3, 1):
         inbox.accept(outcome(f"r{n}", record=f"t{n}"), at=AT + n * SECOND)
     inbox.work(case.handler, at=AT + MINUTE, limit=2)
@@ -358,7 +358,7 @@ def test_workers_take_the_oldest_first_and_no_more_than_asked(inbox: Inbox, case
     assert case.effects() == ["t0 1", "t1 1", "t2 1", "t3 1"]
 
 
-def test_what_a_dead_worker_had_holds_up_no_other(inbox: Inbox, case: Case):
+def test_what_a_dead_worker_had_delays_no_other(inbox: Inbox, case: Case):
     for n in range(6):
         inbox.accept(outcome(f"r{n}", ver=n), at=AT + n * SECOND)
     with pytest.raises(Killed):

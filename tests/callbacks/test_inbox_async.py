@@ -157,7 +157,7 @@ def test_a_handler_that_cannot_be_awaited_to_its_end_has_failed(handler: Any) ->
     assert asyncio.run(scenario()) == ["ConfigurationError [callback.function]"]
 
 
-def test_a_handler_that_ends_the_transaction_is_found_out(run: Run) -> None:
+def test_a_handler_that_ends_the_transaction_is_detected(run: Run) -> None:
     async def ends(callback: Any, connection: AsyncConnection) -> None:
         await connection.rollback()
 

@@ -63,7 +63,7 @@ def test_what_failed_is_turned_over_page_by_page(inbox: Inbox):
     assert [set(found[:3]), set(found[3:6]), found[6:]] == [{"r0", "r1", "r2"}, {"r3", "r4", "r5"}, ["r6"]]
 
 
-def test_a_page_goes_on_behind_what_was_put_away_meanwhile(inbox: Inbox):
+def test_a_page_continues_after_rows_that_were_removed_meanwhile(inbox: Inbox):
     for number in range(6):
         fail(inbox, number)
     found, last = [], None
@@ -128,7 +128,7 @@ def test_what_was_tried_again_since_is_not_discarded(inbox: Inbox, case: Case):
     assert not inbox.discard(failure, at=AT + SECOND)
 
 
-def test_a_purge_discards_what_failed_for_good_where_it_is_told_to(case: Case):
+def test_a_purge_discards_what_failed_for_good_if_configured(case: Case):
     retention, retries = Retention(failed=30 * DAY), Retries(attempts=1)
     once = case.inbox(InboxSettings(retention=retention, retries=retries))
     often = case.inbox(InboxSettings(retention=retention))

@@ -92,7 +92,7 @@ SHOWN: dict[str, datetime] = {}  # every code is forgotten
     "time_of", [lambda callback: SHOWN.get(callback.token), lambda callback: SHOWN[callback.token]]
 )
 @pytest.mark.parametrize("callback", [login("r1"), outcome("r1")])
-def test_a_time_that_nobody_knows_is_in_no_window(time_of: Any, callback: ReceivedCallback, case: Case):
+def test_an_unknown_time_is_in_no_window(time_of: Any, callback: ReceivedCallback, case: Case):
     inbox = within(TimeWindow(time_of, past=DAY), case)
     with pytest.raises(CallbackRejected) as caught:
         inbox.handle(callback, case.handler, at=AT)
@@ -119,7 +119,7 @@ def test_a_window_that_cannot_be_asked_acknowledges_nothing(fault: Exception, ex
     assert fault in (caught.value, caught.value.__cause__)
 
 
-def test_what_is_no_time_is_a_fault_of_the_receiver(case: Case):
+def test_what_is_not_a_time_is_a_fault_of_the_receiver(case: Case):
     inbox = within(TimeWindow(lambda _: 833_630_400, past=DAY), case)  # type: ignore[arg-type,return-value]
     with pytest.raises(ConfigurationError) as caught:
         inbox.accept(login("r1"), at=AT)
@@ -156,7 +156,7 @@ def test_the_time_of_receipt_is_kept_in_utc(case: Case):
     assert worked.entry.received_at.isoformat() == "2026-06-01T12:00:00+00:00"
 
 
-def test_a_stored_callback_whose_address_is_gone_fails_and_says_so(case: Case):
+def test_a_stored_callback_whose_address_was_removed_fails_with_that_reason(case: Case):
     Inbox(receiver(), case.store).accept(outcome("r1"), at=AT)
     elsewhere = CallbackReceiver(
         [CallbackAddress("https://tpp.example/new/", CallbackKind.ACCESS)],

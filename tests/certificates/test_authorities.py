@@ -23,7 +23,7 @@ def test_the_authorities_are_those_of_the_collected_list(shared_data):
     assert {nca_id: rows.get(nca_id) for nca_id in AUTHORITIES} == dict(AUTHORITIES)
 
 
-def test_every_role_name_stands_once():
+def test_every_role_name_appears_once():
     assert {oid: oids.PSP_ROLES[oid] for oid in oids.ROLE_OIDS.values()} == dict(oids.PSP_ROLES)
 
 

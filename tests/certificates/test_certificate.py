@@ -135,7 +135,7 @@ def test_an_authority_with_a_broken_extension_is_still_one(issue):
     assert issue(Use.QWAC, BROKEN, x509.BasicConstraints(ca=True, path_length=None)).extensions.is_ca
 
 
-def test_extensions_that_nobody_can_read_are_named(issue):
+def test_unreadable_extensions_are_named(issue):
     garbage = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.15"), b"\xff\xff")
     certificate = issue(Use.QWAC, garbage)
     assert [finding.code for finding in certificate.findings] == ["certificate.extension-malformed"]

@@ -44,7 +44,7 @@ def attribute(oid: str, *values: bytes) -> bytes:
     return der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, *values))
 
 
-def test_a_key_for_rsassa_pss_only_is_told_from_other_rsa_keys(rsa_pki):
+def test_a_key_for_rsassa_pss_only_is_distinguished_from_other_rsa_keys(rsa_pki):
     key = rsa_pki.qseal.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     _, bits = der.read_children(key, der.read_whole(key, tag=der.SEQUENCE))
     algorithm = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.113549.1.1.10"))
@@ -74,7 +74,7 @@ def test_a_request_may_ask_for_no_extensions():
 
 @pytest.mark.parametrize("oid", ["1.2.840.113549.1.9.14", MICROSOFT_EXTENSIONS])
 @pytest.mark.parametrize("copies", [1, 2])
-def test_extensions_that_a_request_asks_for_are_read_even_when_one_stands_twice(oid, copies):
+def test_extensions_that_a_request_asks_for_are_read_even_if_one_appears_twice(oid, copies):
     value = der.write_element(der.SEQUENCE, *[key_usage_extension()] * copies)
     request = EidasRequest.from_der(make_request(attribute(oid, value)))
     assert request.extensions.key_usage == ("digitalSignature",)
@@ -83,7 +83,7 @@ def test_extensions_that_a_request_asks_for_are_read_even_when_one_stands_twice(
 
 @pytest.mark.parametrize("values", [(), (b"\x04\x01x",), (b"\x30\x03\x02\x01\x01",)])
 @pytest.mark.parametrize("oid", ["1.2.840.113549.1.9.14", MICROSOFT_EXTENSIONS])
-def test_a_request_for_extensions_that_are_none_is_named(oid, values):
+def test_a_request_for_extensions_that_are_invalid_is_named(oid, values):
     request = EidasRequest.from_der(make_request(attribute(oid, *values)))
     assert [finding.code for finding in request.findings] == ["certificate.extension-malformed"]
 

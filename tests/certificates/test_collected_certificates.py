@@ -183,7 +183,7 @@ def test_flattened_roles_are_all_read_and_named(collection):
         assert codes(read) == ["qcstatements.flattened-roles"]
 
 
-def test_what_the_rows_call_malformed_is_never_passed_over(collection):
+def test_what_the_rows_call_malformed_is_never_skipped(collection):
     malformed = [(row, read) for row, read in collection if row["psd2_structure"].startswith("malformed")]
     assert len(malformed) >= 6
     for row, read in malformed:

@@ -98,7 +98,7 @@ def test_addresses_of_revocation_lists_are_read_from_full_names_only():
     assert (facts.crl_urls, facts.findings) == (("a", "b"), ())
 
 
-def test_the_same_extension_is_read_alike_wherever_it_stands():
+def test_the_same_extension_is_read_alike_in_every_place():
     malformed = extension(KEY_USAGE, b"\x05\x00")
     first, second = (read(*before, malformed, extension(*CLIENT)) for before in ((), (extension(POLICIES, seq()),)))
     assert second.extended_key_usage == first.extended_key_usage == ("clientAuth",)
@@ -107,7 +107,7 @@ def test_the_same_extension_is_read_alike_wherever_it_stands():
     assert late.message.replace(str(late.offset), str(early.offset)) == early.message
 
 
-def test_a_precertificate_is_told():
+def test_a_precertificate_is_reported():
     assert read(extension("1.3.6.1.4.1.11129.2.4.3", b"\x05\x00", TRUE)).is_precertificate
     assert not read(extension(*CLIENT)).is_precertificate
 
@@ -123,7 +123,7 @@ def test_critical_extensions_are_listed_whether_known_or_not():
     assert facts.critical == (EKU, "2.999.1")
 
 
-def test_without_extensions_nothing_is_said():
+def test_without_extensions_nothing_is_reported():
     assert read_extensions(b"", None) == ExtensionFacts() == read()
 
 
@@ -169,7 +169,7 @@ def test_a_malformed_extension_is_named_and_does_not_hide_the_others(malformed, 
     assert {name: getattr(found, name) for name in empty} == {**empty, **facts}
 
 
-def test_of_an_extension_that_stands_twice_the_first_is_read():
+def test_of_an_extension_that_appears_twice_the_first_is_read():
     facts = read(extension(KEY_USAGE, bits(0)), extension(KEY_USAGE, bits(1)))
     assert facts.key_usage == ("digitalSignature",)
     assert [finding.code for finding in facts.findings] == ["certificate.extension-malformed"]

@@ -57,14 +57,14 @@ def test_the_base_of_a_constraint_is_a_network(network):
 @pytest.mark.parametrize(
     "content", ["", "c0000201", "c00002", "c0000200ff00ff00", "c0000201ffffff00", "c0000200ffffff", "00" * 20],
 )  # fmt: skip
-def test_a_base_that_is_no_network_is_malformed(content):
+def test_a_base_that_is_not_a_network_is_malformed(content):
     with pytest.raises(FormatError) as refused:
         base_of(der.write_element(0x87, bytes.fromhex(content)))
     assert refused.value.code == "der.malformed"
 
 
 @pytest.mark.parametrize("encoded", ["8701ff", "8203c3a920", "a400", "a4043000", "8900", "a4023100", "0c0161"])
-def test_what_is_no_name_is_malformed(encoded):
+def test_what_is_not_a_name_is_malformed(encoded):
     raw = bytes.fromhex(encoded)
     if encoded == "a4043000":  # longer than it is
         raw = der.write_element(0xA4, b"\x30\x00\x30\x00")

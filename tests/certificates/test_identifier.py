@@ -66,7 +66,7 @@ def test_every_other_form_is_malformed(text):
         ("12345987", "not begin with scheme and country"),
     ],
 )
-def test_a_value_of_no_known_form_is_told_why(text, reason):
+def test_a_value_of_unknown_form_is_refused_with_the_reason(text, reason):
     with pytest.raises(FormatError, match=reason):
         parse_organization_identifier(text)
 

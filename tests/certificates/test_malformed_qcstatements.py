@@ -158,7 +158,7 @@ def test_what_cannot_be_read_gives_no_roles_and_one_finding(value):
     assert [finding.code for finding in read.findings] == ["qcstatements.malformed"]
 
 
-def test_roles_that_lack_their_identifier_are_kept_and_nobody_has_them():
+def test_roles_that_lack_their_identifier_are_kept_and_grant_nothing():
     read = read_qc_statements(seq(psd2(seq(PI, PSP_PI), seq(der.write_text("0.4.0.19495.1.3"), PSP_AI))))
     assert read.psd2 is not None
     kept = (RoleOfPsp("0.4.0.19495.1.2", "PSP_PI"), RoleOfPsp("", "0.4.0.19495.1.3"), RoleOfPsp("", "PSP_AI"))
@@ -191,7 +191,7 @@ def test_a_bare_statement_of_another_kind_is_read_too():
     assert (read.compliance, [f.code for f in read.findings]) == (True, ["qcstatements.bare-statement"])
 
 
-def test_of_a_statement_that_stands_twice_the_first_is_read():
+def test_of_a_statement_that_appears_twice_the_first_is_read():
     read = read_qc_statements(seq(psd2(seq(AI, PSP_AI)), psd2(seq(PI, PSP_PI))))
     assert read.psd2 is not None
     assert read.psd2.roles == (RoleOfPsp("0.4.0.19495.1.3", "PSP_AI"),)
@@ -199,7 +199,7 @@ def test_of_a_statement_that_stands_twice_the_first_is_read():
     assert "names PSP_PI" in read.findings[0].message
 
 
-def test_an_unknown_statement_that_stands_twice_is_named_as_well():
+def test_an_unknown_statement_that_appears_twice_is_named_as_well():
     read = read_qc_statements(seq(seq(der.write_oid("2.999.1")), seq(der.write_oid("2.999.1"), NCA_ID)))
     assert read.unknown == (("2.999.1", b""),)
     assert [finding.code for finding in read.findings] == ["qcstatements.duplicate"]

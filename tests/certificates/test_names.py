@@ -129,7 +129,7 @@ def test_what_is_not_rfc_4514_text_is_malformed(text):
     assert refused.value.code == "name.malformed"
 
 
-def test_a_value_that_is_no_string_is_kept_in_hexadecimal():
+def test_a_value_that_is_not_a_string_is_kept_in_hexadecimal():
     data = der.write_element(
         der.SEQUENCE,
         der.write_element(der.SET, der.write_element(der.SEQUENCE, der.write_oid(CN), der.write_integer(7))),
@@ -137,7 +137,7 @@ def test_a_value_that_is_no_string_is_kept_in_hexadecimal():
     assert read(data).values(CN) == ("#020107",)
 
 
-def test_a_value_that_is_no_string_is_the_same_in_text_and_der():
+def test_a_value_that_is_not_a_string_is_the_same_in_text_and_der():
     assert parse_name("CN=#020107") == named("#020107")
 
 
@@ -175,6 +175,6 @@ def test_values_are_found_in_every_rdn():
     ],
     ids=["no sequence", "rdn is no set", "empty rdn", "attribute without value", "attribute is no sequence"],
 )
-def test_what_is_no_name_is_refused(data):
+def test_what_is_not_a_name_is_refused(data):
     with pytest.raises(FormatError):
         read(data)

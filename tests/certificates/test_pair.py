@@ -67,17 +67,17 @@ def test_the_order_of_roles_does_not_matter() -> None:
     assert check_pair(QWAC.make(roles=(AI, PI)), QSEALC.make(roles=(PI, AI))) == ()
 
 
-def test_a_pair_the_other_way_round_is_told_so() -> None:
+def test_a_swapped_pair_is_reported() -> None:
     (finding,) = check_pair(QSEALC.make(), QWAC.make())
     assert (finding.code, finding.severity) == ("pair.swapped", ERROR)
 
 
-def test_two_qwacs_are_no_pair() -> None:
+def test_two_qwacs_are_not_a_pair() -> None:
     findings = check_pair(QWAC.make(), QWAC.make(serial=0x11, key=KEYS[13]))
     assert [(finding.code, finding.severity) for finding in findings] == [("pair.kind", ERROR)]
 
 
-def test_one_certificate_twice_is_no_pair() -> None:
+def test_one_certificate_twice_is_not_a_pair() -> None:
     qwac = QWAC.make()
     assert [finding.code for finding in check_pair(qwac, qwac)] == ["pair.same-certificate", "pair.kind"]
 
@@ -89,14 +89,14 @@ def test_the_message_about_roles_says_which_certificate_lacks_what() -> None:
     assert finding.values == {"qwac": "PSP_PI", "qseal": "PSP_AI"}
 
 
-def test_a_thousand_roles_are_not_all_told() -> None:
+def test_a_thousand_roles_are_not_all_listed() -> None:
     roles = tuple(RoleOfPsp(f"2.999.{number}", "x") for number in range(1000))
     (finding,) = check_pair(QWAC.make(), QSEALC.make(roles=(PI, AI, *roles)))
     assert finding.code == "pair.other-roles"
     assert "2.999.19, 980 more only in the seal" in finding.message
 
 
-def test_a_malformed_statement_is_told_beside_what_could_be_read() -> None:
+def test_a_malformed_statement_is_reported_with_what_could_be_read() -> None:
     info = der.write_element(
         der.SEQUENCE,
         der.write_element(der.SEQUENCE, *(der.write_element(der.SEQUENCE, der.write_oid(r.oid), der.write_text(r.name)) for r in (PI, AI))),

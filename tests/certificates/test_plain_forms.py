@@ -108,5 +108,5 @@ def qc_value(data: bytes) -> bytes:
     ],
     ids=["a stranger beside it", "twice", "alone"],
 )
-def test_a_plain_statement_reads_alike_wherever_it_stands(value):
+def test_a_plain_statement_reads_alike_in_every_place(value):
     assert_read_alike(lambda: read_qc_statements(bytes.fromhex(value)))

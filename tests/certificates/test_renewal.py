@@ -91,13 +91,13 @@ def test_every_finding_names_its_strategy_and_both_values() -> None:
         assert finding.values["old"] != finding.values["new"] or finding.code == "renewal.public-key"
 
 
-def test_a_gap_is_told_with_its_length() -> None:
+def test_a_gap_is_reported_with_its_length() -> None:
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"not_before": START + YEAR + 3 * DAY})))
     assert "renewal.overlap" not in findings
     assert (findings["renewal.gap"].severity, "3 days" in findings["renewal.gap"].message) == (WARNING, True)
 
 
-def test_the_time_before_the_old_certificate_is_no_overlap() -> None:
+def test_the_time_before_the_old_certificate_is_not_an_overlap() -> None:
     findings = by_code(
         check_renewal(QWAC.make(), QWAC.make(**USUAL | {"not_before": START - YEAR, "not_after": START + 3 * DAY}))
     )
@@ -143,7 +143,7 @@ def test_a_malformed_encoding_weighs_more_where_it_is_new(is_new: bool, severity
     assert findings["renewal.malformed"].severity is severity
 
 
-def test_a_qualification_that_is_new_is_told() -> None:
+def test_a_qualification_that_is_new_is_reported() -> None:
     findings = by_code(check_renewal(QWAC.make(compliance=False), QWAC.make(**USUAL)))
     assert findings.keys() - NOTICES == {"renewal.qualified"}
     assert findings["renewal.qualified"].severity is NOTICE
@@ -154,13 +154,13 @@ def test_old_and_new_interchanged_is_suspected() -> None:
     assert "interchanged" in message
 
 
-def test_the_thumbprints_stand_in_the_message() -> None:
+def test_the_thumbprints_are_in_the_message() -> None:
     old, new = QWAC.make(), QWAC.make(**USUAL)
     message = by_code(check_renewal(old, new))["renewal.thumbprint"].message
     assert f"from {old.sha256} to {new.sha256}" in message
 
 
-def test_a_key_that_is_kept_is_told() -> None:
+def test_a_key_that_is_kept_is_reported() -> None:
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"key": KEYS[11]})))
     assert findings.keys() == NOTICES - {"renewal.public-key"} | {"renewal.public-key-kept"}
 
@@ -172,7 +172,7 @@ def test_only_a_qwac_needs_client_auth() -> None:
     assert findings.keys() - NOTICES == {"renewal.extended-key-usage"}
 
 
-def test_the_end_of_client_auth_is_told_with_the_same_dates_as_by_the_rules() -> None:
+def test_the_end_of_client_auth_is_reported_with_the_same_dates_as_in_the_rules() -> None:
     message = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"extended": (SERVER,)})))[
         "renewal.client-auth"
     ].message
@@ -183,7 +183,7 @@ def test_the_end_of_client_auth_is_told_with_the_same_dates_as_by_the_rules() ->
     assert all(day in text for day in ("2026-06-15", "2027-03-15") for text in (message, told))
 
 
-def test_a_key_usage_of_no_type_is_told_so() -> None:
+def test_a_key_usage_of_no_type_is_reported() -> None:
     new = QSEALC.make(**USUAL | {"usage": ("content_commitment", "crl_sign")})
     message = by_code(check_renewal(QSEALC.make(), new))["renewal.key-usage"].message
     assert "nonRepudiation, cRLSign (no type of EN 319 412-2)" in message
@@ -207,12 +207,12 @@ def test_only_a_seal_has_a_key_id_to_change() -> None:
     ("name", "told"),
     [((*NAME[::-1], CN), "order"), ((*NAME, ("2.5.4.3", "TPP.test.example")), "case"), ((*NAME, ("2.5.4.3", "x")), "changed: CN")],
 )  # fmt: skip
-def test_it_is_said_how_the_subjects_differ(name, told: str) -> None:
+def test_it_is_reported_how_the_subjects_differ(name, told: str) -> None:
     assert told in by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL, name=name)))["renewal.subject"].message
 
 
 @given(st.lists(st.sampled_from(CHANGES), max_size=4))
-def test_whatever_changes_together_each_change_is_told(chosen) -> None:
+def test_whatever_changes_together_each_change_is_reported(chosen) -> None:
     change = {name: value for fields, _, _ in chosen for name, value in fields.items()}
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | change)))
     states_authority = change.get("roles") is not None or "roles" not in change
@@ -229,7 +229,7 @@ def test_a_certificate_is_its_own_renewal_without_a_warning(real_certificates: l
 
 
 @pytest.mark.shared
-def test_every_fact_that_differs_between_two_real_certificates_is_told(
+def test_every_fact_that_differs_between_two_real_certificates_is_reported(
     real_certificates: list[EidasCertificate],
 ) -> None:
     for number, old in enumerate(real_certificates):

@@ -440,7 +440,7 @@ def test_the_end_of_client_auth_weighs_more_from_the_day_it_is_there(issue, chan
     assert found(issue, QWAC, PUBLIC_POLICIES | change) == {"certificate.client-auth-ends": severity}
 
 
-def test_a_public_certificate_without_client_auth_is_told_the_way_out(issue, pki):
+def test_a_public_certificate_without_client_auth_gets_advice(issue, pki):
     eku = purposes(SERVER)["extensions"]
     public = issue(QWAC, *PUBLIC_POLICIES["extensions"], *eku)
     (finding,) = check_certificate(public, as_=QWAC, at=pki.not_before)

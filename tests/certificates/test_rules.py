@@ -91,7 +91,7 @@ def test_an_extension_that_is_read_may_be_critical(issue, pki, oid):
     assert check_certificate(certificate, as_=Use.QWAC, at=pki.not_before, essential_only=True) == ()
 
 
-def test_a_role_that_is_registered_elsewhere_is_no_fault(issue, pki):
+def test_a_role_that_is_registered_elsewhere_is_not_a_fault(issue, pki):
     # TS 119 495 GEN-5.2.2-4
     statements = qc(Use.QWAC, roles=(PI, RoleOfPsp("2.999.7", "PSP_XX")))
     certificate = issue(Use.QWAC, qc=statements)
@@ -137,7 +137,7 @@ def test_a_finding_names_the_values_that_were_compared(issue, pki):
     assert dict(finding.values) == {"qc_types": "eseal", "expected": "web"}
 
 
-def test_a_seal_is_no_website_certificate(pki):
+def test_a_seal_is_not_a_website_certificate(pki):
     found = codes(check_certificate(pki.qseal.certificate, as_=Use.QWAC, at=pki.not_before, essential_only=True))
     assert found == ["qcstatements.not-web", "certificate.no-client-auth", "certificate.key-usage"]
 
@@ -219,7 +219,7 @@ def test_an_edition_that_is_not_known_is_refused(pki, edition):
     assert "V1.8.1" in refused.value.message
 
 
-def test_every_edition_of_the_specification_can_be_named_and_they_stand_in_order(pki):
+def test_every_edition_of_the_specification_can_be_named_and_they_are_in_order(pki):
     assert list(EDITIONS) == sorted(EDITIONS, key=lambda edition: edition.begins)
     for edition in EDITIONS:
         check_certificate(pki.qwac.certificate, as_=Use.QWAC, at=pki.not_before, edition=edition.version)
@@ -248,7 +248,7 @@ def test_what_a_relying_party_refuses_for_is_part_of_the_whole_judgement(pki, us
         assert {f.code for f in few if f.severity is Severity.ERROR} <= {f.code for f in whole}
 
 
-def test_a_relying_party_does_not_refuse_what_only_the_issuer_must_mend(pki, issue, paths):
+def test_a_relying_party_does_not_refuse_what_only_the_issuer_can_fix(pki, issue, paths):
     certificate = issue(Use.QSEALC, without=(x509.AuthorityInformationAccess, x509.CRLDistributionPoints))
     assert first_error(check_certificate(certificate, as_=Use.QSEALC, at=pki.not_before)) is not None
     assert paths.verify_use(certificate, as_=Use.QSEALC, at=pki.not_before).chain[0] is certificate

@@ -102,7 +102,7 @@ def test_a_header_with_a_request_holds_no_certificate(request_der):
     assert refused.value.code == "certificate.not-found"
 
 
-def test_a_request_without_attributes_is_told_from_a_certificate(request_der):
+def test_a_request_without_attributes_is_distinguished_from_a_certificate(request_der):
     info, *rest = der.read_children(request_der, der.read_whole(request_der, tag=der.SEQUENCE))
     version, name, key, _ = (request_der[part.offset : part.end] for part in der.read_children(request_der, info))
     without = der.write_element(
@@ -118,7 +118,7 @@ def test_a_bundle_gives_every_certificate_in_order(pki):
     assert [source.der for source in read_sources(bundle)] == [issued.certificate.der for issued in pki.issued]
 
 
-def test_private_keys_in_a_bundle_are_passed_over(pki, rsa_pki):
+def test_private_keys_in_a_bundle_are_skipped(pki, rsa_pki):
     legacy = rsa_pki.qwac.key.private_bytes(
         Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(b"pw")
     )
@@ -135,7 +135,7 @@ def test_private_keys_in_a_bundle_are_passed_over(pki, rsa_pki):
 
 @pytest.mark.parametrize("form", [lambda text: text, base64.b64encode], ids=["PEM", "base64 of PEM"])
 @pytest.mark.parametrize("before", ["0 s:CN=x\n", "0\n", "0Ž\n", "0"])
-def test_a_text_that_begins_with_the_digit_0_is_not_taken_for_der(pki, before, form):
+def test_a_text_that_begins_with_the_digit_0_is_not_mistaken_for_der(pki, before, form):
     data = pki.qwac.certificate.der
     assert read_sources(form(before.encode() + pem(data))) == (Source("certificate", data),)
 
@@ -164,7 +164,7 @@ def test_trust_settings_behind_a_certificate_are_refused(pki):
     assert refused.value.code == "pem.trust-settings"
 
 
-def test_the_first_certificate_of_a_pem_text_is_taken(pki):
+def test_the_first_certificate_of_a_pem_text_is_used(pki):
     text = key_pem(pki.qwac.key) + certificate_pem(pki.qwac.certificate) + certificate_pem(pki.root.certificate)
     assert EidasCertificate.from_pem(text) == EidasCertificate.from_pem(text.decode()) == pki.qwac.certificate
 
@@ -219,7 +219,7 @@ def test_what_holds_no_certificate_is_refused(data):
 
 @pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER])
 @pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
-def test_a_private_key_alone_is_no_certificate(rsa_pki, encoding, form):
+def test_a_private_key_alone_is_not_a_certificate(rsa_pki, encoding, form):
     assert refusal(rsa_pki.qwac.key.private_bytes(encoding, form, NoEncryption())) == "certificate.not-found"
 
 

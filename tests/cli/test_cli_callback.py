@@ -243,7 +243,7 @@ def test_our_own_receiver_passes_every_attack(tppkit, certs):
     assert len(as_json.json["attacks"]) == len(text.stdout.splitlines()) - 1
 
 
-def test_the_strangers_host_is_the_one_that_is_sent(tppkit, certs):
+def test_the_other_host_is_the_one_that_is_sent(tppkit, certs):
     seen: list[ReceivedCallback] = []
     with receiving(None, seen) as port:
         tppkit("callback", "attack", f"http://127.0.0.1:{port}/cb/", "--key", certs / "callback-live.key")

@@ -55,7 +55,7 @@ def test_a_sample_that_is_refused_is_exit_1_and_the_answer_is_printed(tppkit, ce
     assert (sent.exit_code, sent.stdout) == (1, "answered 400\n")  # it was signed for https://127.0.0.1:PORT/cb/
 
 
-def test_a_body_and_a_requestid_of_ones_own_are_sent(tppkit, certs):
+def test_a_given_body_and_requestid_are_sent(tppkit, certs):
     seen = []
     with receiving(None, seen) as port:
         tppkit(

@@ -98,7 +98,7 @@ def test_text_begins_with_the_verdict_and_has_advice(tppkit, folder) -> None:
     assert "    do: " in failed.stdout
 
 
-def test_every_form_of_a_certificate_is_taken(tppkit, folder, pki) -> None:
+def test_every_form_of_a_certificate_is_accepted(tppkit, folder, pki) -> None:
     issued = pki.qwac
     bundle = pkcs12.serialize_key_and_certificates(
         b"qwac", issued.key, issued.certificate.x509, [c.x509 for c in issued.chain], BestAvailableEncryption(b"pass")
@@ -117,7 +117,7 @@ def test_every_form_of_a_certificate_is_taken(tppkit, folder, pki) -> None:
     assert (wrong.exit_code, wrong.json["error"]["code"]) == (3, "pkcs12.unreadable")
 
 
-def test_a_request_is_no_certificate(tppkit, folder, request_der: bytes) -> None:
+def test_a_request_is_not_a_certificate(tppkit, folder, request_der: bytes) -> None:
     (folder / "request.der").write_bytes(request_der)
     result = tppkit("cert", "check", "request.der", "--as", "qwac", "--json")
     assert (result.exit_code, result.json["error"]["code"]) == (3, "certificate.is-request")
@@ -314,7 +314,7 @@ def test_a_crl_that_is_no_good_proves_nothing(tppkit, folder, pki, made, code: s
     assert result.json["chain"] is None
 
 
-def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki) -> None:
+def test_an_ocsp_response_of_an_unauthorised_signer_proves_nothing(tppkit, folder, pki) -> None:
     (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qwac_ca))
     assert tppkit("cert", "check", *JUDGED, "--ocsp", "answer").exit_code == 0
     (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qseal_ca))

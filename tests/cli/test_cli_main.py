@@ -61,7 +61,7 @@ def test_options_are_read_from_the_environment(tppkit, monkeypatch):
     assert (result.json["as"], result.json["at"]) == ("qwac", "2026-06-01T00:00:00Z")
 
 
-def test_help_imports_no_room_of_the_toolkit():
+def test_help_imports_no_package_of_the_toolkit():
     code = (
         "import sys\nfrom tppkit.cli.main import main\n"
         "try: main(['--help'])\nexcept SystemExit: pass\n"
@@ -71,7 +71,7 @@ def test_help_imports_no_room_of_the_toolkit():
     assert set(done.stderr.split()) == {"tppkit.cli", "tppkit.cli.examples", "tppkit.cli.main"}
 
 
-def test_a_closed_pipe_is_no_traceback(tppkit, tmp_path):
+def test_a_closed_pipe_is_not_a_traceback(tppkit, tmp_path):
     tppkit("pki", "create", "certs")
     done = subprocess.run(
         f"{sys.executable} -m tppkit.cli.main cert show --json {tmp_path}/certs/*.pem | head -c 1",
@@ -87,7 +87,7 @@ def test_a_failure_that_ends_a_command_is_an_object_too(tppkit):
     assert "trust.unreadable" in result.stderr
 
 
-def test_a_reader_that_goes_away_is_no_verdict():
+def test_a_reader_that_goes_away_is_not_a_verdict():
     program = Path(sys.executable).with_name("tppkit")
     command = (
         f"{program} cert show {TESTCERTS}/*.pem {TESTCERTS}/*.pem {TESTCERTS}/*.pem | true; exit ${{PIPESTATUS[0]}}"

@@ -108,7 +108,7 @@ def test_it_is_judged_at_the_given_time(tppkit, request_file):
     assert "certificate.not-yet-valid" in result.stderr
 
 
-def test_what_is_no_request_cannot_be_read(tppkit, request_file):
+def test_what_is_not_a_request_cannot_be_read(tppkit, request_file):
     result = tppkit("seal", "verify", "-", "--trust", "certs", stdin=b"hello")
     assert result.exit_code == 3
     assert "message.malformed" in result.stderr
@@ -241,7 +241,7 @@ def test_the_target_is_signed_unchanged(tppkit, tmp_path, url, target):
     assert (verified.json["verdict"], verified.json["target"]) == ("holds", target)
 
 
-def test_a_method_that_is_none_is_refused_as_such(tppkit):
+def test_a_method_that_is_invalid_is_refused_as_such(tppkit):
     tppkit("pki", "create", "certs")
     result = tppkit(*SIGN, "--method", "po st", "--url", "/")
     assert result.exit_code == 2
@@ -249,7 +249,7 @@ def test_a_method_that_is_none_is_refused_as_such(tppkit):
     assert "percent-encode" not in result.stderr
 
 
-def test_a_dialect_of_ones_own_is_read_from_a_file(tppkit, tmp_path):
+def test_a_custom_dialect_is_read_from_a_file(tppkit, tmp_path):
     tppkit("pki", "create", "certs")
     (tmp_path / "bank.toml").write_text(OWN)
     signed = tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "bank.toml")
@@ -265,7 +265,7 @@ def test_a_dialect_of_ones_own_is_read_from_a_file(tppkit, tmp_path):
     assert tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "our-bank").exit_code == 2
 
 
-def test_authorities_between_seal_and_root_are_taken_from_a_file(tppkit, tmp_path, request_file):
+def test_authorities_between_seal_and_root_are_read_from_a_file(tppkit, tmp_path, request_file):
     root, issuing = tmp_path / "certs" / "root.pem", tmp_path / "certs" / "issuing-ca-qseal.pem"
     alone = tppkit("seal", "verify", request_file, "--trust", root, "--json")
     assert alone.json["code"] == "trust.no-path"

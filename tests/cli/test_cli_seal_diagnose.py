@@ -130,5 +130,5 @@ def test_a_method_in_lower_case_is_reported(tppkit, headers):
 
 
 @pytest.mark.parametrize("text", [b"hello", b"curl 'x", b'{"log":1}', b'{"seal_cert":1}', b""])
-def test_what_is_no_request_exits_3(tppkit, text):
+def test_what_is_not_a_request_exits_3(tppkit, text):
     assert tppkit("seal", "diagnose", "-", stdin=text).exit_code == 3

@@ -100,7 +100,7 @@ def test_a_list_that_cannot_be_read_may_be_the_one_that_is_lacking(tppkit, lists
     }
 
 
-def test_a_copy_of_a_list_is_no_second_list(tppkit, lists, tmp_path):
+def test_a_copy_of_a_list_is_not_a_second_list(tppkit, lists, tmp_path):
     for name, copy in (("EU-LOTL.xml", "top.xml"), ("NO.xml", "NO.xml"), ("NO.xml", "NO2.xml")):
         shutil.copyfile(lists / name, tmp_path / copy)
     result = tppkit("trust", "lists", tmp_path, "--at", AT_ISSUANCE, "--json")
@@ -118,7 +118,7 @@ def test_a_folder_without_a_list_of_the_lists_is_wrong_usage(tppkit, qwac, tmp_p
     assert "[trusted-list.no-lotl]" in result.stderr
 
 
-def test_a_list_of_the_lists_of_a_stranger_does_not_hold(tppkit, lists, qwac, tmp_path):
+def test_a_list_of_the_lists_of_an_unknown_signer_is_rejected(tppkit, lists, qwac, tmp_path):
     shutil.copyfile(lists / "EU-LOTL.xml", tmp_path / "top.xml")
     (tmp_path / "lotl-signers").mkdir()
     result = tppkit("trust", "status", qwac, "--trusted-lists", tmp_path)
@@ -130,7 +130,7 @@ def test_a_list_of_the_lists_of_a_stranger_does_not_hold(tppkit, lists, qwac, tm
     assert (listed.exit_code, listed.json["code"]) == (1, "trusted-list.signer")
 
 
-def test_what_is_no_certificate_cannot_be_read(tppkit, lists):
+def test_what_is_not_a_certificate_cannot_be_read(tppkit, lists):
     result = tppkit("trust", "status", "-", "--trusted-lists", lists, stdin=b"nothing")
     assert result.exit_code == 3
 

@@ -28,7 +28,7 @@ def address(shared_data):
     thread.join()
 
 
-def test_addresses_of_the_own_network_are_asked_only_when_allowed(tppkit, address, tmp_path):
+def test_addresses_of_the_own_network_are_fetched_only_if_allowed(tppkit, address, tmp_path):
     result = tppkit("trust", "fetch", tmp_path, "--url", address)
     assert result.exit_code == 3
     assert "[fetch.refused]" in result.stderr

@@ -145,7 +145,7 @@ def test_after_a_failed_signature_the_id_is_free_for_another_request(slow: SlowS
     assert ready.seal(message(b"two"))
 
 
-def test_who_waits_is_let_go_after_a_while(slow: SlowSigner) -> None:
+def test_waiting_is_limited(slow: SlowSigner) -> None:
     ready = sealing(slow.identity, wait_s=0.05)
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(ready.seal, message())

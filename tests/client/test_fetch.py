@@ -112,7 +112,7 @@ def test_the_time_for_the_whole_is_kept(serve, script):
     ],
     ids=["status", "compressed", "cut off", "not HTTP", "nothing"],
 )
-def test_an_answer_that_is_none_is_a_failure(serve, answer):
+def test_an_answer_that_is_invalid_is_a_failure(serve, answer):
     assert refusal(local, serve([answer])).code == "fetch.failed"
 
 
@@ -120,7 +120,7 @@ def redirect(to: str) -> list[bytes | float]:
     return [f"HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode()]
 
 
-def test_a_redirect_is_not_followed_unless_asked_for(serve):
+def test_a_redirect_is_not_followed_unless_configured(serve):
     target = serve([OK])
     assert refusal(local, serve(redirect(target))).code == "fetch.failed"
     following = make_fetch(allow_private=True, follow_redirects=True)
@@ -142,7 +142,7 @@ def test_a_redirect_to_another_kind_of_address_is_refused(serve, to):
     "url",
     ["file:///etc/passwd", "ldap://example.com/", "http://", "http://a b/", "http://user:pw@example.com/", "x" * 50],
 )
-def test_only_web_addresses_are_asked(url):
+def test_only_web_addresses_are_fetched(url):
     assert refusal(local, url).code == "fetch.refused"
 
 
@@ -168,7 +168,7 @@ def test_only_web_addresses_are_asked(url):
         "2001:db8::1",
     ],
 )
-def test_an_address_inside_the_own_network_is_not_asked(address):
+def test_an_address_inside_the_own_network_is_not_fetched(address):
     fetch = make_fetch(resolve=lambda host, port: [address])
     assert refusal(fetch, "http://crl.example.com/list").code == "fetch.refused"
 
@@ -186,20 +186,20 @@ def test_a_resolver_that_takes_too_long_is_not_waited_for():
     found.set()
 
 
-def test_where_an_address_does_not_answer_the_next_is_asked(serve):
+def test_if_an_address_does_not_answer_the_next_is_fetched(serve):
     port = int(serve([OK]).split(":")[2].split("/")[0])
     fetch = make_fetch(allow_private=True, resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"])
     assert fetch(f"http://crl.example.com:{port}/", max_bytes=5, timeout=20) == b"hello"
 
 
-def test_of_many_addresses_only_some_are_asked(serve):
+def test_of_many_addresses_only_some_are_fetched(serve):
     port = int(serve([OK]).split(":")[2].split("/")[0])
     addresses = [*(f"127.0.0.{n}" for n in range(2, 6)), "127.0.0.1"]
     fetch = make_fetch(allow_private=True, resolve=lambda host, port: addresses)
     assert refusal(fetch, f"http://crl.example.com:{port}/").code == "fetch.failed"
 
 
-def test_a_private_server_is_not_asked_unless_allowed(serve):
+def test_a_private_server_is_not_contacted_unless_allowed(serve):
     assert refusal(make_fetch(), serve([OK])).code == "fetch.refused"
 
 
@@ -217,7 +217,7 @@ def test_the_address_that_was_judged_is_the_one_connected_to(serve):
 
 
 @pytest.mark.parametrize("error", [socket.gaierror("not known"), RuntimeError("broken")])
-def test_whatever_a_resolver_raises_is_told_at_once(error):
+def test_whatever_a_resolver_raises_is_reported_at_once(error):
     def resolve(host: str, port: int) -> list[str]:
         raise error
 
@@ -225,12 +225,12 @@ def test_whatever_a_resolver_raises_is_told_at_once(error):
 
 
 @pytest.mark.parametrize("to", ["http://[", "//[::", "http://[::1"])
-def test_a_redirect_to_what_is_no_address_is_a_failure(serve, to):
+def test_a_redirect_to_what_is_not_an_address_is_a_failure(serve, to):
     following = make_fetch(allow_private=True, follow_redirects=True)
     assert refusal(following, serve(redirect(to))).code in ("fetch.failed", "fetch.refused")
 
 
-def test_nobody_listening_is_a_failure():
+def test_an_address_without_a_listener_is_a_failure():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert refusal(local, f"http://127.0.0.1:{port}/").code == "fetch.failed"

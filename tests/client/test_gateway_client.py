@@ -178,7 +178,7 @@ def test_an_order_that_was_never_sent_is_not_looked_up(play: Player) -> None:
     assert unsent.value.code == "transport.failed"
 
 
-def test_a_gateway_that_is_silent_leaves_everything_open(play: Player) -> None:
+def test_a_gateway_that_does_not_answer_leaves_everything_open(play: Player) -> None:
     with trickling(server_context(play.folder), every_s=0.1) as port, pytest.raises(OrderOutcomeUnknown) as silent:
         play.run(f"https://localhost:{port}", create, timeout_s=0.5)
     assert (silent.value.code, silent.value.status) == ("order-lost.not-looked-up", None)
@@ -216,7 +216,7 @@ def test_reads_and_searches_are_repeated(play: Player) -> None:
 
 
 @pytest.mark.parametrize("text", ["..", "../..", "", "1", ID + "/", ID + "\n", "{" + ID + "}"])
-def test_what_is_no_id_is_not_sent(text: str, play: Player) -> None:
+def test_what_is_not_an_id_is_not_sent(text: str, play: Player) -> None:
     for step in (
         lambda client: client.order(text), lambda client: client.capture(ID, text), lambda client: client.payment_link(text),
     ):  # fmt: skip

@@ -65,7 +65,7 @@ def test_a_seal_of_another_organisation_is_refused(bank_pki: Pki) -> None:
     assert "PSDDE-BAFIN-999999" in caught.value.message
 
 
-def test_a_seal_certificate_is_no_website_certificate(bank_pki: Pki) -> None:
+def test_a_seal_certificate_is_not_a_website_certificate(bank_pki: Pki) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Identity(bank_pki.qseal.certificate, bank_pki.qseal.key)
     assert caught.value.code == "identity.qc-type"
@@ -82,7 +82,7 @@ def test_an_encrypted_key_is_not_read_without_its_password(password, bank_pki_fo
 
 
 @pytest.mark.parametrize("name", ["qwac", "qwac_key", "qseal", "qseal_key", "server_anchors"])
-def test_a_file_that_is_not_there_is_said(name: str, bank_pki_folder: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(name: str, bank_pki_folder: Path, tmp_path: Path) -> None:
     with refused(FormatError, "file.unreadable"):
         Identity.from_files(**files(bank_pki_folder) | {name: tmp_path / "nowhere.pem"})
 
@@ -92,7 +92,7 @@ def test_no_server_anchors_at_all_are_not_the_systems(bank_pki: Pki) -> None:
         Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=())
 
 
-def test_given_server_anchors_stand_alone(bank_pki: Pki) -> None:
+def test_given_server_anchors_replace_those_of_the_system(bank_pki: Pki) -> None:
     identity = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.root.certificate])
     assert identity.tls_context.get_ca_certs(binary_form=True) == [bank_pki.root.certificate.der]
 
@@ -105,7 +105,7 @@ def test_no_temporary_file_is_left_when_tls_refuses_the_key(
     assert list(temporary.iterdir()) == []
 
 
-def test_nothing_is_said_of_certificates_that_hold_for_long(identity: Identity, bank_pki: Pki) -> None:
+def test_nothing_is_reported_about_certificates_that_hold_for_long(identity: Identity, bank_pki: Pki) -> None:
     assert identity.check(at=bank_pki.qwac.certificate.not_before) == ()
 
 
@@ -117,7 +117,7 @@ def test_nothing_is_said_of_certificates_that_hold_for_long(identity: Identity, 
         (1000, {("identity.expired", "QWAC"), ("identity.expired", "QSealC")}),
     ],
 )
-def test_what_begins_or_ends_is_said(
+def test_what_begins_or_ends_is_reported(
     days: int | None, found: set[tuple[str, str]], identity: Identity, bank_pki: Pki
 ) -> None:
     qwac = bank_pki.qwac.certificate
@@ -127,7 +127,7 @@ def test_what_begins_or_ends_is_said(
     assert days is not None or {finding.values["days"] for finding in findings} == {"20"}
 
 
-def test_how_early_an_end_is_said_can_be_chosen(identity: Identity, bank_pki: Pki) -> None:
+def test_how_early_an_end_is_reported_can_be_chosen(identity: Identity, bank_pki: Pki) -> None:
     at = bank_pki.qwac.certificate.not_after - timedelta(days=20)
     assert identity.check(at=at, warn_days=10) == ()
 
@@ -202,7 +202,7 @@ def test_broken_new_files_leave_the_identity_as_it_was(
 
 
 @pytest.mark.parametrize("years", [-2, 5])
-def test_a_renewed_certificate_that_is_not_valid_is_not_taken(years: int, renewable: Any, bank_pki: Pki) -> None:
+def test_a_renewed_certificate_that_is_not_valid_is_not_accepted(years: int, renewable: Any, bank_pki: Pki) -> None:
     identity, folder = renewable
     replace_files(bank_pki, folder, qwac=bank_pki.issue_qwac(bank_pki.provider, label="new"), qseal=bank_pki.qseal)
     with refused(ConfigurationError, "identity.not-valid"):
@@ -210,7 +210,7 @@ def test_a_renewed_certificate_that_is_not_valid_is_not_taken(years: int, renewa
     assert identity.qwac == bank_pki.qwac.certificate
 
 
-def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable: Any, bank_pki: Pki) -> None:
+def test_a_renewed_certificate_of_another_organisation_is_not_accepted(renewable: Any, bank_pki: Pki) -> None:
     identity, folder = renewable
     other = make_provider(organization_identifier="PSDDE-BAFIN-999999")
     qwac, qseal = bank_pki.issue_qwac(other, label="other-qwac"), bank_pki.issue_qseal(other, label="other-qseal")
@@ -220,7 +220,7 @@ def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable: A
     assert identity.qwac == bank_pki.qwac.certificate
 
 
-def test_a_renewal_that_loses_the_seal_is_not_taken(renewable: Any, bank_pki: Pki, bank_pki_folder: Path) -> None:
+def test_a_renewal_that_loses_the_seal_is_not_accepted(renewable: Any, bank_pki: Pki, bank_pki_folder: Path) -> None:
     identity, _ = renewable
     before = (identity.qwac, identity.seal)
     new = bank_pki.issue_qwac(bank_pki.provider, label="no seal")
@@ -417,7 +417,9 @@ UNFIT: dict[str, tuple[Callable[[Pki], Issued], int, str]] = {
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_no_signer_is_made_for_a_certificate_that_is_not_taken(name: str, in_devices: Devices, bank_pki: Pki) -> None:
+def test_no_signer_is_made_for_a_certificate_that_is_not_accepted(
+    name: str, in_devices: Devices, bank_pki: Pki
+) -> None:
     identity, folder, made, _ = in_devices
     issue, days, code = UNFIT[name]
     replace_files(bank_pki, folder, qwac=bank_pki.qwac, qseal=issue(bank_pki))

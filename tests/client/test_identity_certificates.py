@@ -128,7 +128,7 @@ def test_of_two_certificates_of_one_authority_the_one_that_is_valid_is_sent(
         assert chain_on_the_wire(identity, bank_pki_folder) == [bank_pki.qwac.certificate.der, issuer.der]
 
 
-def test_without_identifiers_the_key_that_signed_tells_the_authority() -> None:
+def test_without_identifiers_the_key_that_signed_identifies_the_authority() -> None:
     begins, keys = utc_now(), [ec.generate_private_key(ec.SECP256R1()) for _ in range(3)]
     name, own = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in ("CA", "leaf"))
 
@@ -202,7 +202,7 @@ def test_the_first_in_the_file_decides_which_of_two_roots_a_chain_leads_to() -> 
     assert order_chain(certificate, by_new + by_old) == tuple(by_new)
 
 
-def test_authorities_that_signed_for_each_other_stand_in_the_chain_once() -> None:
+def test_authorities_that_signed_for_each_other_appear_in_the_chain_once() -> None:
     one, other, leaf = Authority("one"), Authority("other"), Authority("leaf")
     above_one = [other.certify(one, begins=-9, ends=900) for _ in range(9)]
     above_other = [one.certify(other, begins=-9, ends=900) for _ in range(9)]

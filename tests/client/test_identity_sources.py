@@ -155,7 +155,7 @@ def test_a_password_of_a_part_is_not_tried_on_the_other(bank_pki: Pki) -> None:
         assert caught.value.message.startswith(left_out.partition("_")[0].upper())
 
 
-def test_a_function_that_gives_a_password_is_asked_once(bank_pki: Pki) -> None:
+def test_a_function_that_returns_a_password_is_called_once(bank_pki: Pki) -> None:
     asked: list[str] = []
 
     def give(name: str, password: bytes) -> bytes:
@@ -178,7 +178,7 @@ def test_an_empty_variable_is_an_absent_one(bank_pki: Pki) -> None:
     assert Identity.from_environment(found).seal is None
 
 
-def test_a_password_may_stand_in_a_file_with_a_line_end(bank_pki: Pki, tmp_path: Path) -> None:
+def test_a_password_may_be_in_a_file_with_a_line_end(bank_pki: Pki, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(PASSWORD + b"\n")
     found = {**variables(in_pkcs12(bank_pki)), "TPPKIT_PASSWORD_FILE": str(tmp_path / "secret")}
     del found["TPPKIT_PASSWORD"]
@@ -227,7 +227,7 @@ def test_the_dialect_chooses_the_algorithm_for_the_key(name: str, keyed: Pki) ->
             Identity.from_memory(**given)
 
 
-def test_an_argument_that_is_none_is_not_passed_over(bank_pki: Pki) -> None:
+def test_an_argument_that_is_invalid_is_not_skipped(bank_pki: Pki) -> None:
     with pytest.raises(TypeError, match="profil"):
         Identity.from_memory(**without(in_pem(bank_pki), "qseal", "qseal_key"), profil=PROFILES["ing"])  # type: ignore[call-arg]
 
@@ -271,7 +271,7 @@ def test_a_seal_has_not_two_signers(bank_pki: Pki) -> None:
         ({"TPPKIT_PASSWORD_FILE": "/nowhere/at/all"}, "file.unreadable"),
     ],
 )
-def test_variables_that_cannot_be_used_are_told(further: dict[str, str], code: str, bank_pki: Pki) -> None:
+def test_variables_that_cannot_be_used_are_reported(further: dict[str, str], code: str, bank_pki: Pki) -> None:
     with pytest.raises(TppkitError) as caught:
         Identity.from_environment(variables(in_pem(bank_pki)) | further)
     assert caught.value.code == code
@@ -285,7 +285,7 @@ def test_a_password_may_be_any_bytes_that_a_variable_holds(password: bytes, bank
     assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
 
 
-def test_a_password_that_pkcs12_cannot_have_is_told(bank_pki: Pki) -> None:
+def test_a_password_that_pkcs12_cannot_have_is_reported(bank_pki: Pki) -> None:
     with refused(TppkitError, "pkcs12.unreadable"):
         Identity.from_environment(variables(in_pkcs12(bank_pki)) | {"TPPKIT_PASSWORD": os.fsdecode(b"\xff")})
 
@@ -297,7 +297,7 @@ def test_bytes_beside_the_pem_of_a_variable_may_be_any(bank_pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("name", ["TPPKIT_PASSWORD", "TPPKIT_QWAC"])
-def test_a_text_that_no_environment_holds_is_told(name: str, bank_pki: Pki) -> None:
+def test_a_text_that_no_environment_holds_is_reported(name: str, bank_pki: Pki) -> None:
     found = variables(in_pem(bank_pki))
     with pytest.raises(TppkitError) as caught:
         Identity.from_environment(found | {name: found.get(name, "") + "\ud800"})
@@ -305,7 +305,7 @@ def test_a_text_that_no_environment_holds_is_told(name: str, bank_pki: Pki) -> N
     assert name in caught.value.message
 
 
-def test_an_environment_without_an_identity_is_told() -> None:
+def test_an_environment_without_an_identity_is_reported() -> None:
     with refused(TppkitError, "identity.incomplete"):
         Identity.from_environment({})
 

@@ -113,7 +113,7 @@ def test_results_are_exact_and_name_what_was_used(ask: Ask) -> None:
 @pytest.mark.parametrize(
     "text", ["1" * 19, "1" * 41, "99391c7e-ad88-49ec-a2ad-99ddcb1f7721", "ž" * 20, "1" * 20 + "\n", ""]
 )
-def test_what_is_no_token_or_uuid_is_not_sent(text: str, ask: Ask) -> None:
+def test_what_is_not_a_token_or_uuid_is_not_sent(text: str, ask: Ask) -> None:
     steps: list[Step] = [
         lambda client: client.request_access(AccessKind.ACCOUNTS, PHONE, token=text),
         lambda client: client.balance(text),
@@ -145,7 +145,7 @@ def test_an_order_has_one_exact_amount(amts: Any) -> None:
         (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}', RequestRefused),
     ],
 )
-def test_refusals_are_told_apart(status: int, body: bytes, kind: type[RequestRefused], ask: Ask) -> None:
+def test_refusals_are_distinguished(status: int, body: bytes, kind: type[RequestRefused], ask: Ask) -> None:
     for step in (pay, balance):
         error, _ = ask(http(status, body), step)
         assert (type(error), error.status) == (kind, status)
@@ -195,7 +195,7 @@ def test_a_lost_request_for_access_offers_its_token_and_does_not_show_it(ask: As
         assert (error.request_id, len(service.requests), TOKEN in str(error)) == (TOKEN, 1, False)
 
 
-def test_an_account_that_is_none_is_not_sent(ask: Ask) -> None:
+def test_an_account_that_is_invalid_is_not_sent(ask: Ask) -> None:
     error, service = ask(service_answer, lambda client: client.request_access(AccessKind.ACCOUNTS, "LT00 1234"))
     assert (error.code, service.connections, "1234" in str(error)) == ("model.invalid", 0, False)
 
@@ -225,7 +225,7 @@ def test_a_list_is_exact_or_an_error(records: Any, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("name", ["endless", "redirect"])
-def test_a_read_that_is_no_answer_is_an_error(name: str, ask: Ask) -> None:
+def test_a_read_that_is_not_an_answer_is_an_error(name: str, ask: Ask) -> None:
     assert type(ask(LOST[name], balance)[0]) is RemoteProtocolError
 
 

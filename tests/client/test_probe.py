@@ -367,7 +367,7 @@ def test_a_handler_that_writes_cannot_leave_a_write_for_later(
     assert "host.handlers" in caplog.text
 
 
-def test_readers_that_leave_make_room_for_others(shop_url: str, tls: NoCertificate) -> None:
+def test_readers_that_disconnect_free_their_places(shop_url: str, tls: NoCertificate) -> None:
     with ShopClient(ShopCalls(SHOP, shop_url, credentials=BASIC), tls, sleep=lambda _: None) as client:
         opened = [client.search_csv(Search(status="many")) for _ in range(MAX_STREAMS)]
         assert [next(rows).id for rows in opened] == [4] * MAX_STREAMS

@@ -94,14 +94,14 @@ TWO: tuple[Ask, ...] = (
 )
 
 
-def test_each_client_of_an_identity_speaks_its_own_protocol(identity: Identity, port: int) -> None:
+def test_each_client_of_an_identity_uses_its_own_protocol(identity: Identity, port: int) -> None:
     for ask_two in TWO:
         assert ask_two(identity, port).startswith(H2)
         for ask in ONE:
             assert ask(identity, port).startswith(H1), ask
 
 
-def test_an_open_client_goes_on_in_its_protocol_after_others_were_made(identity: Identity, port: int) -> None:
+def test_an_open_client_continues_in_its_protocol_after_others_were_made(identity: Identity, port: int) -> None:
     url, options = f"https://localhost:{port}/", {"trust_env": False}
     two = httpx.Client(verify=identity.tls_context, http2=True, **options)
     one = httpx.Client(verify=identity.tls_context, headers={"Connection": "close"}, **options)
@@ -112,7 +112,7 @@ def test_an_open_client_goes_on_in_its_protocol_after_others_were_made(identity:
         assert with_http_client(identity, port).startswith(H1)
 
 
-def test_threads_that_speak_different_protocols_do_not_get_each_others(identity: Identity, port: int) -> None:
+def test_threads_with_different_protocols_do_not_share_connections(identity: Identity, port: int) -> None:
     def ask(number: int) -> bool:
         asks, protocol = ((with_httpx,), H1) if number % 2 else (TWO[:1], H2)
         return asks[0](identity, port).startswith(protocol)

@@ -58,7 +58,7 @@ def test_an_answer_for_another_request_is_refused(echo: str, failure: Any) -> No
     assert (type(error), error.code) == (OutcomeUnknown, "answer.request-id")
 
 
-def test_an_echo_in_another_case_is_taken(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+def test_an_echo_in_another_case_is_accepted(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     def shouted(request: bytes) -> bytes:
         return as_json(200, STATUS)(request.upper())
 
@@ -137,7 +137,7 @@ def test_an_answer_that_unpacks_to_too_much_does_not_fill_the_memory(failure: An
     ],
     ids=["nothing", "garbage", "cut off", "no chunk", "endless head"],
 )
-def test_what_is_no_whole_http_answer_is_a_failed_connection(
+def test_what_is_not_a_whole_http_answer_is_a_failed_connection(
     answer: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
 ) -> None:
     with (
@@ -170,7 +170,7 @@ def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, iden
         driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, cancel, timeout_s=0.3)
 
 
-def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver: Any, identity: Identity) -> None:
+def test_a_port_without_a_listener_is_a_failed_connection(driver: Any, identity: Identity) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
         with pytest.raises(TransportError) as caught:

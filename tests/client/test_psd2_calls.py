@@ -45,7 +45,7 @@ def test_an_address_that_is_not_plain_https_is_refused(client: Any, url: str, id
     ("suffix", "prefix"),
     [("", ""), ("/", ""), ("/api", "/api"), ("/api/", "/api"), ("/a/b-c.d~e/%2F", "/a/b-c.d~e/%2F")],
 )
-def test_a_path_prefix_stands_before_the_target_and_is_sealed(
+def test_a_path_prefix_precedes_the_target_and_is_sealed(
     suffix: str, prefix: str, driver: Any, identity: Identity, bank_pki: Pki, bank_pki_folder: Path
 ) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
@@ -180,7 +180,7 @@ def test_an_id_that_would_change_the_path_is_not_sent(payment_id: str, driver: A
     ids=repr,
 )
 @pytest.mark.parametrize("name", ["redirect_uri", "psu_ip_address"])
-def test_a_header_value_that_could_not_stand_in_a_header_is_not_sent(
+def test_a_header_value_that_is_not_allowed_in_a_header_is_not_sent(
     name: str, value: str, driver: Any, identity: Identity, bank_pki_folder: Path
 ) -> None:
     with (

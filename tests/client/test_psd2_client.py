@@ -126,7 +126,7 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     assert sync == asynchronous
 
 
-def test_an_instant_payment_is_asked_for_under_its_product(
+def test_an_instant_payment_is_requested_under_its_product(
     driver: Any, bank: SandboxServer, identity: Identity
 ) -> None:
     instant = {"product": PaymentProduct.INSTANT}

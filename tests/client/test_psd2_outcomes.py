@@ -86,7 +86,7 @@ def test_an_answer_too_many_is_not_the_refusal_of_the_next_payment(
 
 
 @pytest.mark.parametrize("status", [400, 401, 502, 503, 504])
-def test_the_error_of_a_proxy_is_no_refusal_of_the_bank(
+def test_the_error_of_a_proxy_is_not_a_refusal_of_the_bank(
     status: int, driver: Any, identity: Identity, bank_pki_folder: Path
 ) -> None:
     with rogue_bank(server_context(bank_pki_folder), http(status, b"<html>", x_request_id="")) as bank:

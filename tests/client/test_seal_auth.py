@@ -117,7 +117,7 @@ def test_a_request_keeps_the_id_it_has(driver: HttpDriver, identity: Identity, s
     assert server.message().values("X-Request-ID") == (ID,)
 
 
-def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(
+def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_again(
     driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
 ) -> None:
     auth, kept = SealAuth(identity, origin=server.url), []
@@ -137,7 +137,7 @@ def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(
         require_seal(server.message(number))
 
 
-def test_a_request_that_another_auth_sealed_before_is_sealed_anew(
+def test_a_request_that_another_auth_sealed_before_is_sealed_again(
     driver: HttpDriver, identity: Identity, server: RogueBank, dialects: Mapping[str, Dialect], require_seal: Any
 ) -> None:
     other = dialects["open-finance"]
@@ -276,7 +276,7 @@ def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: I
 
 @pytest.mark.parametrize("name", ["adorsys", "wso2"])
 @pytest.mark.parametrize("given", ["Thu, 01 Jan 2026 00:00:01 GMT", None], ids=["given", "added"])
-def test_what_was_sent_is_sealed_anew_with_the_callers_date_or_a_new_one(
+def test_what_was_sent_is_sealed_again_with_the_callers_date_or_a_new_one(
     given: str | None, name: str, library: Any, begin: Any, dialects: Mapping[str, Dialect]
 ) -> None:
     clock = [datetime(2026, 1, 1, tzinfo=UTC)]
@@ -369,7 +369,7 @@ def test_one_origin_may_be_written_in_several_ways(url, host, identity):
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("elsewhere", [True, False], ids=["elsewhere", "same origin"])
-def test_a_seal_never_goes_along_a_redirect(
+def test_a_seal_never_follows_a_redirect(
     follow: bool, status: int, elsewhere: bool, driver: HttpDriver, identity: Identity, bank_pki_folder: Path
 ) -> None:
     context = server_context(bank_pki_folder)
@@ -438,7 +438,9 @@ def test_a_redirect_is_refused_behind_a_proxy_as_well(
 
 
 @pytest.mark.parametrize("library", [HTTP_DRIVERS[f"{name} sync"].library for name in ("httpx", "httpx2")])
-def test_a_redirect_by_a_transport_that_tells_no_steps_is_an_error_afterwards(library: Any, identity: Identity) -> None:
+def test_a_redirect_by_a_transport_without_trace_events_is_an_error_afterwards(
+    library: Any, identity: Identity
+) -> None:
     def handle(request: Any) -> Any:
         return (
             library.Response(307, headers={"location": "/again"}) if request.url.path == "/" else library.Response(200)
@@ -510,7 +512,7 @@ def test_a_dialect_with_a_time_gets_the_present_one_and_keeps_it_on_a_retry(
     assert seals(server, 0) == seals(server, 1)
 
 
-def test_the_request_id_stands_where_the_dialect_has_it(driver: HttpDriver, bank_pki: Pki, server: RogueBank) -> None:
+def test_the_request_id_is_where_the_dialect_has_it(driver: HttpDriver, bank_pki: Pki, server: RogueBank) -> None:
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=other)
@@ -570,7 +572,7 @@ def test_a_header_that_sealing_writes_is_not_overwritten(
 @pytest.mark.parametrize(
     "origin", ["http://bank.example", "https://", "bank.example", "https://bank.example/path", "https://a@bank.example"]
 )
-def test_an_origin_that_is_none_is_refused(origin: str, identity: Identity) -> None:
+def test_an_origin_that_is_invalid_is_refused(origin: str, identity: Identity) -> None:
     with refused(ConfigurationError, "client.base-url"):
         SealAuth(identity, origin=origin)
 

@@ -100,7 +100,7 @@ def refuse_memory_files() -> None:
 
 
 @pytest.mark.skipif(platform.machine() not in {"x86_64", "aarch64"}, reason="the numbers of system calls are of these")
-def test_where_the_system_refuses_a_file_of_memory_a_temporary_one_is_taken(
+def test_if_the_system_refuses_a_file_in_memory_a_temporary_one_is_used(
     bank_pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -130,7 +130,7 @@ def test_where_there_is_no_file_at_all_the_error_is_ours(bank_pki: Pki, monkeypa
     assert caught.value.code == "identity.tls"
 
 
-def test_an_issuing_authority_may_be_believed_by_itself(bank_pki: Pki, bank_pki_folder: Path) -> None:
+def test_an_issuing_authority_may_be_trusted_by_itself(bank_pki: Pki, bank_pki_folder: Path) -> None:
     qwac, issuing = bank_pki.qwac, bank_pki.server.chain[0]
     identity = Identity(qwac.certificate, qwac.key, server_anchors=[issuing])
     with (

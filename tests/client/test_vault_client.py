@@ -66,7 +66,7 @@ def test_a_card_whose_answer_is_lost_is_sent_once(name: str, play: Player) -> No
     assert len(server.requests) == 1
 
 
-def test_a_refusal_is_told_without_what_was_sent(play: Player, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_is_reported_without_what_was_sent(play: Player, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     text = f"the card {PAN}, also 4111 1111 1111 1111, until 122030 is refused by {KEY}"
     error, _ = play.ask(as_json(400, {"error": {"code": "CARD_INVALID", "message": text}}), store)
@@ -94,6 +94,6 @@ def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(pl
     assert not [line for line in reported(lost.value) if PAN in line]
 
 
-def test_a_server_without_an_answer_body_is_no_refusal(play: Player) -> None:
+def test_a_server_without_an_answer_body_is_not_a_refusal(play: Player) -> None:
     error, _ = play.ask(http(404), store)
     assert (type(error), error.status, error.peer_code) == (RequestRefused, 404, None)

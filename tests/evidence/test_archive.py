@@ -29,7 +29,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_the_stream_goes_on_when_the_archive_is_opened_again(filled: Path, append: Callable[..., None]) -> None:
+def test_the_stream_continues_when_the_archive_is_opened_again(filled: Path, append: Callable[..., None]) -> None:
     for number in (3, 4):
         with EvidenceArchive(filled, stream_id=OTHER_STREAM) as archive:
             append(archive, number)
@@ -77,7 +77,7 @@ def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path: P
 
 
 @pytest.mark.parametrize("folder", ["file", "file/archive"])
-def test_an_archive_where_a_file_stands_cannot_be_used(folder: str, tmp_path: Path) -> None:
+def test_an_archive_whose_path_is_a_file_cannot_be_used(folder: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with refused(ArchiveError, "archive.unusable"):
         EvidenceArchive(tmp_path / folder, stream_id=STREAM)
@@ -126,7 +126,7 @@ def test_what_was_set_aside_before_is_never_overwritten(filled: Path) -> None:
     assert b"later" in {path.read_bytes() for path in filled.glob("records.torn-*")}
 
 
-def test_an_archive_whose_first_line_was_cut_off_begins_anew(tmp_path: Path, append: Callable[..., None]) -> None:
+def test_an_archive_whose_first_line_was_cut_off_begins_again(tmp_path: Path, append: Callable[..., None]) -> None:
     (tmp_path / "records.jsonl").write_bytes(b'{"v":1,')
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
         append(archive, 0)

@@ -100,7 +100,7 @@ def test_an_empty_folder_has_no_lines(tmp_path: Path) -> None:
     assert list(read_lines(tmp_path)) == []
 
 
-def test_a_folder_of_other_files_is_no_archive(tmp_path: Path) -> None:
+def test_a_folder_of_other_files_is_not_an_archive(tmp_path: Path) -> None:
     (tmp_path / "certs").mkdir()
     with pytest.raises(ArchiveError) as caught:
         list(read_lines(tmp_path))

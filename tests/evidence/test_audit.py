@@ -150,7 +150,7 @@ def test_a_record_judged_after_its_certificate_ended_is_indeterminate(judge: Cal
     )
 
 
-def test_a_record_under_authorities_that_are_not_believed_is_indeterminate(judge: Callable[..., RecordVerdict]) -> None:
+def test_a_record_under_authorities_that_are_not_trusted_is_indeterminate(judge: Callable[..., RecordVerdict]) -> None:
     others = PathVerifier(make_anchors(make_pki(at=RECEIVED, seed=2).authorities))
     row = judge(paths=others)
     assert (row.verdict, row.code) == (Verdict.INDETERMINATE, "trust.no-path")
@@ -192,7 +192,7 @@ def test_an_organization_that_is_not_accepted_is_disproved(
     assert (row.verdict, row.code) == (verdict, code)
 
 
-def test_a_website_certificate_that_is_none_is_disproved(judge: Callable[..., RecordVerdict], pki: Pki) -> None:
+def test_a_website_certificate_that_is_not_one_is_disproved(judge: Callable[..., RecordVerdict], pki: Pki) -> None:
     row = judge({"qwac_cert": pki.qseal.certificate.sha256})
     assert (row.verdict, row.code) == (Verdict.FAILED, "qcstatements.not-web")
 
@@ -250,7 +250,7 @@ def test_an_authority_that_was_damaged_counts_as_lost(
     assert audit_of(with_chains, paths).exit_code == 0  # the trust material has it
 
 
-def test_an_authority_that_nobody_believes_proves_nothing(with_chains: Path) -> None:
+def test_an_untrusted_authority_proves_nothing(with_chains: Path) -> None:
     others = PathVerifier(make_anchors([make_pki(at=RECEIVED, seed=2).root.certificate]))
     assert audit_of(with_chains, others).by_code == {"trust.no-path": 1}
 

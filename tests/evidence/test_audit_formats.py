@@ -59,12 +59,12 @@ def test_a_kept_seal_holds_again(kept: Kept, verified: VerifiedRequest) -> None:
     assert kept(record) == (Verdict.PASSED, None)
 
 
-def test_a_kept_body_that_was_changed_is_seen(kept: Kept, verified: VerifiedRequest) -> None:
+def test_a_kept_body_that_was_changed_is_detected(kept: Kept, verified: VerifiedRequest) -> None:
     record = replace(make_record(verified), body=b"[]")
     assert kept(record)[0] is Verdict.FAILED
 
 
-def test_a_kept_header_that_was_changed_is_seen(kept: Kept, verified: VerifiedRequest) -> None:
+def test_a_kept_header_that_was_changed_is_detected(kept: Kept, verified: VerifiedRequest) -> None:
     record = make_record(verified)
     block = record.header_block.replace(b"application/json", b"application/xml ").replace(b"Atza", b"Btza")
     block = block.replace(b"99391c7e", b"00391c7e")

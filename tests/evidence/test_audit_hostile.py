@@ -78,7 +78,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE.keys())
-def test_records_that_are_no_regular_file_cannot_be_read(
+def test_records_that_are_not_a_regular_file_cannot_be_read(
     make: Callable[[Path], object], tmp_path: Path, paths: PathVerifier
 ) -> None:
     make(tmp_path / "records.jsonl")
@@ -87,7 +87,7 @@ def test_records_that_are_no_regular_file_cannot_be_read(
 
 
 @pytest.mark.parametrize("make", [*HOSTILE.values(), make_sparse], ids=[*HOSTILE.keys(), "a terabyte of zeros"])
-def test_a_certificate_that_is_no_regular_file_leaves_its_records_unproved(
+def test_a_certificate_that_is_not_a_regular_file_leaves_its_records_unproved(
     make: Callable[[Path], object], filled: Path, pki: Pki, paths: PathVerifier
 ) -> None:
     file = filled / "certs" / f"{pki.qseal.certificate.sha256}.der"
@@ -161,7 +161,7 @@ def test_a_time_of_receipt_that_goes_back_is_reported(
     assert all(finding.severity is Severity.NOTICE for row in rows for finding in row.findings)
 
 
-def test_how_far_a_time_of_receipt_goes_back_is_said(
+def test_how_far_a_time_of_receipt_goes_back_is_reported(
     tmp_path: Path, append: Callable[..., None], paths: PathVerifier
 ) -> None:
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:

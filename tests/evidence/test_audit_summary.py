@@ -89,7 +89,7 @@ def test_an_archive_named_as_text_is_the_one_of_its_path() -> None:
     assert (counted.exit_code, counted.by_code["log.empty"]) == (0, 0)
 
 
-def test_one_archive_of_several_that_is_empty_is_said() -> None:
+def test_one_archive_of_several_that_is_empty_is_reported() -> None:
     counted = AuditSummary()
     counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
     counted.expect([ROW.archive, Path("empty")])

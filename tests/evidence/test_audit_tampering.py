@@ -75,7 +75,7 @@ def test_no_flipped_byte_of_the_last_record_passes(kept: Kept) -> None:
     ],
     ids=str,
 )
-def test_records_that_are_missing_repeated_or_moved_are_seen(
+def test_records_that_are_missing_repeated_or_moved_are_detected(
     order: list[int], codes: list[str | None], kept: Kept
 ) -> None:
     lines = [kept.lines[number] for number in order]
@@ -100,26 +100,26 @@ def test_a_gap_says_which_records_are_missing(numbers: list[int], message: str, 
     ]
 
 
-def test_a_record_of_another_stream_is_seen(kept: Kept) -> None:
+def test_a_record_of_another_stream_is_detected(kept: Kept) -> None:
     foreign = replace(EvidenceRecord.from_line(kept.lines[1]), stream_id="c3" * 16)
     assert kept.stream_codes(kept.lines[0], foreign.to_line()) == [None, "log.other-stream"]
     assert kept.stream_codes(*kept.lines, foreign.to_line()) == [None, None, None, "log.other-stream"]
     assert kept.audit(*kept.lines, foreign.to_line()).heads[kept.folder].leaf == kept.head
 
 
-def test_a_record_in_place_of_another_is_seen(kept: Kept) -> None:
+def test_a_record_in_place_of_another_is_detected(kept: Kept) -> None:
     replaced = replace(
         EvidenceRecord.from_line(kept.lines[2]), seq=1, previous=EvidenceRecord.from_line(kept.lines[0]).leaf
     )
     assert kept.stream_codes(kept.lines[0], replaced.to_line(), kept.lines[2]) == [None, None, "log.chain-broken"]
 
 
-def test_a_chain_that_does_not_begin_at_the_beginning_is_seen(kept: Kept) -> None:
+def test_a_chain_that_does_not_begin_at_the_beginning_is_detected(kept: Kept) -> None:
     begun = replace(EvidenceRecord.from_line(kept.lines[1]), seq=0)
     assert kept.stream_codes(begun.to_line()) == ["log.chain-broken"]
 
 
-def test_a_line_that_nobody_can_read_hides_no_gap(kept: Kept) -> None:
+def test_a_line_that_cannot_be_read_hides_no_gap(kept: Kept) -> None:
     assert kept.stream_codes(kept.lines[0], b"{}\n", kept.lines[2]) == [None, None, None]
     assert kept.stream_codes(b"{}\n", kept.lines[2]) == [None, "log.gap"]
     assert kept.audit(kept.lines[0], b"{}\n", kept.lines[2]).exit_code == 5
@@ -175,7 +175,7 @@ def test_a_gap_behind_lines_that_cannot_be_read_says_how_many_records_are_missin
 @pytest.mark.parametrize(
     "column", ["http_status", "payment_ref", "error_code", "clock_source", "session_id", "software", "chain"]
 )
-def test_a_changed_column_that_nobody_signed_breaks_the_chain(column: str, kept: Kept) -> None:
+def test_a_changed_unsigned_column_breaks_the_chain(column: str, kept: Kept) -> None:
     record = EvidenceRecord.from_line(kept.lines[1])
     value = {"http_status": 400, "chain": ()}.get(column, "changed")
     assert (
@@ -188,7 +188,7 @@ def test_a_changed_column_that_nobody_signed_breaks_the_chain(column: str, kept:
 # the columns of the last record that nobody signed, and a stream that was written anew.
 
 
-def test_records_that_are_missing_at_the_end_are_seen_only_against_the_head(kept: Kept) -> None:
+def test_records_that_are_missing_at_the_end_are_detected_only_by_the_head(kept: Kept) -> None:
     assert kept.audit(*kept.lines[:2]).exit_code == 0
     assert kept.audit(*kept.lines[:2], head=kept.head).exit_code == 4
     assert kept.audit(head=kept.head).exit_code == 4
@@ -202,16 +202,14 @@ def test_an_archive_that_has_grown_no_longer_fits_its_head(kept: Kept, append: C
 
 
 @pytest.mark.parametrize("column", ["http_status", "payment_ref", "clock_source"])
-def test_a_changed_column_of_the_last_record_that_nobody_signed_is_seen_only_against_the_head(
-    column: str, kept: Kept
-) -> None:
+def test_a_changed_unsigned_column_of_the_last_record_is_detected_only_by_the_head(column: str, kept: Kept) -> None:
     record = replace(EvidenceRecord.from_line(kept.lines[2]), **{column: 400 if column == "http_status" else "changed"})
     changed = (*kept.lines[:2], record.to_line())
     assert kept.audit(*changed).exit_code == 0
     assert kept.audit(*changed, head=kept.head).exit_code == 4
 
 
-def test_a_whole_stream_that_was_written_anew_is_seen_only_against_the_head(
+def test_a_whole_stream_that_was_rewritten_is_detected_only_by_the_head(
     kept: Kept, tmp_path: Path, append: Callable[..., None]
 ) -> None:
     with EvidenceArchive(tmp_path / "anew", stream_id=STREAM) as archive:

@@ -155,7 +155,7 @@ def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank: Ban
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (3, ["a", "b", "c", "d", "e"])
 
 
-def test_rows_are_told_apart_by_their_ids_if_a_number_is_used_again(bank: Bank) -> None:
+def test_rows_are_distinguished_by_their_ids_if_a_number_is_used_again(bank: Bank) -> None:
     bank.pay("a")
     with bank.engine.connect() as db:
         first = bank.outbox.pending(db)
@@ -237,7 +237,7 @@ def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff"])
-def test_a_row_that_is_no_record_is_named_and_stays(damage: bytes, bank: Bank) -> None:
+def test_a_row_that_is_not_a_record_is_named_and_stays(damage: bytes, bank: Bank) -> None:
     bank.pay("a", "b")
     with bank.engine.begin() as db:
         statement = text("UPDATE tppkit_evidence_outbox SET record = :damage WHERE number = 2")

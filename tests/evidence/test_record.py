@@ -160,12 +160,12 @@ def test_a_time_is_read_in_the_one_form_that_is_written(at: str, line: bytes) ->
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"null", b'"v"', b"{}"])
-def test_json_that_is_no_record_is_refused(raw: bytes) -> None:
+def test_json_that_is_not_a_record_is_refused(raw: bytes) -> None:
     with pytest.raises(FormatError):
         EvidenceRecord.from_line(raw)
 
 
-def test_a_column_that_stands_twice_is_refused(line: bytes) -> None:
+def test_a_column_that_appears_twice_is_refused(line: bytes) -> None:
     with refused(FormatError, "json.duplicate-name"):
         EvidenceRecord.from_line(line.replace(b'{"v":1', b'{"v":1,"v":1'))
 

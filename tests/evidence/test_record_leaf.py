@@ -81,7 +81,7 @@ def test_a_request_without_a_body_is_kept_as_one_without(make_verified: Callable
     assert (record.body_state, record.body_len) == (BodyState.NONE, 0)
 
 
-def test_headers_that_nobody_signed_are_not_kept(make_verified: Callable[..., VerifiedRequest]) -> None:
+def test_unsigned_headers_are_not_kept(make_verified: Callable[..., VerifiedRequest]) -> None:
     verified = make_verified(3)
     sent = verified._replace(unverified_message=verified.unverified_message.with_headers(("Cookie", "secret")))
     assert b"secret" not in make_record(sent).to_line()

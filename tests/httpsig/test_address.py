@@ -19,7 +19,7 @@ from tppkit.httpsig.address import split_address
         ("https://a?x=1", "a", "/?x=1"), ("https://[::1]:8443/a?", "[::1]:8443", "/a?"), ("https://me:pw@a/b", "a", "/b"),
     ],
 )  # fmt: skip
-def test_the_target_is_kept_as_it_stands(text: str, host: str, target: str) -> None:
+def test_the_target_is_kept_unchanged(text: str, host: str, target: str) -> None:
     assert split_address(text) == (host, target)
 
 
@@ -27,7 +27,7 @@ def test_the_target_is_kept_as_it_stands(text: str, host: str, target: str) -> N
     "text",
     ["", "a", "ftp://a/", "https:///a", "https://a b/", "https://a/\n", "https://é/", "https://a/" + "b" * 20000],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_what_is_not_an_address_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="http"):
         split_address(text)
 

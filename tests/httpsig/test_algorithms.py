@@ -79,7 +79,7 @@ def test_a_signature_over_other_data_is_refused(name: str, keys: Keys) -> None:
 @pytest.mark.parametrize(
     "signature", [b"", b"\x00", b"\x30\x00", b"\x30\x06\x02\x01\x00\x02\x01\x00", b"\xff" * 256, bytes(70)]
 )
-def test_what_is_no_signature_is_refused(signature: bytes, name: str, keys: Keys) -> None:
+def test_what_is_not_a_signature_is_refused(signature: bytes, name: str, keys: Keys) -> None:
     assert verdict(keys[ALGORITHMS[name].key], name, signature) == "signature.invalid"
 
 
@@ -167,7 +167,7 @@ def test_a_key_does_not_sign_with_an_algorithm_of_another_kind() -> None:
         make_sign(P256, ALGORITHMS["ecdsa-sha384"])
 
 
-def test_an_rsa_pss_signature_is_not_taken_for_pkcs_1(rsa_key: rsa.RSAPrivateKey) -> None:
+def test_an_rsa_pss_signature_is_not_mistaken_for_pkcs_1(rsa_key: rsa.RSAPrivateKey) -> None:
     signature = rsa_key.sign(DATA, padding.PSS(padding.MGF1(SHA256()), 32), SHA256())
     assert verdict(rsa_key, "rsa-sha256", signature) == "signature.invalid"
 
@@ -213,7 +213,7 @@ def test_a_signature_without_its_leading_zero_is_refused(rsa_key: rsa.RSAPrivate
         verify(sign(data)[1:], data)
 
 
-def test_a_number_above_the_modulus_is_no_other_spelling_of_a_signature(rsa_key: rsa.RSAPrivateKey) -> None:
+def test_a_number_above_the_modulus_is_not_another_spelling_of_a_signature(rsa_key: rsa.RSAPrivateKey) -> None:
     signature = make_sign(rsa_key, ALGORITHMS["rsa-sha256"])(DATA)
     above = int.from_bytes(signature, "big") + rsa_key.public_key().public_numbers().n
     assert verdict(rsa_key, "rsa-sha256", above.to_bytes(257, "big")) == "signature.invalid"

@@ -92,7 +92,7 @@ def test_what_is_not_exactly_in_the_form_is_malformed(value: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["keyId", "algorithm", "headers", "signature", "KEYID", "Signature"])
-def test_a_parameter_that_stands_twice_is_refused(name: str) -> None:
+def test_a_parameter_that_appears_twice_is_refused(name: str) -> None:
     assert fault(f'{GOOD},{name}="AAAA"') == "signature.duplicate-parameter"
     assert fault(f'{name}="AAAA",{GOOD}') == "signature.duplicate-parameter"
 
@@ -208,7 +208,7 @@ def test_a_time_that_is_not_covered_goes_with_any_algorithm() -> None:
 
 
 @pytest.mark.parametrize(("reading", "covered"), [(DRAFT_10, ("date",)), (DRAFT_12, ("(created)",))])
-def test_what_an_absent_parameter_stands_for_is_said_by_the_draft(reading: Reading, covered: tuple[str, ...]) -> None:
+def test_the_draft_defines_what_an_absent_parameter_means(reading: Reading, covered: tuple[str, ...]) -> None:
     value = 'keyId="k",created=1,signature="AAAA"'
     assert fault(value) == "signature.missing-parameter"
     parameters = parse_signature_header(value, reading=reading)
@@ -270,7 +270,7 @@ def test_several_fields_of_one_name_are_joined_in_wire_order() -> None:
     [("  ", b""), (" a \t b ", b"a \t b"), ("\xc3\xa9", b"\xc3\xa9")],
     ids=["empty", "inner space", "not ASCII"],
 )
-def test_a_field_is_signed_as_it_stands_on_the_wire_but_for_the_space_around_it(value: str, signed: bytes) -> None:
+def test_a_field_is_signed_as_it_is_on_the_wire_but_for_the_space_around_it(value: str, signed: bytes) -> None:
     assert signing_string(("x-a",), ("X-A", value)) == b"x-a: " + signed
 
 

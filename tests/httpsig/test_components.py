@@ -100,7 +100,7 @@ def test_a_query_parameter_that_is_not_one_is_refused(target: str, name: str, co
 
 
 @pytest.mark.parametrize("name", ["@scheme", "@authority", "@target-uri"])
-def test_what_the_start_line_does_not_say_is_never_taken_from_host(name: str) -> None:
+def test_what_the_start_line_does_not_say_is_never_read_from_host(name: str) -> None:
     message = Message("GET", "/", (("Host", "www.example.com"),))
     with refused(FormatError, "signature.unsupported-component"):
         component_value(message, Component(name))
@@ -108,7 +108,7 @@ def test_what_the_start_line_does_not_say_is_never_taken_from_host(name: str) ->
 
 @pytest.mark.parametrize("name", ["@path", "@query", "@target-uri"])
 @pytest.mark.parametrize("target", ["https://www.example.com/path", "*", "www.example.com:80"])
-def test_a_target_that_is_no_path_has_no_parts(name: str, target: str) -> None:
+def test_a_target_that_is_not_a_path_has_no_parts(name: str, target: str) -> None:
     assert fault(Message("OPTIONS", target), name) == "signature.unsupported-component"
     assert value(Message("OPTIONS", target), "@request-target") == target
 
@@ -189,7 +189,7 @@ def test_an_origin_is_read_in_its_normal_form(text: str, expected: Origin) -> No
 @pytest.mark.parametrize(
     "text", ["", "bank.example", "ftp://a", "https://", "https://a/", "https://u@a", "https://a:", "https://a b"]
 )
-def test_what_is_no_origin_is_refused(text: str) -> None:
+def test_what_is_not_an_origin_is_refused(text: str) -> None:
     with refused(FormatError, "origin.malformed"):
         parse_origin(text)
 

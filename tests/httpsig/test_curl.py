@@ -313,7 +313,7 @@ def test_a_length_that_is_not_the_body_s_is_read_only_as_found() -> None:
     assert parse_curl(command, as_found=True).body == b"abc"
 
 
-def test_an_ipv6_host_is_no_glob() -> None:
+def test_an_ipv6_host_is_not_a_glob() -> None:
     assert header(parse_curl("curl 'https://[::1]:8443/a'"), "host") == "[::1]:8443"
 
 

@@ -48,7 +48,7 @@ def test_a_request_comes_out_byte_for_byte() -> None:
     )
 
 
-def test_the_one_signed_entry_is_taken() -> None:
+def test_the_one_signed_entry_is_chosen() -> None:
     unsigned = changed(headers=[])
     assert parse_har(har(unsigned, changed(method="PUT"), unsigned)).method == "PUT"
 
@@ -59,7 +59,7 @@ def test_a_signature_in_authorization_counts_as_signed() -> None:
     assert parse_har(har(changed(headers=[bearer]), changed(headers=[row], method="PUT"))).method == "PUT"
 
 
-def test_an_entry_is_taken_by_its_number() -> None:
+def test_an_entry_is_chosen_by_its_number() -> None:
     assert parse_har(har(SIGNED, changed(method="PUT", headers=[])), entry=2).method == "PUT"
 
 
@@ -203,7 +203,7 @@ def test_a_request_without_a_body_is_read_as_exporters_write_it(request_part: di
     assert parse_har(har(changed(**request_part))).body == b""
 
 
-def test_the_text_of_a_form_is_taken_beside_its_fields() -> None:
+def test_the_text_of_a_form_is_accepted_beside_its_fields() -> None:
     data = {"text": "a=1+2", "params": [{"name": "a", "value": "1 2"}], "encoding": ""}
     assert parse_har(har(changed(postData=data))).body == b"a=1+2"
 
@@ -214,7 +214,7 @@ def test_a_method_in_lower_case_is_kept_where_it_is_read_as_found() -> None:
     assert parse_har(lower, as_found=True).method == "post"
 
 
-def test_a_mark_before_the_file_is_passed_over() -> None:
+def test_a_byte_order_mark_is_skipped() -> None:
     assert parse_har(b"\xef\xbb\xbf" + har(SIGNED)).method == "POST"
 
 
@@ -227,7 +227,7 @@ def test_a_mark_before_the_file_is_passed_over() -> None:
         {"postData": {"text": "%", "encoding": "base64"}}, {"headers": [{"name": "A", "value": "b"}] * 257},
     ],
 )  # fmt: skip
-def test_what_is_no_request_is_refused(request_part: dict[str, Any]) -> None:
+def test_what_is_not_a_request_is_refused(request_part: dict[str, Any]) -> None:
     assert code(har(changed(**request_part)), 1) in {
         "har.malformed", "message.malformed", "message.address", "header.control-character", "base64.malformed",
     }  # fmt: skip
@@ -236,7 +236,7 @@ def test_what_is_no_request_is_refused(request_part: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "raw", [b"", b"[]", b"{}", b'{"log":{}}', b'{"log":{"entries":[]}}', b'{"log":{"entries":[1]}}', b"{" * 999]
 )
-def test_what_is_no_har_file_is_refused(raw: bytes) -> None:
+def test_what_is_not_a_har_file_is_refused(raw: bytes) -> None:
     assert code(raw, 1).split(".")[0] in {"har", "json"}
 
 

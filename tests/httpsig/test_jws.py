@@ -133,7 +133,7 @@ def test_the_header_of_a_bank_is_read() -> None:
     assert signature == b"x"
 
 
-def test_the_signed_bytes_are_the_header_a_point_and_the_lines_as_they_stand() -> None:
+def test_the_signed_bytes_are_the_header_a_point_and_the_lines_unchanged() -> None:
     header, _ = parse_detached_jws(sign())
     digest = REQUEST.values("digest")[0]
     expected = f"{header.encoded}.(request-target): post /v1/payments?x=1\ndigest: {digest}\nx-request-id: r1"
@@ -161,12 +161,12 @@ def test_names_are_covered_in_lower_case_however_they_are_written() -> None:
     "change",
     [{"method": "PUT"}, {"target": "/v1/payments"}, {"headers": (REQUEST.headers[0], ("X-Request-ID", "r2"))}],
 )
-def test_a_request_that_was_changed_is_seen(change: dict[str, Any]) -> None:
+def test_a_request_that_was_changed_is_detected(change: dict[str, Any]) -> None:
     with refused(SignatureRejected, "signature.invalid"):
         verify(sign(), message=REQUEST._replace(**change))
 
 
-def test_a_header_that_was_changed_is_seen() -> None:
+def test_a_header_that_was_changed_is_detected() -> None:
     encoded, _, signature = sign().partition("..")
     header = json.loads(decode_base64url(encoded, what="header"))
     header["sigD"]["pars"].remove("x-request-id")
@@ -304,7 +304,7 @@ def test_a_time_in_seconds_is_read() -> None:
     assert header.signed_at == AT
 
 
-def test_a_parameter_that_nobody_calls_critical_is_passed_over() -> None:
+def test_a_parameter_that_is_not_critical_is_ignored() -> None:
     header, _ = parse_detached_jws(raw(with_values(typ="JOSE", cty="json", other={"a": 1})))
     assert header.algorithm == "PS256"
 
@@ -385,7 +385,7 @@ def test_what_we_sign_another_implementation_verifies(name: str) -> None:
     assert read.headers()["sigD"]["pars"] == list(COVERED)
 
 
-def test_everything_that_is_refused_in_a_header_is_told_and_not_the_first_alone() -> None:
+def test_everything_that_is_refused_in_a_header_is_reported_not_only_the_first() -> None:
     header = {**HEADER, "b64": "false", "x5c": "MIIB", "jwk": {}, "sigT": 1, "crit": ["b64"]}
     assert {name: error.code for name, error in check_jws_header(header)} == {
         "b64": "jws.encoded-payload",
@@ -397,6 +397,6 @@ def test_everything_that_is_refused_in_a_header_is_told_and_not_the_first_alone(
     assert list(check_jws_header(HEADER)) == []
 
 
-def test_what_is_told_as_missing_is_not_told_again_for_standing_in_crit() -> None:
+def test_what_is_reported_as_missing_is_not_reported_again_in_crit() -> None:
     header = {name: value for name, value in HEADER.items() if name != "sigD"}
     assert [name for name, _ in check_jws_header(header)] == ["sigD"]

@@ -62,7 +62,7 @@ def test_the_components_are_the_fields_and_the_request_target() -> None:
     assert doubled == ("x-a",)
 
 
-def test_only_the_components_asked_for_are_looked_at() -> None:
+def test_only_the_requested_components_are_read() -> None:
     components, doubled = message_components(MESSAGE, only={"x-b"})
     assert components == {"x-b": "2", "(request-target)": "post /a"}
     assert doubled == ()
@@ -74,12 +74,12 @@ def test_a_header_cannot_take_the_place_of_the_request_target() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "M-SEARCH"])
-def test_a_method_in_upper_case_is_taken(method: str) -> None:
+def test_a_method_in_upper_case_is_accepted(method: str) -> None:
     require_start_line(Message(method, "/"))
 
 
 @pytest.mark.parametrize("target", ["/", "*", "/a?b=c&d=%2F", "https://bank.example/a", "/a//b/../c"])
-def test_a_target_of_visible_characters_is_taken(target: str) -> None:
+def test_a_target_of_visible_characters_is_accepted(target: str) -> None:
     require_start_line(Message("GET", target))
 
 
@@ -96,7 +96,7 @@ def test_another_target_is_refused(target: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "a b\tc", "\x80\xff", "~"])
-def test_a_value_of_visible_characters_spaces_and_tabs_is_taken(value: str) -> None:
+def test_a_value_of_visible_characters_spaces_and_tabs_is_accepted(value: str) -> None:
     require_field_value("x-a", value)
 
 

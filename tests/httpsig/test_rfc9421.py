@@ -114,11 +114,11 @@ def test_spaces_that_structured_fields_allow_change_nothing() -> None:
         {"method": "PUT"}, {"target": "/v1/payments?x=2"}, {"target": "/v1/payments"}, {"target": "/V1/payments?x=1"},
     ],
 )  # fmt: skip
-def test_a_start_line_that_was_changed_is_seen(change: dict[str, str]) -> None:
+def test_a_start_line_that_was_changed_is_detected(change: dict[str, str]) -> None:
     assert code_of(sign()._replace(**change)) == "signature.invalid"
 
 
-def test_an_origin_that_is_another_is_seen() -> None:
+def test_an_origin_that_is_another_is_detected() -> None:
     assert code_of(sign(), origin=Origin("https", "bank.example:8443")) == "signature.invalid"
     assert code_of(sign(), origin=Origin("http", "bank.example")) == "signature.invalid"
 
@@ -127,7 +127,7 @@ def test_a_signature_over_the_origin_needs_to_know_it() -> None:
     assert code_of(sign(), origin=None) == "signature.unsupported-component"
 
 
-def test_a_field_that_was_changed_removed_or_doubled_is_seen() -> None:
+def test_a_field_that_was_changed_removed_or_doubled_is_detected() -> None:
     message = sign()
     assert code_of(replaced(message, "X-Request-ID", "r1", "r2")) == "signature.invalid"
     assert code_of(message.with_headers(("x-request-id", "r2"))) == "signature.invalid"
@@ -145,12 +145,12 @@ def test_a_field_that_was_changed_removed_or_doubled_is_seen() -> None:
         (");", ');tag="x";'),
     ],
 )
-def test_parameters_and_coverage_that_were_changed_are_seen(old: str, new: str) -> None:
+def test_parameters_and_coverage_that_were_changed_are_detected(old: str, new: str) -> None:
     message = replaced(sign(), "Signature-Input", old, new)
     assert code_of(message, at=AT + timedelta(days=36500)) == "signature.invalid"
 
 
-def test_a_field_that_nobody_signed_may_change() -> None:
+def test_a_field_that_is_not_signed_may_change() -> None:
     assert verify(sign().with_headers(("X-Other", "1")))
 
 
@@ -192,7 +192,7 @@ def test_an_algorithm_that_was_agreed_on_is_kept_to() -> None:
     assert code_of(message, name="rsa-v1_5-sha256", algorithm="rsa-pss-sha512") == "signature.algorithm"
 
 
-def test_without_alg_the_agreed_one_or_the_keys_only_one_is_taken() -> None:
+def test_without_alg_the_agreed_one_or_the_keys_only_one_is_used() -> None:
     assert verify(sign(algorithm=None))
     message = sign(name="rsa-pss-sha512", algorithm=None)
     assert verify(message, name="rsa-pss-sha512", algorithm="rsa-pss-sha512")
@@ -237,7 +237,7 @@ def test_several_field_lines_are_one_field() -> None:
     assert verify(message, label="a")
 
 
-def test_which_of_several_signatures_is_meant_must_be_said() -> None:
+def test_which_of_several_signatures_is_meant_must_be_stated() -> None:
     assert code_of(two()) == "signature.label"
 
 
@@ -255,7 +255,7 @@ def test_swapped_labels_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["Signature-Input", "Signature"])
-def test_a_label_that_stands_twice_is_refused(name: str) -> None:
+def test_a_label_that_appears_twice_is_refused(name: str) -> None:
     message = sign()
     (value,) = message.values(name)
     assert code_of(message.with_headers((name, value)), label="sig1") == "structured.duplicate"
@@ -309,7 +309,7 @@ def test_the_same_field_under_other_parameters_is_another_component() -> None:
     [("sig1", "signature.malformed"), ('sig1="YQ=="', "signature.malformed"), ("sig1=(:YQ==:)", "signature.malformed"),
      ("sig1=:YQ==:;x", "signature.malformed"), ("sig1=:YQ:", "base64.malformed"), ("sig1=:YR==:", "base64.noncanonical")],
 )  # fmt: skip
-def test_a_signature_that_is_no_byte_sequence_is_refused(value: str, code: str) -> None:
+def test_a_signature_that_is_not_a_byte_sequence_is_refused(value: str, code: str) -> None:
     with refused(FormatError, code):
         parse_signature_fields("sig1=()", value, label="sig1")
 
@@ -333,7 +333,7 @@ def test_a_signature_counts_from_its_creation_to_its_end_and_can_be_too_old_for_
     assert code_of(sign(created=None), max_age=timedelta(minutes=1)) == "signature.created"
 
 
-def test_a_time_without_zone_is_no_time() -> None:
+def test_a_time_without_zone_is_not_a_time() -> None:
     with pytest.raises(ConfigurationError):
         make_signature_input((), created=datetime(2026, 6, 1))
     with pytest.raises(ConfigurationError):

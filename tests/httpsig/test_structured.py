@@ -81,7 +81,7 @@ def test_a_string_is_read_with_its_escapes() -> None:
 
 
 @pytest.mark.parametrize("value", ["a=1, a=2", "a;x;x", "a=(1;x=1;x=2)", "a=(1);x;y;x=1", "a,b,a"])
-def test_a_name_that_stands_twice_is_refused(value: str) -> None:
+def test_a_name_that_appears_twice_is_refused(value: str) -> None:
     assert fault(value) == "structured.duplicate"
 
 
@@ -135,7 +135,7 @@ def test_what_no_field_can_hold_is_not_written(value: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"), [("sig1", True), ("*a.b-c_", True), ("Sig", False), ("1", False), ("", False)]
 )
-def test_a_key_is_told_from_other_texts(name: str, expected: bool) -> None:
+def test_a_key_is_distinguished_from_other_texts(name: str, expected: bool) -> None:
     assert is_key(name) is expected
 
 

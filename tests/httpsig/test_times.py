@@ -58,7 +58,7 @@ def test_a_signature_can_be_too_old_for_the_caller(created: int | None, code: st
     assert code_of(created, None, max_age=timedelta(minutes=1)) == code
 
 
-def test_a_time_without_zone_is_no_time() -> None:
+def test_a_time_without_zone_is_not_a_time() -> None:
     with pytest.raises(ConfigurationError) as caught:
         verify_times(None, None, at=datetime(2026, 6, 1))
     assert caught.value.code == "time.naive"

@@ -167,7 +167,7 @@ def test_the_vectors_with_times_are_among_them(shared_data: Path) -> None:
     assert {vector["id"] for vector in load(shared_data, "cavage.json")} >= WITH_TIMES
 
 
-def test_a_folded_line_that_nobody_unfolded_is_refused(shared_data: Path) -> None:
+def test_a_line_that_is_still_folded_is_refused(shared_data: Path) -> None:
     (vector,) = (row for row in load(shared_data, "cavage.json") if row["id"] == "cavage10-2.3-signing-string")
     request = vector["request"]
     message = Message(request["method"], request["target"], tuple(map(tuple, request["headers"])), b"")

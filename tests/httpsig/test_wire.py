@@ -12,7 +12,7 @@ from tppkit.httpsig.message import Message, is_field_name
 from tppkit.httpsig.wire import length_differences, parse_request
 
 
-def test_a_raw_request_is_read_as_it_stands():
+def test_a_raw_request_is_read_unchanged():
     message = parse_request(b"POST /a%2Fb?c HTTP/1.1\r\nHost: x\r\nX-A:  b \r\nX-A: c\r\nContent-Length: 2\r\n\r\n\r\n")
     assert (message.method, message.target, message.body) == ("POST", "/a%2Fb?c", b"\r\n")
     assert message.values("x-a") == ("b", "c")
@@ -49,7 +49,7 @@ def test_a_head_of_mixed_line_ends_is_refused(end: bytes, head: bytes):
         b"GET / HTTP/1.1\r\nA: b\x00\r\n\r\n",
     ],
 )  # fmt: skip
-def test_what_is_no_request_is_refused(raw: bytes):
+def test_what_is_not_a_request_is_refused(raw: bytes):
     with refused(FormatError, "message.malformed"):
         parse_request(raw)
 
@@ -69,7 +69,7 @@ def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field: b
         b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nab",
     ],
 )  # fmt: skip
-def test_a_broken_request_is_read_as_found_when_that_is_asked_for(raw: bytes):
+def test_a_broken_request_is_read_as_found_when_that_is_requested(raw: bytes):
     with pytest.raises(FormatError):
         parse_request(raw)
     message = parse_request(raw, as_found=True)
@@ -77,7 +77,7 @@ def test_a_broken_request_is_read_as_found_when_that_is_asked_for(raw: bytes):
 
 
 @pytest.mark.parametrize("length", ["2", "02", "9" * 5000])
-def test_how_the_length_differs_is_said(length: str):
+def test_how_the_length_differs_is_reported(length: str):
     told = list(length_differences(Message("POST", "/", (("Content-Length", length),), b"ab")))
     assert len(told) == (0 if int(length[:10]) == 2 else 1)
 

@@ -76,7 +76,7 @@ def test_a_limit_for_locks_that_the_application_set_stays(request: pytest.Fixtur
     engine.dispose()
 
 
-def test_a_purge_passes_by_what_is_locked(postgresql_store: InboxStore) -> None:
+def test_a_purge_skips_locked_rows(postgresql_store: InboxStore) -> None:
     for key in "ab":
         postgresql_store.handle(entry(key), apply, at=AT)
     table = postgresql_store._sql.entries.name
@@ -92,7 +92,7 @@ def test_each_commit_waits_for_the_disk(sqlite_store: InboxStore) -> None:
     assert found == ["wal", 2]
 
 
-def test_a_file_of_the_application_keeps_its_mode_and_one_that_is_no_database_is_unavailable(tmp_path: Path) -> None:
+def test_a_file_of_the_application_keeps_its_mode_and_one_that_is_not_a_database_is_unavailable(tmp_path: Path) -> None:
     for name, content in (("own", b""), ("text", b"no database " * 100)):
         file = tmp_path / name
         file.write_bytes(content)

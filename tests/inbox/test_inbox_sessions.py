@@ -49,7 +49,7 @@ def add(one: Any, session: Session) -> None:
     session.add(Line(text="x", key=one.key))
 
 
-def test_objects_that_a_handler_adds_are_committed_with_the_done_mark(store: InboxStore) -> None:
+def test_objects_that_a_handler_adds_are_committed_with_the_done_flag(store: InboxStore) -> None:
     for expected in (Outcome.APPLIED, Outcome.REPEATED):
         with Session(store.engine) as session, session.begin():
             assert store.handle_within(entry("a"), add, at=AT, within=session) is expected
@@ -97,7 +97,7 @@ ENDS: dict[str, Callable[[Any], object]] = {
 @pytest.mark.filterwarnings("ignore:transaction already deassociated")  # SQLAlchemy finds it out too
 @pytest.mark.parametrize("raises", [False, True])
 @pytest.mark.parametrize("end", ENDS)
-def test_a_handler_that_ends_the_transaction_of_its_session_is_found_out(
+def test_a_handler_that_ends_the_transaction_of_its_session_is_detected(
     store: InboxStore, end: str, raises: bool
 ) -> None:
     def ends(one: Any, session: Session) -> None:

@@ -88,7 +88,7 @@ def test_an_entry_that_was_stored_without_a_version_gets_it_when_it_can_be_read(
     assert effects(store) == ["new", "newer"]
 
 
-def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_holds_up_no_other(store: InboxStore) -> None:
+def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_delays_no_other(store: InboxStore) -> None:
     def poisoned(one: Any, db: Any) -> None:
         apply(one, db)
         if one.key == "b":

@@ -71,7 +71,7 @@ def test_a_handler_that_ends_the_transaction_fails_and_stops_no_other(
     assert store.handle(entry("b"), apply, at=AT) is Outcome.APPLIED
 
 
-def test_a_worker_goes_on_behind_a_handler_that_ends_the_transaction(store: InboxStore) -> None:
+def test_a_worker_continues_behind_a_handler_that_ends_the_transaction(store: InboxStore) -> None:
     def ends(one: Any, db: Any) -> None:
         apply(one, db)
         if one.key == "b":
@@ -218,7 +218,7 @@ def test_two_deliveries_of_a_record_that_meet_at_a_strict_level_are_both_answere
     engine.dispose()
 
 
-def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_passes_it_by(
+def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_skips_it(
     postgresql_store: InboxStore,
 ) -> None:
     store, seen = postgresql_store, list[Any]()
@@ -351,7 +351,7 @@ def test_a_file_that_another_program_locks_is_unavailable_and_received_later(
     assert sqlite_store.handle(entry("b"), apply, at=AT) is Outcome.APPLIED
 
 
-def test_threads_wait_no_longer_than_they_are_told_to_for_a_handler_that_hangs(sqlite_store: InboxStore) -> None:
+def test_threads_wait_no_longer_than_configured_for_a_handler_that_hangs(sqlite_store: InboxStore) -> None:
     def hangs(one: Any, db: Any) -> None:
         with ThreadPoolExecutor(1) as thread, pytest.raises(InboxError) as caught:
             thread.submit(sqlite_store.accept, entry("b")).result(20)
@@ -393,7 +393,9 @@ def test_a_full_disk_loses_and_doubles_nothing(sqlite_store: InboxStore, tmp_pat
 
 
 @pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.rename(path.with_suffix(".moved"))])
-def test_nothing_is_acknowledged_into_a_file_that_is_gone(sqlite_store: InboxStore, tmp_path: Path, lost: Any) -> None:
+def test_nothing_is_acknowledged_into_a_file_that_was_removed(
+    sqlite_store: InboxStore, tmp_path: Path, lost: Any
+) -> None:
     sqlite_store.handle(entry("a"), apply, at=AT)
     lost(tmp_path / "inbox.sqlite")
     for _ in range(2):

@@ -35,7 +35,7 @@ def test_every_row_that_the_source_names_exists() -> None:
     assert {name: ids - IDS for name, ids in named.items() if ids - IDS} == {}
 
 
-def test_every_id_stands_once() -> None:
+def test_every_id_appears_once() -> None:
     assert [id_ for id_, count in Counter(row.id for row in ASSUMPTIONS).items() if count > 1] == []
 
 

@@ -50,7 +50,7 @@ def test_a_parameter_is_percent_encoded_as_one_segment(value: str, encoded: str)
     assert ROW.target(first=value, second_part="b") == f"/v1/{encoded}/x/b"
 
 
-def test_a_parameter_that_looks_like_a_place_is_not_replaced_again() -> None:
+def test_a_parameter_that_looks_like_a_placeholder_is_not_replaced_again() -> None:
     assert ROW.target(first="{second_part}", second_part="b") == "/v1/%7Bsecond_part%7D/x/b"
 
 
@@ -103,7 +103,7 @@ def test_a_long_path_matches_nothing() -> None:
     assert ROW.match("/v1/a/x/" + "b" * 4096) is None
 
 
-def test_what_stands_between_parameters_is_taken_as_it_is() -> None:
+def test_what_is_between_parameters_is_kept_unchanged() -> None:
     assert row("/v1.0/{first}").match("/v1.0/a") == {"first": "a"}
     assert row("/v1.0/{first}").match("/v1x0/a") is None
 

@@ -75,7 +75,7 @@ def test_the_reference_lists_every_row():
         ("authorisation.closed", 409), ("authorisation.amount", 400), ("aft.state", 400), ("aft.not-enabled", 403), ("model.invalid", 400),
     ],
 )  # fmt: skip
-def test_failures_are_told_and_read_again(code, status):
+def test_failures_are_reported_and_read_again(code, status):
     refusal = REFUSALS.refusal_for(LocalProtocolError(code, "what is wrong"))
     assert refusal.status == status
     assert REFUSALS.read(REFUSALS.write(refusal)) == (refusal.code, f"what is wrong ({code})")

@@ -258,7 +258,7 @@ def test_a_webhook_of_another_form_is_refused_and_further_fields_are_not(other: 
         StatusChanged.from_wire(raw(webhook | other))
 
 
-def test_lists_are_taken_for_arrays() -> None:
+def test_lists_are_accepted_as_arrays() -> None:
     card = TransactionRequest(payment_method="credit-card")
     fields: dict[str, Any] = {
         "transactions": [card],

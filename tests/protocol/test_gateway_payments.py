@@ -255,7 +255,7 @@ def test_an_order_is_paid_by_its_own_status_or_by_that_of_its_one_transaction(
     assert (is_paid(paid, own_checkout=False), is_paid(paid, own_checkout=True)) == (hosted, own)
 
 
-def test_a_debit_is_no_payment() -> None:
+def test_a_debit_is_not_a_payment() -> None:
     debit = Transaction(id=ID, status="accepted", credit_debit="debit")
     assert not is_paid(
         Order(id=ID, status="completed", currency="EUR", amount=1, transactions=(debit,)), own_checkout=True

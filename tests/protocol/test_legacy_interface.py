@@ -71,7 +71,7 @@ def test_the_reference_lists_every_row():
         ("endpoint.method", 405, "METHOD_NOT_ALLOWED"),
     ],
 )  # fmt: skip
-def test_failures_are_told_and_read_again(code, status, told):
+def test_failures_are_reported_and_read_again(code, status, told):
     refusal = LEGACY.refusals.refusal_for(LocalProtocolError(code, "what is wrong"))
     assert (refusal.status, refusal.code) == (status, told)
     assert LEGACY.refusals.read(LEGACY.refusals.write(refusal)) == (told, f"what is wrong ({code})")

@@ -209,7 +209,7 @@ def test_an_order_is_strict(changed):
 
 
 @pytest.mark.parametrize("acc", ["+37060000000", "LT121000011101001000"])
-def test_access_is_asked_for_a_phone_number_or_an_iban(acc):
+def test_access_is_requested_for_a_phone_number_or_an_iban(acc):
     assert AccessRequest.from_wire(AccessRequest(acc=acc).to_wire()).acc == acc
     assert acc not in repr(AccessRequest(acc=acc))
     assert refusal(AccessRequest, {"acc": f"{acc} "}).code == "model.invalid"
@@ -229,7 +229,7 @@ def test_a_body_is_bounded():
     assert refused.value.code == "json.too-large"
 
 
-def test_tokens_and_personal_data_do_not_stand_in_representations():
+def test_tokens_and_personal_data_are_not_in_representations():
     shown = repr(
         [model.from_wire(wire(fields)) for model, fields in zip(MODELS, (ACCESS, TRANSACTION, LOGIN), strict=True)]
     )

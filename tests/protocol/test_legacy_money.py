@@ -78,7 +78,7 @@ def test_hostile_numbers_are_refused_with_bounded_work(number):
 
 
 @pytest.mark.parametrize("key", ["", "eur", "EURO", "E" * 60_000, "EU\\u0000", "\u0415UR", "../"])
-def test_names_that_are_no_currency_codes_are_refused(key):
+def test_names_that_are_not_currency_codes_are_refused(key):
     with pytest.raises(FormatError) as refused:
         read(f'{{"{key}":1}}')
     assert (refused.value.code, len(refused.value.message) < 200) == ("model.invalid", True)

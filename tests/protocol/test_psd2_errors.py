@@ -74,7 +74,7 @@ def told(code: str) -> Refusal:
     return REFUSALS.refusal_for(LocalProtocolError(code, "what is wrong"))
 
 
-def test_every_code_that_a_request_can_cause_is_told_as_the_peers_fault() -> None:
+def test_every_code_that_a_request_can_cause_is_reported_as_the_peers_fault() -> None:
     codes = {
         code for code in codes_at_the_door() if not code.startswith((*ABOUT_EVIDENCE, ABOUT_REPORTS, ABOUT_SIGNING))
     }
@@ -124,7 +124,7 @@ def test_a_failure_has_the_status_and_code_of_the_document(code: str, status: in
 
 
 @pytest.mark.parametrize("code", ["database.unusable", "nonsense", "signature", "certificate", "", "."])
-def test_a_code_without_a_row_is_told_without_details(code: str) -> None:
+def test_a_code_without_a_row_is_reported_without_details(code: str) -> None:
     refusal = REFUSALS.refusal_for(TppkitError(code, "the password is swordfish"))
     assert (refusal.status, refusal.code) == (500, "INTERNAL_SERVER_ERROR")
     assert "swordfish" not in refusal.text
@@ -132,7 +132,7 @@ def test_a_code_without_a_row_is_told_without_details(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["key.unreadable", "trust.no-anchors", "trust.unreadable", "seal.key-mismatch"])
-def test_a_mistake_in_our_settings_is_not_told_as_the_peers_fault(code: str) -> None:
+def test_a_mistake_in_our_settings_is_not_reported_as_the_peers_fault(code: str) -> None:
     refusal = REFUSALS.refusal_for(ConfigurationError(code, "/etc/bank/key.pem cannot be read"))
     assert (refusal.status, refusal.code) == (500, "INTERNAL_SERVER_ERROR")
     assert "key.pem" not in refusal.text

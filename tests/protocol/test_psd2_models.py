@@ -100,7 +100,7 @@ def test_a_payment_is_written_with_the_names_of_the_document_and_without_what_is
 
 
 @pytest.mark.parametrize("amount", ["0.01", "0.1", "0.10", "1", "1.0", "12.5", "12.50", "999999999", "999999999.99"])
-def test_an_amount_of_the_schemes_range_is_taken(amount: str) -> None:
+def test_an_amount_of_the_schemes_range_is_accepted(amount: str) -> None:
     assert PaymentInitiation.from_wire(with_field("instructedAmount.amount", amount)).instructed_amount.amount == amount
 
 
@@ -121,7 +121,7 @@ def test_another_currency_than_euro_is_refused(currency: object) -> None:
 
 
 @pytest.mark.parametrize("iban", ["LT601010012345678901", "NO9386011117947", "MT31MALT01100000000000000000123"])
-def test_an_iban_with_right_check_digits_is_taken(iban: str) -> None:
+def test_an_iban_with_right_check_digits_is_accepted(iban: str) -> None:
     assert PaymentInitiation.from_wire(with_field("creditorAccount.iban", iban)).creditor_account.iban == iban
 
 
@@ -132,13 +132,13 @@ def test_an_iban_with_right_check_digits_is_taken(iban: str) -> None:
         "LT601010012345678901\n", "LT６01010012345678901", "LT60" + "1" * 40, None, 60,
     ],
 )  # fmt: skip
-def test_what_is_no_iban_is_refused(iban: object) -> None:
+def test_what_is_not_an_iban_is_refused(iban: object) -> None:
     assert fault(with_field("creditorAccount.iban", iban)).code == "model.invalid"
     assert fault(with_field("debtorAccount", {"iban": iban})).code == "model.invalid"
 
 
 @pytest.mark.parametrize("name", ["A", "ž" * 70, "O'Neill & Söhne 株式会社"])
-def test_a_creditor_name_of_up_to_70_printable_characters_is_taken(name: str) -> None:
+def test_a_creditor_name_of_up_to_70_printable_characters_is_accepted(name: str) -> None:
     assert PaymentInitiation.from_wire(with_field("creditorName", name)).creditor_name == name
 
 
@@ -192,7 +192,7 @@ def test_a_python_name_beside_the_field_is_an_unknown_field() -> None:
         (b'"text"', "model.invalid"),
     ],
 )
-def test_a_body_that_is_no_object_of_the_interface_is_refused(raw: bytes, code: str) -> None:
+def test_a_body_that_is_not_an_object_of_the_interface_is_refused(raw: bytes, code: str) -> None:
     assert fault(raw).code == code
 
 

@@ -56,7 +56,7 @@ def test_what_time_makes_happen_is_a_move_of_the_table(progress: Progress) -> No
     assert PAYMENT.move(progress.status, trigger) in PAYMENT.final
 
 
-def test_a_payment_that_nobody_opened_is_cancelled() -> None:
+def test_an_unopened_payment_is_cancelled() -> None:
     assert cancel(RECEIVED) is TransactionStatus.CANC
 
 

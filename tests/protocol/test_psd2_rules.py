@@ -44,7 +44,7 @@ UUIDS = (
 
 
 @pytest.mark.parametrize("text", UUIDS)
-def test_a_uuid_is_taken_and_given_back_as_it_came(text: str) -> None:
+def test_a_uuid_is_accepted_and_given_back_as_it_came(text: str) -> None:
     assert parse_request_id(text) == text
 
 
@@ -59,7 +59,7 @@ def test_an_absent_request_id_is_refused() -> None:
     ["", REQUEST_ID[:-1], REQUEST_ID + "0", REQUEST_ID.replace("-", ""), f"{{{REQUEST_ID}}}", f"urn:uuid:{REQUEST_ID}",
      f" {REQUEST_ID}", f"{REQUEST_ID}\n", REQUEST_ID.replace("7", "g"), REQUEST_ID.replace("7", "７")],
 )  # fmt: skip
-def test_what_is_no_uuid_is_refused(text: str) -> None:
+def test_what_is_not_a_uuid_is_refused(text: str) -> None:
     with pytest.raises(FormatError) as caught:
         parse_request_id(text)
     assert caught.value.code == "request-id.malformed"
@@ -109,7 +109,7 @@ def product_fault(amount: str, product: PaymentProduct, *unreachable: str) -> st
 
 
 @pytest.mark.parametrize("amount", ["0.01", "99999.99", "100000", "100000.0", "100000.00"])
-def test_an_instant_payment_up_to_the_cap_is_taken(amount: str) -> None:
+def test_an_instant_payment_up_to_the_cap_is_accepted(amount: str) -> None:
     assert product_fault(amount, PaymentProduct.INSTANT) is None
 
 
@@ -161,7 +161,7 @@ def test_a_browser_is_sent_nowhere_else(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["192.0.2.7", "0.0.0.0", "::1", "2001:DB8::1", "::ffff:192.0.2.7"])
-def test_an_ip_address_of_the_customer_is_taken(text: str) -> None:
+def test_an_ip_address_of_the_customer_is_accepted(text: str) -> None:
     assert parse_psu_ip_address(text) == text
 
 
@@ -171,7 +171,7 @@ def test_an_ip_address_of_the_customer_is_taken(text: str) -> None:
     "１.2.3.4",
      "3221225991", "::1/64", "unknown"],
 )  # fmt: skip
-def test_nonsense_is_no_ip_address(text: str) -> None:
+def test_nonsense_is_not_an_ip_address(text: str) -> None:
     assert fault(parse_psu_ip_address, text) == "header.psu-ip-address"
 
 
@@ -221,7 +221,7 @@ def test_another_transactions_query_is_refused(query: Mapping[str, str], code: s
     assert fault(parse_transaction_query, query, today=TODAY) == code
 
 
-def test_balances_are_asked_for_by_true_or_false() -> None:
+def test_balances_are_requested_by_true_or_false() -> None:
     assert [parse_with_balance(query) for query in ({}, {"withBalance": "false"}, {"withBalance": "true"})] == [
         False,
         False,

@@ -100,7 +100,7 @@ def test_columns_are_found_by_name_and_further_ones_ignored() -> None:
         (b'id,note,paid\n1,"' + b"a\n" * 500, "csv.too-long"),
     ],
 )
-def test_what_is_no_report_is_refused(raw: bytes, expected: str) -> None:
+def test_what_is_not_a_report_is_refused(raw: bytes, expected: str) -> None:
     assert code(raw) == expected
 
 
@@ -118,7 +118,7 @@ def test_an_array_comes_back(rows: Sequence[Fee]) -> None:
         (b"[" + b" " * 1000 + b"]", "json.too-large"),
     ],
 )  # fmt: skip
-def test_what_is_no_array_of_the_model_is_refused(raw: bytes, expected: str) -> None:
+def test_what_is_not_an_array_of_the_model_is_refused(raw: bytes, expected: str) -> None:
     with pytest.raises(FormatError) as refused:
         ARRAY.read(raw, tolerant=False)
     assert refused.value.code == expected

@@ -35,7 +35,7 @@ def test_only_format_error_escapes(text):
         assert parse_login(text).text == text
 
 
-def test_host_and_port_are_told():
+def test_host_and_port_are_reported():
     code = parse_login("LOGIN:xn--bcher-kva.example:8443/login/7c1f?a=b")
     assert (code.host, code.port) == ("xn--bcher-kva.example", 8443)
     assert code.url == "https://xn--bcher-kva.example:8443/login/7c1f?a=b"
@@ -138,14 +138,14 @@ def test_another_scheme_is_refused(url):
 
 
 @pytest.mark.parametrize("text", [text for text, code in REFUSED if code.startswith("qr.address")])
-def test_a_refusal_tells_no_path(text):
+def test_a_refusal_shows_no_path(text):
     secret = "s3cr3t"
     with pytest.raises(FormatError) as refused:
         parse_login(f"{text}/{secret}")
     assert secret not in refused.value.message
 
 
-def test_a_refusal_tells_no_password():
+def test_a_refusal_shows_no_password():
     with pytest.raises(FormatError) as refused:
         parse_login("LOGIN:user:s3cr3t@evil.example/")
     assert "s3cr3t" not in refused.value.message

@@ -139,7 +139,7 @@ def test_an_amount_has_at_most_the_decimals_of_its_currency(currency, most, more
 
 
 @pytest.mark.parametrize("amount", [12.5, 12, "12.50", None])
-def test_an_amount_that_is_no_decimal_makes_no_payment(amount):
+def test_an_amount_that_is_not_a_decimal_makes_no_payment(amount):
     with pytest.raises(FormatError) as refused:
         replace(PAYMENT, amount=amount)
     assert refused.value.code == "qr.amount"
@@ -157,7 +157,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("character", HIDDEN.values(), ids=HIDDEN.keys())
-def test_a_character_that_cannot_be_seen_is_refused(character):
+def test_a_character_that_is_invisible_is_refused(character):
     for field in ("acc", "name", "ccc", "amt", "type", "msg"):
         error = assert_refused(text_with(**{field: f"a{character}b"}), "qr.character")
         assert f"U+{ord(character):04X}" in error.message

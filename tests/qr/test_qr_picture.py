@@ -101,7 +101,7 @@ def test_an_svg_is_white_below_black():
 
 
 @pytest.mark.parametrize("level", Level)
-def test_a_picture_bears_at_least_the_damage_that_was_asked_for(level):
+def test_a_picture_tolerates_at_least_the_requested_damage(level):
     picture = make_picture(PAYMENT, level=level)
     found = zxingcpp.read_barcodes(Image.open(BytesIO(picture.png())))[0]
     assert found.ec_level == picture.level

@@ -99,17 +99,17 @@ def test_several_codes_are_refused_for_none_is_meant():
     assert "2 QR codes" in assert_refused(two_codes(), "qr.several-codes").message
 
 
-def test_several_codes_are_all_told_as_texts():
+def test_several_codes_are_all_returned_as_texts():
     assert sorted(read_texts(two_codes())) == sorted([PAYMENT.text, CODES["login"].text])
 
 
-def test_no_code_is_told():
+def test_no_code_is_reported():
     picture = saved(Image.new("L", (200, 200), 255))
     assert_refused(picture, "qr.no-code")
     assert read_texts(picture) == ()
 
 
-def test_half_a_code_is_no_code():
+def test_half_a_code_is_not_a_code():
     assert_refused(saved(opened().crop((0, 0, 160, 328))), "qr.no-code")
 
 
@@ -146,7 +146,7 @@ def parts(text: str, **options) -> list[Image.Image]:
     "change", [lambda p: p, ImageOps.mirror, ImageOps.invert, lambda p: p.rotate(17, expand=True, fillcolor=255)]
 )
 @pytest.mark.parametrize("mask", range(8))
-def test_a_part_of_a_text_is_not_taken_for_the_whole(mask, change):
+def test_a_part_of_a_text_is_not_mistaken_for_the_whole(mask, change):
     pictures = parts(CODES["login"].text + "/" + "ab12" * 20, version=3, mask=mask)
     assert len(pictures) > 1
     for picture in pictures:
@@ -163,7 +163,7 @@ def test_a_part_is_known_in_every_size(length, level):
 
 @pytest.mark.parametrize("change", [lambda p: p, ImageOps.mirror, ImageOps.invert])
 @pytest.mark.parametrize("mask", range(8))
-def test_a_whole_text_is_no_part_in_any_mask(code, mask, change):
+def test_a_whole_text_is_not_a_part_in_any_mask(code, mask, change):
     ascii_only = code.text.isascii()
     whole = symbol(code.text, mask=mask, encoding="iso-8859-1" if ascii_only else "utf-8", eci=not ascii_only)
     assert read_picture(saved(change(opened(whole).convert("L")))) == code
@@ -186,7 +186,7 @@ def test_bytes_that_are_text_in_two_character_sets_are_refused():
 @pytest.mark.parametrize(
     "data", [b"", b"GIF89a", b"\x89PNG", b"%PDF-1.7", b"<svg/>", saved(opened(), "GIF"), saved(opened(), "BMP")]
 )
-def test_other_files_are_no_picture(data):
+def test_other_files_are_not_pictures(data):
     assert_refused(data, "qr.picture-malformed")
 
 
@@ -308,7 +308,7 @@ def test_a_jpeg_of_very_many_segments_is_refused_at_once(beside):
     assert process_time() - begun < 4
 
 
-def test_a_jpeg_is_read_whatever_stands_beside_its_pixels():
+def test_a_jpeg_is_read_whatever_its_other_segments_contain():
     beside = segment(0xE1, b"Exif\0\0" + b"x" * 60_000) * 100 + segment(0xE2, b"ICC_PROFILE\0" + b"y" * 60_000) * 50
     begun = process_time()
     assert read_picture(JPEG[:2] + beside + b"\xff" * 1_000_000 + JPEG[2:]) == PAYMENT
@@ -325,7 +325,7 @@ def test_what_says_how_a_jpegs_colours_are_written_is_kept(mode, progressive):
 
 
 @pytest.mark.parametrize("padding", [b"\0", bytes(10), b"\xff\0", b"\xff\xff", b"pad"])
-def test_what_pads_the_segments_of_a_jpeg_is_passed_over(padding):
+def test_what_pads_the_segments_of_a_jpeg_is_skipped(padding):
     behind_first = 4 + int.from_bytes(JPEG[4:6], "big")
     assert read_picture(JPEG[:behind_first] + padding + JPEG[behind_first:]) == PAYMENT
 
@@ -356,7 +356,7 @@ def test_a_jpeg_of_too_many_scans_is_refused():
     assert_refused(progressive[:at] + last * 100 + progressive[-2:], "qr.picture-too-large")
 
 
-def test_a_film_behind_a_photograph_is_passed_over():
+def test_a_film_behind_a_photograph_is_skipped():
     assert read_picture(JPEG + random.Random(1).randbytes(8_000_000)) == PAYMENT
 
 

@@ -111,7 +111,7 @@ def test_what_the_bank_cannot_do_now_is_not_the_callers_fault(error: TppkitError
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, error.code)
 
 
-def test_a_browser_of_another_origin_is_not_told_that_it_may(bank: SandboxServer) -> None:
+def test_a_browser_of_another_origin_is_not_allowed(bank: SandboxServer) -> None:
     headers = {
         "Origin": "https://evil.example",
         "Access-Control-Request-Method": "POST",

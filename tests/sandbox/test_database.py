@@ -103,7 +103,7 @@ def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:
     assert numbers(tmp_path / "d") == 2
 
 
-def test_what_follows_a_commit_and_fails_is_raised_and_the_batch_goes_on(tmp_path: Path) -> None:
+def test_what_follows_a_commit_and_fails_is_raised_and_the_batch_continues(tmp_path: Path) -> None:
     def fails(number: int) -> None:
         raise ValueError(number)
 

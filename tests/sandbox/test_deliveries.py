@@ -189,7 +189,7 @@ def test_one_behind_another_that_is_given_up_is_sent(run: Any) -> None:
     run(main)
 
 
-def test_a_slow_receiver_holds_up_no_other(run: Any) -> None:
+def test_a_slow_receiver_delays_no_other(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.stuck["slow.example"] = slow = asyncio.Event()
         for number in range(100):
@@ -308,7 +308,7 @@ def send_for_ever(path: str) -> None:
         (Fault("delay", delay_s=30), [], ["put off by 30 s by a fault"]),
     ],
 )  # fmt: skip
-def test_faults_of_the_way(fault: Fault, sent: list[int], texts: list[str], run: Any) -> None:
+def test_faults_in_transit(fault: Fault, sent: list[int], texts: list[str], run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.faults.add(fault)
         await outbox.add(1, 2)

@@ -66,7 +66,7 @@ def test_every_dialect_can_pay(
     assert (summary.exit_code, summary.records) == (0, 2)
 
 
-def test_without_a_profile_only_the_documents_seals_are_taken(tpp: RawProvider, bank_pki: Pki) -> None:
+def test_without_a_profile_only_the_documents_seals_are_accepted(tpp: RawProvider, bank_pki: Pki) -> None:
     assert_refused(tpp.send(sealed_payment(PROFILES["berlin-group"], bank_pki.qseal)), 401, "SIGNATURE_INVALID")
 
 

@@ -90,7 +90,7 @@ def running(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("host", ["psd2", "approval", "control"])
-def test_idle_connections_to_one_port_keep_nobody_out(host: str, running: Running, bank_pki: Pki) -> None:
+def test_idle_connections_to_one_port_block_no_new_ones(host: str, running: Running, bank_pki: Pki) -> None:
     written = running.log_bytes
     with ExitStack() as opened:
         for _ in range(FILES + 44):
@@ -149,7 +149,7 @@ def test_pipelined_requests_that_are_never_read_take_no_memory(host: str, runnin
         connection.close()
 
 
-def test_connections_with_many_requests_keep_nobody_out(running: Running) -> None:
+def test_connections_with_many_requests_block_no_new_ones(running: Running) -> None:
     request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30
     with ExitStack() as opened:
         connections = [opened.enter_context(running.connect("approval")) for _ in range(45)]

@@ -30,7 +30,7 @@ def ask(faults: Faults, method: str, body: Any = None) -> Any:
     return response.status_code, response.json()
 
 
-def test_a_fault_is_used_as_often_as_it_was_asked_for(faults: Faults) -> None:
+def test_a_fault_is_used_as_often_as_it_was_requested(faults: Faults) -> None:
     assert ask(faults, "POST", {"name": "drop"}) == (200, [{"name": "drop", "count": 1}])
     assert ask(faults, "POST", {"name": "drop", "count": 2})[0] == 200
     assert faults.take("duplicate", sender=SENDER) is None

@@ -80,7 +80,7 @@ def test_the_card_is_shown_on_the_completed_order_only(fresh_bank: SandboxServer
     assert details(merchant.read(order))["vault_token"] == token
 
 
-def test_a_payment_that_is_no_first_one_shows_no_token(merchant: Merchant) -> None:
+def test_a_payment_that_is_not_a_first_one_shows_no_token(merchant: Merchant) -> None:
     assert "vault_token" not in details(merchant.own_checkout())
 
 
@@ -166,7 +166,7 @@ def test_account_funding_needs_the_whole_billing_address(
     assert is_refused(aft(make_merchant(bank, aft=True), **changes), 400, "AFT_INVALID")
 
 
-def test_cards_in_fields_that_nobody_reads_are_not_kept(merchant: Merchant) -> None:
+def test_cards_in_unread_fields_are_not_kept(merchant: Merchant) -> None:
     pan, cvc = merchant.cards.pan(), merchant.cards.cvc()
     nested: dict[str, Any] = {"number": pan, "cvc": cvc, "card": {"pan": pan}}
     transaction = {

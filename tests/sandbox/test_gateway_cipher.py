@@ -44,7 +44,7 @@ def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path, cipher: CardCiph
     assert (tmp_path / "gateway" / "vault.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_key_of_the_environment_is_taken_and_none_is_made(tmp_path: Path) -> None:
+def test_the_key_of_the_environment_is_used_and_none_is_made(tmp_path: Path) -> None:
     sealed = CardCipher.open(tmp_path, KEY).encrypt(CARD, **PLACE)
     assert CardCipher(bytes(range(32)), source="test").decrypt(sealed, **PLACE) == CARD
     assert list(tmp_path.iterdir()) == []
@@ -82,7 +82,7 @@ def test_a_key_of_another_length_is_refused_and_not_shown(size: int, tmp_path: P
 
 
 @pytest.mark.parametrize("text", ["a" * 43, "ä" * 44, "not base64!", "a" * 64])
-def test_a_text_that_is_no_key_is_refused_in_the_environment_and_in_the_file(text: str, tmp_path: Path) -> None:
+def test_a_text_that_is_not_a_key_is_refused_in_the_environment_and_in_the_file(text: str, tmp_path: Path) -> None:
     for environment in ({VARIABLE: text}, {}):
         (tmp_path / "gateway").mkdir(exist_ok=True)
         (tmp_path / "gateway" / "vault.key").write_text(text, "utf-8")

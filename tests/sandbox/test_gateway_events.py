@@ -39,7 +39,7 @@ def test_one_step_of_the_clock_does_everything_at_its_own_time(timed_merchant: M
         assert at(captured["created"]) == at(captured["completed"]) == at(now["modified"]) == due
 
 
-def test_a_broken_order_holds_up_no_other(bank_pki_folder: Path, tmp_path: Path, make_merchant: MakeMerchant) -> None:
+def test_a_broken_order_delays_no_other(bank_pki_folder: Path, tmp_path: Path, make_merchant: MakeMerchant) -> None:
     with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder)) as server:
         shop = make_merchant(server)
         broken, whole = shop.order(), shop.order()
@@ -51,7 +51,7 @@ def test_a_broken_order_holds_up_no_other(bank_pki_folder: Path, tmp_path: Path,
         assert found["differences"] == [f"order {broken['id']}: it is new for ever"]
 
 
-def test_a_broken_link_holds_up_no_other(bank_pki_folder: Path, tmp_path: Path, make_merchant: MakeMerchant) -> None:
+def test_a_broken_link_delays_no_other(bank_pki_folder: Path, tmp_path: Path, make_merchant: MakeMerchant) -> None:
     with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder)) as server:
         shop = make_merchant(server)
         terms = {"currency": "EUR", "amount": 100, "merchant_order_id": "L"}

@@ -50,7 +50,7 @@ def refusal(merchant: Merchant, path: str, body: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
-def test_a_link_has_its_terms_and_no_order_before_somebody_pays(merchant: Merchant) -> None:
+def test_a_link_has_its_terms_and_no_order_before_a_payment(merchant: Merchant) -> None:
     terms = {
         "description": "Chairs",
         "return_url": "https://shop.example/",

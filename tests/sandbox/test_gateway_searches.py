@@ -137,7 +137,7 @@ def test_a_date_is_the_whole_day_in_utc(bank: SandboxServer, merchant: Merchant,
         assert (ids(merchant, f"created:[{first} TO {last}]") == [order]) is found
 
 
-def test_simple_paging_ends_after_10000_results_and_the_cursor_goes_on(timed_merchant: Merchant) -> None:  # story 17
+def test_simple_paging_ends_after_10000_results_and_the_cursor_continues(timed_merchant: Merchant) -> None:  # story 17
     merchant = timed_merchant  # whose sandbox has no other orders, since all are checked after each test
     fill(merchant, 10_005)
     page = merchant.post(SEARCH, {"query": "*", "sort": "created asc", "size": 20, "start": 9990})
@@ -150,7 +150,7 @@ def test_simple_paging_ends_after_10000_results_and_the_cursor_goes_on(timed_mer
     assert "search_after" not in rest
 
 
-def test_a_page_of_large_orders_ends_early_and_the_cursor_goes_on(merchant: Merchant) -> None:
+def test_a_page_of_large_orders_ends_early_and_the_cursor_continues(merchant: Merchant) -> None:
     made = [merchant.order(extra={"x": ["y" * 15_000]})["id"] for _ in range(150)]
     page = merchant.send("POST", SEARCH, {"query": "*", "sort": "created asc", "size": 200})
     assert len(page.content) < MAX_ARRAY_BYTES // 2 + 1000

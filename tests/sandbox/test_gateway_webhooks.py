@@ -49,7 +49,7 @@ def log(merchant: Merchant) -> Any:
     ).json()
 
 
-def test_story_1_each_change_of_an_order_is_told_once_in_three_fields(
+def test_story_1_each_change_of_an_order_is_reported_once_in_three_fields(
     shop: Merchant, receiver: Receiver, cards: Cards
 ) -> None:
     order = shop.order()
@@ -65,7 +65,7 @@ def test_story_1_each_change_of_an_order_is_told_once_in_three_fields(
     cards.firewall([one.body for one in receiver.arrived], log(shop))
 
 
-def test_what_a_request_changes_is_told_of_at_once(shop: Merchant, receiver: Receiver) -> None:
+def test_what_a_request_changes_is_reported_at_once(shop: Merchant, receiver: Receiver) -> None:
     order = shop.own_checkout(transaction={"capture_mode": "manual"})
     receiver.wait(2)
     started = time.monotonic()
@@ -76,7 +76,7 @@ def test_what_a_request_changes_is_told_of_at_once(shop: Merchant, receiver: Rec
     assert time.monotonic() - started < 4  # a second each, if they waited for the next look
 
 
-def test_story_6_a_capture_order_is_told_of_and_a_refused_capture_is_not(shop: Merchant, receiver: Receiver) -> None:
+def test_story_6_a_capture_order_is_reported_and_a_refused_capture_is_not(shop: Merchant, receiver: Receiver) -> None:
     order = shop.own_checkout(transaction={"capture_mode": "manual"})
     made = shop.act(order, "captures/amount/", {"amount": 400, "description": "sent"}).json()
     assert shop.act(order, "captures/").status_code == 409
@@ -84,7 +84,7 @@ def test_story_6_a_capture_order_is_told_of_and_a_refused_capture_is_not(shop: M
     assert Counter(told(receiver)) == {("/cb", order["id"]): 2, ("/cb", made["id"]): 1}
 
 
-def test_story_8_the_capture_that_time_makes_is_told_of(shop: Merchant, receiver: Receiver) -> None:
+def test_story_8_a_delayed_capture_is_reported(shop: Merchant, receiver: Receiver) -> None:
     order = shop.own_checkout(transaction={"capture_mode": "delayed", "expiration_period": "PT2H"})
     shop.advance(HOUR)
     void = shop.act(order, "voids/amount/", {"amount": 250}).json()
@@ -163,13 +163,13 @@ def test_the_first_project_keeps_the_address_of_the_settings(
 
 
 @pytest.mark.parametrize("url", ["http://shop.example/", "shop.example", f"https://shop.example/{'a' * 2048}"])
-def test_an_address_of_another_form_is_no_setting(url: str, tmp_path: Path) -> None:
+def test_an_address_of_another_form_is_rejected_as_a_setting(url: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as refused:
         SandboxSettings(tmp_path, webhook_url=url)
     assert refused.value.code == "gateway.webhook-url"
 
 
-def test_creation_is_no_change_of_status(shop: Merchant) -> None:
+def test_creation_is_not_a_change_of_status(shop: Merchant) -> None:
     assert shop.order()["status"] == shop.card_order()["status"] == "new"
     assert log(shop) == []
 
@@ -246,7 +246,7 @@ def work(merchant: Merchant, then: Callable[[str], None]) -> None:
             then(merchant.own_checkout()["id"])
 
 
-def test_webhooks_that_are_owed_at_kills_are_sent_after_the_restart(
+def test_webhooks_that_are_pending_at_kills_are_sent_after_the_restart(
     killed_bank: BankProcess, make_merchant: MakeMerchant, receiver: Receiver
 ) -> None:
     owed: list[str] = []

@@ -140,7 +140,7 @@ def test_an_identity_is_issued_once(sandbox: Sandbox) -> None:
         sandbox.identity(roles=["PSP_XX"])
 
 
-def test_a_client_of_ones_own_is_judged_by_its_certificate(sandbox: Sandbox) -> None:
+def test_a_custom_client_is_judged_by_its_certificate(sandbox: Sandbox) -> None:
     statuses = []
     foreign = sandbox.pki.issue_qwac(make_provider(), label="foreign")
     for identity in (sandbox.identity(), Identity(foreign.certificate, foreign.key), None):

@@ -40,7 +40,7 @@ def test_a_token_of_the_other_kind_gives_nothing(legacy: Legacy) -> None:
     assert is_refused(legacy.order(legacy.access("ais"))[1], 401, "UNAUTHORIZED")
 
 
-def test_the_same_request_again_is_no_second_one(legacy: Legacy) -> None:
+def test_the_same_request_again_is_not_a_second_one(legacy: Legacy) -> None:
     token = legacy.access()
     for acc in (ONA_PHONE, ONA_PHONE.removeprefix("+")):
         assert legacy.send("POST", f"/ais/{token}", {"acc": acc}).status_code == 200

@@ -79,7 +79,7 @@ def test_without_its_key_nothing_is_answered(case: Case, key: str | None) -> Non
         assert is_refused(case.send(name, headers={**JSON, **headers}), *KEY)
 
 
-def test_two_keys_are_no_key(case: Case) -> None:
+def test_two_keys_are_not_one_key(case: Case) -> None:
     for name in ROWS:
         headers = [("Authorization", case.legacy.key)] * 2
         assert is_refused(case.send(name, headers=headers), *FORMAT)
@@ -172,7 +172,7 @@ def test_an_order_with_a_bad_field_is_refused(case: Case, changed: Any) -> None:
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e400", "1" * 50, "0x1", "01", "1.", "+1", "1_0"])
-def test_what_is_no_number_of_json_is_no_amount(case: Case, number: str) -> None:
+def test_what_is_not_a_number_of_json_is_not_an_amount(case: Case, number: str) -> None:
     body = b'{"acc":"%b","amts":{"EUR":%b}}' % (SMALL.encode(), number.encode())
     assert is_refused(case.send("pay", body=body), *FORMAT)
 

@@ -37,7 +37,7 @@ def work(legacy: Legacy, token: str, then: Callable[[str], None]) -> None:
             then(legacy.paid(token))
 
 
-def test_callbacks_that_are_owed_at_kills_are_delivered_after_the_restart(
+def test_callbacks_that_are_pending_at_kills_are_delivered_after_the_restart(
     killed_bank: BankProcess, bank_pki: Pki, receiver: Receiver
 ) -> None:
     owed: list[str] = []

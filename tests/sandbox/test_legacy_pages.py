@@ -107,7 +107,7 @@ def test_a_wrong_form_pays_nothing(fields: Mapping[str, str], status: int, brows
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_a_login_shows_what_is_asked_for_and_posts_what_stays_ticked(
+def test_a_login_shows_what_is_requested_and_posts_what_stays_ticked(
     live: bool, bank: SandboxServer, connect_legacy: ConnectLegacy, browser: httpx.Client, receiver: Receiver
 ) -> None:
     legacy = connect_legacy(bank, live=live)
@@ -159,7 +159,7 @@ def test_a_pasted_code_leads_to_its_page(browser: httpx.Client, bank: SandboxSer
 @pytest.mark.parametrize(
     "path", ["/scan", "/scan?", "/scan?hello", "/scan?TX%3A", "/scan?LOGIN%3Alocalhost", "/scan/x?TX", "/app/login/x"]
 )
-def test_what_cannot_be_read_is_said_in_plain_words(path: str, browser: httpx.Client) -> None:
+def test_what_cannot_be_read_is_reported_in_plain_words(path: str, browser: httpx.Client) -> None:
     page = browser.get(path)
     assert page.status_code in (400, 404)
     assert "<h1>" in page.text

@@ -147,7 +147,7 @@ def test_story_8_a_receiver_without_a_valid_certificate_gets_nothing(made: Calla
         assert "certificate" in deliveries(shop)[0]["attempts"][0]["text"]
 
 
-def test_story_9_a_login_posts_what_was_asked_for(shop: Shop) -> None:
+def test_story_9_a_login_posts_what_was_requested(shop: Shop) -> None:
     assert scan(shop, shop.codes.make(SESSION, at=utc_now()))["state"] == "confirmed"
     ((login, session),) = shop.events
     assert (login.name, login.email) == ("Ona Kazlauskienė", "ona@example.com")
@@ -178,7 +178,7 @@ def test_story_11_amounts_are_decimals_without_a_binary_tail(shop: Shop) -> None
     assert str(shop.client.balance(reads)["EUR"]) == "0.60"
 
 
-def test_story_12_a_scanned_payment_moves_money_and_no_callback_is_owed(shop: Shop) -> None:
+def test_story_12_a_scanned_payment_moves_money_and_no_callback_is_due(shop: Shop) -> None:
     reads = shop.granted(ACCOUNTS, ONA_PHONE)
     before, owed = shop.client.balance(reads)["EUR"], len(deliveries(shop))
     code = Payment(

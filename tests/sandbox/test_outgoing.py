@@ -194,7 +194,7 @@ def test_a_body_that_is_of_no_use_is_not_waited_for(serving: Any) -> None:
     assert serving(endless).call(answer={"with_body": False}).status == 201
 
 
-def test_a_receiver_that_never_shakes_hands_ends_with_the_time(bank_pki: Pki) -> None:
+def test_a_receiver_that_never_finishes_the_handshake_ends_with_the_time(bank_pki: Pki) -> None:
     async def main() -> None:
         left = asyncio.Event()
 
@@ -290,7 +290,7 @@ def test_a_name_is_resolved_once(serving: Any) -> None:
     assert server.requests[0].startswith(b"GET / HTTP/1.1\r\n")
 
 
-def test_slow_name_servers_hold_up_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_name_servers_delay_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
 
     def slow(*args: Any, **more: Any) -> Any:

@@ -119,7 +119,7 @@ def test_the_list_over_http_is_the_one_in_the_folder(served):
         served.revoke("qwac" if _ == 0 else "other-qwac")
 
 
-def test_lists_that_end_soon_are_signed_anew_where_they_are_served(tmp_path):
+def test_lists_that_end_soon_are_signed_again_where_they_are_served(tmp_path):
     begin = utc_now() - timedelta(days=300)
     write_pki(make_pki(at=begin), tmp_path / "pki")
     old = {name: (tmp_path / "pki" / name).read_bytes() for name in ("root.crl", "trusted-lists/LT.xml")}
@@ -130,7 +130,7 @@ def test_lists_that_end_soon_are_signed_anew_where_they_are_served(tmp_path):
             assert got == (tmp_path / "pki" / name).read_bytes() != content
 
 
-def test_a_list_that_ends_soon_while_it_is_served_is_signed_anew(tmp_path):
+def test_a_list_that_ends_soon_while_it_is_served_is_signed_again(tmp_path):
     clock = [utc_now()]
     write_pki(make_pki(at=clock[0]), tmp_path / "pki")
     services = PkiServices(tmp_path / "pki", now=lambda: clock[0])
@@ -141,7 +141,7 @@ def test_a_list_that_ends_soon_while_it_is_served_is_signed_anew(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["%00%ff", "!!!!", "%%%", "AAAA"])
-def test_a_get_that_is_no_request_is_answered_as_a_post_is(served, path):
+def test_a_get_that_is_not_a_request_is_answered_as_a_post_is(served, path):
     got = httpx.get(f"{served.urls['ocsp_url']}/{path}")
     assert (got.status_code, got.headers["content-type"]) == (200, "application/ocsp-response")
     assert got.content == httpx.post(served.urls["ocsp_url"], content=b"garbage").content
@@ -215,7 +215,7 @@ def test_lists_authorities_and_trusted_lists_are_there(served):
     assert served.urls["lists_url"] == f"{served.base}/eu-lotl.xml"
 
 
-def test_what_cannot_be_answered_is_refused_and_it_goes_on(served):
+def test_what_cannot_be_answered_is_refused_and_it_continues(served):
     asked = [
         ("POST", "/ocsp", b"x" * 100_000, 413),
         ("POST", "/tsa", b"x" * 100_000, 413),

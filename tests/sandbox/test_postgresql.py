@@ -174,7 +174,7 @@ def test_one_that_is_added_while_another_of_its_stream_ends_is_delivered(setting
     asyncio.run(main(Outbox(settings.database or "", Receivers())))
 
 
-def test_a_server_that_falls_silent_fails_requests_in_time(
+def test_a_server_that_stops_answering_fails_requests_in_time(
     postgresql_url: str, database: str, settings: SandboxSettings, connect: Callable[..., RawProvider], monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     monkeypatch.setattr("tppkit.sandbox.database.WAIT_S", 0.5)

@@ -155,7 +155,7 @@ def test_a_query_that_is_not_the_rows_is_refused(case: Case, name: str, query: s
     ],
     ids=lambda value: str(value)[:20],
 )  # fmt: skip
-def test_a_consent_that_is_none_is_refused(case: Case, name: str, ids: list[str], status: int, code: str) -> None:
+def test_a_consent_that_is_invalid_is_refused(case: Case, name: str, ids: list[str], status: int, code: str) -> None:
     named = tuple(("Consent-ID", id_.replace("{c}", case.consent).replace("{r}", case.resource)) for id_ in ids)
     assert_refused(case.reader.provider.send(case.message(name, None, named)), status, code)
 
@@ -184,7 +184,7 @@ def test_an_account_that_is_not_of_the_consent_is_unknown(case: Case, name: str,
     ],
     ids=lambda body: repr(body)[:50],
 )  # fmt: skip
-def test_a_body_that_is_no_consent_request_is_refused(case: Case, body: Any) -> None:
+def test_a_body_that_is_not_a_consent_request_is_refused(case: Case, body: Any) -> None:
     assert_refused(case.create(body=body), *FORMAT)
 
 

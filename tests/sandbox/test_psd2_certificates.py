@@ -79,7 +79,7 @@ def test_a_qwac_of_an_unknown_authority_is_refused(
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
-def test_the_organizations_authorization_number_is_asked_for(
+def test_the_organizations_authorization_number_is_required(
     identifier: str, nca_id: str, expected: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
     qwac, qseal = (issue_for(bank_pki, kind, identifier, nca_id) for kind in ("qwac", "qseal"))

@@ -185,7 +185,7 @@ def test_the_time_of_receipt_is_real_time(caller: RawProvider, fresh_bank: Sandb
     assert audit(fresh_bank).exit_code == 0
 
 
-def test_a_restart_on_the_same_folder_keeps_payments_and_goes_on_with_the_archive(
+def test_a_restart_on_the_same_folder_keeps_payments_and_continues_with_the_archive(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)

@@ -133,7 +133,7 @@ def test_a_payment_that_fell_due_is_booked_at_its_time_by_the_first_request_afte
         assert rows(server, "SELECT count(*) FROM customers") == [(3,)]  # not seeded again
 
 
-def test_payments_are_booked_while_nobody_asks(
+def test_payments_are_booked_without_any_request(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     rules = BankRules(instant_execution=timedelta(seconds=0.2))
@@ -154,7 +154,7 @@ def test_an_advance_lets_everything_happen_that_falls_due(caller: RawProvider, f
     assert held(fresh_bank) == before - 25 * 12_50
 
 
-def test_a_transfer_that_cannot_be_carried_out_does_not_hold_up_others(
+def test_a_transfer_that_cannot_be_carried_out_does_not_delay_others(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     with run_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:

@@ -203,7 +203,7 @@ def test_sealed_json_of_any_kind_is_refused(body: Any, tpp: RawProvider, errors:
 
 
 @given(name=st.sampled_from([*PAYMENT, "further", "payment_id", "links"]), value=JSON)
-def test_a_payment_with_a_field_of_any_value_is_taken_or_refused(
+def test_a_payment_with_a_field_of_any_value_is_accepted_or_refused(
     name: str, value: Any, tpp: RawProvider, errors: list[str]
 ) -> None:
     response = tpp.initiate(json.dumps({**PAYMENT, name: value}).encode())

@@ -180,7 +180,7 @@ def test_a_link_that_was_used_shows_only_what_became_of_it(
         assert not has_buttons(page)
 
 
-def test_what_ran_out_or_ended_later_is_told_apart(
+def test_what_ran_out_or_ended_later_is_distinguished(
     fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
 ) -> None:
     tpp = connect(fresh_bank)
@@ -295,7 +295,7 @@ def test_no_host_redirects_to_the_host_of_the_request(bank: SandboxServer) -> No
         assert get(url, Host="localhost:1").status_code == 404
 
 
-def test_the_id_of_a_payment_or_consent_is_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
+def test_the_id_of_a_payment_or_consent_is_not_a_link(tpp: RawProvider, bank: SandboxServer) -> None:
     for id_ in (tpp.new_payment()["paymentId"], new_consent(tpp)["consentId"]):
         assert get(f"{bank.addresses.approval_url}/approve/{id_}").status_code == 404
 

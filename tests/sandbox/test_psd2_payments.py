@@ -34,9 +34,7 @@ def test_the_details_are_what_was_submitted(tpp: RawProvider) -> None:
     assert details == {**PAYMENT, "paymentId": payment["paymentId"], "transactionStatus": "RCVD"}
 
 
-def test_a_payment_that_nobody_opens_is_rejected_after_five_minutes(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_an_unopened_payment_is_rejected_after_five_minutes(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     payment = caller.new_payment()
     advance(fresh_bank, 290)
     assert caller.status(payment) == "RCVD"
@@ -73,7 +71,7 @@ def test_polling_does_not_keep_a_payment_alive(caller: RawProvider, fresh_bank: 
     assert status == "RJCT"
 
 
-def test_the_status_can_be_asked_long_after_the_end(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_the_status_can_be_requested_long_after_the_end(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     rejected, settled = caller.new_payment(), caller.new_payment()
     decide(settled, "approve")
     advance(fresh_bank, 30 * 86_400)
@@ -119,7 +117,7 @@ def test_another_provider_sees_no_such_payment(
     assert tpp.status(payment) == "RCVD"
 
 
-def test_the_payment_of_another_and_one_that_is_not_there_are_told_alike(
+def test_the_payment_of_another_and_one_that_is_not_there_get_the_same_answer(
     bank: SandboxServer, tpp: RawProvider, connect: Callable[..., RawProvider], second_provider: tuple[Issued, Issued]
 ) -> None:
     payment = tpp.new_payment()

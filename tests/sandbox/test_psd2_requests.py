@@ -35,7 +35,7 @@ def test_a_request_without_an_id_is_refused(tpp: RawProvider) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", "not-a-uuid", f"{{{ID}}}", ID.replace("-", ""), ID + "0"])
-def test_an_id_that_is_no_uuid_is_refused_and_not_echoed(text: str, tpp: RawProvider) -> None:
+def test_an_id_that_is_not_a_uuid_is_refused_and_not_echoed(text: str, tpp: RawProvider) -> None:
     refused_without_echo(tpp, Message("GET", STATUS, (("X-Request-ID", text),)))
 
 
@@ -57,7 +57,7 @@ def test_an_id_is_echoed_as_it_was_sent(tpp: RawProvider) -> None:
     ],
     ids=lambda body: repr(body[:30]),
 )  # fmt: skip
-def test_a_body_that_is_no_json_of_a_payment_is_refused(body: bytes, tpp: RawProvider) -> None:
+def test_a_body_that_is_not_json_of_a_payment_is_refused(body: bytes, tpp: RawProvider) -> None:
     assert_refused(tpp.initiate(body), 400, "FORMAT_ERROR")
 
 
@@ -123,7 +123,7 @@ def test_a_refusal_holds_nothing_of_the_body(tpp: RawProvider) -> None:
     ],
     ids=lambda further: next(iter(further)),
 )  # fmt: skip
-def test_further_fields_never_stand_for_those_of_the_bank(further: dict[str, object], tpp: RawProvider) -> None:
+def test_further_fields_never_replace_those_of_the_bank(further: dict[str, object], tpp: RawProvider) -> None:
     payment = tpp.new_payment(body={**PAYMENT, **further})
     response = tpp.request("GET", payment["_links"]["self"]["href"])
     assert response.status_code == 200
@@ -168,7 +168,7 @@ def test_head_is_refused(name: str, tpp: RawProvider) -> None:
     assert (response.status_code, response.content) == (405, b"")
 
 
-def test_a_method_that_is_refused_names_those_that_are_taken(tpp: RawProvider) -> None:
+def test_a_method_that_is_refused_names_those_that_are_accepted(tpp: RawProvider) -> None:
     assert set(tpp.request("PUT", f"{PAYMENTS}/any").headers["allow"].split(", ")) == {"GET", "DELETE"}
     assert tpp.request("HEAD", f"{PAYMENTS}/any/status").headers["allow"] == "GET"
     assert tpp.request("PUT", PAYMENTS).headers["allow"] == "POST"

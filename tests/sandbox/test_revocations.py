@@ -60,7 +60,7 @@ def test_what_was_revoked_before_the_sandbox_started_is_refused(
         assert_refused(connect(server).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
 
 
-def test_a_folder_without_lists_refuses_nobody(
+def test_a_folder_without_lists_refuses_no_certificate(
     folder: Path, tmp_path: Path, connect: Callable[..., RawProvider]
 ) -> None:
     for path in folder.glob("*.crl"):
@@ -92,7 +92,7 @@ def test_what_a_list_had_counts_while_it_cannot_be_read_which_is_logged_once(
     assert [("root.crl" in line, "issuing-ca-qwac.crl" in line) for line in told] == [(False, True), (True, False)]
 
 
-def test_a_list_that_is_mended_counts_again(folder: Path, bank_pki: Pki) -> None:
+def test_a_list_that_is_repaired_counts_again(folder: Path, bank_pki: Pki) -> None:
     revocations, whole = FolderRevocations(folder), (folder / "root.crl").read_bytes()
     for content in (b"no list", whole):
         (folder / "root.crl").write_bytes(content)
@@ -100,7 +100,7 @@ def test_a_list_that_is_mended_counts_again(folder: Path, bank_pki: Pki) -> None
     assert len(revocations.checker._evidence.crls) == len(list(folder.glob("*.crl")))
 
 
-def test_a_list_that_was_never_read_is_told_as_what_is_unavailable(
+def test_a_list_that_was_never_read_is_reported_as_unavailable(
     watched_bank: SandboxServer, folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     (folder / "further.crl").write_bytes(b"no list")
@@ -128,7 +128,7 @@ def test_a_hold_that_is_lifted_at_once_is_over(
     assert connect(watched_bank).request("GET", TARGET).status_code == 403
 
 
-def test_a_list_that_is_gone_is_forgotten(folder: Path, bank_pki: Pki) -> None:
+def test_a_list_that_was_removed_is_forgotten(folder: Path, bank_pki: Pki) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now())
     revocations = FolderRevocations(folder)
     for path in folder.glob("*.crl"):

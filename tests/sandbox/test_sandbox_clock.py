@@ -50,14 +50,14 @@ def test_it_is_ahead_by_what_it_was_advanced(clock: SandboxClock) -> None:
     assert clock.now() == BASE + timedelta(minutes=5, seconds=1)
 
 
-def test_it_goes_on_with_the_clock_below(database: Database) -> None:
+def test_it_continues_with_the_clock_below(database: Database) -> None:
     times = at(BASE, BASE, BASE + HOUR)
     clock = make_clock(database, base=times)
     asyncio.run(clock.advance(timedelta(days=1)))
     assert clock.now() == BASE + timedelta(days=1, hours=1)
 
 
-def test_it_goes_on_from_where_it_was_when_the_machines_clock_is_set_back(database: Database) -> None:
+def test_it_continues_from_where_it_was_when_the_machines_clock_is_set_back(database: Database) -> None:
     clock = make_clock(database, base=at(BASE, BASE - HOUR, BASE - HOUR + timedelta(seconds=5)))
     assert [clock.now() for _ in range(3)] == [BASE, BASE, BASE + timedelta(seconds=5)]
 

@@ -32,7 +32,7 @@ def test_a_port_that_is_in_use_is_refused(offset: int, tmp_path: Path, bank_pki_
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
 
 
-def test_a_port_is_taken_before_the_server_answers(tmp_path: Path, bank_pki_folder: Path) -> None:
+def test_a_port_is_bound_before_the_server_answers(tmp_path: Path, bank_pki_folder: Path) -> None:
     first = SandboxServer(SandboxSettings(tmp_path / "first", pki=bank_pki_folder))
     port = int(first.addresses.psd2_url.rpartition(":")[2])
     try:
@@ -149,6 +149,6 @@ def test_an_older_ready_file_is_replaced(bank: SandboxServer, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["nowhere/ready.json", "."])
-def test_a_ready_file_that_cannot_be_written_is_said(name: str, bank: SandboxServer, tmp_path: Path) -> None:
+def test_a_ready_file_that_cannot_be_written_is_reported(name: str, bank: SandboxServer, tmp_path: Path) -> None:
     with refused(ConfigurationError, "file.unwritable"):
         bank.addresses.write(tmp_path / name)

@@ -404,7 +404,7 @@ def test_the_application_sees_the_certificate(pki: Pki, soft: Running, version: 
     }
 
 
-def test_a_client_without_certificate_comes_in_and_is_seen_as_such(pki: Pki, soft: Running) -> None:
+def test_a_client_without_certificate_is_accepted_and_recognised(pki: Pki, soft: Running) -> None:
     assert b"200 OK" in soft.ask(pki.client())
     seen = soft.bank.scopes[0]["extensions"]["tls"]
     assert seen["server_cert"] == pki.server.pems[0]
@@ -429,7 +429,7 @@ def test_a_client_without_certificate_comes_in_and_is_seen_as_such(pki: Pki, sof
         ("two-faults", f"{PURPOSE}; {EXPIRED}"),
     ],
 )
-def test_a_faulty_certificate_comes_in_as_such(pki: Pki, soft: Running, who: str, error: str | None) -> None:
+def test_a_faulty_certificate_is_accepted_and_recognised(pki: Pki, soft: Running, who: str, error: str | None) -> None:
     assert b"200 OK" in soft.ask(pki.client(who))
     seen = soft.bank.scopes[0]["extensions"]["tls"]
     assert seen["client_cert_chain"] == pki.clients[who].pems
@@ -679,14 +679,14 @@ def test_bytes_that_trickle_in_one_by_one_are_put_together(pki: Pki, soft: Runni
     assert len(soft.bank.scopes) == 1
 
 
-def test_both_ends_say_goodbye(pki: Pki, soft: Running) -> None:
+def test_both_ends_close_tls(pki: Pki, soft: Running) -> None:
     connection = soft.tls_connect(pki.client())
     connection.sendall(LAST_GET)
     assert b"200 OK" in read_all(connection)  # an end without close_notify would raise
     connection.unwrap().close()
 
 
-def test_a_client_that_says_goodbye_is_let_go(pki: Pki, soft: Running) -> None:
+def test_a_client_that_closes_tls_is_disconnected(pki: Pki, soft: Running) -> None:
     connection = soft.tls_connect(pki.client())
     connection.sendall(GET)
     read_answer(connection)

@@ -173,7 +173,7 @@ def test_an_order_that_the_gateway_does_not_have_yet_is_not_dropped(shop: Shop) 
     assert [shop.work(), shop.work(later=10 * SECOND)] == [["failed"], ["applied"]]
 
 
-def test_another_order_than_the_one_that_was_asked_for_has_no_effect(shop: Shop) -> None:
+def test_another_order_than_the_one_that_was_requested_has_no_effect(shop: Shop) -> None:
     order, other = shop.merchant.own_checkout(), shop.merchant.own_checkout()
     shop.notify(order)
     (worked,) = WebhookInbox(shop.store, lambda _: shop.client.order(other["id"])).work(apply, at=shop.at)
@@ -278,7 +278,7 @@ def test_an_order_whose_creation_was_rolled_back_is_not_watched(shop: Shop) -> N
     assert shop.work(later=HOUR) == []
 
 
-def test_an_order_of_which_a_webhook_told_is_read_until_it_is_final(shop: Shop) -> None:
+def test_an_order_that_a_webhook_named_is_read_until_it_is_final(shop: Shop) -> None:
     order = shop.merchant.order()
     shop.notify(order)
     shop.work()

@@ -54,7 +54,7 @@ def test_what_a_refusal_says_to_cover_is_accepted(row: SealProfile, covered: tup
 
 
 @pytest.mark.parametrize("row", [row for row in PROFILES.values() if row.only_these], ids=lambda row: row.name)
-def test_what_may_be_covered_is_said_where_too_much_is(row: SealProfile, rsa_pki: Pki) -> None:
+def test_what_may_be_covered_is_reported_if_too_much_is(row: SealProfile, rsa_pki: Pki) -> None:
     message, policy = full_request(row), policy_of(row, rsa_pki)
     more = replace(row, covered=(*row.covered, "x-forwarded-for"))
     error = refusal(sign_request(message, seal=seal_of(more, rsa_pki.qseal), at=AT), policy)
@@ -81,7 +81,9 @@ def test_the_digest_that_a_refusal_says_to_send_is_accepted(row: SealProfile, rs
 
 
 @pytest.mark.parametrize("digest", ["", "SHA-256", "SHA-256=AAAA", "MD5=HUXZLQLMuI/KZ5KDcJPcOA==", "SHA-256=:AAAA:"])
-def test_a_digest_that_cannot_be_read_is_told_in_the_profiles_form(digest: str, pki: Pki, policy: SealPolicy) -> None:
+def test_a_digest_that_cannot_be_read_is_reported_in_the_profiles_form(
+    digest: str, pki: Pki, policy: SealPolicy
+) -> None:
     assert "Digest: SHA-256=<base64>" in refusal(seal_by_hand(REQUEST, pki.qseal, digest=digest), policy).message
 
 
@@ -94,7 +96,7 @@ def test_a_profile_that_hashes_something_where_there_is_no_body_says_so(rsa_pki:
 
 
 @pytest.mark.parametrize(("name", "body"), [("wso2", b"[]"), ("psd2-v1", b"")])
-def test_what_is_hashed_without_a_body_is_said_only_where_it_matters(name: str, body: bytes, rsa_pki: Pki) -> None:
+def test_what_is_hashed_without_a_body_is_reported_only_where_it_matters(name: str, body: bytes, rsa_pki: Pki) -> None:
     row = PROFILES[name]
     sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
     error = refusal(sealed._replace(body=body), policy_of(row, rsa_pki))
@@ -113,7 +115,7 @@ def test_what_is_hashed_without_a_body_is_said_only_where_it_matters(name: str, 
         ("ing-token", 'keyId="{key_id}"', 'Authorization: Signature keyId="…"'),
     ],
 )  # fmt: skip
-def test_a_signature_that_cannot_be_read_is_told_in_the_profiles_form(
+def test_a_signature_that_cannot_be_read_is_reported_in_the_profiles_form(
     name: str, template: str, form: str, rsa_pki: Pki
 ) -> None:
     row = PROFILES[name]
@@ -123,7 +125,7 @@ def test_a_signature_that_cannot_be_read_is_told_in_the_profiles_form(
     assert form in refusal(sealed, policy_of(row, rsa_pki)).message
 
 
-def test_a_certificate_in_another_form_is_told_in_the_profiles_form(rsa_pki: Pki) -> None:
+def test_a_certificate_in_another_form_is_reported_in_the_profiles_form(rsa_pki: Pki) -> None:
     for name in ("psd2-v1", "bng", "salt-edge"):
         row = PROFILES[name]
         sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)

@@ -226,14 +226,14 @@ def test_a_request_is_not_sealed_twice(pki: Pki, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_body_that_was_changed_or_removed_is_seen(pki: Pki, name: str) -> None:
+def test_a_body_that_was_changed_or_removed_is_detected(pki: Pki, name: str) -> None:
     message = sealed(pki, name)
     for body in (b"", BODY + b" ", b"{}"):
         assert code_of(pki, name, message._replace(body=body)) == "digest.mismatch"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_digest_that_was_changed_with_the_body_is_seen(pki: Pki, name: str) -> None:
+def test_a_digest_that_was_changed_with_the_body_is_detected(pki: Pki, name: str) -> None:
     field = profile_of(name).digest_field
     value = make_content_digest(b"{}") if name == "amazon" else make_digest(b"{}")
     message = with_header(sealed(pki, name), field, value)._replace(body=b"{}")
@@ -241,7 +241,7 @@ def test_a_digest_that_was_changed_with_the_body_is_seen(pki: Pki, name: str) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_query_or_method_that_was_changed_is_seen(pki: Pki, name: str) -> None:
+def test_a_query_or_method_that_was_changed_is_detected(pki: Pki, name: str) -> None:
     message = sealed(pki, name)
     assert code_of(pki, name, message._replace(target="/v1/payments?x=2")) == "signature.invalid"
     assert code_of(pki, name, message._replace(target="/v1/payments")) == "signature.invalid"
@@ -271,7 +271,7 @@ ANOTHERS = ('other=("@method");made=1.5;at=@1780315200;by=%"f%c3%bc"', "other=:Y
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("lines", ["one line", "a line each"])
-def test_anothers_signature_may_stand_beside_ours(pki: Pki, lines: str, first: bool) -> None:
+def test_anothers_signature_may_appear_beside_ours(pki: Pki, lines: str, first: bool) -> None:
     message = sealed(pki, "amazon")
     fields = list(zip(("Signature-Input", "Signature"), ANOTHERS, strict=True))
     if lines == "one line":
@@ -284,7 +284,7 @@ def test_anothers_signature_may_stand_beside_ours(pki: Pki, lines: str, first: b
     assert code_of(pki, "amazon", message._replace(body=b"evil")) == "digest.mismatch"
 
 
-def test_a_label_that_stands_on_two_lines_is_refused(pki: Pki) -> None:
+def test_a_label_that_is_on_two_lines_is_refused(pki: Pki) -> None:
     message = sealed(pki, "amazon")
     twice = message.with_headers(("Signature", message.values("signature")[0]))
     assert code_of(pki, "amazon", twice) == "structured.duplicate"
@@ -322,7 +322,7 @@ def test_a_seal_of_another_organisation_is_refused(pki: Pki, name: str, other_qs
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_seal_that_no_anchor_stands_above_is_refused(pki: Pki, rsa_pki: Pki, name: str) -> None:
+def test_a_seal_without_an_anchor_above_it_is_refused(pki: Pki, rsa_pki: Pki, name: str) -> None:
     policy = SealPolicy(
         PathVerifier(make_anchors(rsa_pki.authorities)),
         profile=profile_of(name),
@@ -371,7 +371,7 @@ def test_a_jws_without_a_certificate_is_refused(pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("name", ["amazon", "ing-jws"])
-def test_a_certificate_that_nobody_knows_is_not_fetched(pki: Pki, name: str) -> None:
+def test_a_certificate_that_is_unknown_is_not_fetched(pki: Pki, name: str) -> None:
     policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)), profile=profile_of(name))
     assert code_of(pki, name, sealed(pki, name), policy=policy) == "seal.unknown-certificate"
 

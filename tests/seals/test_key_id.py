@@ -88,7 +88,7 @@ def test_another_serial_is_refused(serial: str) -> None:
         "CN=D-TRUST\\20CA 2-1 2015,O=D-Trust GmbH,C=DE",
     ],
 )
-def test_an_issuer_is_taken_in_every_style_of_the_same_name(issuer: str) -> None:
+def test_an_issuer_is_accepted_in_every_style_of_the_same_name(issuer: str) -> None:
     assert check(f"SN=9FA1,CA={issuer}", D_TRUST) == "names it"
 
 
@@ -102,7 +102,7 @@ def test_an_issuer_is_taken_in_every_style_of_the_same_name(issuer: str) -> None
         "C=LT,O=Trust Services,organizationIdentifier=VATLT-1,EMAILADDRESS=ca@trust.example,CN=Seal CA",
     ],
 )
-def test_attributes_without_an_rfc_4514_name_are_taken_in_every_style(issuer: str) -> None:
+def test_attributes_without_an_rfc_4514_name_are_accepted_in_every_style(issuer: str) -> None:
     assert check(f"SN=9FA1,CA={issuer}", QTSP) == "names it"
 
 
@@ -149,7 +149,7 @@ def test_what_is_not_in_the_form_is_malformed(text: str) -> None:
         "/C=DE/O=D-Trust,+GmbH+%2B+Co/CN=CA+1",
     ],
 )
-def test_an_issuer_that_holds_separators_is_taken_in_every_style(issuer: str) -> None:
+def test_an_issuer_that_holds_separators_is_accepted_in_every_style(issuer: str) -> None:
     certificate = issued_by(
         (NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "D-Trust, GmbH + Co"), (NameOID.COMMON_NAME, "CA 1")
     )
@@ -190,7 +190,7 @@ def test_what_openssl_writes_in_one_line_names_its_certificate(organization: str
 
 
 @pytest.mark.parametrize("issuer", ["/O=K\\xC3ln", "/O=K\\xF6ln", "/O=K\\xC", "/O=Kln"])
-def test_in_one_line_bytes_that_are_no_utf_8_name_nobody(issuer: str) -> None:
+def test_in_one_line_bytes_that_are_not_utf_8_name_no_issuer(issuer: str) -> None:
     assert check(f"SN=9FA1,CA={issuer}", issued_by((NameOID.ORGANIZATION_NAME, "Köln"))) == "key-id.mismatch"
 
 
@@ -213,7 +213,7 @@ def test_in_one_line_of_openssl_3_a_slash_behind_a_backslash_separates_nothing(w
 
 
 @pytest.mark.parametrize("byte", ["\\xFF", "\\xFE", "%FF", "%FE", "\\xC3\\B6"])
-def test_in_one_line_bytes_that_are_no_utf_8_stand_for_no_character(byte: str) -> None:
+def test_in_one_line_bytes_that_are_not_utf_8_become_no_character(byte: str) -> None:
     for character in ("\ufffd", "ö"):
         assert (
             check(f"SN=9FA1,CA=/O=K{byte}", issued_by((NameOID.ORGANIZATION_NAME, f"K{character}")))
@@ -233,7 +233,7 @@ def test_in_one_line_bytes_that_are_no_utf_8_stand_for_no_character(byte: str) -
         ("\\x22A\\x22", '"A"', ("A",)),
     ],
 )
-def test_in_one_line_what_a_byte_stands_for_is_a_part_of_the_value(
+def test_in_one_line_what_a_byte_encodes_is_a_part_of_the_value(
     written: str, value: str, others: tuple[str, ...]
 ) -> None:
     def of(organization: str, *names: str) -> EidasCertificate:
@@ -283,7 +283,7 @@ def test_an_issuer_with_a_percent_sign_is_recognised_unescaped(value: str) -> No
     assert check(f"SN=9FA1,CA=O={value}", certificate) == "names it"
 
 
-def test_names_that_hold_each_others_separators_are_told_apart() -> None:
+def test_names_that_hold_each_others_separators_are_distinguished() -> None:
     one = issued_by((NameOID.ORGANIZATION_NAME, "A,O=B"))
     two = issued_by((NameOID.ORGANIZATION_NAME, "B"), (NameOID.ORGANIZATION_NAME, "A"))
     assert check(make_key_id(one), two) == check(make_key_id(two), one) == "key-id.mismatch"
@@ -306,7 +306,7 @@ def test_every_key_id_we_write_names_its_certificate_and_fits_the_header(
 
 
 @given(st.text() | st.text(alphabet='SN=9FA1,C+\\"#%02 .', max_size=80).map("SN=9FA1,CA={}".format))
-def test_any_text_is_taken_or_refused_and_nothing_else(text: str) -> None:
+def test_any_text_is_accepted_or_refused_and_nothing_else(text: str) -> None:
     assert check(text, D_TRUST) in {"names it", "key-id.malformed", "key-id.mismatch"}
 
 

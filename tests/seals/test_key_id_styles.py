@@ -108,7 +108,7 @@ def test_another_key_id_or_another_form_is_refused(text: str, style: KeyIdStyle,
 @pytest.mark.parametrize(
     "text", ["SN=9FA1", "SN=9fa1", "SN=9FA1,CA=CN=Seal CA,E=ca@trust.example,2.5.4.97=VATLT-1,O=Trust Services,C=LT"]
 )
-def test_the_issuer_may_be_absent_where_a_style_says_so(text: str) -> None:
+def test_the_issuer_may_be_absent_if_a_style_allows_it(text: str) -> None:
     assert check(text, QTSP, ING) == "names it"
 
 
@@ -133,7 +133,7 @@ def test_a_line_break_is_left_out_of_what_is_in_hexadecimal_too() -> None:
     assert check(key_id.replace("ador", "odor"), issued, ADORSYS) == "key-id.mismatch"
 
 
-def test_a_backslash_stands_as_java_prints_it_where_nothing_is_decoded() -> None:
+def test_a_backslash_is_read_as_java_prints_it_if_nothing_is_decoded() -> None:
     # WSO2's SignatureValidationExecutor compares the text with X500Principal.getName(), as it is.
     issued = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "D-Trust, GmbH"))
     assert make_key_id(issued, style=PROFILES["wso2"].key_id) == "SN=9fa1,CA=O=D-Trust\\, GmbH,C=DE"
@@ -193,7 +193,7 @@ def test_every_key_id_that_is_written_names_its_certificate_and_fits_the_header(
 @given(
     st.text() | st.text(alphabet='SN=9FA1,C+\\"#%02 .:/htps', max_size=80), st.sampled_from([*STYLES, CLIENT_ID, URL])
 )
-def test_any_text_is_taken_or_refused_and_nothing_else(text: str, style: KeyIdStyle) -> None:
+def test_any_text_is_accepted_or_refused_and_nothing_else(text: str, style: KeyIdStyle) -> None:
     assert check(text, QTSP, style) in {"names it", "key-id.malformed", "key-id.mismatch"}
 
 

@@ -88,7 +88,7 @@ def test_a_signer_with_await_and_another_key_is_refused(pki: Pki, service: Servi
 
 
 @pytest.mark.parametrize("verify_own", [False, True])
-def test_a_signature_that_does_not_verify_is_not_sent_when_asked(
+def test_a_signature_that_does_not_verify_is_not_sent_if_configured(
     verify_own: bool, pki: Pki, service: Service, signer: CallableSigner
 ) -> None:
     seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer, verify_own=verify_own))
@@ -129,14 +129,14 @@ def test_the_memory_of_ways_to_cover_is_bounded(rsa_pki: Pki) -> None:
 
 
 @ROWS
-def test_a_header_that_no_dialect_covers_may_stand_twice(row: SealProfile, rsa_pki: Pki) -> None:
+def test_a_header_that_no_dialect_covers_may_appear_twice(row: SealProfile, rsa_pki: Pki) -> None:
     doubled = request_for(row).with_headers(("X-Tag", "a"), ("x-tag", "b"))
     sealed = sign_request(doubled, seal=seal_of(row, rsa_pki.qseal), at=AT)
     assert verdict(sealed, policy_of(row, rsa_pki)) == "holds"
 
 
 @ROWS
-def test_what_sealing_writes_or_covers_may_not_stand_there_already(row: SealProfile, rsa_pki: Pki) -> None:
+def test_what_sealing_writes_or_covers_must_not_be_there_already(row: SealProfile, rsa_pki: Pki) -> None:
     seal = seal_of(row, rsa_pki.qseal)
     written = [row.carrier, row.digest_field, *([row.certificate_header] if row.certificate_header else [])]
     covered = [name for name in row.covered_if_present if not name.endswith("*")]

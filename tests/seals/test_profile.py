@@ -51,7 +51,7 @@ def request_with_redirect() -> Message:
     return REQUEST.with_headers(("TPP-Redirect-URI", "https://tpp.example/back"))
 
 
-def test_a_row_of_ones_own_says_digest_coverage_and_header(own_seal: Seal, request_with_redirect: Message) -> None:
+def test_a_custom_row_states_digest_coverage_and_header(own_seal: Seal, request_with_redirect: Message) -> None:
     sealed = sign_request(request_with_redirect, seal=own_seal)
     assert header(sealed, "Digest").startswith("SHA-512=")
     assert ',headers="(request-target) digest x-request-id tpp-redirect-uri",' in header(sealed, "Signature")
@@ -150,7 +150,7 @@ def test_a_field_of_another_type_is_refused(row: SealProfile | KeyIdStyle, value
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(PSD2_V1) if "tuple" in str(field.type)])
-def test_a_text_where_names_belong_is_not_taken_letter_by_letter(name: str) -> None:
+def test_a_text_where_names_belong_is_not_accepted_letter_by_letter(name: str) -> None:
     require_refused(PSD2_V1, **{name: "psu-id"})
     require_refused(PSD2_V1, **{name: ("digest", None)})
 
@@ -204,7 +204,7 @@ def test_the_name_of_the_request_is_read_in_any_case() -> None:
         ((), "sha-512", "holds"),
     ],
 )
-def test_a_digest_is_taken_as_the_row_spells_it(allowed: tuple[str, ...], sent: str, expected: str, pki: Pki) -> None:
+def test_a_digest_is_read_as_the_row_spells_it(allowed: tuple[str, ...], sent: str, expected: str, pki: Pki) -> None:
     base = replace(PSD2_V1, digest_required=False)
     sealed = sign_request(REQUEST, seal=seal_of(replace(base, digest_algorithm=sent), pki.qseal))
     policy = policy_of(replace(base, digest_algorithms=allowed), pki)

@@ -61,7 +61,7 @@ def test_a_row_is_read_from_a_file(tmp_path: Path) -> None:
         FULL.replace(b'"here"', b"[]"), FULL.replace(b'"digest"]', b"1]"), b'based_on = "ing"\n', b"# " + b"x" * 70000,
     ],
 )  # fmt: skip
-def test_what_is_no_profile_is_refused(text: bytes) -> None:
+def test_what_is_not_a_profile_is_refused(text: bytes) -> None:
     with pytest.raises(FormatError) as caught:
         parse_profile(text)
     assert caught.value.code == "profile.file"

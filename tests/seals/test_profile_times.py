@@ -87,7 +87,7 @@ def test_times_cannot_be_changed(rsa_pki: Pki) -> None:
         )
 
 
-def test_a_seal_with_times_must_be_told_the_time(rsa_pki: Pki) -> None:
+def test_a_seal_with_times_needs_the_time(rsa_pki: Pki) -> None:
     row = PROFILES["cavage-12"]
     with pytest.raises(ConfigurationError) as caught:
         sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
@@ -153,7 +153,9 @@ JWS_BY_AGE = replace(
     ],
     ids=lambda row: row.name,
 )
-def test_a_seal_that_a_time_identifies_is_not_taken_again_days_later(row: SealProfile, pki: Pki, rsa_pki: Pki) -> None:
+def test_a_seal_that_a_time_identifies_is_not_accepted_again_days_later(
+    row: SealProfile, pki: Pki, rsa_pki: Pki
+) -> None:
     one = rsa_pki if row.name == "rabobank" else pki
     sealed, policy = sign_request(request_for(row), seal=seal_of(row, one.qseal), at=AT), policy_of(row, one)
     assert verdict(sealed, policy) == "holds"

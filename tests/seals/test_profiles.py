@@ -46,13 +46,13 @@ from tppkit.testpki import Issued, Pki
 CERTIFICATE = "TPP-Signature-Certificate"
 
 
-def test_every_row_stands_under_its_name() -> None:
+def test_every_row_has_its_own_name_as_key() -> None:
     assert PROFILES
     assert all(row.name == name for name, row in PROFILES.items())
 
 
 @pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
-def test_every_row_demands_the_digest_and_what_tells_one_request_from_another(row: SealProfile) -> None:
+def test_every_row_demands_the_digest_and_what_identifies_a_request(row: SealProfile) -> None:
     assert row.digest_name in row.demanded
     assert row.max_age or row.demanded & {row.request_id, "date", "(created)"}
 
@@ -72,7 +72,7 @@ def test_every_row_verifies_what_it_seals(row: SealProfile, body: bytes, rsa_pki
 
 
 @ROWS
-def test_every_row_is_told_apart_from_a_request_that_was_changed(row: SealProfile, rsa_pki: Pki) -> None:
+def test_every_row_is_distinguished_from_a_request_that_was_changed(row: SealProfile, rsa_pki: Pki) -> None:
     sealed, policy = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT), policy_of(row, rsa_pki)
     assert verdict(changed(sealed, body=b""), policy) == "digest.mismatch"
     assert verdict(changed(sealed, target="/elsewhere?x=%2F"), policy) == (
@@ -234,7 +234,7 @@ def test_a_row_without_certificate_sends_none_and_takes_the_known_one(rsa_pki: P
     assert verdict(sealed, nobody) == "seal.unknown-certificate"
 
 
-def test_a_known_certificate_that_was_exchanged_is_not_believed_from_memory(rsa_pki: Pki) -> None:
+def test_a_known_certificate_that_was_exchanged_is_not_trusted_from_memory(rsa_pki: Pki) -> None:
     row, other = PROFILES["stet"], rsa_pki.issue_qseal(rsa_pki.provider, label="renewed")
     known = {CLIENT_IDS[KeyIdForm.URL]: rsa_pki.qseal.certificate}
     policy = SealPolicy(policy_of(row, rsa_pki).paths, profile=row, certificates=known)
@@ -245,7 +245,7 @@ def test_a_known_certificate_that_was_exchanged_is_not_believed_from_memory(rsa_
 
 
 @pytest.mark.parametrize("form", ["chebanca", "stet"])
-def test_a_key_id_that_the_certificate_does_not_tell_must_be_given(form: str, rsa_pki: Pki) -> None:
+def test_a_key_id_that_the_certificate_does_not_contain_must_be_given(form: str, rsa_pki: Pki) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Seal(rsa_pki.qseal.certificate, KeySigner(rsa_pki.qseal.key), profile=PROFILES[form])
     assert caught.value.code == "seal.key-id-needed"
@@ -273,7 +273,7 @@ def test_only_the_call_for_a_token_names_and_carries_the_certificate_at_ing(rsa_
     assert header(later, "Signature").startswith(f'keyId="{CLIENT_IDS[KeyIdForm.CLIENT_ID]}",')
 
 
-def test_the_signature_stands_without_quotes_where_a_row_says_so(rsa_pki: Pki) -> None:
+def test_the_signature_is_unquoted_if_a_row_requires_it(rsa_pki: Pki) -> None:
     row = PROFILES["wso2"]
     sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
     value = header(sealed, "Signature")
@@ -287,7 +287,7 @@ def test_the_signature_stands_without_quotes_where_a_row_says_so(rsa_pki: Pki) -
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "POST", "PUT", "PATCH"])
-def test_a_missing_body_is_a_pair_of_braces_where_a_row_says_so(method: str, rsa_pki: Pki) -> None:
+def test_a_missing_body_is_a_pair_of_braces_if_a_row_requires_it(method: str, rsa_pki: Pki) -> None:
     row = PROFILES["wso2"]
     message = changed(request_for(row, body=b""), method=method)
     sealed = sign_request(message, seal=seal_of(row, rsa_pki.qseal))
@@ -299,7 +299,7 @@ def test_a_missing_body_is_a_pair_of_braces_where_a_row_says_so(method: str, rsa
     assert verdict(honest, policy) == "digest.mismatch"
 
 
-def test_a_body_is_not_taken_for_none_where_none_is_a_pair_of_braces(rsa_pki: Pki) -> None:
+def test_a_body_is_not_mistaken_for_the_braces_that_stand_for_no_body(rsa_pki: Pki) -> None:
     row, policy = PROFILES["wso2"], policy_of(PROFILES["wso2"], rsa_pki)
     sealed = sign_request(request_for(row, body=b'{"a":1}'), seal=seal_of(row, rsa_pki.qseal))
     assert verdict(sealed, policy) == "holds"
@@ -307,7 +307,7 @@ def test_a_body_is_not_taken_for_none_where_none_is_a_pair_of_braces(rsa_pki: Pk
     assert verdict(changed(sealed, body=b"{}"), policy) == "digest.mismatch"
 
 
-def test_under_a_key_id_that_is_known_no_other_certificate_is_taken(rsa_pki: Pki) -> None:
+def test_under_a_key_id_that_is_known_no_other_certificate_is_accepted(rsa_pki: Pki) -> None:
     row = PROFILES["chebanca"]
     sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
     key_id, renewed = CLIENT_IDS[KeyIdForm.CLIENT_ID], rsa_pki.issue_qseal(rsa_pki.provider, label="renewed")
@@ -333,7 +333,7 @@ def test_a_field_that_must_be_covered_when_present_is_refused_uncovered(name: st
     assert verdict(covered.with_headers((name, "y")), policy) == "header.duplicate"
 
 
-def test_every_psu_field_must_be_covered_where_a_row_says_so(rsa_pki: Pki) -> None:
+def test_every_psu_field_must_be_covered_if_a_row_requires_it(rsa_pki: Pki) -> None:
     row, policy = PROFILES["wso2"], policy_of(PROFILES["wso2"], rsa_pki)
     sealed = sign_request(request_for(row).with_headers(("PSU-Anything", "a")), seal=seal_of(row, rsa_pki.qseal))
     assert verdict(sealed, policy) == "holds"
@@ -366,7 +366,7 @@ def test_capital_letters_in_names_are_read_where_a_row_writes_them(pki: Pki) -> 
     assert verdict(sealed, policy_of(PROFILES["triodos"], pki)) == "signature.covered-names"
 
 
-def test_method_and_target_are_not_shown_as_verified_where_nobody_signed_them(pki: Pki) -> None:
+def test_method_and_target_are_not_shown_as_verified_if_they_are_not_signed(pki: Pki) -> None:
     row = PROFILES["berlin-group"]
     sealed = sign_request(request_for(row), seal=seal_of(row, pki.qseal))
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, pki))

@@ -62,7 +62,7 @@ def test_what_is_signed_is_what_the_draft_says(pki: Pki, seal: Seal) -> None:
     pki.qseal.key.public_key().verify(parameters.signature, data, ec.ECDSA(SHA256()))
 
 
-def test_a_custom_signer_is_asked_for_the_signing_string_as_the_draft_says_it(pki: Pki) -> None:
+def test_a_custom_signer_gets_the_signing_string_of_the_draft(pki: Pki) -> None:
     signer = RemoteSigner(pki.qseal.key, pki.qseal.key.public_key(), "ecdsa-sha256")
     sealed = sign_request(REQUEST, seal=Seal(pki.qseal.certificate, signer))
     assert signer.asked[-1] == by_hand(REQUEST.body).encode()
@@ -138,12 +138,12 @@ def test_a_control_character_in_a_covered_header_is_refused(control: str, seal: 
 
 
 @pytest.mark.parametrize("target", ["", "/a b", "/a\r\nX-Evil: 1", "/ą", "/a\tb", "/\x80"])
-def test_a_target_that_could_not_stand_in_a_start_line_is_refused(target: str, seal: Seal) -> None:
+def test_a_target_that_is_not_allowed_in_a_start_line_is_refused(target: str, seal: Seal) -> None:
     assert refusal(changed(REQUEST, target=target), seal) == "message.malformed"
 
 
 @pytest.mark.parametrize("method", ["", "PO ST", "POST\r\n", "post", "PÖST"])
-def test_a_method_that_could_not_stand_in_a_start_line_is_refused(method: str, seal: Seal) -> None:
+def test_a_method_that_is_not_allowed_in_a_start_line_is_refused(method: str, seal: Seal) -> None:
     assert refusal(changed(REQUEST, method=method), seal) == "message.malformed"
 
 

@@ -95,7 +95,7 @@ def test_a_request_without_body_has_the_digest_of_no_bytes(seal: Seal, policy: S
     assert verdict(sealed, policy) == "holds"
 
 
-def test_header_names_are_taken_in_any_case(sealed: Message, policy: SealPolicy) -> None:
+def test_header_names_are_accepted_in_any_case(sealed: Message, policy: SealPolicy) -> None:
     loud = changed(sealed, headers=[(name.upper(), value) for name, value in sealed.headers])
     assert verdict(loud, policy) == "holds"
 

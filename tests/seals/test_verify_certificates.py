@@ -54,19 +54,19 @@ def test_a_kept_request_holds_at_the_first_and_the_last_second_of_the_seal(
     assert verdict(sealed, policy, at=certificate.not_after) == "holds"
 
 
-def test_a_qwac_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+def test_a_qwac_is_not_a_seal(pki: Pki, policy: SealPolicy) -> None:
     assert verdict(seal_by_hand(REQUEST, pki.qwac), policy) == "qcstatements.not-eseal"
 
 
-def test_a_server_certificate_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+def test_a_server_certificate_is_not_a_seal(pki: Pki, policy: SealPolicy) -> None:
     assert verdict(seal_by_hand(REQUEST, pki.server), policy) == "qcstatements.no-compliance"
 
 
-def test_the_certificate_of_an_authority_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+def test_the_certificate_of_an_authority_is_not_a_seal(pki: Pki, policy: SealPolicy) -> None:
     assert verdict(seal_by_hand(REQUEST, pki.qseal_ca), policy) == "certificate.is-ca"
 
 
-def test_a_certificate_without_qc_statements_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+def test_a_certificate_without_qc_statements_is_not_a_seal(pki: Pki, policy: SealPolicy) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = issue_seal(pki, key.public_key(), extensions=without_extension(pki, oids.QC_STATEMENTS))
     sealed = seal_by_hand(REQUEST, issued_as_seal(certificate, key))
@@ -74,7 +74,7 @@ def test_a_certificate_without_qc_statements_is_no_seal(pki: Pki, policy: SealPo
 
 
 @pytest.mark.parametrize("qc_type", ["esign", "web"])
-def test_a_certificate_of_another_qualified_type_is_no_seal(qc_type: str, pki: Pki, policy: SealPolicy) -> None:
+def test_a_certificate_of_another_qualified_type_is_not_a_seal(qc_type: str, pki: Pki, policy: SealPolicy) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     value = write_qc_statements(qc_type=qc_type, psd2=pki.qseal.certificate.qc.psd2, pds=())
     statements = x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value)
@@ -83,14 +83,14 @@ def test_a_certificate_of_another_qualified_type_is_no_seal(qc_type: str, pki: P
     assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "qcstatements.not-eseal"
 
 
-def test_a_certificate_whose_key_may_not_sign_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+def test_a_certificate_whose_key_may_not_sign_is_not_a_seal(pki: Pki, policy: SealPolicy) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     extensions = [*without_extension(pki, "2.5.29.15"), key_usage("key_encipherment")]
     certificate = issue_seal(pki, key.public_key(), extensions=extensions)
     assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "certificate.key-usage"
 
 
-def test_a_seal_of_an_authority_that_nobody_believes_is_refused(policy: SealPolicy) -> None:
+def test_a_seal_of_an_untrusted_authority_is_refused(policy: SealPolicy) -> None:
     stranger = make_pki(at=AT, seed=2)
     assert verdict(seal_by_hand(REQUEST, stranger.qseal), policy) == "trust.no-path"
 
@@ -200,7 +200,7 @@ def test_a_certificate_of_the_same_serial_and_issuer_but_another_key_does_not_ve
         (":AAAA:", "base64.malformed"),
     ],
 )
-def test_what_is_no_certificate_is_refused(value: str, code: str, sealed: Message, policy: SealPolicy) -> None:
+def test_what_is_not_a_certificate_is_refused(value: str, code: str, sealed: Message, policy: SealPolicy) -> None:
     assert verdict(with_value(sealed, HEADER, value), policy) == code
 
 

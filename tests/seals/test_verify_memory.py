@@ -133,7 +133,9 @@ def test_a_spoilt_signature_under_known_parameters_is_refused_as_by_a_fresh_poli
     assert same_verdict(message, pki, warmed) == code
 
 
-def test_a_parameter_that_ends_like_the_signatures_begin_is_not_taken_for_one(pki: Pki, known: list[Message]) -> None:
+def test_a_parameter_that_ends_like_the_signatures_begin_is_not_mistaken_for_one(
+    pki: Pki, known: list[Message]
+) -> None:
     hostile = known[4]
     policy = warmed_policy(pki, hostile, hostile)
     value = header(hostile, "Signature")
@@ -187,7 +189,7 @@ def test_another_certificate_that_is_known_too_is_refused_under_these_parameters
     assert same_verdict(swapped, pki, policy) == "key-id.mismatch"
 
 
-def test_a_twin_of_a_known_certificate_with_another_key_is_refused(
+def test_a_copy_of_a_known_certificate_with_another_key_is_refused(
     pki: Pki, sealed: Message, warmed: SealPolicy
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())

@@ -42,7 +42,7 @@ def test_a_header_that_must_be_single_is_refused_twice(name: str, sealed: Messag
     assert verdict(first.with_headers((name, value)), policy) == "header.duplicate"
 
 
-def test_another_header_may_stand_twice(sealed: Message, policy: SealPolicy) -> None:
+def test_another_header_may_appear_twice(sealed: Message, policy: SealPolicy) -> None:
     assert verdict(sealed.with_headers(("PSU-Accept", "a"), ("PSU-Accept", "b")), policy) == "holds"
 
 
@@ -125,7 +125,7 @@ def test_another_body_does_not_fit_the_digest(body: bytes, sealed: Message, poli
     assert verdict(changed(sealed, body=body), policy) == "digest.mismatch"
 
 
-def test_line_ends_that_were_changed_on_the_way_do_not_fit_the_digest(seal: Seal, policy: SealPolicy) -> None:
+def test_line_ends_that_were_changed_in_transit_do_not_fit_the_digest(seal: Seal, policy: SealPolicy) -> None:
     sealed = sign_request(changed(REQUEST, body=b'{\r\n "a": 1\r\n}'), seal=seal)
     assert verdict(changed(sealed, body=sealed.body.replace(b"\r\n", b"\n")), policy) == "digest.mismatch"
 

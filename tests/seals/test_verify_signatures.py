@@ -153,5 +153,5 @@ def test_a_signature_of_another_request_is_refused(sealed: Message, seal: Seal, 
     assert verdict(with_value(sealed, "Signature", header(other, "Signature")), policy) == "signature.invalid"
 
 
-def test_an_unknown_parameter_is_passed_over(pki: Pki, policy: SealPolicy) -> None:
+def test_an_unknown_parameter_is_ignored(pki: Pki, policy: SealPolicy) -> None:
     assert verdict(seal_by_hand(REQUEST, pki.qseal, template=TEMPLATE + ',created=1,note="x"'), policy) == "holds"

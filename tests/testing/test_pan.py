@@ -179,7 +179,7 @@ def test_names_that_contain_a_card_are_masked(tmp_path: Path) -> None:
     assert "place *.****************: card 1" in failure({PAN: f"card {PAN}"})
 
 
-def test_values_that_do_not_show_themselves_are_no_finding() -> None:
+def test_values_that_do_not_show_themselves_cause_no_finding() -> None:
     assert_no_pan(record("card %s", CardSecret(PAN)), ValueError(CardSecret(PAN)), cards=[CardSecret(PAN)])
 
 
@@ -236,7 +236,7 @@ def test_a_database_that_is_open_is_searched_and_stays_usable(tmp_path: Path) ->
         assert "orders.body: card 2, security code, a cell" in failure(tmp_path)
 
 
-def test_a_damaged_database_is_no_clean_one(tmp_path: Path) -> None:
+def test_a_damaged_database_is_not_a_clean_one(tmp_path: Path) -> None:
     (tmp_path / "shop.sqlite").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
     with pytest.raises(FormatError) as refused:
         assert_no_pan(tmp_path, cards=CARDS)

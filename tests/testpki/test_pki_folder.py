@@ -112,7 +112,7 @@ def test_a_further_certificate_ends_with_its_authority_unless_stated_otherwise(f
     assert refused.value.code == "pki.ended"
 
 
-def test_labels_are_taken_or_counted(folder):
+def test_labels_are_given_or_counted(folder):
     opened = open_pki(folder)
     at, provider = opened.pki.not_before, opened.pki.provider
     labels = [opened.issue("qwac", provider, at=at, label=label).label for label in (None, "mine", None, "a.b_c-1")]

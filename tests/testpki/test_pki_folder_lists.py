@@ -139,7 +139,7 @@ def test_each_revocation_keeps_the_others_whatever_the_clock_says(folder, pki):
     assert crl_of(folder).last_update_utc == later
 
 
-def test_a_hold_is_lifted_and_gone_from_list_and_answers(folder, pki):
+def test_a_hold_is_lifted_and_absent_from_list_and_answers(folder, pki):
     at = pki.not_before + DAY
     held = open_pki(folder).revoke(pki.qwac.certificate, at=at, reason=HOLD)
     kept = (folder / CRLS[1]).read_bytes()

@@ -66,7 +66,7 @@ def test_an_rsa_key_from_a_seed_is_the_same_again_and_sound():
     key.public_key().verify(key.sign(b"data", PKCS1v15(), SHA256()), b"data", PKCS1v15(), SHA256())
 
 
-def test_what_is_no_unencrypted_key_of_a_known_type_is_rejected():
+def test_what_is_not_an_unencrypted_key_of_a_known_type_is_rejected():
     ours, theirs = ec.generate_private_key(ec.SECP256R1()), x25519.X25519PrivateKey.generate()
     encrypted = ours.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
     agreement = theirs.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -72,7 +72,7 @@ def status_of(answer: bytes) -> str:
 
 
 @pytest.mark.parametrize("hash_", [hashes.SHA1(), hashes.SHA256(), hashes.SHA384(), hashes.SHA512()])
-def test_an_answer_is_about_what_was_asked_and_repeats_the_nonce(pki, hash_):
+def test_an_answer_is_about_what_was_requested_and_repeats_the_nonce(pki, hash_):
     answer = ocsp.load_der_ocsp_response(
         answer_ocsp(pki, asked(pki, pki.qwac, hash_=hash_, nonce=b"0123456789"), at=pki.not_before)
     )

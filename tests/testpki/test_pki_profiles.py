@@ -45,7 +45,7 @@ def leaf(request, pki) -> Issued:
 
 
 @given(PROVIDERS)
-def test_every_supervised_provider_gets_certificates_that_say_so_and_fail_no_check(pki, arguments):
+def test_every_supervised_provider_gets_certificates_that_state_it_and_fail_no_check(pki, arguments):
     provider = make_provider(**arguments)
     for issued, use in issue_both(pki, provider):
         read = issued.certificate
@@ -213,7 +213,7 @@ def test_the_country_of_a_provider_is_one_of_iso_3166(identifier, country):
         ({"country": "EU"}, "ISO 3166-1.*LEG-4.2.1-4"),
     ],
 )
-def test_a_country_that_is_none_is_refused_by_its_rule(arguments, rule):
+def test_a_country_that_is_invalid_is_refused_by_its_rule(arguments, rule):
     with pytest.raises(ConfigurationError, match=rule):
         make_provider(**arguments)
 

@@ -74,7 +74,7 @@ def refusal(pki, request: EidasRequest) -> str:
 
 @pytest.mark.parametrize("kind", ["qwac", "qseal"])
 @pytest.mark.parametrize("name", ["Žvėryno mokėjimai", "Ω" * 32, "Smith & Sons, #1 \"best\" $PAY = 'x'; \\ end"])
-def test_a_request_reads_strictly_with_what_was_asked(kind, name):
+def test_a_request_reads_strictly_with_what_was_requested(kind, name):
     provider = make_provider(
         organization_identifier="PSDGR-BOG-12/34", name=name, country="GR", roles=["PSP_AI", "PSP_IC"]
     )
@@ -190,7 +190,7 @@ def test_every_dns_name_is_certified_and_a_common_name_alone_is_one(pki, folder,
     assert issue(folder, request_of(alone(sound))).extensions.dns_names == ("alone.example.org",)
 
 
-def test_a_qualified_device_is_stated_where_it_is_asked_for(folder):
+def test_a_qualified_device_is_stated_where_it_is_requested(folder):
     assert issue(folder, read(make_request(make_provider(), "qseal", KEY, qscd=True))).qc.sscd
     assert not issue(folder, read(make_request(make_provider(), "qseal", KEY))).qc.sscd
 
@@ -265,7 +265,7 @@ DROPPED = [
 
 
 @pytest.mark.parametrize(("asked", "reported"), DROPPED, ids=[asked.oid for asked, _ in DROPPED])
-def test_what_is_asked_for_and_not_certified_is_reported(folder, sound, asked, reported):
+def test_what_is_requested_and_not_certified_is_reported(folder, sound, asked, reported):
     opened = open_pki(folder)
     _, dropped = opened.issue_requested(with_extension(sound, asked), at=opened.pki.not_before)
     assert list(dropped) == [*reported, ("attributes", "1.2.840.113549.1.9.7")]

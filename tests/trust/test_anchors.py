@@ -31,7 +31,7 @@ def test_authorities_that_the_caller_believes_are_roots_self_signed_or_not(pki):
     assert (anchors.roots, anchors.intermediates) == (pki.authorities, ())
 
 
-def test_without_a_self_signed_authority_nobody_becomes_a_root_by_accident(pki):
+def test_without_a_self_signed_authority_no_certificate_becomes_a_root_by_accident(pki):
     assert refusal(make_anchors, [pki.qwac_ca.certificate, pki.qseal_ca.certificate]).code == "trust.no-root"
 
 
@@ -41,7 +41,7 @@ def test_a_file_of_issuing_authorities_is_what_its_caller_says_it_is(pki, tmp_pa
     assert load_anchors(tmp_path / "issuing.pem").roots == issuing
 
 
-def test_a_folder_of_intermediates_is_no_trust_material(pki, tmp_path):
+def test_a_folder_of_intermediates_is_not_trust_material(pki, tmp_path):
     (tmp_path / "issuing.pem").write_bytes(certificate_pem(pki.qwac_ca.certificate))
     assert refusal(load_anchors, tmp_path).code == "trust.no-root"
 
@@ -50,7 +50,7 @@ def test_a_verifier_needs_an_anchor():
     assert refusal(PathVerifier, Anchors(())).code == "trust.no-anchors"
 
 
-def test_an_authority_of_the_same_name_signed_with_another_key_is_no_root(certify):
+def test_an_authority_of_the_same_name_signed_with_another_key_is_not_a_root(certify):
     # A rollover certificate: the old key certifies the new one under the same name.
     old = certify("Root")
     rollover = certify("Root", old)
@@ -59,17 +59,17 @@ def test_an_authority_of_the_same_name_signed_with_another_key_is_no_root(certif
     assert (anchors.roots, anchors.intermediates) == ((old.certificate,), (rollover.certificate,))
 
 
-def test_an_authority_that_stands_twice_is_not_its_own_intermediate(pki):
+def test_an_authority_that_appears_twice_is_not_its_own_intermediate(pki):
     assert make_anchors([pki.root.certificate, pki.root.certificate]).intermediates == ()
 
 
-def test_certificates_that_are_no_authority_are_passed_over(pki):
+def test_certificates_that_are_not_authorities_are_skipped(pki):
     anchors = make_anchors(issued.certificate for issued in pki.issued)
     assert (*anchors.roots, *anchors.intermediates) == pki.authorities
 
 
 @pytest.mark.parametrize("label", [None, "qwac"])
-def test_without_any_authority_there_is_nobody_to_believe(pki, label):
+def test_without_any_authority_nothing_is_trusted(pki, label):
     certificates = [issued.certificate for issued in pki.issued if issued.label == label]
     assert refusal(make_anchors, certificates).code == "trust.no-anchors"
 
@@ -103,7 +103,7 @@ def test_every_usual_suffix_is_read_in_a_folder(pki, tmp_path, suffix):
     assert load_anchors(tmp_path).roots == (pki.root.certificate,)
 
 
-def test_other_files_and_subfolders_are_passed_over(pki, tmp_path):
+def test_other_files_and_subfolders_are_skipped(pki, tmp_path):
     (tmp_path / "README.txt").write_bytes(b"no certificate")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "other.pem").write_bytes(certificate_pem(pki.qwac_ca.certificate))
@@ -137,7 +137,7 @@ def test_one_broken_file_makes_the_trust_material_unreadable(pki, tmp_path, cont
     assert refusal(load_anchors, path).code == "trust.unreadable"
 
 
-def test_entries_of_a_folder_that_are_no_regular_files_are_passed_over(pki, tmp_path):
+def test_entries_of_a_folder_that_are_not_regular_files_are_skipped(pki, tmp_path):
     (tmp_path / "kept").write_bytes(certificate_pem(pki.root.certificate))
     (tmp_path / "root.pem").symlink_to("kept")
     (tmp_path / "folder.pem").mkdir()

@@ -71,7 +71,7 @@ def test_where_one_chain_fails_another_that_holds_is_found(certify, faulty, need
     assert code(leaf, roots=[other], between=between, policies=needed) in ("path.name-constraints", "path.policy")
 
 
-def test_the_policies_that_hold_are_told(certify):
+def test_the_policies_that_hold_are_reported(certify):
     root = certify("Root")
     issuing = certify("Issuing", root, extensions=(*authority_extensions(path_length=None), STATED))
     leaf = certify("leaf", issuing, extensions=(key_usage("digital_signature"), STATED))
@@ -101,7 +101,7 @@ def test_many_namesakes_do_not_hide_the_right_authority(certify):
     assert verify(leaf, roots=[root], sent=[*namesakes, issuing]).chain[1] == issuing.certificate
 
 
-def test_a_certificate_that_is_an_anchor_itself_is_believed(certify):
+def test_a_certificate_that_is_an_anchor_itself_is_trusted(certify):
     leaf = certify("leaf", ca=False)
     assert verify(leaf, roots=[leaf]).chain == (leaf.certificate,)
 
@@ -158,7 +158,7 @@ def test_a_weak_signature_is_refused():
     assert judge(*keys, hashes.SHA224()) == "path.weak-signature"
 
 
-def test_a_critical_extended_key_usage_of_a_seal_is_no_obstacle():
+def test_a_critical_extended_key_usage_of_a_seal_is_not_an_obstacle():
     key = ec.generate_private_key(ec.SECP256R1())
     signing = x509.ExtendedKeyUsage([x509.ObjectIdentifier("1.3.6.1.4.1.311.10.3.12")])
     assert judge(key, key, hashes.SHA256(), [(signing, True)]) is None

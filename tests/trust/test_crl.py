@@ -123,7 +123,7 @@ def test_a_list_of_another_scope_is_refused(leaf, issuer, parts):
 @pytest.mark.parametrize(
     "parts", [{"only_contains_user_certs": True}, {"full_name": [POINT]}], ids=lambda parts: next(iter(parts))
 )
-def test_a_list_of_this_scope_is_heard(leaf, issuer, parts):
+def test_a_list_of_this_scope_counts(leaf, issuer, parts):
     assert answer(make_crl(issuer, at=AT, extensions=[(scope(**parts), True)]), leaf, issuer).state is State.GOOD
 
 
@@ -155,7 +155,7 @@ def test_a_weak_signature_is_refused(certify, issuer, leaf):
     assert refusal(crl, leaf, issuer) == "crl.weak-signature"
 
 
-def test_expired_certificates_that_stay_listed_are_told(leaf, issuer):
+def test_expired_certificates_that_stay_listed_are_reported(leaf, issuer):
     since = core.GeneralizedTime(AT).dump()
     kept = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.60"), since)
     assert answer(make_crl(issuer, at=AT, extensions=[(kept, False)]), leaf, issuer).kept_since == AT
@@ -299,7 +299,7 @@ def test_an_entry_that_only_delta_lists_may_have_is_malformed(leaf, issuer):
     assert refusal(crl, leaf, issuer) == "crl.malformed"
 
 
-def test_number_and_series_of_a_list_are_told(leaf, issuer):
+def test_number_and_series_of_a_list_are_reported(leaf, issuer):
     numbered = answer(make_crl(issuer, at=AT, extensions=[(x509.CRLNumber(7), False)]), leaf, issuer)
     part = scope(only_contains_user_certs=True)
     partial = answer(make_crl(issuer, at=AT, extensions=[(part, True)]), leaf, issuer)

@@ -61,7 +61,7 @@ def verify(pki, *, authority: tuple[Extension, ...], leaf: tuple[Extension, ...]
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_a_long_name_in_another_script_is_judged_wherever_it_stands_without_a_warning(pki, name):
+def test_a_long_name_in_another_script_is_judged_in_every_place_without_a_warning(pki, name):
     with pytest.warns(UserWarning, match="64"):  # which readers that check lengths in bytes give
         x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False)
     permitted = der.write_element(der.SEQUENCE, subtrees(directory(name)))
@@ -122,7 +122,7 @@ OF_AUTHORITIES = [
 
 
 @pytest.mark.parametrize(("oid", "value", "code"), OF_AUTHORITIES)
-def test_an_authority_with_a_malformed_extension_certifies_nobody(pki, oid, value, code):
+def test_an_authority_with_a_malformed_extension_certifies_no_certificate(pki, oid, value, code):
     extension = Extension(oid, bytes.fromhex(value), critical=True)
     authority = Draft.of(pki.qseal_ca.certificate).with_extension(extension).sign(pki.root.key)
     refused = ""

@@ -49,7 +49,7 @@ def ask(operator, root, certify):
     return ask
 
 
-def test_an_allowed_authority_may_stand_below_a_listed_root(ask, root, certify):
+def test_an_allowed_authority_may_be_below_a_listed_root(ask, root, certify):
     assert ask(certify("Between", root)).qualified_for == ("web",)
 
 
@@ -134,7 +134,7 @@ def unreadable(authority) -> EidasCertificate:
     return EidasCertificate.from_der(certificate.dump(force=True))
 
 
-def test_an_unreadable_authority_is_passed_over_and_told(operator, root, certify):
+def test_an_unreadable_authority_is_skipped_and_reported(operator, root, certify):
     bad = unreadable(certify("Bad authority"))
     lists = verified_lists(operator, Listed(bad, [GRANTED]), Listed(root.certificate, [GRANTED]))
     anchors = lists.make_anchors(purpose="web", at=AT)
@@ -142,7 +142,7 @@ def test_an_unreadable_authority_is_passed_over_and_told(operator, root, certify
     assert [(f.code, f.severity) for f in anchors.findings] == [("path.extension-malformed", Severity.WARNING)]
 
 
-def test_an_authority_outside_its_validity_is_passed_over_and_told(operator, root, certify):
+def test_an_authority_outside_its_validity_is_skipped_and_reported(operator, root, certify):
     ended, coming = certify("Ended", ends=AT - timedelta(days=1)), certify("Coming", starts=AT + timedelta(days=1))
     lists = verified_lists(operator, *(Listed(one.certificate, [GRANTED]) for one in (ended, coming, root)))
     anchors = lists.make_anchors(purpose="web", at=AT)
@@ -166,7 +166,7 @@ def test_one_unreadable_anchor_does_not_disable_the_others(root, certify):
     assert unusable.value.code == "trust.unreadable"
 
 
-def test_an_authority_is_no_anchor_for_a_time_whose_state_names_another_key(operator, root, certify):
+def test_an_authority_is_not_an_anchor_for_a_time_whose_state_names_another_key(operator, root, certify):
     earlier = certify("Listed root", starts=SINCE).certificate
     states = [State("granted", AT), State("granted", SINCE, key=earlier)]
     lists = verified_lists(operator, Listed(root.certificate, states))

@@ -68,7 +68,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("base", "name", "within"), CASES, ids=lambda v: str(getattr(v, "value", v)))
-def test_a_name_lies_within_a_subtree_or_not(certify, root, base, name, within):
+def test_a_name_is_within_a_subtree_or_not(certify, root, base, name, within):
     own = [directory(CN="leaf")] if isinstance(base, x509.DirectoryName) else []
     permitted = x509.NameConstraints([base, *own], None)
     excluded = x509.NameConstraints(None, [base])
@@ -131,7 +131,7 @@ def test_no_kind_of_string_hides_an_excluded_subject(pki, tag):
 
 
 @pytest.mark.parametrize("alternative", [[], [DNS("good.example")]])
-def test_the_subject_lies_within_permitted_directory_names(certify, root, alternative):
+def test_the_subject_is_within_permitted_directory_names(certify, root, alternative):
     assert judge(certify, root, x509.NameConstraints([directory(CN="leaf")], None), alternative) is None
     refused = judge(certify, root, x509.NameConstraints([directory(CN="other")], None), alternative)
     assert refused == "path.name-constraints"
@@ -145,7 +145,7 @@ def test_a_form_that_is_not_processed_is_refused_where_it_is_constrained(certify
 
 
 @pytest.mark.parametrize("base", [".good.example", "good..example"])
-def test_a_base_that_is_no_host_name_refuses_all(certify, root, base):
+def test_a_base_that_is_not_a_host_name_refuses_all(certify, root, base):
     bases = [DNS._init_without_validation(base)]
     for constraints in (x509.NameConstraints(bases, None), x509.NameConstraints(None, bases)):
         assert judge(certify, root, constraints, [DNS("other.example")]) == "path.name-constraints"

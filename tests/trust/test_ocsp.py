@@ -88,13 +88,13 @@ def test_a_responder_of_a_long_name_in_another_script_answers_without_a_warning(
 
 
 @pytest.mark.parametrize("marked", [True, False])
-def test_whether_a_responder_could_be_revoked_itself_is_told(certify, leaf, issuer, marked):
+def test_whether_a_responder_could_be_revoked_itself_is_reported(certify, leaf, issuer, marked):
     responder = certify("Responder", issuer, extensions=RESPONDER if marked else RESPONDER[:2], **LONG)
     said = answer(make_ocsp(leaf, issuer, at=AT, responder=responder), leaf, issuer)
     assert said.signer_may_be_revoked is not marked
 
 
-def test_a_response_that_speaks_of_a_time_after_it_was_signed_is_refused(leaf, issuer):
+def test_a_response_about_a_time_after_it_was_signed_is_refused(leaf, issuer):
     within, after = AT - timedelta(minutes=5), AT - timedelta(minutes=6)
     assert answer(make_ocsp(leaf, issuer, at=AT, produced_at=within), leaf, issuer)
     assert refusal(make_ocsp(leaf, issuer, at=AT, produced_at=after), leaf, issuer) == "ocsp.dates"
@@ -123,7 +123,7 @@ def test_of_several_single_responses_about_others_ours_is_found(certify, leaf, i
 
 
 @pytest.mark.parametrize("by_name", [True, False], ids=["by name", "by key"])
-def test_a_responder_that_sends_its_former_certificate_too_is_heard(certify, leaf, issuer, responder, by_name):
+def test_a_responder_that_sends_its_former_certificate_too_counts(certify, leaf, issuer, responder, by_name):
     former = certify("Responder", issuer, extensions=RESPONDER, ends=AT - timedelta(days=1))
     response = make_ocsp(leaf, issuer, at=AT, responder=responder, by_name=by_name, certificates=[former])
     assert answer(response, leaf, issuer).signer == responder.certificate
@@ -139,7 +139,7 @@ def test_no_more_than_ten_certificates_of_a_response_are_tried(certify, leaf, is
     assert refusal(response(10), leaf, issuer) == "ocsp.stranger"
 
 
-def test_a_revocation_is_told_with_date_and_reason(leaf, issuer):
+def test_a_revocation_is_reported_with_date_and_reason(leaf, issuer):
     when = AT - timedelta(hours=3)
     response = make_ocsp(
         leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED, when=when, reason=x509.ReasonFlags.superseded
@@ -154,7 +154,7 @@ def test_what_the_responder_does_not_know_is_unknown(leaf, issuer):
 
 
 @pytest.mark.parametrize("status", [s for s in ocsp.OCSPResponseStatus if s is not ocsp.OCSPResponseStatus.SUCCESSFUL])
-def test_no_answer_is_no_answer(leaf, issuer, status):
+def test_no_answer_is_not_an_answer(leaf, issuer, status):
     der = ocsp.OCSPResponseBuilder.build_unsuccessful(status).public_bytes(Encoding.DER)
     assert refusal(parse_ocsp_response(der), leaf, issuer) == "ocsp.status"
 
@@ -189,7 +189,7 @@ def test_the_same_serial_number_of_another_issuer_is_another_certificate(certify
     ],
     ids=["another authority's", "a namesake's", "without OCSPSigning", "key may not sign", "expired", "not yet valid"],
 )
-def test_a_responder_that_the_issuer_did_not_certify_for_it_is_a_stranger(
+def test_a_responder_that_the_issuer_did_not_certify_for_it_is_not_authorised(
     certify, leaf, issuer, extensions, signed_by, dates
 ):
     authority = {"another authority": "Other", "a namesake": "Issuing"}.get(signed_by)
@@ -198,12 +198,12 @@ def test_a_responder_that_the_issuer_did_not_certify_for_it_is_a_stranger(
     assert refusal(make_ocsp(leaf, issuer, at=AT, responder=responder), leaf, issuer) == "ocsp.stranger"
 
 
-def test_a_responder_below_a_certified_one_is_a_stranger(certify, leaf, issuer, responder):
+def test_a_responder_below_a_certified_one_is_not_authorised(certify, leaf, issuer, responder):
     below = certify("Below", responder, extensions=RESPONDER, **LONG)
     assert refusal(make_ocsp(leaf, issuer, at=AT, responder=below), leaf, issuer) == "ocsp.stranger"
 
 
-def test_a_responder_whose_certificate_is_not_sent_is_a_stranger(leaf, issuer, responder):
+def test_a_responder_whose_certificate_is_not_sent_is_not_authorised(leaf, issuer, responder):
     response = make_ocsp(leaf, issuer, at=AT, responder=responder, send_responder=False)
     assert refusal(response, leaf, issuer) == "ocsp.stranger"
 
@@ -242,7 +242,7 @@ def test_a_nonce_is_repeated_or_the_response_is_refused(leaf, issuer):
     assert answer(responding(b"theirs"), leaf, issuer).state is State.GOOD  # retained: nothing was asked
 
 
-def test_a_missing_nonce_is_noted_or_refused_as_is_asked_for(leaf, issuer):
+def test_a_missing_nonce_is_noted_or_refused_as_configured(leaf, issuer):
     response = make_ocsp(leaf, issuer, at=AT)
     assert [f.code for f in answer(response, leaf, issuer, nonce=b"ours").findings] == ["ocsp.nonce-absent"]
     assert refusal(response, leaf, issuer, nonce=b"ours", require_nonce=True) == "ocsp.nonce"

@@ -119,7 +119,7 @@ def test_a_partial_list_with_a_forged_signature_changes_nothing_and_is_reported(
     assert judge(base, forged) == (None, ["crl.signature"])
 
 
-def test_a_list_of_attribute_certificates_does_not_speak_of_a_certificate(judge, base, issuing, leaf):
+def test_a_list_of_attribute_certificates_says_nothing_about_a_certificate(judge, base, issuing, leaf):
     listing = make_crl(issuing, leaf, at=AT - HOUR, extensions=[point(only_contains_attribute_certs=True)])
     assert judge(base, listing) == (None, [])
 

@@ -50,12 +50,12 @@ def leaf(certify, issuing):
     return certify("leaf", issuing, ca=False)
 
 
-def test_a_chain_to_the_root_holds_and_is_told_from_leaf_to_root(root, issuing, leaf):
+def test_a_chain_to_the_root_holds_and_is_returned_from_leaf_to_root(root, issuing, leaf):
     path = verifier(root, issuing).verify(leaf.certificate, at=AT)
     assert path.chain == (leaf.certificate, issuing.certificate, root.certificate)
 
 
-def test_every_leaf_of_the_test_pki_is_believed(pki, paths):
+def test_every_leaf_of_the_test_pki_is_trusted(pki, paths):
     for issued in (pki.qwac, pki.qseal, pki.server):
         assert paths.verify(issued.certificate, at=AT).chain == (
             issued.certificate,
@@ -64,7 +64,7 @@ def test_every_leaf_of_the_test_pki_is_believed(pki, paths):
         )
 
 
-def test_a_leaf_that_the_root_issued_itself_is_believed(certify, root):
+def test_a_leaf_that_the_root_issued_itself_is_trusted(certify, root):
     direct = certify("direct", root, ca=False)
     assert len(verifier(root).verify(direct.certificate, at=AT).chain) == 2
 
@@ -90,12 +90,12 @@ def test_an_intermediate_that_the_peer_sent_completes_the_chain(certify, root, i
     assert path.chain == (leaf.certificate, issuing.certificate, root.certificate)
 
 
-def test_a_root_that_the_peer_sent_is_not_believed(certify, root):
+def test_a_root_that_the_peer_sent_is_not_trusted(certify, root):
     theirs = certify("Their root")
     assert refusal(verifier(root), certify("leaf", theirs, ca=False), intermediates=[theirs]).code == "trust.no-path"
 
 
-def test_an_unbelieved_root_among_the_intermediates_is_not_believed(certify, root):
+def test_an_untrusted_root_among_the_intermediates_is_not_trusted(certify, root):
     theirs = certify("Their root")
     paths = PathVerifier(Anchors((root.certificate,), (theirs.certificate,)))
     assert refusal(paths, certify("leaf", theirs, ca=False)).code == "trust.no-path"

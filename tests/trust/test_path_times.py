@@ -80,7 +80,7 @@ def test_a_time_is_judged_as_a_moment_whatever_its_zone(make):
         assert code(paths, leaf, (NARROW[1] + SECOND).astimezone(timezone(timedelta(hours=hours)))) == "path.expired"
 
 
-def test_after_an_intermediate_was_renewed_the_chain_goes_on(certify):
+def test_after_an_intermediate_was_renewed_the_chain_continues(certify):
     root = certify("Root", starts=WIDE[0], ends=WIDE[1])
     old = certify("Issuing", root, starts=WIDE[0], ends=DAY[10])
     leaf = certify("leaf", old, ca=False, starts=WIDE[0], ends=WIDE[1])
@@ -99,7 +99,7 @@ def test_a_remembered_chain_is_good_without_the_intermediates_sent_again(certify
     assert paths.verify(leaf, at=at) == path
 
 
-def test_what_one_verifier_remembers_another_does_not_believe(make):
+def test_what_one_verifier_remembers_another_does_not_trust(make):
     paths, leaf = make("leaf")
     others, _ = make("leaf")
     assert code(paths, leaf, DAY[14]) is None

@@ -85,7 +85,7 @@ def nested(depth: int) -> str:
         nested(MAX_CRITERIA_DEPTH + 1),
     ],
 )
-def test_criteria_that_are_not_understood_speak_about_nothing_and_are_known_as_such(pki, content):
+def test_criteria_that_are_not_understood_match_nothing_and_are_reported(pki, content):
     found = read(content)
     assert found.criteria is None
     assert not found.concerns(pki.qseal.certificate)
@@ -95,5 +95,5 @@ def test_criteria_as_deep_as_allowed_are_read(pki):
     assert read(nested(MAX_CRITERIA_DEPTH)).concerns(pki.qseal.certificate)
 
 
-def test_qualifiers_are_told_by_their_names(pki):
+def test_qualifiers_are_reported_by_their_names(pki):
     assert read(criteria(policies(QCP_L)), "QCForESeal", "QCWithQSCD").qualifiers == ("QCForESeal", "QCWithQSCD")

@@ -226,7 +226,7 @@ def test_criteria_that_are_not_understood_give_nothing(ask, qwac):
     assert ask(qwac, state).code == "trusted-list.unknown-criteria"
 
 
-def test_a_service_taken_over_is_told(ask, qwac):
+def test_a_service_taken_over_is_reported(ask, qwac):
     taken = (
         '<Extension Critical="false"><add:TakenOverBy><add:TSPName><Name xml:lang="en">Heir</Name></add:TSPName>'
         "</add:TakenOverBy></Extension>"
@@ -261,7 +261,7 @@ def test_of_two_keys_of_one_authority_the_one_that_signed_decides(make_lists, ce
     ).status(qwac, at=AT).code == "trusted-list.not-granted"  # fmt: skip
 
 
-def test_a_state_under_another_key_does_not_speak_for_this_one(ask, certify, qwac):
+def test_a_state_under_another_key_does_not_apply_to_this_one(ask, certify, qwac):
     rolled = certify("Web CA", starts=LONG_AGO).certificate
     found = ask(qwac, State("granted", datetime(2026, 3, 1, tzinfo=UTC)), replace(GRANTED, key=rolled))
     assert found.code == "trusted-list.other-key"
@@ -334,7 +334,7 @@ def test_an_intermediate_leads_to_a_root_that_is_listed_as_one(make_lists, web_c
     assert (found.code, found.qualified_for, found.listing.issuer.direct) == (None, ("web",), False)
 
 
-def test_an_intermediate_under_a_service_that_is_no_root_is_not_qualified(make_lists, web_ca, below, deep):
+def test_an_intermediate_under_a_service_that_is_not_a_root_is_not_qualified(make_lists, web_ca, below, deep):
     found = make_lists(Listed(web_ca.certificate, [GRANTED])).status(deep, at=AT, intermediates=[below.certificate])
     assert found.code == "trusted-list.not-issuer"
 
@@ -347,7 +347,7 @@ def test_the_nearest_listed_authority_decides(make_lists, web_ca, below, deep):
     assert lists.status(deep, at=AT, intermediates=[below.certificate]).code == "trusted-list.not-granted"
 
 
-def test_an_end_entity_is_no_intermediate(make_lists, certify, web_ca, qwac):
+def test_an_end_entity_is_not_an_intermediate(make_lists, certify, web_ca, qwac):
     key = certify("leaf", web_ca, ca=False, starts=START)
     forged = certify("forged", key, ca=False, starts=START, extensions=tuple(qwac_extensions(PROVIDER))).certificate
     lists = make_lists(Listed(web_ca.certificate, [replace(GRANTED, information=(WEB, ROOT))]))
@@ -386,7 +386,7 @@ def test_outside_its_own_validity_a_certificate_is_not_qualified(ask, certify, w
     assert ask(short, GRANTED, at=START - timedelta(days=1)).code == "certificate.not-yet-valid"
 
 
-def test_a_certificate_whose_countrys_list_is_absent_says_so(make_lists, pki, web_ca):
+def test_a_certificate_whose_countrys_list_is_absent_gets_that_reason(make_lists, pki, web_ca):
     """The test PKI is established in LT, which the list of the lists names."""
     lists = make_lists(Listed(web_ca.certificate, [GRANTED]), next_update=NEXT_UPDATE)
     found = lists.status(pki.qwac.certificate, at=AT)

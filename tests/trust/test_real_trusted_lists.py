@@ -119,7 +119,7 @@ def test_a_production_qwac_is_not_qualified_today_for_the_lists_have_expired(lis
     assert (found.code, found.qualified_for, found.at_issuance.qualified_for) == ("trusted-list.expired", (), ("web",))
 
 
-def test_certificates_of_absent_lists_say_so(lists, shared_data):
+def test_certificates_of_absent_lists_get_that_reason(lists, shared_data):
     certificate = load_certificates(
         shared_data / "certificates" / "qc_other" / "pkilint__queulimitvalue__160cbc4f.der"
     )[0]
@@ -134,7 +134,7 @@ def test_authorities_for_websites_are_anchors(lists, qwac):
 
 
 @pytest.mark.parametrize("name", ["EU-LOTL", "PT", "NO", "NL", "CZ"])
-def test_one_byte_changed_anywhere_is_seen(folder, lists, name):
+def test_one_byte_changed_anywhere_is_detected(folder, lists, name):
     data = (folder / f"{name}.xml").read_bytes()
     for place in range(1000, len(data) - 1, len(data) // 12):
         while not (data[place : place + 1].isalnum() and data[place - 1 : place].isalnum()):
@@ -146,7 +146,7 @@ def test_one_byte_changed_anywhere_is_seen(folder, lists, name):
         assert refused.value.code.startswith("trusted-list.")
 
 
-def test_a_list_is_not_believed_by_the_signer_of_another(folder, lists):
+def test_a_list_is_not_trusted_by_the_signer_of_another(folder, lists):
     with pytest.raises(VerificationError) as refused:
         verify_trusted_list(
             (folder / "PT.xml").read_bytes(), signers=pointers_to(lists.list_of_lists, "NO")[0].signers, source="PT.xml"

@@ -54,7 +54,7 @@ def outcome(paths: PathVerifier, leaf, at: datetime = AT) -> list[str]:
         return [e.code, *(finding.code for finding in e.findings)]
 
 
-def test_a_responder_of_which_nothing_is_known_is_noted_or_refused_as_is_asked_for(judging, leaf):
+def test_a_responder_of_which_nothing_is_known_is_noted_or_refused_as_configured(judging, leaf):
     assert outcome(judging(), leaf) == ["ocsp.responder-unchecked"]
     required = judging(require_responder_status=True)
     assert outcome(required, leaf) == ["revocation.unknown", "ocsp.responder-unchecked"]
@@ -87,7 +87,7 @@ def test_a_kept_list_clears_the_responder_for_as_long_as_it_is_fresh(judging, le
     assert paths.verify(leaf.certificate, at=AT).not_after == AT + HOUR
 
 
-def test_a_revoked_responder_is_not_believed(judging, leaf, root, responder):
+def test_a_revoked_responder_is_not_trusted(judging, leaf, root, responder):
     refused = outcome(judging(partial_list(root, responder)), leaf)
     assert refused[0] == "revocation.unknown"
     assert "ocsp.responder-revoked" in refused

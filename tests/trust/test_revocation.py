@@ -121,7 +121,7 @@ def test_a_soft_failure_does_not_let_a_revoked_certificate_pass(judging, leaf, i
     assert code(paths, leaf) == "revocation.revoked"
 
 
-def test_why_an_answer_is_of_no_use_is_told(certify, judging, leaf):
+def test_why_an_answer_is_of_no_use_is_reported(certify, judging, leaf):
     namesake = certify("Issuing")
     with pytest.raises(CertificateRejected) as refused:
         judging(make_crl(namesake, at=AT)).verify(leaf.certificate, at=AT)
@@ -166,7 +166,7 @@ def test_a_remembered_verdict_ends_where_the_revocation_begins(judging, leaf, is
     assert path.not_after < AT - HOUR
 
 
-def test_a_key_thought_lost_before_its_revocation_is_told(judging, leaf, issuing):
+def test_a_key_compromised_before_its_revocation_is_reported(judging, leaf, issuing):
     lost = x509.InvalidityDate((AT - DAY).replace(tzinfo=None))
     paths = judging(make_crl(issuing, leaf, at=AT, entry_extensions=[(lost, False)]))
     path = paths.verify(leaf.certificate, at=AT - HOUR)
@@ -203,7 +203,7 @@ def test_of_a_hold_the_latest_answer_decides(judging, leaf, issuing):
 
 
 @pytest.mark.parametrize("make", ["crl", "ocsp"])
-def test_what_was_last_heard_of_as_on_hold_fails_softly_too(judging, leaf, issuing, make):
+def test_what_was_last_reported_on_hold_fails_softly_too(judging, leaf, issuing, make):
     entry = ((x509.CRLReason(HOLD), False),)
     held = (
         make_crl(issuing, leaf, at=AT, entry_extensions=entry)
@@ -216,14 +216,14 @@ def test_what_was_last_heard_of_as_on_hold_fails_softly_too(judging, leaf, issui
     assert refused.value.code == "revocation.stale"
 
 
-def test_a_hold_that_was_lifted_before_all_answers_grew_old_is_a_mere_warning(judging, leaf, issuing):
+def test_a_hold_that_was_lifted_before_all_answers_grew_old_is_only_a_warning(judging, leaf, issuing):
     held = make_ocsp(leaf, issuing, at=AT, status=REVOKED, reason=HOLD)
     paths = judging(held, make_crl(issuing, at=AT + HOUR), policy=RevocationPolicy.SOFT_FAIL)
     path = paths.verify(leaf.certificate, at=AT + 9 * DAY)
     assert [finding.code for finding in path.findings] == ["revocation.stale"]
 
 
-def test_an_authority_last_heard_of_as_on_hold_fails_softly_too(judging, leaf, issuing, root):
+def test_an_authority_last_reported_on_hold_fails_softly_too(judging, leaf, issuing, root):
     held = make_crl(root, issuing, at=AT - 9 * DAY, entry_extensions=((x509.CRLReason(HOLD), False),))
     good = make_ocsp(leaf, issuing, at=AT)
     paths = judging(held, good, policy=RevocationPolicy.SOFT_FAIL, scope=RevocationScope.CHAIN)
@@ -240,7 +240,7 @@ def test_a_hold_ends_with_an_answer_that_is_fetched(judging, leaf, issuing, root
     assert code(judging(held, fetch=fetch, policy=RevocationPolicy.SOFT_FAIL), leaf, at) is None
 
 
-def test_a_hold_is_not_undone_by_a_later_list_that_does_not_tell_of_it(judging, leaf, issuing):
+def test_a_hold_is_not_undone_by_a_later_list_without_it(judging, leaf, issuing):
     held = make_ocsp(leaf, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD)
     lifted = make_crl(issuing, at=AT + HOUR)
     paths = judging(held, lifted)
@@ -297,7 +297,7 @@ def test_answers_in_place_of_others_end_every_verdict_and_leave_nothing_of_them(
     assert code(paths, leaf) == "revocation.revoked"
 
 
-def test_a_hold_that_an_answer_of_later_tells_of_counts_from_its_date(judging, leaf, issuing):
+def test_a_hold_that_a_later_answer_reports_counts_from_its_date(judging, leaf, issuing):
     held = make_ocsp(leaf, issuing, at=AT + HOUR, status=REVOKED, reason=HOLD, when=AT)
     paths = judging(make_crl(issuing, at=AT), held)
     assert code(paths, leaf, AT - HOUR) is None
@@ -326,7 +326,7 @@ def test_a_response_without_next_update_is_fresh_for_a_day(judging, leaf, issuin
     assert code(paths, leaf, AT + DAY + HOUR) == "revocation.stale"
 
 
-def test_an_answer_that_is_older_than_asked_for_is_stale(judging, leaf, issuing):
+def test_an_answer_that_is_older_than_requested_is_stale(judging, leaf, issuing):
     crl = make_crl(issuing, at=AT, lasts=900 * DAY)
     assert code(judging(crl), leaf, AT + 30 * DAY) is None
     paths = judging(crl, max_age=DAY)
@@ -340,7 +340,7 @@ def test_a_nonce_is_not_required_where_none_is_made():
     assert refused.value.code == "revocation.no-nonce"
 
 
-def test_news_ends_every_verdict_that_was_given(judging, leaf, issuing):
+def test_a_new_revocation_ends_every_remembered_verdict(judging, leaf, issuing):
     paths = judging(make_ocsp(leaf, issuing, at=AT))
     path = paths.verify(leaf.certificate, at=AT)
     assert paths.verify(leaf.certificate, at=AT) is path
@@ -349,7 +349,7 @@ def test_news_ends_every_verdict_that_was_given(judging, leaf, issuing):
     assert code(paths, leaf) == "revocation.revoked"
 
 
-def test_a_revocation_ends_other_verdicts_when_it_is_first_seen(certify, judging, leaf, issuing):
+def test_a_revocation_ends_other_verdicts_when_it_is_first_known(certify, judging, leaf, issuing):
     other = certify("other", issuing, ca=False)
     paths = judging(make_crl(issuing, other, at=AT))
     path = paths.verify(leaf.certificate, at=AT)
@@ -360,7 +360,7 @@ def test_a_revocation_ends_other_verdicts_when_it_is_first_seen(certify, judging
     assert path.holds_at(AT)
 
 
-def test_another_revocation_of_a_certificate_is_news(certify, judging, leaf, issuing):
+def test_another_revocation_of_a_certificate_ends_verdicts(certify, judging, leaf, issuing):
     other = certify("other", issuing, ca=False)
     paths = judging(
         make_ocsp(other, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD), make_crl(issuing, at=AT - HOUR)
@@ -397,7 +397,7 @@ class Responder:
         return answer
 
 
-def test_what_is_not_known_is_asked_for_once_while_fresh(judging, leaf, issuing):
+def test_what_is_not_known_is_requested_once_while_fresh(judging, leaf, issuing):
     responder = Responder(ocsp=make_ocsp(leaf, issuing, at=AT).der)
     paths = judging(fetch=responder, remember=timedelta(minutes=1))
     for minutes in range(0, 60, 10):
@@ -405,14 +405,14 @@ def test_what_is_not_known_is_asked_for_once_while_fresh(judging, leaf, issuing)
     assert [url for url, _ in responder.asked] == [OCSP_URL]
 
 
-def test_a_stale_answer_is_asked_for_again(judging, leaf, issuing):
+def test_a_stale_answer_is_requested_again(judging, leaf, issuing):
     responder = Responder(ocsp=make_ocsp(leaf, issuing, at=AT, status=REVOKED, when=AT).der)
     paths = judging(make_ocsp(leaf, issuing, at=AT - 2 * DAY), fetch=responder)
     assert code(paths, leaf) == "revocation.revoked"
 
 
 @pytest.mark.parametrize("fault", ["no answer", "rubbish", "unknown", "stale"])
-def test_the_list_is_asked_for_where_the_responder_is_of_no_use(judging, leaf, issuing, fault):
+def test_the_list_is_requested_where_the_responder_is_of_no_use(judging, leaf, issuing, fault):
     answers = {
         "no answer": None,
         "rubbish": b"<html>",
@@ -446,7 +446,7 @@ def test_nothing_is_fetched_for_a_chain_that_does_not_hold(certify, root, issuin
 
 
 @pytest.mark.parametrize(("required", "expected"), [(False, None), (True, "revocation.unknown")])
-def test_a_response_without_the_nonce_is_taken_as_asked_for(judging, leaf, issuing, required, expected):
+def test_a_response_without_the_nonce_is_accepted_as_configured(judging, leaf, issuing, required, expected):
     responder = Responder(ocsp=make_ocsp(leaf, issuing, at=AT).der)
     paths = judging(fetch=responder, make_nonce=lambda: b"0123456789abcdef", require_nonce=required)
     assert code(paths, leaf) == expected
@@ -463,7 +463,7 @@ def test_a_replayed_response_is_refused(judging, leaf, issuing):
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ldap://x/", "http://user@x/", "http://a b/", "http://", "x" * 3000]
 )
-def test_only_web_addresses_are_asked(certify, issuing, judging, url):
+def test_only_web_addresses_are_fetched(certify, issuing, judging, url):
     point = x509.DistributionPoint([x509.UniformResourceIdentifier(url)], None, None, None)
     leaf = certify(
         "leaf", issuing, extensions=(key_usage("digital_signature"), (x509.CRLDistributionPoints([point]), False))
@@ -473,7 +473,7 @@ def test_only_web_addresses_are_asked(certify, issuing, judging, url):
     assert responder.asked == []
 
 
-def test_many_addresses_are_not_all_asked(certify, issuing, judging):
+def test_many_addresses_are_not_all_fetched(certify, issuing, judging):
     points = [
         x509.DistributionPoint([x509.UniformResourceIdentifier(f"http://crl{n}.example.com/")], None, None, None)
         for n in range(50)

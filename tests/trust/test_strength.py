@@ -38,7 +38,7 @@ def test_a_signature_is_of_one_text(key, how, pss):
 
 
 @pytest.mark.parametrize("key", [RSA, EC, ED25519, ED448], ids=["RSA", "P-256", "Ed25519", "Ed448"])
-def test_a_strong_key_is_taken(pki, key):
+def test_a_strong_key_is_accepted(pki, key):
     public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     draft = for_key(Draft.of(pki.qseal.certificate), public)
     require_key(EidasCertificate.from_der(draft.sign(pki.qseal_ca.key)))

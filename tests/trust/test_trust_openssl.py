@@ -132,13 +132,13 @@ def judge(authority: Authority, name: str, evidence: RevocationEvidence, source:
 
 @pytest.mark.parametrize("form", ["list.pem", "list.der"])
 @pytest.mark.parametrize(("name", "expected"), [("good", None), ("bad", "revocation.revoked")])
-def test_its_list_is_heard(authority, form, name, expected):
+def test_its_list_counts(authority, form, name, expected):
     assert judge(authority, name, load_revocation([authority.folder / form]), Source.CRL) == expected
 
 
 @pytest.mark.parametrize("signer", ["ca", "responder"])
 @pytest.mark.parametrize(("name", "expected"), [("good", None), ("bad", "revocation.revoked")])
-def test_its_answer_to_our_question_is_heard(authority, signer, name, expected):
+def test_its_answer_to_our_question_counts(authority, signer, name, expected):
     nonce = b"0123456789abcdef"
     response = parse_ocsp_response(authority.answer(authority.certificate(name), signer=signer, nonce=nonce))
     assert response.nonce == nonce
@@ -147,7 +147,7 @@ def test_its_answer_to_our_question_is_heard(authority, signer, name, expected):
 
 @pytest.mark.parametrize("salt", ["digest", "20"])
 @pytest.mark.parametrize(("name", "expected"), [("good", None), ("bad", "revocation.revoked")])
-def test_its_answer_signed_with_rsassa_pss_is_heard(authority, salt, name, expected):
+def test_its_answer_signed_with_rsassa_pss_counts(authority, salt, name, expected):
     options = ("-rsigopt", "rsa_padding_mode:pss", "-rsigopt", f"rsa_pss_saltlen:{salt}", "-rmd", "sha256")
     der = authority.answer(authority.certificate(name), *options, signer="pss", nonce=b"0123456789abcdef")
     response = parse_ocsp_response(der)

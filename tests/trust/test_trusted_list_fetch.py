@@ -143,7 +143,7 @@ def test_the_same_lists_again_are_kept(folder, publish, run):
     assert (folder / "PT.xml").stat().st_mtime_ns == before
 
 
-def test_newer_lists_replace_the_ones_at_hand_under_their_names(folder, publish, run):
+def test_newer_lists_replace_the_present_ones_under_their_names(folder, publish, run):
     publish("PT")
     run()
     (folder / "PT.xml").rename(folder / "portugal.xml")
@@ -180,7 +180,7 @@ def test_an_older_list_of_the_lists_is_refused(folder, publish, run):
         (b"", "trusted-list.malformed"),
     ],
 )
-def test_a_list_that_is_not_served_is_told_and_the_old_one_kept(folder, publish, run, site, page, code):
+def test_a_list_that_is_not_served_is_reported_and_the_old_one_kept(folder, publish, run, site, page, code):
     publish("PT", "NO")
     run()
     publish("PT", "NO", number=301, national_number=8)
@@ -207,7 +207,7 @@ def test_the_list_of_another_territory_is_never_written(folder, publish, run, si
     assert names(folder) == ["EU-LOTL.xml", "NO.xml"]
 
 
-def test_a_list_of_the_lists_of_a_stranger_is_never_written(folder, publish, run, operator):
+def test_a_list_of_the_lists_of_an_unknown_signer_is_never_written(folder, publish, run, operator):
     publish("PT", signer=operator)
     with pytest.raises(VerificationError) as refused:
         run()
@@ -245,7 +245,7 @@ def through(site, *paths: str) -> dict[str, tuple[str, ...]]:
     return {"information_uris": tuple(f"{site.url}{path}" for path in paths)}
 
 
-def test_a_pivot_that_is_not_served_is_told_and_an_older_one_leads_on(folder, publish, pivot, run, site, following):
+def test_a_pivot_that_is_not_served_is_reported_and_an_older_one_leads_on(folder, publish, pivot, run, site, following):
     pivot("/298.xml", 298)
     publish("PT", signer=following, **through(site, "/gone.xml", "/298.xml"))
     fetched = run()
@@ -255,7 +255,7 @@ def test_a_pivot_that_is_not_served_is_told_and_an_older_one_leads_on(folder, pu
     assert numbers(load_trusted_lists(folder).lists) == {"PT": 7}
 
 
-def test_no_more_pivots_are_fetched_than_lead_to_someone_who_is_believed(publish, pivot, run, site, following):
+def test_no_more_pivots_are_fetched_than_lead_to_a_trusted_signer(publish, pivot, run, site, following):
     pivot("/299.xml", 299)
     pivot("/298.xml", 298)
     publish("PT", signer=following, **through(site, "/299.xml", "/298.xml"))
@@ -273,7 +273,7 @@ def test_pivots_lead_through_several_changes_of_signer(folder, publish, pivot, r
     assert load_trusted_lists(folder).failures == ()
 
 
-def test_a_pivot_of_a_stranger_is_never_written(folder, publish, pivot, run, site, following, operator):
+def test_a_pivot_of_an_unknown_signer_is_never_written(folder, publish, pivot, run, site, following, operator):
     pivot("/299.xml", 299, signer=operator)
     pivot("/298.xml", 298)
     publish("PT", signer=following, **through(site, "/299.xml", "/298.xml"))
@@ -290,7 +290,7 @@ def test_a_pivot_that_is_not_older_leads_nowhere(folder, publish, pivot, run, si
     assert names(folder) == []
 
 
-def test_what_nobody_believes_leads_to_no_other_server(publish, run, site, operator):
+def test_an_untrusted_list_leads_to_no_other_server(publish, run, site, operator):
     publish("PT", signer=operator, information_uris=("http://127.0.0.1:1/a.xml", "http://[/b.xml", "file:///c.xml"))
     with pytest.raises(VerificationError) as refused:
         run()
@@ -298,7 +298,7 @@ def test_what_nobody_believes_leads_to_no_other_server(publish, run, site, opera
     assert site.asked == ["/lotl"]
 
 
-def test_one_bad_answer_changes_nothing_at_hand(folder, publish, pivot, run, site, following, operator):
+def test_one_bad_answer_changes_no_present_file(folder, publish, pivot, run, site, following, operator):
     pivot("/290.xml", 290)
     publish("PT", signer=following, **through(site, "/290.xml"))
     run()
@@ -312,7 +312,7 @@ def test_one_bad_answer_changes_nothing_at_hand(folder, publish, pivot, run, sit
     assert {name: (folder / name).read_bytes() for name in names(folder)} == before
 
 
-def test_a_pivot_at_hand_is_not_replaced_by_another_of_its_number(folder, publish, pivot, run, site, following):
+def test_a_present_pivot_is_not_replaced_by_another_of_its_number(folder, publish, pivot, run, site, following):
     pivot("/290.xml", 290)
     publish("PT", signer=following, **through(site, "/290.xml"))
     run()
@@ -323,7 +323,7 @@ def test_a_pivot_at_hand_is_not_replaced_by_another_of_its_number(folder, publis
     assert (folder / "pivot-290.xml").read_bytes() == before
 
 
-def test_a_national_list_is_not_taken_for_the_list_of_the_lists(folder, site, run, commission):
+def test_a_national_list_is_not_mistaken_for_the_list_of_the_lists(folder, site, run, commission):
     site.pages["/lotl"] = sign(write_list(ListFacts()), commission)
     with pytest.raises(VerificationError) as refused:
         run()

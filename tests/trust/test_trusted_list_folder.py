@@ -97,7 +97,7 @@ def test_signers_may_be_given(folder, commission, next_commission):
     assert refusal(folder, signers=[next_commission.certificate]).code == "trusted-list.signer"
 
 
-def test_without_other_signers_those_of_the_official_journal_are_believed(tmp_path, top):
+def test_without_other_signers_those_of_the_official_journal_are_trusted(tmp_path, top):
     (tmp_path / "top.xml").write_bytes(top)
     assert refusal(tmp_path).code == "trusted-list.signer"
 
@@ -124,7 +124,7 @@ def test_signers_that_cannot_be_read_are_refused(folder):
     assert refusal(folder, ConfigurationError).code == "trust.unreadable"
 
 
-def test_an_empty_folder_of_signers_believes_nobody(tmp_path, top):
+def test_an_empty_folder_of_signers_trusts_no_signer(tmp_path, top):
     (tmp_path / "top.xml").write_bytes(top)
     (tmp_path / "lotl-signers").mkdir()
     assert refusal(tmp_path).code == "trusted-list.signer"
@@ -164,14 +164,14 @@ def test_a_list_of_the_lists_from_after_its_signers_validity_is_refused(folder, 
         (lambda data: data.replace(b"Number>7<", b"Number>-7<"), None, "trusted-list.malformed"),
     ],
 )
-def test_a_bad_national_list_is_told_and_hides_nothing_else(
+def test_a_bad_national_list_is_reported_and_hides_nothing_else(
     folder, national, operator, commission, edit, territory, code
 ):
     (folder / "a.xml").write_bytes(edit(national))
     assert failures(folder) == [("a.xml", territory, code)]
 
 
-def test_a_national_list_of_another_signer_is_told(folder, web_ca, commission):
+def test_a_national_list_of_another_signer_is_reported(folder, web_ca, commission):
     facts = ListFacts(providers={"Provider": [Listed(web_ca.certificate, [GRANTED])]})
     (folder / "a.xml").write_bytes(sign(write_list(facts), commission))
     assert failures(folder) == [("a.xml", "PT", "trusted-list.signer")]
@@ -181,12 +181,12 @@ def test_a_national_list_of_another_signer_is_told(folder, web_ca, commission):
     "facts",
     [ListFacts(operator="Another operator"), ListFacts(type="http://uri.etsi.org/TrstSvc/TrustedList/TSLType/Other")],
 )
-def test_a_list_that_is_not_the_one_named_is_told(folder, operator, facts):
+def test_a_list_that_is_not_the_one_named_is_reported(folder, operator, facts):
     (folder / "a.xml").write_bytes(sign(write_list(facts), operator))
     assert failures(folder) == [("a.xml", "PT", "trusted-list.not-named")]
 
 
-def test_a_certificate_whose_countrys_list_is_bad_says_so(folder, pki, operator, commission):
+def test_a_certificate_whose_countrys_list_is_bad_gets_that_reason(folder, pki, operator, commission):
     (folder / "b.xml").write_bytes(sign(list_of_lists([pointer("LT", [operator.certificate])]), commission))
     (folder / "a.xml").write_bytes(sign(write_list(ListFacts(territory="LT")), commission))
     found = load_trusted_lists(folder).status(pki.qwac.certificate, at=AT)
@@ -216,14 +216,16 @@ def test_a_pivot_announces_the_next_signers(folder, commission, next_commission,
     assert lists.failures == ()
 
 
-def test_whom_a_pivot_does_not_name_any_more_is_not_believed(folder, commission, next_commission, operator):
+def test_a_signer_that_a_pivot_no_longer_names_is_not_trusted(folder, commission, next_commission, operator):
     announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS)
     (folder / "pivot.xml").write_bytes(sign(list_of_lists([announcing], sequence_number=290), commission))
     assert refusal(folder).code == "trusted-list.signer"
 
 
 @pytest.mark.parametrize(("published", "believed"), [((2026, 4, 30), False), ((2026, 5, 2), True)])
-def test_a_pivot_retires_nobody_who_was_published_after_it(folder, commission, next_commission, published, believed):
+def test_a_pivot_retires_no_signer_that_was_published_after_it(
+    folder, commission, next_commission, published, believed
+):
     announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS)
     pivot = verify_trusted_list(
         sign(list_of_lists([announcing]), commission), signers={commission.certificate.sha256}, source="pivot"
@@ -234,7 +236,7 @@ def test_a_pivot_retires_nobody_who_was_published_after_it(folder, commission, n
     assert following[next_commission.certificate.sha256] == SigningPeriod(until=moment if believed else None)
 
 
-def test_a_retired_signer_speaks_for_the_time_before_only(folder, certify, operator, qwac):
+def test_a_retired_signer_counts_for_the_time_before_only(folder, certify, operator, qwac):
     retired = certify("Retired Commission", ca=False, ends=datetime(2026, 5, 20, tzinfo=UTC))
     trust(folder, retired)
     (folder / "b.xml").write_bytes(sign(list_of_lists([pointer("PT", [operator.certificate])]), retired))
@@ -279,7 +281,7 @@ def test_only_the_latest_pinned_signers_are_not_retired():
     assert all(notice.period.until < latest.period.since for notice in earlier)
 
 
-def test_a_pivot_of_a_stranger_announces_nothing(folder, commission, next_commission):
+def test_a_pivot_of_an_unknown_signer_announces_nothing(folder, commission, next_commission):
     announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS)
     (folder / "b.xml").write_bytes(sign(list_of_lists([], sequence_number=302), next_commission))
     (folder / "pivot.xml").write_bytes(sign(list_of_lists([announcing], sequence_number=301), next_commission))

@@ -31,7 +31,7 @@ def test_other_names_stay_other():
 
 
 @pytest.mark.parametrize("text", ["no name", "CN", 'CN="open,C=PT', "x" * (MAX_LISTED_NAME + 1), "CN=" + "\\" * 99])
-def test_what_is_no_name_is_refused(text):
+def test_what_is_not_a_name_is_refused(text):
     with pytest.raises(FormatError) as refused:
         parse_listed_name(text)
     assert refused.value.code == "name.malformed"

@@ -107,7 +107,7 @@ def test_qualifications_are_read(read, web_ca):
         ("2026-04-01T00:00:00Z</StatusStartingTime>", "</StatusStartingTime>"),
     ],
 )
-def test_a_part_that_cannot_be_read_is_told(read, text, old, new):
+def test_a_part_that_cannot_be_read_is_reported(read, text, old, new):
     assert old in text
     found = read(text.replace(old, new))
     assert {finding.code for finding in found.findings} == {"trusted-list.unreadable-part"}
@@ -147,7 +147,7 @@ def test_a_frame_that_cannot_be_read_is_refused(read, text, old, new):
 
 
 @pytest.mark.parametrize("data", [b"<a/>", b'<TrustServiceStatusList xmlns="http://uri.etsi.org/02231/v2#"/>'])
-def test_xml_that_is_no_list_is_refused(data):
+def test_xml_that_is_not_a_list_is_refused(data):
     with pytest.raises(FormatError) as refused:
         UnverifiedList(data, source="the list")
     assert refused.value.code == "trusted-list.malformed"

@@ -59,7 +59,7 @@ LAUGHS = b"".join(b'<!ENTITY l%d "%s">' % (n, b"&l%d;" % (n - 1) * 10) for n in 
         b"%PDF-1.7",
     ],
 )  # fmt: skip
-def test_what_is_no_plain_document_is_refused(data):
+def test_what_is_not_a_plain_document_is_refused(data):
     assert refusal(data).code == "trusted-list.malformed"
 
 
@@ -111,7 +111,7 @@ def test_the_largest_allowed_breadth_is_read_in_bounded_time():
     assert time.process_time() - started < SECONDS
 
 
-def test_without_the_extra_its_name_is_told():
+def test_without_the_extra_its_name_is_reported():
     program = (
         "import sys; sys.modules['lxml'] = None\n"
         "from tppkit.errors import ConfigurationError\n"

@@ -62,13 +62,13 @@ def edited(data: bytes, edit) -> bytes:
     return etree.tostring(root)
 
 
-def test_what_signxml_signed_is_believed_and_its_signer_is_told(signed, operator):
+def test_what_signxml_signed_is_accepted_and_its_signer_is_returned(signed, operator):
     signer, root = verify(signed, operator)
     assert signer == operator.certificate
     assert root.find(f"{DS}Signature") is None
 
 
-def test_what_is_believed_signxml_believes_as_well(signed, operator):
+def test_what_is_accepted_signxml_accepts_too(signed, operator):
     configuration = SignatureConfiguration(expect_references=3, verification_time=operator.certificate.not_before)
     results = XMLVerifier().verify(signed, x509_cert=operator.certificate.x509, expect_config=configuration)
     assert results[0].signed_xml.find("{*}SchemeInformation") is not None
@@ -92,7 +92,7 @@ def test_the_text_behind_the_signature_is_part_of_the_document(signed, operator)
         (SignatureMethod.SHA512_RSA_MGF1, DigestAlgorithm.SHA512),
     ],
 )
-def test_rsa_methods_are_believed(plain, rsa_pki, method, digest):
+def test_rsa_methods_are_accepted(plain, rsa_pki, method, digest):
     assert (
         verify(sign(plain, rsa_pki.qseal, method=method, digest=digest), rsa_pki.qseal)[0] == rsa_pki.qseal.certificate
     )
@@ -101,17 +101,17 @@ def test_rsa_methods_are_believed(plain, rsa_pki, method, digest):
 @pytest.mark.parametrize(
     "method", [SignatureMethod.ECDSA_SHA256, SignatureMethod.ECDSA_SHA384, SignatureMethod.ECDSA_SHA512]
 )
-def test_ecdsa_methods_are_believed(plain, operator, method):
+def test_ecdsa_methods_are_accepted(plain, operator, method):
     assert verify(sign(plain, operator, method=method), operator)[0] == operator.certificate
 
 
-def test_a_list_of_a_stranger_of_the_same_name_is_refused(plain, operator, stranger):
+def test_a_list_of_another_signer_of_the_same_name_is_refused(plain, operator, stranger):
     refused = refusal(sign(plain, stranger), operator)
     assert refused.code == "trusted-list.signer"
     assert stranger.certificate.sha256 in refused.message
 
 
-def test_a_strangers_signature_under_the_operators_certificate_is_refused(plain, operator, stranger):
+def test_a_forged_signature_under_the_operators_certificate_is_refused(plain, operator, stranger):
     forged = sign(plain, SimpleNamespace(certificate=operator.certificate, key=stranger.key))
     assert refusal(forged, operator).code == "trusted-list.signature"
 
@@ -141,7 +141,7 @@ def test_a_change_of_the_signed_properties_is_refused(signed, operator):
     assert refusal(changed, operator).code == "trusted-list.signature"
 
 
-def test_a_comment_that_cuts_a_text_short_is_not_seen(signed, operator):
+def test_a_comment_within_a_text_does_not_cut_it(signed, operator):
     """Canonical XML leaves comments out, so the signature holds; the text must read whole all the same."""
     _, root = verify(signed.replace(b"Svcstatus/granted<", b"Svcstatus/gr<!-- -->anted<"), operator)
     status = root.find(".//{http://uri.etsi.org/02231/v2#}ServiceStatus")
@@ -287,7 +287,7 @@ def test_any_other_digest_is_refused(signed, operator, algorithm):
 
 
 @pytest.mark.parametrize("value", ["", "AAAA", "=", "not base64", base64.b64encode(bytes(64)).decode()])
-def test_a_signature_value_that_is_none_is_refused(signed, operator, value):
+def test_a_signature_value_that_is_invalid_is_refused(signed, operator, value):
     def change(root, signature):
         signature.find(f"{DS}SignatureValue").text = value
 
@@ -326,11 +326,11 @@ def test_no_certificate_in_the_signature_is_refused(signed, operator):
     assert refusal(edited(signed, drop), operator).code == "trusted-list.signer"
 
 
-def test_without_expected_signers_nobody_is_believed(signed):
+def test_without_expected_signers_no_signer_is_trusted(signed):
     assert refusal(signed).code == "trusted-list.signer"
 
 
-def test_what_is_no_document_is_not_read(operator):
+def test_what_is_not_a_document_is_not_read(operator):
     with pytest.raises(FormatError):
         verify(b"not XML", operator)
 

@@ -107,7 +107,7 @@ def test_a_parameter_may_be_percent_encoded(pki: Pki) -> None:
     assert route.parameters == {"product": "sepa-credit-transfers"}
 
 
-def test_a_role_of_an_unknown_identifier_is_no_role_whatever_its_name(pki: Pki) -> None:
+def test_a_role_of_an_unknown_identifier_is_not_a_role_whatever_its_name(pki: Pki) -> None:
     # The last arc of PSP_PI's identifier, 0.4.0.19495.1.2, becomes 9.
     good = pki.qwac.certificate
     known = b"\x06\x07\x04\x00\x81\x98\x27\x01\x02"
@@ -118,7 +118,7 @@ def test_a_role_of_an_unknown_identifier_is_no_role_whatever_its_name(pki: Pki) 
     assert rejected(forged, "POST", PAYMENTS) == "role.missing"
 
 
-def test_roles_of_a_malformed_statement_are_no_roles(pki: Pki) -> None:
+def test_roles_of_a_malformed_statement_are_not_roles(pki: Pki) -> None:
     # The role's name becomes a PrintableString where a UTF8String belongs.
     good = pki.qwac.certificate
     name = b"\x0c\x06PSP_PI"

@@ -107,7 +107,7 @@ def test_an_older_version_is_acknowledged_and_has_no_effect(example):
         )
 
 
-def test_a_scan_is_answered_with_who_asks_and_is_no_login(example):
+def test_a_scan_is_answered_with_who_asks_and_is_not_a_login(example):
     before = example.effects()
     for _ in range(2):  # the service may not have got the first answer
         response = example.call(f"/login/{UUID}", method="GET", request_id="login")

@@ -194,7 +194,7 @@ def test_a_record_whose_version_came_with_other_content_is_acknowledged_kept_and
 @pytest.mark.parametrize(
     "error", [ValueError("x"), CallbackRejected("callback.body", "x"), FormatError("message.malformed", "x")]
 )
-def test_a_handler_that_fails_is_asked_again_whatever_it_raises(error):
+def test_a_handler_that_fails_is_called_again_whatever_it_raises(error):
     errors = [error]
 
     def handler(*_: object) -> None:
@@ -207,7 +207,7 @@ def test_a_handler_that_fails_is_asked_again_whatever_it_raises(error):
     assert one.receive(callback(), LOCAL).status == 200
 
 
-def test_a_callback_that_another_process_handles_is_asked_for_again_and_not_kept():
+def test_a_callback_that_another_process_handles_is_requested_again_and_not_kept():
     class Killed(BaseException):
         """The process of a worker ends."""
 
@@ -268,7 +268,7 @@ async def refuse_code_async(_: object) -> LoginRequest:
     return refuse_code(_)
 
 
-def test_a_scan_of_a_code_that_does_not_count_is_not_asked_for_again():
+def test_a_scan_of_a_code_that_does_not_count_is_not_requested_again():
     scanned = callback(path=f"/login/{UUID}", method="GET", body=b"")
     one, refusals = gate(receiver=SCANNED, login=refuse_code)
     other = AsyncCallbackGate(
@@ -278,7 +278,7 @@ def test_a_scan_of_a_code_that_does_not_count_is_not_asked_for_again():
     assert [refusal.error.code for refusal in refusals] == ["callback.login-code"] * 2
 
 
-def test_a_login_address_without_an_answer_for_it_is_no_setting():
+def test_a_login_address_without_an_answer_for_it_is_rejected_as_a_setting():
     for make in (lambda: gate(receiver=SCANNED), lambda: AsyncCallbackGate(AsyncInbox(SCANNED, MemoryStore()))):
         with pytest.raises(ConfigurationError) as refused:
             make()
@@ -324,7 +324,7 @@ def test_an_on_refusal_that_raises_changes_no_answer_and_is_logged(caplog):
     assert "ValueError: the disk is full" in caplog.text
 
 
-def test_the_log_tells_refusals_and_failures_apart(caplog, tmp_path):
+def test_the_log_distinguishes_refusals_from_failures(caplog, tmp_path):
     with caplog.at_level(logging.INFO, "tppkit.web"):
         CallbackGate(Inbox(RECEIVER, MemoryStore())).receive(callback()._replace(body=b"{}"), LOCAL)
         CallbackGate(Inbox(RECEIVER, InboxStore(f"sqlite:///{tmp_path}/without-tables.sqlite"))).receive(
@@ -366,7 +366,7 @@ def own(tmp_path):
     store.close()
 
 
-def test_effects_can_be_had_in_a_transaction_of_ones_own(own):
+def test_effects_can_be_had_in_a_transaction_of_the_caller(own):
     store, within = own
     with within() as connection:
         connection.execute("CREATE TABLE effects (what TEXT)")
@@ -383,7 +383,7 @@ def test_effects_can_be_had_in_a_transaction_of_ones_own(own):
         assert connection.execute("SELECT what FROM effects").fetchall() == [("r-1",)]
 
 
-def test_strangers_open_no_transaction():
+def test_rejected_requests_open_no_transaction():
     def within() -> Any:
         pytest.fail("a transaction was opened")
 
@@ -392,7 +392,7 @@ def test_strangers_open_no_transaction():
     assert refusals.code == "callback.signature"
 
 
-def test_a_callback_with_a_transaction_of_ones_own_is_verified_once(own):
+def test_a_callback_with_a_transaction_of_the_caller_is_verified_once(own):
     verified: list[datetime] = []
 
     def seen(callback: Any) -> NoTime:
@@ -432,7 +432,7 @@ class AwaitedObject:
         *((name, coroutine) for name in ("login", "keep", "on_refusal")),
     ],
 )
-def test_a_function_that_a_blocking_gate_would_not_run_is_no_setting(name, function):
+def test_a_function_that_a_blocking_gate_would_not_run_is_rejected_as_a_setting(name, function):
     with pytest.raises(ConfigurationError) as refused:
         gate(**{name: function})
     assert refused.value.code == "callback.function"
@@ -462,7 +462,7 @@ def test_a_result_that_is_not_awaited_rolls_back_the_callers_transaction(own):
         ("count", coroutine), ("on_payment", generator),
     ],
 )  # fmt: skip
-def test_a_function_that_an_awaiting_gate_would_not_run_is_no_setting(name, function):
+def test_a_function_that_an_awaiting_gate_would_not_run_is_rejected_as_a_setting(name, function):
     inbox = AsyncInbox(RECEIVER, MemoryStore())
     with pytest.raises(ConfigurationError) as refused:
         AsyncCallbackGate(inbox, **{name: function})
@@ -511,7 +511,7 @@ def test_a_refused_peer_gets_403():
     assert (one.refuse(refused.value, LOCAL).status, refusals[0].received) == (403, None)
 
 
-def test_awaited_effects_can_be_had_in_a_transaction_of_ones_own(postgresql_url):
+def test_awaited_effects_can_be_had_in_a_transaction_of_the_caller(postgresql_url):
     async def run() -> tuple[list[int], list[str]]:
         engine = create_async_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"))
         inbox = AsyncInbox(RECEIVER, store := InboxStore(engine, prefix="gate_"))

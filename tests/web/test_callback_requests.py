@@ -98,7 +98,7 @@ def test_an_address_that_a_server_may_have_taken_from_any_header_is_refused(head
     assert refused_by(SERVICE_ONLY, source)
 
 
-def test_an_address_that_may_be_a_trailer_is_not_believed():
+def test_an_address_that_may_be_a_trailer_is_not_trusted():
     # uvicorn with httptools appends trailers to the headers: the last X-Forwarded-For is then the sender's own word.
     chunked = [(b"transfer-encoding", b"chunked"), (b"x-forwarded-for", b"203.0.113.7")]
     with pytest.raises(FormatError) as refused:
@@ -132,7 +132,7 @@ def test_a_target_that_is_put_together_again_finds_its_address(prefix):
     assert b"https://tpp.example/app/a%2Fb/%C5%BE?x=%2F" in found.urls
 
 
-def test_a_target_that_is_no_path_is_nobodys():
+def test_a_target_that_is_not_a_path_has_no_receiver():
     assert callback_target({"headers": [], "raw_path": b"*", "path": "*"}) is None
 
 

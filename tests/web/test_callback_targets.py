@@ -119,7 +119,7 @@ def test_another_url_of_ours_does_not_verify(ports, server):
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_what_is_no_address_is_the_applications(ports, server):
+def test_what_is_not_an_address_is_the_applications(ports, server):
     assert call(ports[0][server], "/other", ORIGIN + "/cb/")[0].status == 404
 
 

@@ -72,7 +72,7 @@ def run(given: dict[str, Any], client: Client, **settings: Any) -> tuple[list[st
     return application.scopes, refusals
 
 
-def test_a_callback_in_pieces_is_taken():
+def test_a_callback_in_pieces_is_accepted():
     client = Client(ACCESS[:10], b"", ACCESS[10:])
     assert run(scope(), client) == ([], [])
     assert client.sent == [
@@ -110,7 +110,7 @@ def test_a_body_is_read_no_further_than_its_limit():
 
 
 @pytest.mark.parametrize("length", [b"-1", b"1_0", b"", "\u0661".encode(), b"9" * 5000])
-def test_a_length_that_is_no_number_is_refused(length):
+def test_a_length_that_is_not_a_number_is_refused(length):
     client = Client(ACCESS)
     run(scope(headers=[(b"content-length", length)]), client)
     assert (client.status, client.asked) == (400, 0)
@@ -122,12 +122,12 @@ def test_a_body_that_comes_too_slowly_is_refused():
     assert (client.status, refusals.code, refusals[0].received) == (408, "transport.timeout", None)
 
 
-def test_a_client_that_leaves_is_told_apart():
+def test_a_client_that_leaves_is_distinguished():
     _, refusals = run(scope(), Client(ACCESS[:10], leaves=True, ends=False))
     assert refusals.code == "transport.disconnected"
 
 
-def test_a_handler_that_is_too_slow_is_asked_again_later():
+def test_a_handler_that_is_too_slow_is_called_again_later():
     go_on = threading.Event()
     client = Client(ACCESS)
     seen: list[int] = []
@@ -152,7 +152,7 @@ def test_a_handler_that_is_too_slow_is_asked_again_later():
     assert (client.status, seen) == (503, [True])
 
 
-def test_a_blocking_inbox_does_not_hold_up_the_event_loop():
+def test_a_blocking_inbox_does_not_block_the_event_loop():
     here = threading.get_ident()
     threads: list[int] = []
     run(scope(), Client(ACCESS), handler=lambda *_: threads.append(threading.get_ident()))
@@ -167,7 +167,7 @@ async def posted(middleware: CallbackMiddleware, request_id: str) -> int:
     return client.status
 
 
-def test_a_handler_that_hangs_holds_up_neither_other_callbacks_nor_the_applications_threads(postgresql_url):
+def test_a_handler_that_hangs_blocks_neither_other_callbacks_nor_the_applications_threads(postgresql_url):
     go_on, begun = threading.Event(), list[str]()
     store = InboxStore(postgresql_url.replace("postgresql:", "postgresql+psycopg:"), prefix="asgi_hangs_")
     store.create_tables()
@@ -270,7 +270,7 @@ def test_a_handler_that_ends_as_cancelled_ends_no_request():
     assert (client.status, refusals.code) == (503, "callback.function")
 
 
-def test_an_awaited_handler_that_ends_as_cancelled_is_told_from_a_request_that_is():
+def test_an_awaited_handler_that_ends_as_cancelled_is_distinguished_from_a_request_that_is():
     async def all_of_them() -> tuple[list[int], Refusals, bool]:
         begun, refusals = asyncio.Event(), Refusals()
 

@@ -52,17 +52,17 @@ def run(given: dict[str, Any]) -> tuple[str, bytes, Refusals]:
     return started[0], body, refusals
 
 
-def test_a_body_with_a_length_is_taken():
+def test_a_body_with_a_length_is_accepted():
     body = Input(ACCESS + b"the next request")
     assert run(environ(body, CONTENT_LENGTH=str(len(ACCESS)))) == ("200 OK", b"", [])
 
 
-def test_a_body_that_the_server_ends_is_taken():
+def test_a_body_that_the_server_ends_is_accepted():
     given = environ(Input(ACCESS), **{"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"})
     assert run(given)[0] == "200 OK"
 
 
-def test_a_chunked_body_that_nobody_ends_is_refused_unread():
+def test_a_chunked_body_without_an_end_is_refused_unread():
     body = Input(ACCESS)
     status, _, refusals = run(environ(body, HTTP_TRANSFER_ENCODING="chunked"))
     assert (status, body.asked, refusals.code) == ("400 Bad Request", 0, "message.malformed")
@@ -96,7 +96,7 @@ def test_a_body_is_read_no_further_than_its_limit():
 
 
 @pytest.mark.parametrize("length", ["-1", "1_0", "x", "9" * 5000])
-def test_a_length_that_is_no_number_is_refused(length):
+def test_a_length_that_is_not_a_number_is_refused(length):
     assert run(environ(Input(ACCESS), CONTENT_LENGTH=length))[0] == "400 Bad Request"
 
 

@@ -118,7 +118,7 @@ UNTRUSTED = {
 
 
 @pytest.mark.parametrize("name", UNTRUSTED)
-def test_what_is_no_qwac_for_clients_of_a_trusted_authority_is_refused(name, qwacs, pki, issue):
+def test_what_is_not_a_qwac_for_clients_of_a_trusted_authority_is_refused(name, qwacs, pki, issue):
     make, code = UNTRUSTED[name]
     made = make(pki, issue)
     certificates = [one.certificate for one in made] if isinstance(made, tuple) else [made]
@@ -146,7 +146,7 @@ def test_a_qwac_outside_its_validity_is_refused(days: int, code: str, qwacs: Qwa
     ],
     ids=["empty", "garbage", "no base64", "no certificate", "too long"],
 )
-def test_what_is_no_certificate_is_refused(text: str, code: str, qwacs: QwacPolicy) -> None:
+def test_what_is_not_a_certificate_is_refused(text: str, code: str, qwacs: QwacPolicy) -> None:
     with refused(FormatError, code):
         qwacs.verify(PeerCertificate((text,), None, "asgi-tls"), at=AT)
 
@@ -169,7 +169,7 @@ def test_what_is_remembered_is_bounded(pki: Pki, paths: PathVerifier) -> None:
     assert len(policy._believed) <= 512
 
 
-def test_another_provider_of_the_same_authority_is_believed_as_itself(qwacs: QwacPolicy, pki: Pki) -> None:
+def test_another_provider_of_the_same_authority_is_trusted_as_itself(qwacs: QwacPolicy, pki: Pki) -> None:
     other: Issued = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
     assert qwacs.verify(peer(pki.qwac.certificate), at=AT).chain[0] == pki.qwac.certificate
     verified = qwacs.verify(peer(other.certificate), at=AT).chain[0]

@@ -82,7 +82,7 @@ def test_only_our_errors_escape(auth: Auth, value: bytes, scheme: bytes) -> None
 
 
 @pytest.mark.parametrize("required", [auth for auth in Auth if auth is not Auth.API_KEY])
-def test_a_key_is_no_other_proof(required: Auth) -> None:
+def test_a_key_is_not_another_proof(required: Auth) -> None:
     row = Endpoint(name="x", method="GET", path="/", source="", auth=required, request=Nothing(), answer=Nothing())
     with pytest.raises(ConfigurationError):
         opened(Auth.API_KEY, KEY.encode(), row=row)

@@ -70,7 +70,7 @@ Forwarded = dict[ProxyForm, tuple[tuple[str, str], ...]]
 
 @pytest.mark.parametrize("form", ProxyForm)
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
-def test_the_named_proxy_is_believed(form: ProxyForm, make: Callable[..., Any], forwarded: Forwarded, pki: Pki) -> None:
+def test_the_named_proxy_is_trusted(form: ProxyForm, make: Callable[..., Any], forwarded: Forwarded, pki: Pki) -> None:
     found = peer_certificate(make(*forwarded[form]), trusted_proxies=proxy(form))
     assert (found.source, found.tls_error, found.ignored) == (form.value, None, ())
     assert EidasCertificate.from_pem(found.chain_pem[0]) == pki.qwac.certificate
@@ -102,7 +102,7 @@ def test_the_chain_of_envoy_begins_with_its_certificate(pki: Pki) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("set_by_envoy", ["Cert", "Chain", None])
-def test_what_a_client_writes_into_envoys_header_makes_nobody_of_it(
+def test_what_a_client_writes_into_envoys_header_identifies_no_caller(
     added: str, set_by_envoy: str | None, pki: Pki
 ) -> None:
     """Envoy writes URIs of the client's certificate as they are."""
@@ -124,7 +124,7 @@ def test_a_long_header_of_envoys_costs_no_time_and_is_refused() -> None:
 
 
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
-def test_a_header_that_may_be_the_clients_trailer_is_not_believed(
+def test_a_header_that_may_be_the_clients_trailer_is_not_trusted(
     make: Callable[..., Any], forwarded: Forwarded, pki: Pki
 ) -> None:
     chunked = (("Transfer-Encoding", "chunked"), *forwarded[ProxyForm.RFC9440])
@@ -184,7 +184,7 @@ def test_the_proxys_own_client_certificate_is_not_its_clients(pki: Pki) -> None:
         peer_certificate(scope(extensions=tls), trusted_proxies=proxy(ProxyForm.NGINX))
 
 
-def test_an_address_that_the_server_took_from_a_header_is_nobodys(forwarded: Forwarded) -> None:
+def test_an_address_that_the_server_took_from_a_header_is_attributed_to_no_proxy(forwarded: Forwarded) -> None:
     # A server that believes X-Forwarded-For writes the address it found there, with the port 0.
     with pytest.raises(CertificateRejected):
         peer_certificate(scope(*forwarded[ProxyForm.NGINX], port=0), trusted_proxies=proxy(ProxyForm.NGINX))
@@ -195,7 +195,7 @@ def test_an_address_that_the_server_took_from_a_header_is_nobodys(forwarded: For
 
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
-def test_an_address_that_may_come_from_a_header_is_believed_only_where_the_server_is_said_to_read_none(
+def test_an_address_that_may_come_from_a_header_is_trusted_only_if_the_server_is_configured_to_read_none(
     name: str, make: Callable[..., Any], forwarded: Forwarded
 ) -> None:
     source = make(*forwarded[ProxyForm.NGINX], (name, "10.0.0.5:4444"))
@@ -206,7 +206,7 @@ def test_an_address_that_may_come_from_a_header_is_believed_only_where_the_serve
     assert believed.source == "nginx"
 
 
-def test_a_connection_without_address_is_no_unix_socket(forwarded: Forwarded) -> None:
+def test_a_connection_without_address_is_not_a_unix_socket(forwarded: Forwarded) -> None:
     headers = forwarded[ProxyForm.NGINX]
     named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
     with socket.socket(socket.AF_INET) as tcp:
@@ -222,7 +222,7 @@ def test_a_connection_without_address_is_no_unix_socket(forwarded: Forwarded) ->
                 peer_certificate(source, trusted_proxies=named)
 
 
-def test_an_address_that_reads_unix_is_a_strangers_word(forwarded: Forwarded) -> None:
+def test_an_address_that_reads_unix_is_not_trusted(forwarded: Forwarded) -> None:
     # waitress writes what stood in X-Forwarded-For into REMOTE_ADDR, and an ASGI server may do likewise.
     headers = forwarded[ProxyForm.NGINX]
     named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
@@ -249,7 +249,7 @@ def test_a_unix_socket_is_trusted_only_by_name(forwarded: Forwarded) -> None:
 
 
 @pytest.mark.parametrize("form", ProxyForm)
-def test_a_header_that_stands_twice_is_refused(form: ProxyForm, forwarded: Forwarded) -> None:
+def test_a_header_that_appears_twice_is_refused(form: ProxyForm, forwarded: Forwarded) -> None:
     first = forwarded[form][0]
     with refused(FormatError, "certificate.malformed"):
         peer_certificate(scope(first, first), trusted_proxies=proxy(form))
@@ -259,7 +259,7 @@ def test_a_header_that_stands_twice_is_refused(form: ProxyForm, forwarded: Forwa
 
 
 @pytest.mark.parametrize("form", ProxyForm)
-def test_an_empty_header_is_no_certificate(form: ProxyForm) -> None:
+def test_an_empty_header_is_not_a_certificate(form: ProxyForm) -> None:
     name = proxy(form)[0].header
     for value in ("", "  "):
         with refused(CertificateRejected, "certificate.missing"):
@@ -339,7 +339,7 @@ def test_a_certificate_of_any_usual_name_is_reported(name: str, pki: Pki) -> Non
 
 
 @pytest.mark.parametrize("networks", [(5,), (b"1234",), (), ("example.com",), ("10.0.0.1/8",), ("10.0.0.0/33",)])
-def test_what_is_no_network_cannot_be_trusted(networks: tuple[str, ...]) -> None:
+def test_what_is_not_a_network_cannot_be_trusted(networks: tuple[str, ...]) -> None:
     with refused(ConfigurationError, "proxy.network"):
         TrustedProxy(*networks, form=ProxyForm.NGINX)
 

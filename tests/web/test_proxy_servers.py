@@ -181,7 +181,7 @@ def test_a_sealed_request_arrives_through_the_proxy(
     assert verified_request(app.scopes[0]).target == target
 
 
-def test_a_client_cannot_tell_the_proxy_its_certificate(
+def test_a_client_cannot_choose_the_certificate_that_the_proxy_sends(
     front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, live_pki: Pki, live_seal: Seal
 ) -> None:
     escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
@@ -233,7 +233,7 @@ def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(
 @pytest.mark.parametrize("form", [ProxyForm.ENVOY], ids=["envoy"])
 @pytest.mark.parametrize("separator", [",", ";"])
 @pytest.mark.parametrize("name", [x509.UniformResourceIdentifier, x509.DNSName])
-def test_a_name_in_a_certificate_cannot_tell_the_application_another_certificate(
+def test_a_name_in_a_certificate_cannot_give_the_application_another_certificate(
     name: Callable[[str], x509.GeneralName], separator: str, front: Front, door: SealMiddleware, app: Recorder,
     live_pki: Pki, live_seal: Seal, tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -258,7 +258,7 @@ def _own_certificate(name: x509.GeneralName, path: Path) -> Path:
     return path
 
 
-def test_a_body_changed_on_its_way_is_refused_behind_the_proxy(
+def test_a_body_changed_in_transit_is_refused_behind_the_proxy(
     front: Front, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
 ) -> None:
     message = sealed(live_seal)._replace(body=b"{}")
@@ -272,7 +272,7 @@ def test_a_body_changed_on_its_way_is_refused_behind_the_proxy(
     "settings", [{}, {"proxy_headers": True, "forwarded_allow_ips": "*"}], ids=["plain", "believing"]
 )
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:4444", "[::1]:4444, 127.0.0.1:4444"])
-def test_whoever_passes_by_the_proxy_is_not_believed(
+def test_a_client_that_bypasses_the_proxy_is_not_trusted(
     settings: dict[str, object], address: str, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
 ) -> None:
     # 127.0.0.2 is not the proxy; the second server takes its clients' word for their address.

@@ -168,7 +168,7 @@ def answering(status: int, body: bytes = b"") -> Any:
     return app
 
 
-def test_a_handler_that_crashed_is_asked_again_and_told_so(ask: Ask, app: Recorder, seal: Seal) -> None:
+def test_a_handler_that_crashed_is_called_again_as_repeated(ask: Ask, app: Recorder, seal: Seal) -> None:
     with pytest.raises(RuntimeError):
         ask(sealed(seal), before=crashing)
     assert ask(sealed(seal)).status == 201
@@ -176,7 +176,7 @@ def test_a_handler_that_crashed_is_asked_again_and_told_so(ask: Ask, app: Record
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
-def test_what_asks_for_the_same_request_again_is_no_answer_for_ever(
+def test_what_asks_for_the_same_request_again_is_not_an_answer_for_ever(
     status: int, ask: Ask, app: Recorder, seal: Seal
 ) -> None:
     assert ask(sealed(seal), before=answering(status)).status == status
@@ -354,7 +354,7 @@ def test_two_at_once_are_handled_once(gate: SealGate, pki: Pki, seal: Seal) -> N
     assert json.loads(second[1]["body"])["tppMessages"][0]["code"] == "STATUS_INVALID"
 
 
-def test_a_handler_that_died_with_its_process_is_asked_again_after_the_lease(
+def test_a_handler_that_died_with_its_process_is_called_again_after_the_lease(
     ask: Ask, app: Recorder, clock: Clock, seal: Seal, store: ReplayStore, policy: SealPolicy, pki: Pki
 ) -> None:
     message = sealed(seal)

@@ -87,7 +87,7 @@ def test_the_same_request_waits_for_the_first_ones_answer(store: ReplayStore, ke
     assert store.claim(key, digest, bounds(NOW + HOUR - 1)) == Claim(SAME, b"\x00answer\xff")
 
 
-def test_another_request_under_the_same_id_is_told_apart(store: ReplayStore, key: bytes, digest: bytes) -> None:
+def test_another_request_under_the_same_id_is_distinguished(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     other = bytes(reversed(digest))
     assert store.claim(key, other, bounds()) == Claim(OTHER)
@@ -112,7 +112,7 @@ def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store: ReplayStore
     assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(RUNNING)
 
 
-def test_a_claim_that_was_let_go_can_be_taken_at_once(store: ReplayStore, key: bytes, digest: bytes) -> None:
+def test_a_claim_that_was_released_can_be_taken_at_once(store: ReplayStore, key: bytes, digest: bytes) -> None:
     store.settle(key, store.claim(key, digest, bounds()).attempt, None)
     assert store.claim(key, digest, bounds(NOW + 1)).verdict is AGAIN
 
@@ -205,7 +205,7 @@ def test_each_first_use_forgets_two_that_are_over(store: ReplayStore) -> None:
     assert store.purge(forget=NOW, limit=100) == 0
 
 
-def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_claim_stays_if_it_cannot_be_deleted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "ids.sqlite"
     store = TableReplayStore(f"sqlite:///{path}")
     store.claim(b"o" * 32, b"d" * 32, Bounds(1, 0, 0))
@@ -278,7 +278,7 @@ def test_one_organisation_fills_no_more_than_its_share_of_the_memory() -> None:
     assert store.claim(b"greedy.." + b"x" * 24, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
 
 
-def test_an_answer_without_room_in_memory_is_kept_as_too_long(key: bytes, digest: bytes) -> None:
+def test_an_answer_that_does_not_fit_in_memory_is_kept_as_too_long(key: bytes, digest: bytes) -> None:
     store = MemoryReplayStore(max_bytes=2 * USE_BYTES, share=1)
     store.settle(key, store.claim(key, digest, bounds()).attempt, b"x" * (USE_BYTES + 1))
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"")
@@ -324,7 +324,7 @@ def test_the_limits_of_waiting_are_added_to_the_options_of_the_address(postgresq
     engine.dispose()
 
 
-def test_a_postgresql_that_falls_silent_fails_every_call_in_time(postgresql_url: str) -> None:
+def test_a_postgresql_that_stops_answering_fails_every_call_in_time(postgresql_url: str) -> None:
     with relay_to(postgresql_url) as (url, silent):
         store = TableReplayStore(psycopg_url(url), table=f"t{uuid4().hex}", wait_s=0.5)
         store.claim(b"k" * 32, b"d" * 32, bounds())

@@ -108,7 +108,7 @@ def test_a_scope_that_says_another_path_than_was_sent_is_refused(
     assert (told.status, "message.rerouted" in told.text, len(app.scopes)) == (400, True, 1)
 
 
-def test_a_stranger_learns_nothing_of_the_mount(gate: Gate) -> None:
+def test_an_unknown_caller_does_not_learn_the_mount(gate: Gate) -> None:
     scope = asgi.scope_of(Message("GET", "/x"), None, root_path="/bank")
     assert asgi.call(SealMiddleware(asgi.Recorder(), gate=gate()), scope, [b""]).code == "CERTIFICATE_MISSING"
 

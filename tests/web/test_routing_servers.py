@@ -63,7 +63,7 @@ def test_no_header_moves_a_request_to_another_handler(server: str, ports: dict[s
 
 
 @pytest.mark.parametrize("server", MOUNTED)
-def test_a_configured_mount_is_let_through(server: str, ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:
+def test_a_configured_mount_is_accepted(server: str, ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:
     target = "/bank/psd2/v1/a%2Fb/%C5%BE?x=%2F"
     message = wsgi.forwarded(sealed(live_seal, target=target, request_id=None), live_pki)
     answer = request(ports[f"{server} at /bank"], "POST", target, message.headers, message.body)

@@ -171,7 +171,7 @@ def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, app: Re
 @pytest.mark.parametrize(
     ("length", "status"), [*((text, 400) for text in ("-1", "+5", "1e3", "0x10", "", "²")), ("9" * 5000, 413)]
 )
-def test_a_length_that_is_no_number_is_refused(length, status, door, good, pki):
+def test_a_length_that_is_not_a_number_is_refused(length, status, door, good, pki):
     assert call(door(), scope_of(good.with_headers(("Content-Length", length)), pki.qwac), [good.body]).status == status
 
 
@@ -181,7 +181,7 @@ def test_a_body_announced_over_the_limit_is_not_read_at_all(door: Door, app: Rec
     assert (told.status, told.reads, app.scopes) == (413, 0, [])
 
 
-def test_a_body_of_exactly_the_limit_is_taken(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
+def test_a_body_of_exactly_the_limit_is_accepted(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
     message = sealed(seal, body=b"x" * 600).with_headers(("Content-Length", "600"))
     assert call(door(max_body_bytes=600), scope_of(message, pki.qwac), [message.body]).status == 201
     assert app.bodies == [b"x" * 600]
@@ -209,7 +209,7 @@ def test_a_client_that_stops_sending_gets_no_handler(
 
 
 @pytest.mark.parametrize("chunk", [b"other", None])
-def test_a_connection_that_is_gone_when_it_is_answered_is_no_failure(
+def test_a_connection_that_closed_before_its_answer_is_not_a_failure(
     chunk: bytes | None, door: Door, good: Message, pki: Pki
 ) -> None:
     async def receive() -> Any:
@@ -228,7 +228,7 @@ def test_an_unsealed_request_is_refused(without: str, door: Door, app: Recorder,
     assert (told.status, told.code, told.reads, app.scopes) == (401, "SIGNATURE_MISSING", 0, [])
 
 
-def test_a_stranger_is_refused_before_anything_else_is_looked_at(door: Door, app: Recorder, good: Message) -> None:
+def test_an_unknown_peer_is_refused_before_anything_else_is_looked_at(door: Door, app: Recorder, good: Message) -> None:
     told = call(door(interface=PSD2), scope_of(good._replace(target="/nowhere"), None), [good.body])
     assert (told.status, told.code, told.reads, app.scopes) == (401, "CERTIFICATE_MISSING", 0, [])
 
@@ -242,7 +242,7 @@ def test_a_seal_of_another_organisation_is_refused(
 
 
 @pytest.mark.parametrize(("request_id", "status"), [("not-a-uuid", 400), ("", 400)], ids=["malformed", "empty"])
-def test_an_id_that_is_none_is_refused_and_not_echoed(
+def test_an_id_that_is_invalid_is_refused_and_not_echoed(
     request_id: str, status: int, door: Door, good: Message, pki: Pki
 ) -> None:
     told = call(door(), scope_of(with_header(good, "X-Request-ID", request_id), pki.qwac), [good.body])
@@ -287,13 +287,13 @@ def test_an_endpoint_that_this_gate_cannot_judge_is_closed(auth: Auth, door: Doo
     assert app.scopes == []
 
 
-def test_a_wrong_method_is_told_the_right_ones(door: Door, pki: Pki) -> None:
+def test_a_wrong_method_is_answered_with_the_right_ones(door: Door, pki: Pki) -> None:
     patch = request(method="PATCH", target="/psd2/v1/payments/sepa-credit-transfers")
     told = call(door(interface=PSD2), scope_of(patch, pki.qwac), [BODY])
     assert (told.status, told.code, told.headers["allow"]) == (405, "SERVICE_INVALID", "POST")
 
 
-def test_nobody_but_the_middleware_can_say_that_a_request_is_verified(pki: Pki, good: Message) -> None:
+def test_only_the_middleware_can_declare_a_request_verified(pki: Pki, good: Message) -> None:
     for forged in (None, True, {"verified": True}):
         with pytest.raises(ConfigurationError):
             verified_request(scope_of(good, pki.qwac) | {"tppkit.caller": forged})
@@ -334,7 +334,7 @@ def test_a_body_framed_twice_is_refused(door: Door, app: Recorder, good: Message
     [rsa.generate_private_key(65537, 1024), ec.generate_private_key(ec.SECP256K1())],
     ids=["weak", "unsupported"],
 )
-def test_a_key_of_the_qwac_that_is_not_believed_is_told_as_the_certificates_fault(
+def test_a_key_of_an_untrusted_qwac_is_reported_as_a_fault_of_the_certificate(
     key: Any, door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
     drafted = pki.draft_qwac(pki.provider, label="weak")
@@ -374,9 +374,7 @@ def test_a_lifespan_passes_and_a_websocket_is_refused(paths: PathVerifier, polic
     assert (seen, sent) == (["lifespan"], [{"type": "websocket.close", "code": 1008}])
 
 
-def test_the_peer_is_told_less_than_the_log(
-    door: Door, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_peer_gets_less_than_the_log(door: Door, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture) -> None:
     bad = good._replace(target=TARGET + "&marker")
     with caplog.at_level(logging.WARNING, "tppkit.web"):
         told = call(door(), scope_of(bad, pki.qwac), [good.body])

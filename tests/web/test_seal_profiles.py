@@ -15,7 +15,7 @@ ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 
 @ROWS
 @pytest.mark.parametrize("body", [b'{"amount":"12.50"}', b""], ids=["body", "no body"])
-def test_every_dialect_is_let_through_whole_and_refused_when_its_body_was_changed(
+def test_every_dialect_is_accepted_whole_and_refused_when_its_body_was_changed(
     row: SealProfile, body: bytes, rsa_pki: Pki
 ) -> None:
     app, seals = Recorder(), policy_of(row, rsa_pki)
@@ -31,7 +31,7 @@ def test_every_dialect_is_let_through_whole_and_refused_when_its_body_was_change
 
 
 @pytest.mark.parametrize(("name", "field"), [("psd2-v1", "X-Request-ID"), ("chebanca", "tpp-request-id")])
-def test_a_request_without_the_id_that_its_dialect_demands_is_told_the_headers_name(
+def test_a_request_without_the_id_that_its_dialect_demands_is_refused_with_the_headers_name(
     name: str, field: str, rsa_pki: Pki
 ) -> None:
     row = PROFILES[name]

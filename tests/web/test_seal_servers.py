@@ -41,7 +41,7 @@ def ports(live_folder, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [*ASGI, *WSGI])
-def test_the_sealed_request_is_let_through_and_no_other(name, ports, live_pki, live_seal):
+def test_the_sealed_request_is_accepted_and_no_other(name, ports, live_pki, live_seal):
     good = forwarded(sealed(live_seal, target=TARGET, request_id=None), live_pki)
     url = f"http://127.0.0.1:{ports[name]}"
     accepted = send(url, good)
@@ -72,7 +72,7 @@ def test_a_server_that_gives_no_raw_target_lets_nothing_through(name, ports, liv
 # hypercorn asks for every body by itself.
 @pytest.mark.parametrize("name", sorted(ASGI.keys() - {"hypercorn"}))
 @pytest.mark.parametrize("target", [TARGET, TARGET + "&"], ids=["good", "bad"])
-def test_a_client_that_waits_to_send_its_body_is_asked_for_it_only_if_its_head_holds(
+def test_a_client_that_waits_to_send_its_body_gets_100_continue_only_if_its_head_is_valid(
     name, target, ports, live_pki, live_seal
 ):
     message = forwarded(sealed(live_seal, target=TARGET, request_id=None), live_pki)

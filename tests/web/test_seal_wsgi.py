@@ -105,7 +105,7 @@ def test_without_one_raw_target_nothing_is_put_together_again(
 @pytest.mark.parametrize(
     "target", ["*", "bank.example:443", "http://bank.example", "http://bank.example?x", "//[#", "/a#b", "ž"]
 )
-def test_a_target_that_is_no_path_is_refused(target: str, door: Door, app: Recorder, good: Message) -> None:
+def test_a_target_that_is_not_a_path_is_refused(target: str, door: Door, app: Recorder, good: Message) -> None:
     assert call(door(), environ_of(good, RAW_URI=target))[0] in (400, 401)
     assert app.environs == []
 
@@ -136,7 +136,7 @@ def test_a_header_that_the_server_joined_is_refused(
     assert (status in (400, 401), app.environs) == (True, [])
 
 
-def test_a_body_without_length_is_read_to_its_end_where_the_server_marks_it(door: Door, good: Message) -> None:
+def test_a_body_without_length_is_read_to_its_end_if_the_server_marks_it(door: Door, good: Message) -> None:
     marked = environ_of(good, CONTENT_LENGTH="", **{"wsgi.input_terminated": True})  # HTTP/2 has no Transfer-Encoding
     assert call(door(), marked)[0] == 201
 
@@ -163,7 +163,7 @@ def test_the_same_request_is_answered_as_before(door: Door, app: Recorder, good:
     assert (len(app.environs), app.closed) == (1, 1)
 
 
-def test_a_handler_that_crashed_is_asked_again(door: Door, app: Recorder, good: Message) -> None:
+def test_a_handler_that_crashed_is_called_again(door: Door, app: Recorder, good: Message) -> None:
     def crashing(environ: Any, start_response: Any) -> Any:
         raise RuntimeError("the handler fell over")
 
@@ -203,7 +203,7 @@ def test_what_an_application_writes_is_kept_though_the_server_fails(door: Door, 
 
 
 @pytest.mark.parametrize("after", [b"", b"do"])
-def test_an_application_that_fails_while_it_answers_is_asked_again(
+def test_an_application_that_fails_while_it_answers_is_called_again(
     after: bytes, door: Door, app: Recorder, good: Message
 ) -> None:
     def failing(environ: Any, start_response: Any) -> Iterator[bytes]:

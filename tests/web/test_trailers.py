@@ -91,7 +91,7 @@ def status_of(connection: socket.socket, request: bytes) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_a_certificate_in_a_trailer_is_nobodys(
+def test_a_certificate_in_a_trailer_is_ignored(
     server: str, ports: dict[str, int], live_pki: Pki, live_seal: Seal
 ) -> None:
     for where in ("trailer", "headers"):
@@ -104,7 +104,7 @@ def test_a_certificate_in_a_trailer_is_nobodys(
 
 
 @pytest.mark.parametrize("server", ["uvicorn, httptools", "uvicorn, h11"])
-def test_a_stranger_behind_haproxy_cannot_name_a_certificate_after_its_body(
+def test_a_client_behind_haproxy_cannot_name_a_certificate_after_its_body(
     server: str, ports: dict[str, int], live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
 ) -> None:
     both = (live_folder / "server-chain.pem").read_bytes() + (live_folder / "server.key").read_bytes()

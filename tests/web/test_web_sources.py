@@ -23,7 +23,7 @@ SCOPE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("source", [source_of(SCOPE), source_of(ENVIRON)], ids=["asgi", "wsgi"])
-def test_both_tell_the_same_of_a_request(source: Source) -> None:
+def test_both_report_the_same_about_a_request(source: Source) -> None:
     assert (source.method, source.raw_target(), source.address()) == ("POST", b"/a?b", "192.0.2.1")
     assert source.header_names() == {"x-a", "content-length"}
     assert [source.header_values(name) for name in ("X-A", "Content-Length", "X-B")] == [("1",), ("7",), ()]

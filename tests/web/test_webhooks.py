@@ -88,7 +88,7 @@ def test_a_webhook_is_stored_and_counted_and_the_gateway_is_not_called() -> None
         ({"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": ""}, 400),
     ],
 )
-def test_what_is_no_webhook_is_refused(changed: dict[str, Any], status: int) -> None:
+def test_what_is_not_a_webhook_is_refused(changed: dict[str, Any], status: int) -> None:
     assert Receiver().post(**{"sent": body(), **changed}) == status
 
 
@@ -157,6 +157,6 @@ def test_no_log_has_the_path(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     "path", ["", "webhooks", "/webhooks/", "/webhooks/short", "/" + "a" * 22 + "?x", "/" + "ž" * 30]
 )
-def test_a_path_that_can_be_guessed_is_no_setting(path: str) -> None:
+def test_a_path_that_can_be_guessed_is_rejected_as_a_setting(path: str) -> None:
     with refused(ConfigurationError, "webhook.path"):
         WebhookGate(WebhookInbox(MemoryStore(), no_gateway), path=path)

@@ -92,7 +92,7 @@ def test_a_key_in_the_service_signs_with_pss(kms: Any, algorithm: str) -> None:
     signer.public_key.verify(signer.sign(b"x"), b"x", salted, signer.algorithm.hash)
 
 
-def test_the_service_signs_without_holding_up_the_event_loop(kms: Any) -> None:
+def test_the_service_signs_without_blocking_the_event_loop(kms: Any) -> None:
     signer = KmsSigner(make_key(kms, "ECC_NIST_P256"), client=kms)
     require_signature(signer, asyncio.run(signer.sign_async(b"x")), b"x")
 
@@ -134,7 +134,7 @@ def test_a_key_of_another_kind_is_refused(kms: Any, spec: str, algorithm: str | 
         KmsSigner(make_key(kms, spec), client=kms, algorithm=algorithm)
 
 
-def test_a_key_that_the_service_does_not_have_is_told(kms: Any) -> None:
+def test_a_key_that_the_service_does_not_have_is_reported(kms: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         KmsSigner("alias/nobody", client=kms)
     assert caught.value.code == "signer.key-not-found"
@@ -195,13 +195,13 @@ def answering(error: tuple[int, str] | None) -> Iterator[Any]:
         (None, TransportError, "signer.timeout"),
     ],
 )
-def test_an_error_of_the_service_is_told_by_its_kind(error: Any, kind: type, code: str) -> None:
+def test_an_error_of_the_service_is_reported_by_its_kind(error: Any, kind: type, code: str) -> None:
     limit = {"read_timeout": 0.3} if error is None else {}
     with answering(error) as server, refused(kind, code):
         KmsSigner("seal", client=client(f"http://127.0.0.1:{server.server_port}", **limit))
 
 
-def test_a_service_that_nobody_runs_is_told() -> None:
+def test_a_service_that_is_not_running_is_reported() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         with pytest.raises(TransportError) as caught:
@@ -223,7 +223,7 @@ def test_the_client_made_here_tries_again_and_not_for_ever(monkeypatch: pytest.M
     assert (caught.value.code, server.asked) == ("signer.throttled", 2)
 
 
-def test_settings_that_are_missing_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_settings_that_are_missing_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))

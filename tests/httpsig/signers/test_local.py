@@ -158,7 +158,9 @@ def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(enco
         "wrong label",
     ],
 )
-def test_a_key_that_cannot_be_read_is_told_without_showing_it(pem: bytes, password: bytes | None, reason: str) -> None:
+def test_a_key_that_cannot_be_read_is_reported_without_showing_it(
+    pem: bytes, password: bytes | None, reason: str
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_private_key(pem, password=password)
     assert caught.value.code == "key.unreadable"

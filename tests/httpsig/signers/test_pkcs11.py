@@ -137,7 +137,7 @@ def test_a_devices_key_has_its_usual_algorithm(token: Path) -> None:
     ]
 
 
-def test_a_device_signs_without_holding_up_the_event_loop(token: Path) -> None:
+def test_a_device_signs_without_blocking_the_event_loop(token: Path) -> None:
     device = signer(token, "p256")
     require_signature(device, asyncio.run(device.sign_async(b"x")), b"x")
 
@@ -179,7 +179,7 @@ def test_a_dropped_session_is_opened_again(token: Path) -> None:
     assert len(asked) == 1
 
 
-def test_a_log_out_by_another_part_of_the_program_is_made_good(token: Path) -> None:
+def test_a_log_out_by_another_part_of_the_program_is_repaired(token: Path) -> None:
     pkcs11.lib(str(token)).reinitialize()
     device = signer(token, "p256")
     with pytest.raises(pkcs11.UserAlreadyLoggedIn):
@@ -216,13 +216,13 @@ def test_a_key_that_wants_its_pin_every_time_gets_it(token: Path) -> None:
         ({"label": "rsa", "algorithm": "ecdsa-sha256"}, "signature.algorithm"),
     ],
 )
-def test_what_a_device_does_not_have_is_told(token: Path, options: dict[str, Any], code: str) -> None:
+def test_what_a_device_does_not_have_is_reported(token: Path, options: dict[str, Any], code: str) -> None:
     with refused((ConfigurationError, FormatError), code):
         signer(token, **options)
 
 
 @pytest.mark.parametrize("pin", ["wrong-text", lambda: "wrong-told"], ids=["text", "asked for"])
-def test_a_wrong_pin_is_told_without_showing_it(token: Path, pin: Any) -> None:
+def test_a_wrong_pin_is_reported_without_showing_it(token: Path, pin: Any) -> None:
     pkcs11.lib(str(token)).reinitialize()  # nobody is logged in
     require_signature(device := signer(token, pin=PIN), device.sign(b"x"), b"x")
     pkcs11.lib(str(token)).reinitialize()
@@ -233,7 +233,7 @@ def test_a_wrong_pin_is_told_without_showing_it(token: Path, pin: Any) -> None:
 
 
 @pytest.mark.parametrize("pin", [None, "", PIN.encode()])
-def test_a_pin_that_is_none_is_told_and_not_tried(token: Path, pin: Any) -> None:
+def test_a_pin_that_is_invalid_is_reported_and_not_tried(token: Path, pin: Any) -> None:
     pkcs11.lib(str(token)).reinitialize()
     with refused(ConfigurationError, "signer.pin"):
         signer(token, pin=lambda: pin)
@@ -287,7 +287,7 @@ def test_a_closed_signer_is_logged_out_and_logs_in_again_to_sign(token: Path) ->
 
 
 @pytest.mark.parametrize("options", [{"label": "lonely"}, {"label": "weak"}, {"algorithm": "ecdsa-sha256"}])
-def test_a_signer_that_cannot_be_made_leaves_nobody_logged_in(token: Path, options: dict[str, Any]) -> None:
+def test_a_signer_that_cannot_be_made_leaves_no_session_logged_in(token: Path, options: dict[str, Any]) -> None:
     pkcs11.lib(str(token)).reinitialize()
     with pytest.raises((ConfigurationError, FormatError)):
         signer(token, **options)
@@ -313,14 +313,14 @@ def test_a_signer_does_not_show_its_pin(token: Path) -> None:
     assert PIN not in repr(vars(device))
 
 
-def test_a_file_that_is_no_pkcs11_library_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_pkcs11_library_is_reported(tmp_path: Path) -> None:
     (tmp_path / "module.so").write_bytes(b"not a library")
     for path in (tmp_path / "module.so", tmp_path / "nowhere.so"):
         with refused(ConfigurationError, "signer.module"):
             Pkcs11Signer(path, token="seals", pin=lambda: PIN, label="rsa")
 
 
-def test_a_device_that_is_gone_is_told_and_used_again_when_it_is_back(token: Path) -> None:
+def test_a_device_that_is_unavailable_is_reported_and_used_again_when_it_is_back(token: Path) -> None:
     device = signer(token)
     tokens = Path(os.environ["SOFTHSM2_CONF"]).parent / "tokens"
     tokens.rename(tokens.with_name("elsewhere"))

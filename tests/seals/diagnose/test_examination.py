@@ -82,7 +82,7 @@ def test_the_key_of_the_qwac_is_named_also_beside_another_mistake(pkis: dict[str
     assert "--qwac" in unknown.advice[0]
 
 
-def test_where_the_qwacs_key_does_not_fit_either_other_certificates_are_asked_for(
+def test_where_the_qwacs_key_does_not_fit_either_other_certificates_are_requested(
     pki: Pki, other_qseal: Issued
 ) -> None:
     message = seal_wrongly(pki.qseal, key=other_qseal.key)
@@ -96,7 +96,7 @@ def test_a_request_sealed_with_the_qwac_itself_is_named(pki: Pki) -> None:
     assert explained(diagnose_request(seal_wrongly(pki.qwac))) == ["certificate-not-seal"]
 
 
-def test_a_qwac_that_was_given_is_not_taken_for_a_missing_seal_certificate(pki: Pki) -> None:
+def test_a_qwac_that_was_given_is_not_mistaken_for_a_missing_seal_certificate(pki: Pki) -> None:
     message = seal_wrongly(pki.qseal, key=pki.qwac.key, covered=NEEDED, finish=renamed(CERTIFICATE, ""))
     alone = diagnose_request(message, qwac=pki.qwac.certificate)
     assert (alone.outcome, names(alone)) == (Outcome.UNEXPLAINED, ["certificate-missing"])
@@ -155,7 +155,7 @@ def test_a_certificate_in_another_form_is_read_and_named(pki: Pki, form: str) ->
     assert explained(diagnose_request(both)) == ["certificate-form", "string-crlf"]
 
 
-def test_a_text_that_is_no_certificate_is_named_and_the_given_one_used(pki: Pki) -> None:
+def test_a_text_that_is_not_a_certificate_is_named_and_the_given_one_used(pki: Pki) -> None:
     for text in ("MIIB-_x", "MIIBx,MIIBy", "%%%", "A" * 20_000):
         message = seal_wrongly(
             pki.qseal, covered=NEEDED, finish=renamed(CERTIFICATE, CERTIFICATE, lambda _, text=text: text)
@@ -184,7 +184,7 @@ def test_refusals_that_no_row_names_are_reported_by_their_codes(pki: Pki, other_
     assert "until the signature can be read" in twice.advice[0]
 
 
-def test_nothing_is_said_of_coverage_that_is_neither_named_nor_proven(pki: Pki) -> None:
+def test_nothing_is_reported_about_coverage_that_is_neither_named_nor_proven(pki: Pki) -> None:
     template = 'keyId="{key_id}",algorithm="{algorithm}",signature="{signature}"'
     message = seal_wrongly(pki.qseal, covered=NEEDED, template=template)
     diagnosis = diagnose_request(message, max_work=QUICK)
@@ -208,7 +208,7 @@ def test_a_whole_address_is_named_only_if_it_was_not_signed(pki: Pki) -> None:
     assert explained(diagnose_request(wrong._replace(target=absolute))) == ["target-absolute", "target-without-query"]
 
 
-def test_a_covered_header_that_was_lost_on_the_way_is_named_once(pki: Pki) -> None:
+def test_a_covered_header_that_was_lost_in_transit_is_named_once(pki: Pki) -> None:
     message = seal_wrongly(pki.qseal, lines=without_line("x-request-id"), finish=renamed("X-Request-ID", ""))
     assert explained(diagnose_request(message)) == ["covered-absent"]
 

@@ -37,7 +37,7 @@ def test_a_signature_by_an_unknown_key_is_never_explained(pki: Pki, case: Case, 
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_any_change_of_a_sealed_request_is_told_and_never_raises(pki: Pki, data: st.DataObject) -> None:
+def test_any_change_of_a_sealed_request_is_reported_and_never_raises(pki: Pki, data: st.DataObject) -> None:
     message = seal_wrongly(pki.qseal)
     number = data.draw(st.integers(0, len(message.headers) - 1))
     name, value = message.headers[number]
@@ -62,7 +62,7 @@ header_values = st.text(st.characters(max_codepoint=255), max_size=60)
     headers=st.lists(st.tuples(header_names, header_values), max_size=6),
     body=st.binary(max_size=60),
 )
-def test_a_request_of_anything_is_told_and_never_raises(
+def test_a_request_of_anything_is_reported_and_never_raises(
     pki: Pki, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes
 ) -> None:
     message = Message(method, target, tuple(headers), body)

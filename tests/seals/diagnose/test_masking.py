@@ -57,7 +57,7 @@ def test_a_card_number_is_masked_in_groups_and_behind_escapes(between: str) -> N
 @pytest.mark.parametrize(
     "text", ["4111111111111112", "4111%2B1111%2B1111%2B1112", "2026-11-21%2010:00:00", "4111----1111----1111----1111"]
 )
-def test_digits_that_are_no_card_number_are_kept(text: str) -> None:
+def test_digits_that_are_not_a_card_number_are_kept(text: str) -> None:
     assert masked(text) == f"x-note: {text}"
 
 
