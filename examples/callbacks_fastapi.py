@@ -57,7 +57,7 @@ async def logged_in(event: LoginConfirmed, callback: VerifiedCallback, connectio
 
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:
-    """Tell a customer who scanned our login code who asks, and for what."""
+    """Answer the scan of our login code with who asks, and for what."""
     return LoginRequest(name="Bookshop", perm=(LoginPermission.NAME, LoginPermission.EMAIL))
 
 

@@ -58,7 +58,7 @@ def logged_in(event: LoginConfirmed, callback: VerifiedCallback, connection: Con
 
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:
-    """Tell a customer who scanned our login code who asks, and for what."""
+    """Answer the scan of our login code with who asks, and for what."""
     return LoginRequest(name="Bookshop", perm=(LoginPermission.NAME, LoginPermission.EMAIL))
 
 

@@ -100,7 +100,7 @@ def rsa_pki() -> Pki:
 
 @pytest.fixture(scope="session")
 def paths(pki: Pki) -> PathVerifier:
-    """Believes what `pki` issued."""
+    """Trusts what `pki` issued."""
     return PathVerifier(make_anchors(pki.authorities))
 
 

@@ -66,7 +66,7 @@ def test_text_that_is_not_padded_standard_base64_is_malformed(text):
     assert refusal(decode_base64, text, what="a value") == "base64.malformed"
 
 
-def test_stray_bits_after_the_last_byte_are_refused():
+def test_non_zero_trailing_bits_are_refused():
     assert refusal(decode_base64, "QR==", what="a value") == "base64.noncanonical"
 
 
@@ -88,7 +88,7 @@ def test_text_that_is_not_unpadded_base64url_is_malformed(text):
     assert refusal(decode_base64url, text, what="a value") == "base64.malformed"
 
 
-def test_stray_bits_in_base64url_are_refused():
+def test_non_zero_trailing_bits_in_base64url_are_refused():
     assert refusal(decode_base64url, "QR", what="a value") == "base64.noncanonical"
 
 

@@ -1,4 +1,4 @@
-"""What importing a room costs, and what an absent extra says."""
+"""What importing a package costs, and what an absent extra says."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("room", TOOLKIT)
-def test_the_toolkit_loads_only_cryptography_and_asn1crypto(room):
+@pytest.mark.parametrize("package", TOOLKIT)
+def test_the_toolkit_loads_only_cryptography_and_asn1crypto(package):
     before = "import sys; before = set(sys.modules); "
-    done = _python(f"{before}import tppkit.{room}; print(*{{m.partition('.')[0] for m in set(sys.modules) - before}})")
+    done = _python(
+        f"{before}import tppkit.{package}; print(*{{m.partition('.')[0] for m in set(sys.modules) - before}})"
+    )
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) <= STANDARD
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mutate import ROOMS, ROOT, find_mutants, list_mutants, run_tests
+from mutate import GROUPS, ROOT, find_mutants, list_mutants, run_tests
 
 SAMPLE = b"""\
 def take(name, size):
@@ -88,7 +88,7 @@ def test_a_mutant_is_judged_by_the_tests_and_within_a_time(tmp_path):
 
 def test_every_row_has_checks_and_tests():
     mutants = list(list_mutants(()))
-    for pattern, _, _ in ROOMS:
+    for pattern, _, _ in GROUPS:
         assert any((ROOT / "src/tppkit" / file).match(f"tppkit/{pattern}") for file, _, _ in mutants), pattern
     for _, _, tests in mutants:
         assert all((ROOT / test).is_file() for test in tests)

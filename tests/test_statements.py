@@ -68,7 +68,7 @@ def test_statements_in_functions_are_found(line: str, found: bool) -> None:
 
 
 def test_no_function_that_runs_with_each_request_builds_a_statement() -> None:
-    modules = [path for room in ("inbox", "sandbox", "web") for path in sorted((SOURCE / room).rglob("*.py"))]
+    modules = [path for package in ("inbox", "sandbox", "web") for path in sorted((SOURCE / package).rglob("*.py"))]
     read = [path for path in modules if "sqlalchemy" in path.read_text()]
     assert len(read) > 3
     found = {str(path.relative_to(SOURCE)): list(built_in_functions(path.read_text())) for path in read}

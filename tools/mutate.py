@@ -33,8 +33,8 @@ ROOT = Path(__file__).parents[1]
 PARALLEL = 2
 _CHECK = re.compile(r"_?(require|check|verify)(_\w+)?")
 
-# The mutated files by pattern | the tests that usually notice, in their order | the other fast tests of the room.
-ROOMS = (
+# The mutated files by pattern | the tests that usually notice, in their order | the other fast tests of the group.
+GROUPS = (
     (
         "seals/verify.py", "test_verify_refusals test_verify test_verify_certificates test_verify_memory test_verify_signatures",
         "seals/test_*.py",
@@ -127,10 +127,10 @@ def _parts(test: ast.expr, neutral: str) -> Iterator[tuple[ast.expr, str]]:
 def list_mutants(patterns: Sequence[str]) -> Iterator[tuple[Path, Mutant, list[str]]]:
     """(the file below src/tppkit, the mutant, the test files in the order in which they run)."""
     source, seen = ROOT / "src/tppkit", set[Path]()
-    for pattern, first, others in ROOMS:
-        room = [Path(others).parent / f"{name}.py" for name in first.split()]
+    for pattern, first, others in GROUPS:
+        group = [Path(others).parent / f"{name}.py" for name in first.split()]
         rest = sorted(path.relative_to(ROOT / "tests") for path in (ROOT / "tests").glob(others))
-        tests = [f"tests/{path}" for path in dict.fromkeys([*room, *rest])]
+        tests = [f"tests/{path}" for path in dict.fromkeys([*group, *rest])]
         for path in sorted(set(source.glob(pattern)) - seen):
             seen.add(path)
             file = path.relative_to(source)
@@ -195,9 +195,9 @@ def judge_all(mutants: Sequence[tuple[Path, Mutant, list[str]]]) -> Iterator[str
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(PARALLEL) as pool:
         copies = Copies(Path(folder))
         files, removed, tests = zip(*mutants, strict=True)
-        rooms = [frozenset(one) for one in tests]
-        limits = {room: copies.limit(sorted(room)) for room in dict.fromkeys(rooms)}
-        yield from pool.map(copies.judge, files, removed, tests, [limits[room] for room in rooms])
+        groups = [frozenset(one) for one in tests]
+        limits = {group: copies.limit(sorted(group)) for group in dict.fromkeys(groups)}
+        yield from pool.map(copies.judge, files, removed, tests, [limits[group] for group in groups])
 
 
 def main() -> None:

@@ -98,7 +98,7 @@ def test_two_addresses_that_one_request_fits_are_refused(one, other, turned):
 
 
 def test_one_path_at_two_hosts_is_refused():
-    # The host of a request says nothing, so they could not be told apart.
+    # The host of a request says nothing, so they could not be distinguished.
     with pytest.raises(ConfigurationError) as refused:
         AddressBook([address("https://a.example/cb/"), address("https://b.example/cb/")])
     assert refused.value.code == "callback.addresses-ambiguous"

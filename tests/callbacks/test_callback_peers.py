@@ -30,7 +30,7 @@ def test_the_services_addresses_are_allowed(peer):
 @pytest.mark.parametrize(
     "peer", ["203.0.113.16", "2001:db8:0:1::7", "127.0.0.1", "", "unix", "203.0.113.01", "203.0.113.1:80"]
 )
-def test_everybody_else_is_refused(peer):
+def test_other_addresses_are_refused(peer):
     assert refusal(peer) == "callback.peer"
 
 

@@ -108,7 +108,7 @@ def test_an_unknown_time_is_in_no_window(time_of: Any, callback: ReceivedCallbac
         (InboxError("inbox.unavailable", "away"), "inbox.unavailable"),
     ],
 )
-def test_a_window_that_cannot_be_asked_acknowledges_nothing(fault: Exception, expected: str, case: Case):
+def test_a_window_that_fails_acknowledges_nothing(fault: Exception, expected: str, case: Case):
     def time_of(callback: VerifiedCallback) -> datetime:
         raise fault
 

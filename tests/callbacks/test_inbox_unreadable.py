@@ -140,7 +140,7 @@ def test_a_login_get_is_not_stored_and_reaches_no_handler(inbox: Inbox, case: Ca
     assert (inbox.work(case.handler, at=AT + DAY), inbox.failed(), case.effects()) == ([], [], [])
 
 
-def test_once_has_no_effect_of_them(inbox: Inbox) -> None:
+def test_once_stores_no_scan_and_no_unreadable_callback(inbox: Inbox) -> None:
     assert inbox.once(scan("r1"), at=AT, within=None).outcome is Unhandled.LOGIN
     with pytest.raises(CallbackRejected) as refused:
         inbox.once(unreadable(), at=AT, within=None)

@@ -167,7 +167,7 @@ def test_a_text_whose_bytes_do_not_fit_its_type_is_malformed(tag, content):
     assert refusal(data, der.read_text, whole(data)).code == "der.malformed"
 
 
-def test_deep_nesting_is_walked_without_recursion():
+def test_deep_nesting_is_read_without_recursion():
     data = b""
     for _ in range(15_000):
         data = der.write_element(der.SEQUENCE, data)

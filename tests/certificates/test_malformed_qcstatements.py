@@ -145,7 +145,7 @@ def test_roles_are_read_and_the_fault_is_named(value, code, roles):
 
 
 @pytest.mark.parametrize(("value", "code", "roles"), FORGIVEN.values(), ids=FORGIVEN)
-def test_the_strict_reading_refuses_what_the_lenient_one_forgives(value, code, roles):
+def test_the_strict_reading_refuses_what_the_lenient_one_tolerates(value, code, roles):
     with pytest.raises(FormatError) as refused:
         parse_qc_statements(value)
     assert refused.value.code == code
@@ -233,7 +233,7 @@ def test_an_extension_that_is_too_large_is_not_read():
     assert [finding.code for finding in read.findings] == ["qcstatements.malformed"]
 
 
-def test_a_statement_that_nests_deeply_is_kept_without_being_walked():
+def test_a_statement_that_nests_deeply_is_kept_without_recursion():
     deep = b""
     for _ in range(10_000):
         deep = seq(deep)

@@ -89,19 +89,19 @@ def linted(issued: Issued) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("kind", ["pki", "rsa_pki"])
-def test_the_linter_has_nothing_to_say_of_any_certificate(kind, request):
+def test_the_linter_finds_nothing_in_any_certificate(kind, request):
     made: Pki = request.getfixturevalue(kind)
     assert {finding for issued in made.issued for finding in linted(issued)} == LOCALHOST
 
 
 @pytest.mark.parametrize("identifier", ["VATLT-123456789", "NTRDE-HRB78770", "LEIXG-AEYE00EKXESVZUUEBP67"])
-def test_nor_of_providers_with_another_registered_identifier(pki, identifier):
+def test_the_linter_finds_nothing_in_certificates_of_providers_with_another_registered_identifier(pki, identifier):
     provider = make_provider(organization_identifier=identifier, country="LT", name="Kredītiestāde Ė TEST")
     for issued in (pki.issue_qwac(provider, label="a"), pki.issue_qseal(provider, label="b")):
         assert linted(issued) == set()
 
 
-def test_the_linter_sees_a_fault(pki):
+def test_the_linter_finds_a_fault(pki):
     # So that the tests above can fail.
     case = FAULTS["unknown-country"].make(pki)
     assert above_info(etsi_results(case.leaf)) != set()
@@ -123,7 +123,7 @@ REAL_NAME = make_provider(name="Real Bank")
 @pytest.mark.parametrize(
     "options", [{"policy": "ev", "provider": REAL_NAME}, {"qscd": True}, {"seal_key": "ed25519"}, {"key": "p384"}]
 )
-def test_nor_of_certificates_with_other_options(pki, options):
+def test_the_linter_finds_nothing_in_certificates_with_other_options(pki, options):
     made = make_pki(at=pki.not_before, seed=1, days=90, **options)
     assert {finding for issued in made.issued for finding in linted(issued)} - DISCOURAGED == LOCALHOST
 
@@ -139,7 +139,7 @@ def with_every_reason(pki: Pki) -> Pki:
 
 
 @pytest.mark.parametrize("kind", ["pki", "rsa_pki"])
-def test_the_linter_has_nothing_to_say_of_revocation_lists(kind, request):
+def test_the_linter_finds_nothing_in_revocation_lists(kind, request):
     made = with_every_reason(request.getfixturevalue(kind))
     for issuer in made.issuers:
         for at in (made.not_before, made.not_before.replace(year=2055)):  # GeneralizedTime from 2050 on
@@ -147,7 +147,7 @@ def test_the_linter_has_nothing_to_say_of_revocation_lists(kind, request):
 
 
 @pytest.mark.parametrize("kind", ["pki", "rsa_pki"])
-def test_the_linter_has_nothing_to_say_of_ocsp_answers(kind, request):
+def test_the_linter_finds_nothing_in_ocsp_answers(kind, request):
     made = with_every_reason(request.getfixturevalue(kind))
     stranger = Issued("stranger", "qwac", made.qseal.certificate, made.qseal.key)  # unknown to the QWACs' authority
     asked = [
@@ -164,7 +164,7 @@ def test_the_linter_has_nothing_to_say_of_ocsp_answers(kind, request):
                 assert above_info(ocsp_results(answer)) == set()
 
 
-def test_the_linter_sees_a_fault_of_lists_and_answers(pki):
+def test_the_linter_finds_a_fault_of_lists_and_answers(pki):
     sound = SoundPki(pki, "linted")
     assert above_info(crl_results(sound.crl(next_update=None))) != set()
     late = sound.single(next_update=sound.start.replace(year=2000))

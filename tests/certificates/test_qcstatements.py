@@ -143,7 +143,7 @@ def test_the_identifier_of_a_known_role_decides_over_its_name():
     assert RoleOfPsp("0.4.0.19495.1.2", "PSP_AI").standard_name == "PSP_PI"
 
 
-def test_a_role_that_appears_twice_is_had_once():
+def test_a_role_that_appears_twice_counts_once():
     roles = (RoleOfPsp("0.4.0.19495.1.2", "PSP_PI"), RoleOfPsp("0.4.0.19495.1.2", "PSP_PI"))
     assert Psd2Statement(roles, "", "").role_names == ("PSP_PI",)
 

@@ -73,7 +73,7 @@ def test_a_tampered_list_is_reported_for_its_country(tppkit, lists, qwac, tmp_pa
     assert "NO.xml" in result.json["findings"][0]["message"]
 
 
-def test_what_is_in_a_folder(tppkit, lists, tmp_path):
+def test_the_lists_of_a_folder_are_printed(tppkit, lists, tmp_path):
     result = tppkit("trust", "lists", lists, "--at", AT_ISSUANCE, "--json")
     assert (result.exit_code, result.json["verdict"]) == (0, "holds")
     assert [one["territory"] for one in result.json["lists"]] == ["EU", "CZ", "NL", "NO", "PT"]

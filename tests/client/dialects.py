@@ -21,7 +21,7 @@ class Dialect:
     Attributes:
         profile: the row.
         identity: with a seal of a kind of key that the row has.
-        policy: believes that seal.
+        policy: trusts that seal.
     """
 
     profile: SealProfile

@@ -64,7 +64,7 @@ class Requests(SealCredentials):
 
 
 class SlowSigner:
-    """Signs with the key of a seal when it is told to, and counts.
+    """Signs with the key of a seal when asked, and counts.
 
     Attributes:
         begun: how many signatures were asked for, the probe of the seal not among them.
@@ -129,7 +129,7 @@ def test_one_request_from_several_sides_gets_one_signature(threads: bool, slow: 
 
 
 @RACES
-def test_who_waited_signs_itself_when_the_first_signature_failed(threads: bool, slow: SlowSigner) -> None:
+def test_a_waiting_request_signs_itself_if_the_first_signature_failed(threads: bool, slow: SlowSigner) -> None:
     slow.failing = 1
     results = send_all(sealing(slow.identity), [message()] * 3, slow, threads=threads)
     sealed = [result for result in results if result != "signer.timeout"]

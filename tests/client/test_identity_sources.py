@@ -257,7 +257,7 @@ def test_an_error_names_the_part(change: Any, code: str, part: str, bank_pki: Pk
     assert part in caught.value.message
 
 
-def test_a_seal_has_not_two_signers(bank_pki: Pki) -> None:
+def test_a_seal_with_two_signers_is_refused(bank_pki: Pki) -> None:
     with refused(TppkitError, "identity.incomplete"):
         Identity.from_memory(**in_pem(bank_pki), signer=KeySigner(bank_pki.qseal.key))
 

@@ -209,7 +209,7 @@ def test_waiting_for_a_consent_ends_after_its_time(play: Any) -> None:
     [(http(503), 3.0), (http(429, retry_after="1"), 3.0), (http(429, retry_after="7"), 7.0), (http(200, b"{}", content_length="9"), 3.0)],
     ids=["503", "429 soon", "429 later", "lost"],
 )  # fmt: skip
-def test_waiting_outlasts_a_passing_trouble_without_haste(trouble: Answer, pause_s: float, play: Any) -> None:
+def test_waiting_survives_a_temporary_failure_with_pauses(trouble: Answer, pause_s: float, play: Any) -> None:
     run = play(lambda client: client.wait_for_consent("c-1"), trouble, as_json(200, {"status": "valid"}))
     assert (run.result, run.pauses) == ("valid", [pause_s])
 
@@ -262,7 +262,7 @@ def test_a_link_that_leads_elsewhere_is_not_followed(href: str, play: Any) -> No
 @pytest.mark.parametrize(
     "links", [[FIRST], [FIRST + "&after=a", FIRST + "&after=a"], [FIRST + "&after=a", FIRST + "&after=b", FIRST]]
 )
-def test_pages_that_turn_in_a_circle_are_left(links: list[str], play: Any) -> None:
+def test_pages_that_link_in_a_circle_are_abandoned(links: list[str], play: Any) -> None:
     run = play(lambda client: iterate(client, []), *[as_json(200, page(next_=link)) for link in links])
     assert (type(run.result), run.result.code, len(run.bank.requests)) == (
         RemoteProtocolError,
@@ -271,7 +271,7 @@ def test_pages_that_turn_in_a_circle_are_left(links: list[str], play: Any) -> No
     )
 
 
-def test_pages_without_an_end_are_left(identity: Identity) -> None:
+def test_pages_without_an_end_are_abandoned(identity: Identity) -> None:
     paged = Psd2Calls("https://bank.example", identity=identity).iter_transactions("c", "r", date_from=date(2026, 1, 1))
     report = TransactionReport.from_wire(json.dumps(page(next_="/psd2/v1/x")).encode())
     seen = {str(number) for number in range(MAX_PAGES - 2)}

@@ -147,7 +147,9 @@ def test_new_request_ids_come_from_the_source_that_is_given(
     assert first == second
 
 
-def test_the_way_back_and_the_payers_address_are_sent(driver: Any, bank: SandboxServer, identity: Identity) -> None:
+def test_the_return_address_and_the_payers_address_are_sent(
+    driver: Any, bank: SandboxServer, identity: Identity
+) -> None:
     further = {"redirect_uri": "https://tpp.example/back?x=1", "psu_ip_address": "192.0.2.7"}
     (initiated,) = driver.run(
         bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, **further)

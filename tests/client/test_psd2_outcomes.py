@@ -72,7 +72,7 @@ STRAYS = {
 
 
 @pytest.mark.parametrize("name", STRAYS)
-def test_an_answer_too_many_is_not_the_refusal_of_the_next_payment(
+def test_an_extra_answer_is_not_read_as_the_refusal_of_the_next_payment(
     name: str, driver: Any, identity: Identity, bank_pki_folder: Path
 ) -> None:
     with rogue_bank(server_context(bank_pki_folder), one_too_many(STRAYS[name])) as bank:

@@ -120,7 +120,7 @@ def test_if_the_system_refuses_a_file_in_memory_a_temporary_one_is_used(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_there_is_no_file_at_all_the_error_is_ours(bank_pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_not_a_file_at_all_the_error_is_ours(bank_pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
     with (
         pytest.raises(ConfigurationError) as caught,

@@ -121,7 +121,7 @@ def write_for_ever(connection: ssl.SSLSocket) -> None:
         connection.send(bytes(65_536))
 
 
-def test_a_server_that_trickles_is_left_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
+def test_a_server_that_trickles_is_disconnected_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
     with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
         begun = time.monotonic()
         with deadline(0.4), pytest.raises(TimeoutError):
@@ -129,7 +129,7 @@ def test_a_server_that_trickles_is_left_at_the_deadline(identity: Identity, bank
         assert 0.3 < time.monotonic() - begun < 10
 
 
-def test_a_server_that_reads_nothing_is_left_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
+def test_a_server_that_reads_nothing_is_disconnected_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
     with (
         trickling(server_context(bank_pki_folder), every_s=5) as port,
         connected(identity, port) as connection,

@@ -208,7 +208,7 @@ def test_a_certificate_of_another_key_is_disproved(
 
 @pytest.fixture
 def root_only(pki: Pki) -> PathVerifier:
-    """Believes only what leads to the root by authorities that an archive has kept."""
+    """Trusts only what leads to the root by authorities that an archive has kept."""
     return PathVerifier(make_anchors([pki.root.certificate]))
 
 

@@ -185,7 +185,7 @@ def test_a_changed_unsigned_column_breaks_the_chain(column: str, kept: Kept) -> 
 
 
 # What the chain alone cannot show, only the head of the stream that somebody kept elsewhere: what is cut off at the end,
-# the columns of the last record that nobody signed, and a stream that was written anew.
+# the columns of the last record that nobody signed, and a stream that was rewritten.
 
 
 def test_records_that_are_missing_at_the_end_are_detected_only_by_the_head(kept: Kept) -> None:

@@ -93,7 +93,7 @@ def test_only_format_error_escapes(value: str) -> None:
 
 
 @given(st.binary())
-def test_another_implementation_makes_and_believes_the_same(body: bytes) -> None:
+def test_another_implementation_makes_and_accepts_the_same(body: bytes) -> None:
     ours = make_content_digest(body)
     assert ContentDigest.create(body) == ours
     ContentDigest.verify(ours, body)

@@ -104,7 +104,7 @@ def test_what_is_not_in_the_form_is_refused(value: str) -> None:
     ("value", "code"),
     [("a=:YQ:", "base64.malformed"), ("a=:YR==:", "base64.noncanonical"), ("a=:YQ==YQ==:", "base64.malformed")],
 )
-def test_base64_that_others_forgive_is_refused(value: str, code: str) -> None:
+def test_base64_that_others_tolerate_is_refused(value: str, code: str) -> None:
     assert fault(value) == code
 
 

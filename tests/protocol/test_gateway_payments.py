@@ -69,7 +69,7 @@ def order(status: str, *transactions: str, **fields: Any) -> Order:
         (AFT, CUSTOMER | {"country": "CA", "state": "ON"}), (AFT, CUSTOMER | {"country": "US", "state": "AE"}),
     ],
 )  # fmt: skip
-def test_orders_within_the_rules(details: dict[str, Any] | None, customer: dict[str, str]) -> None:
+def test_orders_within_the_rules_are_accepted(details: dict[str, Any] | None, customer: dict[str, str]) -> None:
     check_order(request(details, **customer))
 
 
@@ -98,7 +98,7 @@ def test_an_order_without_transaction_has_no_further_rules() -> None:
         (AFT, CUSTOMER | {"country": "US", "state": "PR"}, "aft.state"), (AFT, CUSTOMER | {"country": "CA", "state": "NY"}, "aft.state"),
     ],
 )  # fmt: skip
-def test_orders_outside_of_the_rules(details: dict[str, Any], customer: dict[str, Any], code: str) -> None:
+def test_orders_outside_of_the_rules_are_refused(details: dict[str, Any], customer: dict[str, Any], code: str) -> None:
     with pytest.raises(LocalProtocolError) as refused:
         check_order(request(details, **customer))
     assert refused.value.code == code

@@ -87,7 +87,7 @@ def test_only_cursors_of_answers_are_read(text: str) -> None:
         ({"sort": "created asc\n"}, "search.sort"),
     ],
 )  # fmt: skip
-def test_pages_that_are_refused(fields: dict[str, Any], code: str) -> None:
+def test_wrong_pages_are_refused(fields: dict[str, Any], code: str) -> None:
     for report in (False, True):
         with pytest.raises(FormatError) as refused:
             page_of(SearchRequest(query="*", **fields), report=report)

@@ -1,4 +1,4 @@
-"""How failures are told to the peer, and read from it."""
+"""How failures are reported to the peer, and read from it."""
 
 from __future__ import annotations
 

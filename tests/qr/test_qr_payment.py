@@ -102,7 +102,7 @@ def test_other_than_six_fields_are_refused(text):
         "", "+", "123456", "1234567890123456", "++37060000000", "+370 600 00000", "+370-60000000", "٣٧٠٦٠٠٠٠٠٠٠", "1LT37060000",
     ],
 )  # fmt: skip
-def test_a_wrong_account_is_refused_without_telling_it(account):
+def test_a_wrong_account_is_refused_without_showing_it(account):
     error = assert_refused(text_with(acc=account), "qr.account")
     assert not account or account not in error.message
 

@@ -68,7 +68,7 @@ def test_colour_sets_black_and_white_on_every_line_and_takes_them_back():
         assert line.endswith("\033[0m")
 
 
-def test_without_colour_there_is_no_escape():
+def test_without_colour_there_is_not_an_escape():
     assert set(make_picture(PAYMENT).terminal(colour=False)) == {" ", "█", "▀", "▄", "\n"}
 
 

@@ -1,4 +1,4 @@
-"""A provider of the legacy interface over HTTPS, and its receiver of callbacks: nothing it is told is checked on this side."""
+"""A provider of the legacy interface over HTTPS, and its receiver of callbacks: nothing that it receives is checked on this side."""
 
 from __future__ import annotations
 

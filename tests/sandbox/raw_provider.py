@@ -1,4 +1,4 @@
-"""A provider that sends good and bad requests alike: nothing it is told is checked on this side."""
+"""A provider that sends good and bad requests alike: nothing that it receives is checked on this side."""
 
 from __future__ import annotations
 

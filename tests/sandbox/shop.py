@@ -93,7 +93,7 @@ class Shop:
 def open_shop(
     bank: SandboxServer, pki: Pki, folder: Path, *, live: bool = False, issued: Issued | None = None
 ) -> Iterator[Shop]:
-    """A shop whose receiver answers, and to which the bank is told to send its callbacks.
+    """A shop whose receiver answers, and to which the bank sends its callbacks.
 
     Args:
         bank: the sandbox.

@@ -26,7 +26,7 @@ HOURLY = Schedule((10, 60, 3600), timeout_s=4, last_s=86_400)
 
 
 class Receivers:
-    """A sender without network: it keeps what arrives, and answers as it is told.
+    """A sender without network: it keeps what arrives, and answers as configured.
 
     Attributes:
         sent: address and version of each attempt.

@@ -1,4 +1,4 @@
-"""Webhooks of the gateway: which status changes are told, where, how often, and what faults make of them."""
+"""Webhooks of the gateway: which status changes are reported, where, how often, and what faults make of them."""
 
 from __future__ import annotations
 

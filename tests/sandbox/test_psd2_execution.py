@@ -170,7 +170,7 @@ def test_a_transfer_that_cannot_be_carried_out_does_not_delay_others(
         assert books["differences"] == [f"payment {damaged['paymentId']} is ACSP, its transfer failed"]
 
 
-def test_an_account_has_a_thousand_transfers_on_their_way_at_most(
+def test_an_account_has_at_most_a_thousand_pending_transfers(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     with run_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:

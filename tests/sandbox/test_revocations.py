@@ -36,7 +36,7 @@ def test_a_qwac_that_is_revoked_while_the_sandbox_runs_is_refused(
     watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
     caller = connect(watched_bank)
-    assert caller.request("GET", TARGET).status_code == 403  # believed: only the payment is unknown
+    assert caller.request("GET", TARGET).status_code == 403  # trusted: only the payment is unknown
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="keyCompromise")
     assert_refused(caller.request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
     assert_refused(connect(watched_bank).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")

@@ -472,7 +472,7 @@ def test_the_server_sends_its_intermediates(pki: Pki) -> None:
 
 
 @VERSIONS
-def test_strict_lets_a_good_certificate_in(pki: Pki, strict: Running, version: ssl.TLSVersion) -> None:
+def test_strict_accepts_a_good_certificate(pki: Pki, strict: Running, version: ssl.TLSVersion) -> None:
     assert b"200 OK" in strict.ask(pki.client("good", version))
     seen = strict.bank.scopes[0]["extensions"]["tls"]
     assert (seen["client_cert_chain"], seen["client_cert_error"]) == (pki.clients["good"].pems, None)
@@ -798,7 +798,7 @@ def test_a_client_that_leaves_early_is_one_log_line(soft: Running, log: Any) -> 
     assert line.endswith("closed by the client during the handshake")
 
 
-def test_plain_http_is_turned_away(pki: Pki, soft: Running, log: Any) -> None:
+def test_plain_http_is_rejected(pki: Pki, soft: Running, log: Any) -> None:
     with soft.connect() as connection:
         connection.sendall(GET)
         assert b"HTTP" not in read_all(connection)

@@ -87,7 +87,7 @@ def test_a_digest_that_cannot_be_read_is_reported_in_the_profiles_form(
     assert "Digest: SHA-256=<base64>" in refusal(seal_by_hand(REQUEST, pki.qseal, digest=digest), policy).message
 
 
-def test_a_profile_that_hashes_something_where_there_is_no_body_says_so(rsa_pki: Pki) -> None:
+def test_a_profile_that_hashes_something_where_there_is_not_a_body_says_so(rsa_pki: Pki) -> None:
     row = PROFILES["wso2"]
     other = replace(row, empty_body=PSD2_V1.empty_body)
     sealed = sign_request(request_for(row, body=b""), seal=seal_of(other, rsa_pki.qseal), at=AT)

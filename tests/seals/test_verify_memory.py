@@ -125,7 +125,7 @@ def test_what_follows_the_signature_is_read_as_by_a_fresh_policy(
         ('A"A', "signature.malformed"),
     ],
 )
-def test_a_spoilt_signature_under_known_parameters_is_refused_as_by_a_fresh_policy(
+def test_a_damaged_signature_under_known_parameters_is_refused_as_by_a_fresh_policy(
     signature: str, code: str, pki: Pki, sealed: Message, warmed: SealPolicy
 ) -> None:
     head, mark, _ = header(sealed, "Signature").rpartition('signature="')
@@ -212,7 +212,7 @@ def test_a_seal_accepted_beside_one_certificate_is_compared_with_the_next(
         assert verdict(sealed, policy, qwac=beside.certificate) == code
 
 
-def test_a_request_that_only_the_organisation_was_wrong_of_teaches_nothing_wrong(pki: Pki, other_qseal: Issued) -> None:
+def test_a_request_with_only_a_wrong_organisation_leaves_nothing_wrong_in_memory(pki: Pki, other_qseal: Issued) -> None:
     policy = fresh_policy(pki)
     message = seal_by_hand(REQUEST, other_qseal)
     assert verdict(message, policy, qwac=pki.qwac.certificate) == "seal.other-organisation"

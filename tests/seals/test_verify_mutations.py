@@ -159,7 +159,7 @@ def test_arbitrary_bytes_from_the_wire_are_refused_and_nothing_else(
 
 
 @given(position=st.integers(0), byte=st.integers(0, 255))
-def test_a_spoilt_certificate_is_refused_and_nothing_else(
+def test_a_damaged_certificate_is_refused_and_nothing_else(
     position: int, byte: int, pki: Pki, sealed: Message, warmed: SealPolicy
 ) -> None:
     der = bytearray(pki.qseal.certificate.der)

@@ -24,7 +24,7 @@ def test_it_is_made_once_and_p256(tppkit_pki, first):
     assert tppkit_pki is first
     assert tppkit_pki.qwac.certificate.key.curve == "P-256"
 
-def test_the_other_is_another(tppkit_pki):
+def test_the_other_qwac_names_another_organisation(tppkit_pki):
     assert tppkit_pki.other_qwac.certificate.organization_identifier != tppkit_pki.qwac.certificate.organization_identifier
 
 first_banks = []

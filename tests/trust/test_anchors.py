@@ -1,4 +1,4 @@
-"""The authorities that are believed, from certificates, files and folders."""
+"""The authorities that are trusted, from certificates, files and folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_self_signed_authorities_are_roots_and_others_intermediates(pki):
     assert anchors.intermediates == (pki.qwac_ca.certificate, pki.qseal_ca.certificate)
 
 
-def test_authorities_that_the_caller_believes_are_roots_self_signed_or_not(pki):
+def test_authorities_that_the_caller_trusts_are_roots_self_signed_or_not(pki):
     anchors = make_anchors(pki.authorities, all_trusted=True)
     assert (anchors.roots, anchors.intermediates) == (pki.authorities, ())
 

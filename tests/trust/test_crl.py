@@ -224,7 +224,7 @@ def test_another_key_cannot_sign(leaf, issuer):
     assert refusal(crl, leaf, issuer) == "crl.signature"
 
 
-def test_entries_are_walked_once_and_only_where_one_could_mean_more(leaf, issuer):
+def test_entries_are_read_once_and_only_where_one_could_mean_more(leaf, issuer):
     crl = make_crl(issuer, leaf, at=AT, extensions=[(scope(full_name=[POINT]), True)])
     assert crl.fault_of_entries is None
     assert "fault_of_entries" in vars(crl)

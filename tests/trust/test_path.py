@@ -1,4 +1,4 @@
-"""Which chains are believed, at a time when every certificate is valid."""
+"""Which chains are trusted, at a time when every certificate is valid."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ AT = datetime(2026, 6, 1, tzinfo=UTC)
 UNKNOWN = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
 
 
-def verifier(*believed) -> PathVerifier:
-    return PathVerifier(make_anchors(one.certificate for one in believed))
+def verifier(*trusted) -> PathVerifier:
+    return PathVerifier(make_anchors(one.certificate for one in trusted))
 
 
 def refusal(paths: PathVerifier, leaf, *, at: datetime = AT, intermediates=()) -> CertificateRejected:
@@ -182,21 +182,21 @@ def test_production_certificates_chain_to_their_issuers(shared_data):
     folder = shared_data / "certificates"
     with (folder / "index.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["issuer_file"]]
-    believed = {}
+    trusted = {}
     for row in rows:
         certificate, issuer = (
             EidasCertificate.from_der((folder / name).read_bytes()) for name in (row["file"], row["issuer_file"])
         )
-        poison = "1.3.6.1.4.1.11129.2.4.3" in certificate.extensions.critical  # a pre-certificate is not to be believed
+        poison = "1.3.6.1.4.1.11129.2.4.3" in certificate.extensions.critical  # a pre-certificate is not to be trusted
         try:
             path = PathVerifier(Anchors((issuer,))).verify(certificate, at=certificate.not_before)
-            believed[row["file"]] = path.chain == (certificate, issuer) and not poison
+            trusted[row["file"]] = path.chain == (certificate, issuer) and not poison
         except CertificateRejected as e:
-            believed[row["file"]] = poison and e.code == (
+            trusted[row["file"]] = poison and e.code == (
                 "path.extension-malformed" if "bad-bc" in row["file"] else "path.pre-certificate"
             )
-    assert len(believed) >= 7
-    assert [file for file, right in believed.items() if not right] == []
+    assert len(trusted) >= 7
+    assert [file for file, right in trusted.items() if not right] == []
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def other(name: str, *identifiers: str) -> str:
         (criteria(other("ExtendedKeyUsage", "1.3.6.1.5.5.7.3.1")), False),
     ],
 )
-def test_criteria_of_a_seal(pki, content, speaks):
+def test_criteria_are_matched_against_a_seal(pki, content, speaks):
     assert read(content).concerns(pki.qseal.certificate) is speaks
 
 

@@ -62,15 +62,15 @@ def qseal(certify, web_ca):
 def make_lists(operator):
     def make(*services: Listed, facts: ListFacts | None = None, **top) -> TrustedLists:
         facts = replace(facts or ListFacts(), providers={"Provider": services})
-        believed = {operator.certificate.sha256}
-        one = verify_trusted_list(sign(write_list(facts), operator), signers=believed, source="PT.xml")
+        trusted = {operator.certificate.sha256}
+        one = verify_trusted_list(sign(write_list(facts), operator), signers=trusted, source="PT.xml")
         if not top:
             return TrustedLists([one])
         lotl = sign(
             list_of_lists([pointer("PT", [operator.certificate]), pointer("LT", [operator.certificate])], **top),
             operator,
         )
-        return TrustedLists([one], list_of_lists=verify_trusted_list(lotl, signers=believed, source="LOTL.xml"))
+        return TrustedLists([one], list_of_lists=verify_trusted_list(lotl, signers=trusted, source="LOTL.xml"))
 
     return make
 

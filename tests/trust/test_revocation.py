@@ -61,7 +61,7 @@ def evidence(*answers) -> RevocationEvidence:
 
 @pytest.fixture
 def judging(root, issuing):
-    """A verifier with these answers; of the leaf alone unless told otherwise."""
+    """A verifier with these answers; of the leaf alone unless stated otherwise."""
 
     def judging(*answers, scope=RevocationScope.LEAF, **options) -> PathVerifier:
         checker = RevocationChecker(evidence=evidence(*answers), scope=scope, **options)
@@ -457,7 +457,7 @@ def test_a_replayed_response_is_refused(judging, leaf, issuing):
     old = make_ocsp(leaf, issuing, at=AT, extensions=[(x509.OCSPNonce(b"yesterday"), False)])
     paths = judging(fetch=Responder(ocsp=old.der), make_nonce=lambda: b"today")
     assert code(paths, leaf) == "revocation.unknown"
-    assert code(paths, leaf) == "revocation.unknown"  # nor is it believed from memory
+    assert code(paths, leaf) == "revocation.unknown"  # nor is it trusted from memory
 
 
 @pytest.mark.parametrize(

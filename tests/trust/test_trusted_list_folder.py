@@ -222,18 +222,16 @@ def test_a_signer_that_a_pivot_no_longer_names_is_not_trusted(folder, commission
     assert refusal(folder).code == "trusted-list.signer"
 
 
-@pytest.mark.parametrize(("published", "believed"), [((2026, 4, 30), False), ((2026, 5, 2), True)])
-def test_a_pivot_retires_no_signer_that_was_published_after_it(
-    folder, commission, next_commission, published, believed
-):
+@pytest.mark.parametrize(("published", "trusted"), [((2026, 4, 30), False), ((2026, 5, 2), True)])
+def test_a_pivot_retires_no_signer_that_was_published_after_it(folder, commission, next_commission, published, trusted):
     announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS)
     pivot = verify_trusted_list(
         sign(list_of_lists([announcing]), commission), signers={commission.certificate.sha256}, source="pivot"
     )
     moment = datetime(*published, tzinfo=UTC)
     following = following_signers(pivot, {commission.certificate.sha256: SigningPeriod(since=moment)})
-    assert (commission.certificate.sha256 in following) is believed
-    assert following[next_commission.certificate.sha256] == SigningPeriod(until=moment if believed else None)
+    assert (commission.certificate.sha256 in following) is trusted
+    assert following[next_commission.certificate.sha256] == SigningPeriod(until=moment if trusted else None)
 
 
 def test_a_retired_signer_counts_for_the_time_before_only(folder, certify, operator, qwac):

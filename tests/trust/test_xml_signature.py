@@ -1,4 +1,4 @@
-"""The one form of signature that is believed, and everything near it that is not."""
+"""The one form of signature that is trusted, and everything near it that is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies that end too early or are no chunks, at real servers: the peer's fault, told as such, and nobody else's request suffers."""
+"""Bodies that end too early or are no chunks, at real servers: the peer's fault, reported as such, and nobody else's request suffers."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ http {{
   {servers}
 }}
 """
-# nginx passes X-Forwarded-For on as it came unless it is told otherwise.
+# nginx passes X-Forwarded-For on as it came unless configured otherwise.
 PASSING = "server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }} }}"
 ADDING = PASSING.replace("; }} }}", "; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; }} }}")
 

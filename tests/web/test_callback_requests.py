@@ -60,7 +60,7 @@ ON_SOCKET = CallbackPeers(parse_networks(["203.0.113.0/28"]), unix_socket=True)
         (ON_SOCKET, asgi(None, "203.0.113.7", server=SOCKET)),
     ],
 )
-def test_the_service_is_let_in(peers, source):
+def test_the_service_is_accepted(peers, source):
     assert not refused_by(peers, source)
 
 
@@ -88,7 +88,7 @@ def test_the_service_is_let_in(peers, source):
         (ON_SOCKET, wsgi("unix", "203.0.113.7")),
     ],
 )
-def test_everybody_else_is_not(peers, source):
+def test_other_addresses_are_not(peers, source):
     assert refused_by(peers, source)
 
 

@@ -1,4 +1,4 @@
-"""Who is on the other end of the TLS connection, and why they are not believed."""
+"""Who is on the other end of the TLS connection, and why they are not trusted."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_is_not_a_qwac_for_clients_of_a_trusted_authority_is_refused(name, 
     ("days", "code"), [(-1, "certificate.not-yet-valid"), (365, "certificate.expired"), (4000, "certificate.expired")]
 )
 def test_a_qwac_outside_its_validity_is_refused(days: int, code: str, qwacs: QwacPolicy, pki: Pki) -> None:
-    assert qwacs.verify(peer(pki.qwac.certificate), at=AT)  # what was believed before is judged again
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT)  # what was trusted before is judged again
     with refused(CertificateRejected, code):
         qwacs.verify(peer(pki.qwac.certificate), at=AT + timedelta(days=days))
 
@@ -190,7 +190,7 @@ def test_a_qwac_is_judged_by_the_organization_that_it_names(
             qwacs.verify(presented, at=AT)
 
 
-def test_a_setting_of_the_gate_lets_open_banking_uk_in(paths: PathVerifier, pki: Pki) -> None:
+def test_a_setting_of_the_gate_accepts_open_banking_uk(paths: PathVerifier, pki: Pki) -> None:
     presented = peer(issue_for(pki, "qwac", "PSDGB-OB-0015800001", "GB-FCA").certificate)
     assert QwacPolicy(paths, organizations=OrganizationPolicy(match_authority=False)).verify(presented, at=AT)
 
@@ -198,8 +198,8 @@ def test_a_setting_of_the_gate_lets_open_banking_uk_in(paths: PathVerifier, pki:
 def test_junk_beside_one_qwac_does_not_push_another_out_of_memory(paths: PathVerifier, pki: Pki) -> None:
     qwacs = QwacPolicy(paths)
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
-    believed = qwacs.verify(peer(pki.qwac.certificate), at=AT)
+    trusted = qwacs.verify(peer(pki.qwac.certificate), at=AT)
     sent = peer(other.certificate)
     for number in range(600):
         qwacs.verify(replace(sent, chain_pem=(sent.chain_pem[0], f"junk {number}")), at=AT)
-    assert qwacs.verify(peer(pki.qwac.certificate), at=AT) is believed
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT) is trusted

@@ -1,4 +1,4 @@
-"""The examples, each as a real server: a sealed request is handled, a changed one is not, a lie about a certificate is not believed."""
+"""The examples, each as a real server: a sealed request is handled, a changed one is not, a lie about a certificate is not trusted."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(gates: Any,
 
     message = sealed(seal, method="GET", target=PAYMENT, body=b"")
     scope = asgi.scope_of(message, pki.qwac)
-    told = asgi.call(SealMiddleware(app, gate=gates(EVERY_PATH)), scope, [b""])
-    assert (told.status, told.body) == (200, f'"{pki.provider.organization_identifier} 7"'.encode())
+    answer = asgi.call(SealMiddleware(app, gate=gates(EVERY_PATH)), scope, [b""])
+    assert (answer.status, answer.body) == (200, f'"{pki.provider.organization_identifier} 7"'.encode())
     for unsealed in (app, SealMiddleware(app, gate=gates(PSD2))):  # without a gate; an endpoint that requires no seal
         with refused(ConfigurationError, "web.unverified"):
             asgi.call(unsealed, scope, [b""])
@@ -64,8 +64,8 @@ def test_a_flask_view_gets_the_verified_request_or_does_not_run(is_async, gates,
     app.get("/psd2/v1/payments/<product>/<payment_id>")(view)
     message = wsgi.forwarded(sealed(seal, method="GET", target=PAYMENT, body=b""), pki)
     environ = {**wsgi.environ_of(message), "wsgi.url_scheme": "https", "SERVER_NAME": "bank", "SERVER_PORT": "443"}
-    told = wsgi.call(WsgiSealMiddleware(app.wsgi_app, gate=gates(EVERY_PATH)), dict(environ))
-    assert (told[0], told[2]) == (200, f"{pki.provider.organization_identifier} 7".encode())
+    answer = wsgi.call(WsgiSealMiddleware(app.wsgi_app, gate=gates(EVERY_PATH)), dict(environ))
+    assert (answer[0], answer[2]) == (200, f"{pki.provider.organization_identifier} 7".encode())
     for unsealed in (app.wsgi_app, WsgiSealMiddleware(app.wsgi_app, gate=gates(PSD2))):
         with refused(ConfigurationError, "web.unverified"):
             wsgi.call(unsealed, dict(environ))

@@ -1,4 +1,4 @@
-"""The certificate of a proxy's client: believed from the proxy that was named, in its own form, and from nobody else."""
+"""The certificate of a proxy's client: trusted from the proxy that was named, in its own form, and from nobody else."""
 
 from __future__ import annotations
 
@@ -107,13 +107,14 @@ def test_what_a_client_writes_into_envoys_header_identifies_no_caller(
 ) -> None:
     """Envoy writes URIs of the client's certificate as they are."""
     victim, client = pki.qwac.certificate, pki.server.certificate
-    told = f"Hash={sha256(client.der).hexdigest()};"
+    answer = f"Hash={sha256(client.der).hexdigest()};"
     if set_by_envoy is not None:
-        told += f'{set_by_envoy}="{quote(pem(client), safe="")}";'
+        answer += f'{set_by_envoy}="{quote(pem(client), safe="")}";'
     hidden = added.format(victim=quote(pem(victim), safe=""), hash=sha256(victim.der).hexdigest())
     with refused(FormatError, "certificate.malformed"):
         peer_certificate(
-            scope(("X-Forwarded-Client-Cert", f"{told}URI=spiffe://a{hidden}")), trusted_proxies=proxy(ProxyForm.ENVOY)
+            scope(("X-Forwarded-Client-Cert", f"{answer}URI=spiffe://a{hidden}")),
+            trusted_proxies=proxy(ProxyForm.ENVOY),
         )
 
 
@@ -185,7 +186,7 @@ def test_the_proxys_own_client_certificate_is_not_its_clients(pki: Pki) -> None:
 
 
 def test_an_address_that_the_server_took_from_a_header_is_attributed_to_no_proxy(forwarded: Forwarded) -> None:
-    # A server that believes X-Forwarded-For writes the address it found there, with the port 0.
+    # A server that trusts X-Forwarded-For writes the address it found there, with the port 0.
     with pytest.raises(CertificateRejected):
         peer_certificate(scope(*forwarded[ProxyForm.NGINX], port=0), trusted_proxies=proxy(ProxyForm.NGINX))
     fixed = environ(*forwarded[ProxyForm.NGINX]) | {"werkzeug.proxy_fix.orig": {"REMOTE_ADDR": STRANGER}}
@@ -202,8 +203,8 @@ def test_an_address_that_may_come_from_a_header_is_trusted_only_if_the_server_is
     with pytest.raises(CertificateRejected) as caught:
         peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
     assert f"an address that may come from {name.lower()}: see address_is_raw" in caught.value.message
-    believed = peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX), address_is_raw=True)
-    assert believed.source == "nginx"
+    trusted = peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX), address_is_raw=True)
+    assert trusted.source == "nginx"
 
 
 def test_a_connection_without_address_is_not_a_unix_socket(forwarded: Forwarded) -> None:

@@ -97,7 +97,7 @@ def test_the_same_request_is_answered_as_before_and_handled_once(ask: Ask, app: 
 
 
 def test_the_same_request_under_a_new_signature_is_the_same(ask: Ask, app: Recorder, seal: Seal) -> None:
-    assert sealed(seal) != sealed(seal)  # ECDSA signs anew each time
+    assert sealed(seal) != sealed(seal)  # ECDSA signs again each time
     assert ask(sealed(seal)).status == ask(sealed(seal)).status == 201
     assert len(app.scopes) == 1
 
@@ -366,7 +366,7 @@ def test_a_handler_that_died_with_its_process_is_called_again_after_the_lease(
     assert caller_of(app.scopes[0]).repeated
 
 
-def test_a_store_that_fails_lets_nothing_through(
+def test_a_store_that_fails_has_every_request_rejected(
     paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki, seal: Seal
 ) -> None:
     full = MemoryReplayStore(max_bytes=0)

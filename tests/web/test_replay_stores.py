@@ -125,7 +125,9 @@ def test_the_first_answer_stays(store: ReplayStore, key: bytes, digest: bytes) -
 
 
 @pytest.mark.parametrize("later", [0, MINUTE])
-def test_who_was_overtaken_neither_answers_nor_frees(store: ReplayStore, key: bytes, digest: bytes, later: int) -> None:
+def test_an_overtaken_claim_neither_answers_nor_frees(
+    store: ReplayStore, key: bytes, digest: bytes, later: int
+) -> None:
     first = store.claim(key, digest, bounds())
     store.settle(key, first.attempt, None)
     second = store.claim(key, digest, bounds(NOW + later))  # though the clock stands
@@ -338,7 +340,7 @@ def test_a_postgresql_that_stops_answering_fails_every_call_in_time(postgresql_u
         store.close()
 
 
-def test_who_waits_behind_a_locked_table_does_not_wait_for_all_before_it(postgresql_url: str) -> None:
+def test_a_request_behind_a_locked_table_does_not_wait_for_all_before_it(postgresql_url: str) -> None:
     table = f"t{uuid4().hex}"
     store = TableReplayStore(psycopg_url(postgresql_url), table=table, wait_s=0.5)
     with psycopg.connect(postgresql_url) as locking, ThreadPoolExecutor(20) as pool:

@@ -63,8 +63,8 @@ def with_header(message: Message, name: str, value: str) -> Message:
 def test_a_sealed_request_reaches_its_handler_with_what_was_proven(
     door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
-    told = call(door(), scope_of(good, pki.qwac), [good.body])
-    assert (told.status, told.body, app.bodies) == (201, b"done", [BODY])
+    answer = call(door(), scope_of(good, pki.qwac), [good.body])
+    assert (answer.status, answer.body, app.bodies) == (201, b"done", [BODY])
     verified = verified_request(app.scopes[0])
     assert (verified.target, verified.body, verified.request_id) == (TARGET, BODY, REQUEST_ID)
     assert verified.organization_identifier == str(pki.provider.organization_identifier)
@@ -106,11 +106,11 @@ def test_a_body_in_any_pieces_is_the_same_body(cuts: list[int], pki: Pki, seal: 
 def test_another_body_is_refused_before_the_handler(
     body: bytes, door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
-    told = call(door(), scope_of(good, pki.qwac), [body])
-    assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
-    assert told.headers["x-request-id"] == REQUEST_ID
-    assert told.headers["content-type"] == "application/json"
-    assert told.headers["cache-control"] == "no-store"
+    answer = call(door(), scope_of(good, pki.qwac), [body])
+    assert (answer.status, answer.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
+    assert answer.headers["x-request-id"] == REQUEST_ID
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,18 @@ def test_another_body_is_refused_before_the_handler(
     ids=["query removed", "query added", "decoded", "other case", "prefix", "method"],
 )  # fmt: skip
 def test_another_start_line_is_refused_without_reading_the_body(change, door, app, good, pki):
-    told = call(door(), scope_of(good._replace(**change), pki.qwac), [good.body])
-    assert (told.status, told.code, told.reads, app.scopes) == (401, "SIGNATURE_INVALID", 0, [])
+    answer = call(door(), scope_of(good._replace(**change), pki.qwac), [good.body])
+    assert (answer.status, answer.code, answer.reads, app.scopes) == (401, "SIGNATURE_INVALID", 0, [])
 
 
 @pytest.mark.parametrize("raw_path", [None, b""])
-def test_a_server_that_decodes_the_path_gets_no_request_through(
+def test_a_server_that_decodes_the_path_gets_every_request_rejected(
     raw_path: bytes | None, door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
     scope = scope_of(good, pki.qwac, raw_path=raw_path, path=good.target.partition("?")[0])
-    told = call(door(), scope, [good.body])
-    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
-    assert "message.no-raw-path" in told.text
+    answer = call(door(), scope, [good.body])
+    assert (answer.status, answer.code, app.scopes) == (400, "FORMAT_ERROR", [])
+    assert "message.no-raw-path" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_a_server_that_decodes_the_path_gets_no_request_through(
 def test_a_header_that_appears_twice_is_refused_and_of_two_ids_none_is_echoed(name, door, app, good, pki):
     value = (good.values(name) or ("gzip",))[0]
     doubled = good.with_headers((name, value), *([(name, value)] if not good.values(name) else []))
-    told = call(door(), scope_of(doubled, pki.qwac), [good.body])
-    assert (told.status, told.code, told.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
-    assert ("x-request-id" in told.headers) == (name != "X-Request-ID")
+    answer = call(door(), scope_of(doubled, pki.qwac), [good.body])
+    assert (answer.status, answer.code, answer.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
+    assert ("x-request-id" in answer.headers) == (name != "X-Request-ID")
 
 
 @pytest.mark.parametrize(
@@ -152,20 +152,20 @@ def test_a_header_that_appears_twice_is_refused_and_of_two_ids_none_is_echoed(na
 )
 def test_an_unsealed_request_with_such_a_header_twice_is_refused(name: str, value: str, door: Door, pki: Pki) -> None:
     fields = (("X-Request-ID", REQUEST_ID), (name, value), (name, value))[name == "X-Request-ID" :]
-    told = call(door(interface=PSD2), scope_of(POLL._replace(headers=fields), pki.qwac), [b""])
-    assert (told.status, "header.duplicate" in told.text) == (400, True)
+    answer = call(door(interface=PSD2), scope_of(POLL._replace(headers=fields), pki.qwac), [b""])
+    assert (answer.status, "header.duplicate" in answer.text) == (400, True)
 
 
 def test_an_encoded_body_is_refused(door: Door, app: Recorder, seal: Seal, good: Message, pki: Pki) -> None:
-    told = call(door(), scope_of(good.with_headers(("Content-Encoding", "gzip")), pki.qwac), [good.body])
-    assert (told.status, told.code, told.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
-    assert "message.content-encoding" in told.text
+    answer = call(door(), scope_of(good.with_headers(("Content-Encoding", "gzip")), pki.qwac), [good.body])
+    assert (answer.status, answer.code, answer.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
+    assert "message.content-encoding" in answer.text
 
 
 def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
     large = sealed(seal, body=b"x" * 1000)
-    told = call(door(max_body_bytes=600), scope_of(large, pki.qwac), [b"x" * 400, b"x" * 400, b"x" * 200])
-    assert (told.status, told.code, told.reads, app.scopes) == (413, "FORMAT_ERROR", 2, [])
+    answer = call(door(max_body_bytes=600), scope_of(large, pki.qwac), [b"x" * 400, b"x" * 400, b"x" * 200])
+    assert (answer.status, answer.code, answer.reads, app.scopes) == (413, "FORMAT_ERROR", 2, [])
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_a_length_that_is_not_a_number_is_refused(length, status, door, good, pk
 
 def test_a_body_announced_over_the_limit_is_not_read_at_all(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
     large = sealed(seal, body=b"x" * 1000).with_headers(("Content-Length", "1000"))
-    told = call(door(max_body_bytes=999), scope_of(large, pki.qwac), [large.body])
-    assert (told.status, told.reads, app.scopes) == (413, 0, [])
+    answer = call(door(max_body_bytes=999), scope_of(large, pki.qwac), [large.body])
+    assert (answer.status, answer.reads, app.scopes) == (413, 0, [])
 
 
 def test_a_body_of_exactly_the_limit_is_accepted(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
@@ -203,9 +203,9 @@ def test_empty_pieces_of_a_body_are_not_held(paths: PathVerifier, policy: SealPo
 def test_a_client_that_stops_sending_gets_no_handler(
     before: int, door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
-    told = call(door(), scope_of(good, pki.qwac), [*[BODY[:5]] * before, None])
-    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
-    assert "transport.disconnected" in told.text
+    answer = call(door(), scope_of(good, pki.qwac), [*[BODY[:5]] * before, None])
+    assert (answer.status, answer.code, app.scopes) == (400, "FORMAT_ERROR", [])
+    assert "transport.disconnected" in answer.text
 
 
 @pytest.mark.parametrize("chunk", [b"other", None])
@@ -224,36 +224,36 @@ def test_a_connection_that_closed_before_its_answer_is_not_a_failure(
 @pytest.mark.parametrize("without", ["Digest", "Signature", "TPP-Signature-Certificate"])
 def test_an_unsealed_request_is_refused(without: str, door: Door, app: Recorder, good: Message, pki: Pki) -> None:
     fields = tuple(field for field in good.headers if field[0] != without)
-    told = call(door(), scope_of(good._replace(headers=fields), pki.qwac), [good.body])
-    assert (told.status, told.code, told.reads, app.scopes) == (401, "SIGNATURE_MISSING", 0, [])
+    answer = call(door(), scope_of(good._replace(headers=fields), pki.qwac), [good.body])
+    assert (answer.status, answer.code, answer.reads, app.scopes) == (401, "SIGNATURE_MISSING", 0, [])
 
 
 def test_an_unknown_peer_is_refused_before_anything_else_is_looked_at(door: Door, app: Recorder, good: Message) -> None:
-    told = call(door(interface=PSD2), scope_of(good._replace(target="/nowhere"), None), [good.body])
-    assert (told.status, told.code, told.reads, app.scopes) == (401, "CERTIFICATE_MISSING", 0, [])
+    answer = call(door(interface=PSD2), scope_of(good._replace(target="/nowhere"), None), [good.body])
+    assert (answer.status, answer.code, answer.reads, app.scopes) == (401, "CERTIFICATE_MISSING", 0, [])
 
 
 def test_a_seal_of_another_organisation_is_refused(
     door: Door, app: Recorder, good: Message, pki: Pki, other_qseal: Issued
 ) -> None:
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
-    told = call(door(), scope_of(good, other), [good.body])
-    assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
+    answer = call(door(), scope_of(good, other), [good.body])
+    assert (answer.status, answer.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
 
 
 @pytest.mark.parametrize(("request_id", "status"), [("not-a-uuid", 400), ("", 400)], ids=["malformed", "empty"])
 def test_an_id_that_is_invalid_is_refused_and_not_echoed(
     request_id: str, status: int, door: Door, good: Message, pki: Pki
 ) -> None:
-    told = call(door(), scope_of(with_header(good, "X-Request-ID", request_id), pki.qwac), [good.body])
-    assert (told.status, told.code) == (status, "FORMAT_ERROR")
-    assert "x-request-id" not in told.headers
+    answer = call(door(), scope_of(with_header(good, "X-Request-ID", request_id), pki.qwac), [good.body])
+    assert (answer.status, answer.code) == (status, "FORMAT_ERROR")
+    assert "x-request-id" not in answer.headers
 
 
 def test_a_request_without_an_id_is_refused_though_it_needs_no_seal(door: Door, app: Recorder, pki: Pki) -> None:
-    told = call(door(interface=PSD2), scope_of(POLL._replace(headers=()), pki.qwac), [b""])
-    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
-    assert "request-id.missing" in told.text
+    answer = call(door(interface=PSD2), scope_of(POLL._replace(headers=()), pki.qwac), [b""])
+    assert (answer.status, answer.code, app.scopes) == (400, "FORMAT_ERROR", [])
+    assert "request-id.missing" in answer.text
 
 
 def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: Door, app: Recorder, pki: Pki) -> None:
@@ -289,8 +289,8 @@ def test_an_endpoint_that_this_gate_cannot_judge_is_closed(auth: Auth, door: Doo
 
 def test_a_wrong_method_is_answered_with_the_right_ones(door: Door, pki: Pki) -> None:
     patch = request(method="PATCH", target="/psd2/v1/payments/sepa-credit-transfers")
-    told = call(door(interface=PSD2), scope_of(patch, pki.qwac), [BODY])
-    assert (told.status, told.code, told.headers["allow"]) == (405, "SERVICE_INVALID", "POST")
+    answer = call(door(interface=PSD2), scope_of(patch, pki.qwac), [BODY])
+    assert (answer.status, answer.code, answer.headers["allow"]) == (405, "SERVICE_INVALID", "POST")
 
 
 def test_only_the_middleware_can_declare_a_request_verified(pki: Pki, good: Message) -> None:
@@ -309,16 +309,16 @@ def test_a_scope_of_another_type_does_not_pass(door: Door, app: Recorder) -> Non
 def test_a_body_of_another_length_than_announced_is_refused(
     length: int, door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
-    told = call(door(), scope_of(good.with_headers(("Content-Length", str(length))), pki.qwac), [BODY])
-    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
+    answer = call(door(), scope_of(good.with_headers(("Content-Length", str(length))), pki.qwac), [BODY])
+    assert (answer.status, answer.code, app.scopes) == (400, "FORMAT_ERROR", [])
 
 
 @pytest.mark.parametrize("coding", ["gzip, chunked", "identity", "xchunked", ""])
 def test_a_transfer_coding_other_than_chunked_is_refused(
     coding: str, door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
-    told = call(door(), scope_of(good.with_headers(("Transfer-Encoding", coding)), pki.qwac), [BODY])
-    assert (told.status, told.reads, app.scopes) == (400, 0, [])
+    answer = call(door(), scope_of(good.with_headers(("Transfer-Encoding", coding)), pki.qwac), [BODY])
+    assert (answer.status, answer.reads, app.scopes) == (400, 0, [])
 
 
 def test_a_body_framed_twice_is_refused(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
@@ -340,8 +340,8 @@ def test_a_key_of_an_untrusted_qwac_is_reported_as_a_fault_of_the_certificate(
     drafted = pki.draft_qwac(pki.provider, label="weak")
     public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     weak = sign_draft(drafted._replace(draft=for_key(drafted.draft, public)), pki.qwac_ca, "weak", "qwac")
-    told = call(door(), scope_of(good, weak), [BODY])
-    assert (told.status, told.code, app.scopes) == (401, "CERTIFICATE_INVALID", [])
+    answer = call(door(), scope_of(good, weak), [BODY])
+    assert (answer.status, answer.code, app.scopes) == (401, "CERTIFICATE_INVALID", [])
 
 
 def test_what_is_wrong_with_a_qwac_besides_its_key_keeps_its_code(
@@ -377,8 +377,8 @@ def test_a_lifespan_passes_and_a_websocket_is_refused(paths: PathVerifier, polic
 def test_the_peer_gets_less_than_the_log(door: Door, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture) -> None:
     bad = good._replace(target=TARGET + "&marker")
     with caplog.at_level(logging.WARNING, "tppkit.web"):
-        told = call(door(), scope_of(bad, pki.qwac), [good.body])
-    assert told.text == "The signature does not match the request and the seal's key (signature.invalid)"
+        answer = call(door(), scope_of(bad, pki.qwac), [good.body])
+    assert answer.text == "The signature does not match the request and the seal's key (signature.invalid)"
     (record,) = caplog.records
     assert "&marker from 198.51.100.7" in record.getMessage()
 
@@ -391,9 +391,9 @@ def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details
             raise RuntimeError("swordfish")
 
     gate = SealGate(EVERY_PATH, qwacs=Broken(policy.paths), seals=policy, now=lambda: AT)
-    told = call(SealMiddleware(app, gate=gate), scope_of(good, pki.qwac), [good.body])
-    assert (told.status, told.code, app.scopes) == (500, "INTERNAL_SERVER_ERROR", [])
-    assert b"swordfish" not in told.body
+    answer = call(SealMiddleware(app, gate=gate), scope_of(good, pki.qwac), [good.body])
+    assert (answer.status, answer.code, app.scopes) == (500, "INTERNAL_SERVER_ERROR", [])
+    assert b"swordfish" not in answer.body
     (record,) = caplog.records
     assert (record.levelno, record.name, "swordfish" in caplog.text) == (logging.ERROR, "tppkit.web", True)
     assert "Traceback" in caplog.text
@@ -401,8 +401,8 @@ def test_a_failure_of_ours_is_logged_with_its_traceback_and_sent_without_details
 
 def test_a_sandbox_sends_the_whole_reason(door: Door, good: Message, pki: Pki) -> None:
     short = good.with_headers(("Content-Length", "12"))
-    told = call(door(brief=False), scope_of(short, pki.qwac), [good.body])
-    assert told.text == "the body has 40 bytes, but its Content-Length is 12 (message.malformed)"
+    answer = call(door(brief=False), scope_of(short, pki.qwac), [good.body])
+    assert answer.text == "the body has 40 bytes, but its Content-Length is 12 (message.malformed)"
 
 
 def test_a_spoofed_certificate_header_is_ignored_and_logged(
@@ -415,8 +415,8 @@ def test_a_spoofed_certificate_header_is_ignored_and_logged(
         assert call(gate, scope_of(spoofed, pki.qwac), [good.body]).status == 201
     assert "ignored from 198.51.100.7: client-cert" in caplog.text
     assert caller_of(app.scopes[0]).peer.ignored == ("client-cert",)
-    told = call(gate, scope_of(spoofed, None), [good.body])
-    assert (told.status, told.code) == (401, "CERTIFICATE_MISSING")
+    answer = call(gate, scope_of(spoofed, None), [good.body])
+    assert (answer.status, answer.code) == (401, "CERTIFICATE_MISSING")
 
 
 def test_an_unsealed_body_has_the_same_limit(door: Door, app: Recorder, pki: Pki) -> None:

@@ -26,8 +26,8 @@ def test_every_dialect_is_accepted_whole_and_refused_when_its_body_was_changed(
         assert call(door, scope, [body[:5], body[5:]]).status == 201
     assert verified_request(app.scopes[0]).body == body
     for other in (body + b" ", b"x" if not body else b"", body.replace(b"12.50", b"99.99") or b"{}x"):
-        told = call(door, scope, [other])
-        assert (told.status, told.code, len(app.scopes)) == (401, "SIGNATURE_INVALID", 2)
+        answer = call(door, scope, [other])
+        assert (answer.status, answer.code, len(app.scopes)) == (401, "SIGNATURE_INVALID", 2)
 
 
 @pytest.mark.parametrize(("name", "field"), [("psd2-v1", "X-Request-ID"), ("chebanca", "tpp-request-id")])
@@ -39,7 +39,7 @@ def test_a_request_without_the_id_that_its_dialect_demands_is_refused_with_the_h
     gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(seals.paths), seals=seals, now=lambda: AT, brief=False)
     message = request_for(row)
     fields = tuple(header for header in message.headers if header[0].lower() != field.lower())
-    told = call(
+    answer = call(
         SealMiddleware(Recorder(), gate=gate), scope_of(message._replace(headers=fields), rsa_pki.qwac), [message.body]
     )
-    assert (told.status, told.text) == (400, f"the {field} header is absent (request-id.missing)")
+    assert (answer.status, answer.text) == (400, f"the {field} header is absent (request-id.missing)")

@@ -63,7 +63,7 @@ def test_the_sealed_request_is_accepted_and_no_other(name, ports, live_pki, live
 
 
 @pytest.mark.parametrize("name", NO_RAW_TARGET)
-def test_a_server_that_gives_no_raw_target_lets_nothing_through(name, ports, live_pki, live_seal):
+def test_a_server_that_gives_no_raw_target_gets_every_request_rejected(name, ports, live_pki, live_seal):
     refused = send(f"http://127.0.0.1:{ports[name]}", forwarded(sealed(live_seal, request_id=None), live_pki))
     assert (refused.status_code, code(refused.content)) == (400, "FORMAT_ERROR")
     assert "message.no-raw-path" in refused.text

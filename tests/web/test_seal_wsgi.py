@@ -264,7 +264,7 @@ def test_a_transfer_coding_behind_a_proxy_is_refused(
     assert (environ["wsgi.input"].reads, app.environs) == (0, [])
 
 
-def test_without_length_and_chunks_there_is_no_body(door: Door, seal: Seal, pki: Pki, app: Recorder) -> None:
+def test_without_length_and_chunks_there_is_not_a_body(door: Door, seal: Seal, pki: Pki, app: Recorder) -> None:
     empty = forwarded(sealed(seal, method="GET", body=b""), pki)
     environ = environ_of(empty, CONTENT_LENGTH="", **{"wsgi.input": Body(b"the next request")})
     assert call(door(), environ)[0] == 201

@@ -65,7 +65,7 @@ def test_a_body_over_the_limit_is_refused(chunks):
         (b"//a/../b/", b"q", "//a/../b/?q"),
     ],
 )
-def test_the_target_is_what_stood_on_the_wire(raw_path: bytes, query: bytes, target: str) -> None:
+def test_the_target_is_what_was_on_the_wire(raw_path: bytes, query: bytes, target: str) -> None:
     assert read(in_chunks(b""), raw_path=raw_path, path="/decoded", query_string=query).target == target
 
 

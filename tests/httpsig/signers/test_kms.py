@@ -142,7 +142,7 @@ def test_a_key_that_the_service_does_not_have_is_reported(kms: Any) -> None:
 
 
 @pytest.mark.parametrize("key_id", ["", None])
-def test_a_key_id_that_can_be_none_is_a_wrong_setting_and_no_trouble_of_the_service(kms: Any, key_id: Any) -> None:
+def test_a_key_id_that_can_be_none_is_a_wrong_setting_and_not_a_failure_of_the_service(kms: Any, key_id: Any) -> None:
     with refused(ConfigurationError, "signer.refused"):
         KmsSigner(key_id, client=kms)
 

@@ -135,7 +135,7 @@ class Walked(tuple[Header, ...]):
 @pytest.mark.parametrize(
     "more", [[(f"X-{n}", "v") for n in range(5000)], [("X-Same", "v")] * 5000], ids=["many names", "one name"]
 )
-def test_the_headers_are_walked_through_a_few_times_whatever_is_tried(seal: Seal, more: list[Header]) -> None:
+def test_the_headers_are_scanned_a_few_times_whatever_is_tried(seal: Seal, more: list[Header]) -> None:
     sealed = sign_request(changed(REQUEST, headers=(*REQUEST.headers, *more)), seal=seal)
     Walked.walks = 0
     diagnosis = diagnose_request(Message("POST", "/elsewhere", Walked(sealed.headers), sealed.body), max_work=200_000)
