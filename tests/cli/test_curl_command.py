@@ -68,7 +68,7 @@ SHELL_COPIES = {
 WINDOWS_COPIES = {
     "Chrome": 'curl ^"https://bank.example/a?b=1^&c=^%^2F^" ^\r\n  -X ^"PUT^" ^\r\n  -H ^"X-A: b ^\\^"c^\\^"^" ^\r\n'
     '  --data-raw ^"^{^\\^"a^\\^":^\\^"C:^\\^\\x^\\^",^\r\n\r\n^\\^"b^\\^":^\\^"50^% é^\\^"^}^" ^\r\n  --insecure',
-    "Chrome before 2018": 'curl "https://bank.example/a?b=1&c="%"2F" -X PUT -H "X-A: b ""c""" ^\n'
+    "older Chrome and Firefox": 'curl "https://bank.example/a?b=1&c="%"2F" -X PUT -H "X-A: b ""c""" ^\n'
     '  --data-binary "{""a"":""C:\\\\x"","^\n\n"""b"":""50"%" é""}"',
     "quoted by backslashes": 'curl -X PUT "https://bank.example/a?b=1&c=%2F" ^\n  -H "X-A: b \\"c\\"" ^\n'
     '  --data "{\\"a\\":\\"C:\\\\x\\","^\n\n"\\"b\\":\\"50% é\\"}"',
@@ -78,7 +78,7 @@ OPTIONS = [
     """--json '{"a":' --json '1}'""", "-G -d c=1 --data-urlencode d=e", "-H Accept: -H 'X-Empty;' -H 'X-A:  b '", "-u me:secret", "-I",
     "-A agent -e http://ref -b a=b", "-X DELETE", "-d ''", "-u a:b -H 'Authorization: X'", "-u a:b -H Authorization:", "-u a:b -u c:d",
     "-b a=b -H 'Cookie: c=d'", "-b a=b -b 'c=d; e=f'", "-A x -A y", "-A x -H 'User-Agent: z'", "-e x -e 'y;auto'", "--compressed",
-    "--compressed -H 'Accept-Encoding: x'", "-X get", "-G -d ''", "-G -I -d x", "-H 'Content-Type: a' --json '{}'",
+    "--compressed -H 'Accept-Encoding: x'", "-X get", "-G -d ''", "-G", "-G -I -d x", "-H 'Content-Type: a' --json '{}'",
     "-G --json 1 -H 'Accept: a' -H Content-Type:", "-sSXPUT -kd'a b'", "-d\\\n=a\\ b\"c\\\nd\"'e\\\nf'", "-H 'A: ~ # *' -d a#b~",
 ]  # fmt: skip
 

@@ -89,8 +89,8 @@ def _message(options: Options, addresses: Sequence[str], read_file: ReadFile | N
     last = dict(options)
     host, target = _split_address(addresses[0], last)
     body = _body(options, read_file)
-    if "--get" in last:
-        target, body = _with_query(target, body or b""), None
+    if "--get" in last and body is not None:
+        target, body = _with_query(target, body), None
     method = last.get("--request") or ("HEAD" if "--head" in last else "GET" if body is None else "POST")
     headers = [_header(text) for text in _values(options, "--header")]
     names = [name.lower() for name, _ in headers]
