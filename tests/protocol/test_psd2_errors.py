@@ -21,14 +21,8 @@ from tppkit.protocol.refusals import MAX_ERROR_BYTES, MAX_TEXT, Refusal, Refusal
 SOURCE = Path(tppkit.__file__).parent
 # What runs between a request's arrival and its answer.
 AT_THE_DOOR = ("certificates", "trust", "httpsig", "seals", "web", "protocol", "sandbox/psd2", "_encoding.py")
-# Comparisons of certificates and readers of kept requests at a desk, which no request runs.
-AT_A_DESK = frozenset(
-    SOURCE / place / f"{name}.py"
-    for place, name in (
-        ("certificates", "pair"), ("certificates", "renewal"),
-        ("httpsig", "cmd_words"), ("httpsig", "curl"), ("httpsig", "har"), ("httpsig", "shell_words"),
-    )
-)  # fmt: skip
+# Comparisons of certificates, which no request runs.
+AT_A_DESK = frozenset({SOURCE / "certificates/pair.py", SOURCE / "certificates/renewal.py"})
 # Doors of their own, at which no request of the PSD2 interface arrives: they answer with bare statuses.
 CALLBACK_DOORS = frozenset({*SOURCE.glob("web/callback*.py"), *SOURCE.glob("web/webhook*.py")})
 OTHER_INTERFACES = frozenset({*SOURCE.glob("protocol/legacy/*.py"), *SOURCE.glob("protocol/gateway/*.py")})

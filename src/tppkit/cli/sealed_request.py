@@ -10,12 +10,12 @@ import click
 
 from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate
+from tppkit.cli.curl_command import parse_curl
+from tppkit.cli.har_file import MAX_HAR_BYTES, parse_har
 from tppkit.cli.output import read_input
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.evidence.archive import RECORDS, load_certificate, read_lines
 from tppkit.evidence.record import BodyState, EvidenceRecord
-from tppkit.httpsig.curl import parse_curl
-from tppkit.httpsig.har import MAX_HAR_BYTES, parse_har
 from tppkit.httpsig.message import Message
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 from tppkit.seals import PROFILES, SealProfile
