@@ -62,6 +62,7 @@ def made_up(chance: random.Random) -> tuple[str, str, str, bytes]:
     return request_id[:80], method, url, b"" if method == "GET" else f"{{{inner}}}".encode()
 
 
+@pytest.mark.slow
 def test_20_000_callbacks_are_read_back_as_they_were_and_in_no_other_way():
     chance = random.Random(6)
     for _ in range(20_000):

@@ -228,6 +228,7 @@ def test_a_certificate_is_its_own_renewal_without_a_warning(real_certificates: l
         assert [finding.code for finding in check_renewal(certificate, certificate)] == ["renewal.same-certificate"]
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_every_fact_that_differs_between_two_real_certificates_is_reported(
     real_certificates: list[EidasCertificate],

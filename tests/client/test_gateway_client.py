@@ -268,6 +268,7 @@ def search_of(count: int) -> Answer:
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "pages"), [(4000, [("start", 0), ("start", 4000), ("search_after", "7999"), ("search_after", "11999")]),
                         (5000, [("start", 0), ("start", 5000), ("search_after", "9999")])],

@@ -40,6 +40,7 @@ def kept(filled: Path, paths: PathVerifier) -> Kept:
     return Kept(filled, paths)
 
 
+@pytest.mark.slow
 def test_no_flipped_byte_of_a_record_with_one_behind_it_passes(kept: Kept) -> None:
     first, middle, last = kept.lines
     for number, line, step in ((0, first, 11), (1, middle, 4)):
@@ -51,6 +52,7 @@ def test_no_flipped_byte_of_a_record_with_one_behind_it_passes(kept: Kept) -> No
     assert kept.audit(first, middle, last).exit_code == 0
 
 
+@pytest.mark.slow
 def test_no_flipped_byte_of_the_last_record_passes(kept: Kept) -> None:
     *before, last = kept.lines
     codes = set()

@@ -268,6 +268,7 @@ def test_a_result_that_cannot_be_written_is_not_sent_again(run: Any, monkeypatch
     run(main)
 
 
+@pytest.mark.slow
 def test_an_attempt_during_which_the_process_is_killed_is_made_again(run: Any, tmp_path: Path) -> None:
     program = f"import test_deliveries; test_deliveries.send_for_ever({str(tmp_path / 'd')!r})"
     with subprocess.Popen(

@@ -231,6 +231,7 @@ def test_an_address_without_a_host_is_not_reached(sandbox: Sandbox) -> None:
         http.get("https://bank.example/")
 
 
+@pytest.mark.slow
 def test_no_network_socket_is_opened() -> None:
     program = f"""
 import socket, sys

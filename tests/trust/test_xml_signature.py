@@ -335,6 +335,7 @@ def test_what_is_not_a_document_is_not_read(operator):
         verify(b"not XML", operator)
 
 
+@pytest.mark.slow
 def test_a_signature_of_thousands_of_parts_is_refused_in_time(signed, operator):
     def multiply(tag):
         def edit(root, signature):

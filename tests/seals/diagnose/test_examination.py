@@ -170,6 +170,7 @@ def test_a_text_that_is_not_a_certificate_is_named_and_the_given_one_used(pki: P
 # ---- the verifier's own refusals
 
 
+@pytest.mark.slow
 def test_refusals_that_no_row_names_are_reported_by_their_codes(pki: Pki, other_qseal: Issued) -> None:
     tuesday = tuple((name, value.replace("Mon,", "Tue,") if name == "Date" else value) for name, value in HEADERS)
     assert explained(diagnose_request(seal_wrongly(pki.qseal, headers=tuesday, assemble=joined("\r\n")))) == [
