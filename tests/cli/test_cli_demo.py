@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tppkit.cli import demo_gateway
+from tppkit.cli import demo_shop
 from tppkit.cli.demo import _print_end
 from tppkit.cli.demo_steps import DemoStopped, Steps, UnexpectedResult
 from tppkit.errors import FormatError
@@ -55,7 +55,7 @@ def test_it_shows_each_refusal_with_status_and_code(demo_folder):
 
 def test_the_card_number_is_neither_printed_nor_stored(demo_folder):
     folder, output = demo_folder
-    assert_no_pan(folder, output, cards=[demo_gateway.CARD["number"].replace(" ", "")])
+    assert_no_pan(folder, output, cards=[demo_shop.CARD["number"].replace(" ", "")])
 
 
 def test_it_lists_its_files(demo_folder):

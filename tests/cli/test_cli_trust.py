@@ -51,7 +51,7 @@ def test_after_the_lists_have_expired_issuance_is_still_printed(tppkit, lists, q
 
 def test_for_people_the_verdict_comes_first(tppkit, lists, qwac):
     result = tppkit("trust", "status", qwac, "--trusted-lists", lists, "--at", AT_ISSUANCE)
-    assert result.stdout.splitlines()[0] == "holds"
+    assert result.stdout.splitlines()[0] == f"holds: {qwac} at {AT_ISSUANCE}"
     assert "Buypass AS" in result.stdout
     assert "the trusted list of NO number 71" in result.stdout
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from tppkit._text import printable
 from tppkit.certificates import (
     EidasRequest,
     ExtensionFacts,
-    OrganizationIdentifier,
     QcStatements,
     Source,
     check_statement,
@@ -23,22 +22,35 @@ from tppkit.cli.certificates import Read, password_option, read_password, read_s
 from tppkit.cli.output import (
     HOLDS,
     UNREADABLE,
+    Fact,
+    Result,
     error_object,
+    fact_lines,
+    finding_line,
     finding_object,
     json_option,
-    print_facts,
-    print_json,
     read_input,
     say,
     say_error,
 )
 from tppkit.cli.revocation_show import crl_facts, crl_object, ocsp_facts, ocsp_object
-from tppkit.errors import FormatError
+from tppkit.errors import Finding, FormatError
 from tppkit.trust import read_revocation
+from tppkit.trust.revocation.crl import check_dates
 from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl
 
-Fact = tuple[str, str]
-Shown = tuple[dict[str, Any], list[Fact] | FormatError]  # the entry as JSON, and its text
+# The names of facts as text, in order, and their keys in JSON; without a key `_facts` writes them.
+_NAMES = {
+    "subject": "subject", "issuer": "issuer", "serial": "serial_hex", "valid": "", "key": "", "signature": "signature_algorithm",
+    "organisation": "", "PSD2 roles": "", "authority": "", "QC type": "qc_types", "QC statements": "", "PDS": "", "limit": "",
+    "retention": "", "QC legislation": "qc_cc_legislation", "identification": "qc_identification_methods",
+    "QSCD legislation": "qc_qscd_legislation", "semantics": "qc_semantics", "registrars": "qc_name_registration_authorities",
+    "other statements": "qc_unknown_statements", "CA": "", "precertificate": "", "key usage": "key_usage",
+    "extended": "extended_key_usage", "policies": "policies", "DNS names": "dns_names", "IP addresses": "ip_addresses",
+    "OCSP": "ocsp_urls", "CRL": "crl_urls", "issuer at": "ca_issuers_urls", "subject key": "subject_key_identifier",
+    "issuer key": "authority_key_identifier",
+}  # fmt: skip
+Shown = tuple[dict[str, Any], tuple[list[Fact], Sequence[Finding]] | FormatError]  # the entry as JSON, and as text
 
 
 @click.command()
@@ -46,37 +58,31 @@ Shown = tuple[dict[str, Any], list[Fact] | FormatError]  # the entry as JSON, an
 @password_option
 @click.option("--strict", is_flag=True, help="Treat a certificate with a malformed encoding as unreadable.")
 @json_option
-def show(files: tuple[str, ...], password_file: Path | None, strict: bool, as_json: bool) -> int:
+def show(files: tuple[str, ...], password_file: Path | None, strict: bool) -> Result:
     """Show every fact and finding of each certificate, request, CRL or OCSP response.
 
     FILE: PEM (also bundles), DER, one-line base64, URL-escaped PEM, RFC 9440, PKCS#12, or a CSR; a CRL in DER or PEM; an OCSP
     response in DER; - is standard input.
     """
     password = read_password(password_file)
-    entries: list[dict[str, Any]] = []
-    for name in files:
-        for entry, text in _read_all(name, password, strict=strict):
-            entries.append(entry)
-            if not as_json:
-                _print(entry, text)
-    if as_json:
-        print_json(entries)
-    return UNREADABLE if any("error" in entry for entry in entries) else HOLDS
+    shown = [one for name in files for one in _read_all(name, password, strict=strict)]
+    entries = [entry for entry, _ in shown]
+    return Result(entries, _lines(shown), UNREADABLE if any("error" in entry for entry in entries) else HOLDS)
 
 
-def _print(entry: dict[str, Any], text: list[Fact] | FormatError) -> None:
-    if isinstance(text, FormatError):
-        click.echo(printable(entry["file"]))
-        say_error(text)
-        if text.offset is not None:
-            say(f"  at byte {text.offset}")
-        return
-    click.echo(f"{printable(entry['file'])}: {entry['kind']}")
-    print_facts(text)
-    for finding in entry["findings"]:
-        place = f" at byte {finding['offset']}" if "offset" in finding else ""
-        click.echo(f"  {finding['severity']}: {printable(finding['message'])}{place} [{finding['code']}]")
-    click.echo()
+def _lines(shown: list[Shown]) -> Iterator[str]:
+    for entry, text in shown:
+        if isinstance(text, FormatError):
+            yield entry["file"]
+            say_error(text)
+            if text.offset is not None:
+                say(f"  at byte {text.offset}")
+            continue
+        facts, findings = text
+        yield f"{entry['file']}: {entry['kind']}"
+        yield from fact_lines([*facts, ("sha256", entry["sha256"])])
+        yield from (f"  {finding_line(finding)}" for finding in findings)
+        yield ""
 
 
 def _read_all(name: str, password: bytes | None, *, strict: bool) -> Iterator[Shown]:
@@ -103,24 +109,26 @@ def _read_all(name: str, password: bytes | None, *, strict: bool) -> Iterator[Sh
         except FormatError as e:
             yield _failure(name, e)
         else:
-            entry = _entry(name, source, certificate)
-            yield entry, _facts(entry, certificate)
+            entry, findings = _entry(source, certificate), (*certificate.findings, *check_statement(certificate))
+            yield _shown(name, entry, _facts(entry), findings)
 
 
 def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Shown]:
     """Read the CRLs or the OCSP response of a file, if it contains any."""
     try:
         evidence = read_revocation(data, name=printable(name))
-        lists = [crl_object(name, crl) for crl in evidence.crls]
-        responses = [ocsp_object(name, response) for response in evidence.ocsp]
+        entries = [(crl_object(crl), crl_facts, check_dates(crl)) for crl in evidence.crls]
+        entries += [(ocsp_object(response), ocsp_facts, ()) for response in evidence.ocsp]
     except FormatError as e:
         if is_expected or e.code != "revocation.unreadable":
             yield _failure(name, e)
         return
-    for entry in lists:
-        yield entry, crl_facts(entry)
-    for entry in responses:
-        yield entry, ocsp_facts(entry)
+    for entry, facts_of, findings in entries:
+        yield _shown(name, entry, facts_of(entry), findings)
+
+
+def _shown(name: str, entry: dict[str, Any], facts: list[Fact], findings: Sequence[Finding]) -> Shown:
+    return {"file": name, **entry, "findings": [finding_object(one) for one in findings]}, (facts, findings)
 
 
 def _failure(name: str, error: FormatError) -> Shown:
@@ -128,10 +136,9 @@ def _failure(name: str, error: FormatError) -> Shown:
     return {"file": name, "error": {**error_object(error), **place}}, error
 
 
-def _entry(name: str, source: Source, certificate: Read) -> dict[str, Any]:
+def _entry(source: Source, certificate: Read) -> dict[str, Any]:
     identifier, key = certificate.organization_identifier, certificate.key
     entry = {
-        "file": name,
         "sha256": certificate.sha256,
         "kind": source.kind,
         "subject": str(certificate.subject),
@@ -143,8 +150,7 @@ def _entry(name: str, source: Source, certificate: Read) -> dict[str, Any]:
             "authority": identifier.authority, "reference": identifier.reference,
         },
     }  # fmt: skip
-    findings = [finding_object(finding) for finding in (*certificate.findings, *check_statement(certificate))]
-    return entry | _qc_object(certificate.qc) | _extensions_object(certificate.extensions) | {"findings": findings}
+    return entry | _qc_object(certificate.qc) | _extensions_object(certificate.extensions)
 
 
 def _issue_object(certificate: Read) -> dict[str, Any]:
@@ -160,107 +166,64 @@ def _issue_object(certificate: Read) -> dict[str, Any]:
 
 def _qc_object(qc: QcStatements) -> dict[str, Any]:
     limit = qc.limit_value
+    same = ("compliance", "sscd", "retention_years", "semantics")
+    lists = ("types", "cc_legislation", "identification_methods", "qscd_legislation", "name_registration_authorities")
     return {
         "psd2": qc.psd2 and {
             "roles": list(qc.psd2.role_names), "role_oids": [role.oid for role in qc.psd2.roles],
             "nca_name": qc.psd2.nca_name, "nca_id": qc.psd2.nca_id,
         },
         "psd2_written_role_names": [role.name for role in qc.psd2.roles] if qc.psd2 else [],
-        "qc_types": list(qc.types),
-        "qc_compliance": qc.compliance,
-        "qc_sscd": qc.sscd,
+        **{f"qc_{name}": getattr(qc, name) for name in same},
+        **{f"qc_{name}": list(getattr(qc, name)) for name in lists},
         "qc_pds": [{"url": pds.url, "language": pds.language} for pds in qc.pds],
         "qc_limit_value": limit and {"currency": limit.currency, "amount": limit.amount, "exponent": limit.exponent},
-        "qc_retention_years": qc.retention_years,
-        "qc_cc_legislation": list(qc.cc_legislation),
-        "qc_identification_methods": list(qc.identification_methods),
-        "qc_qscd_legislation": list(qc.qscd_legislation),
-        "qc_semantics": qc.semantics,
-        "qc_name_registration_authorities": list(qc.name_registration_authorities),
         "qc_unknown_statements": [oid for oid, _ in qc.unknown],
     }  # fmt: skip
 
 
 def _extensions_object(extensions: ExtensionFacts) -> dict[str, Any]:
+    lists = (
+        "policies", "key_usage", "extended_key_usage", "dns_names", "ip_addresses", "ocsp_urls", "ca_issuers_urls", "crl_urls",
+    )  # fmt: skip
+    subject_key, issuer_key = extensions.subject_key_identifier, extensions.authority_key_identifier
     return {
-        "policies": list(extensions.policies),
-        "key_usage": list(extensions.key_usage),
-        "extended_key_usage": list(extensions.extended_key_usage),
-        "dns_names": list(extensions.dns_names),
-        "ip_addresses": list(extensions.ip_addresses),
+        **{name: list(getattr(extensions, name)) for name in lists},
         "is_ca": extensions.is_ca,
         "path_length": extensions.path_length,
-        "subject_key_identifier": _hexadecimal(extensions.subject_key_identifier),
-        "authority_key_identifier": _hexadecimal(extensions.authority_key_identifier),
-        "ocsp_urls": list(extensions.ocsp_urls),
-        "ca_issuers_urls": list(extensions.ca_issuers_urls),
-        "crl_urls": list(extensions.crl_urls),
+        "subject_key_identifier": None if subject_key is None else subject_key.hex(),
+        "authority_key_identifier": None if issuer_key is None else issuer_key.hex(),
         "extensions": list(extensions.present),
         "critical_extensions": list(extensions.critical),
         "precertificate": extensions.is_precertificate,
     }
 
 
-def _hexadecimal(value: bytes | None) -> str | None:
-    return None if value is None else value.hex()
+def _facts(entry: dict[str, Any]) -> list[Fact]:
+    """Return an entry as text: the values of `_NAMES`, after those that need words of their own."""
+    key, identifier, psd2, limit = (
+        entry[name] for name in ("key", "organization_identifier", "psd2", "qc_limit_value")
+    )
+    length = "" if entry["path_length"] is None else f", path length {entry['path_length']}"
+    form = (
+        " ".join(filter(None, (identifier[part] for part in ("scheme", "country", "authority")))) if identifier else ""
+    )
+    stated = (("compliance", "qc_compliance"), ("SSCD", "qc_sscd"), ("PSD2", "psd2"))
+    words = {
+        "valid": f"{entry['not_before']} to {entry['not_after']}" if entry["not_before"] else "",
+        "key": " ".join(str(part) for part in (key["type"], key["curve"] or key["bits"]) if part),
+        "organisation": f"{identifier['text']} ({form or 'unknown form'})" if identifier else "",
+        "PSD2 roles": ", ".join(psd2["roles"]) if psd2 else "",
+        "authority": f"{psd2['nca_name']} ({psd2['nca_id']})" if psd2 else "",
+        "QC statements": ", ".join(name for name, field in stated if entry[field]),
+        "PDS": ", ".join(f"{pds['url']} ({pds['language']})" for pds in entry["qc_pds"]),
+        "limit": f"{limit['amount']} * 10^{limit['exponent']} {limit['currency']}" if limit else "",
+        "retention": "" if entry["qc_retention_years"] is None else f"{entry['qc_retention_years']} years",
+        "CA": f"yes{length}" if entry["is_ca"] else "",
+        "precertificate": "yes" if entry["precertificate"] else "",
+    }
+    return [(name, words[name] if name in words else _text(entry[field])) for name, field in _NAMES.items()]
 
 
-def _facts(entry: dict[str, Any], certificate: Read) -> list[Fact]:
-    key = certificate.key
-    return [
-        ("subject", entry["subject"]),
-        ("issuer", entry["issuer"] or ""),
-        ("serial", entry["serial_hex"] or ""),
-        ("valid", f"{entry['not_before']} to {entry['not_after']}" if entry["not_before"] else ""),
-        ("key", " ".join(str(part) for part in (key.type, key.curve or key.bits) if part)),
-        ("signature", certificate.signature_algorithm),
-        ("organisation", _organisation(certificate.organization_identifier)),
-        *_qc_facts(certificate.qc),
-        *_extension_facts(certificate.extensions),
-        ("sha256", certificate.sha256),
-    ]
-
-
-def _organisation(identifier: OrganizationIdentifier | None) -> str:
-    if identifier is None:
-        return ""
-    parts = (identifier.scheme, identifier.country, identifier.authority)
-    return f"{identifier.text} ({' '.join(part for part in parts if part) or 'unknown form'})"
-
-
-def _qc_facts(qc: QcStatements) -> list[Fact]:
-    stated = (("compliance", qc.compliance), ("SSCD", qc.sscd), ("PSD2", qc.psd2))
-    limit = qc.limit_value
-    return [
-        ("PSD2 roles", ", ".join(qc.psd2.role_names) if qc.psd2 else ""),
-        ("authority", f"{qc.psd2.nca_name} ({qc.psd2.nca_id})" if qc.psd2 else ""),
-        ("QC type", ", ".join(qc.types)),
-        ("QC statements", ", ".join(name for name, is_stated in stated if is_stated)),
-        ("PDS", ", ".join(f"{pds.url} ({pds.language})" for pds in qc.pds)),
-        ("limit", f"{limit.amount} * 10^{limit.exponent} {limit.currency}" if limit else ""),
-        ("retention", "" if qc.retention_years is None else f"{qc.retention_years} years"),
-        ("QC legislation", ", ".join(qc.cc_legislation)),
-        ("identification", ", ".join(qc.identification_methods)),
-        ("QSCD legislation", ", ".join(qc.qscd_legislation)),
-        ("semantics", qc.semantics or ""),
-        ("registrars", ", ".join(qc.name_registration_authorities)),
-        ("other statements", ", ".join(oid for oid, _ in qc.unknown)),
-    ]
-
-
-def _extension_facts(extensions: ExtensionFacts) -> list[Fact]:
-    length = "" if extensions.path_length is None else f", path length {extensions.path_length}"
-    return [
-        ("CA", f"yes{length}" if extensions.is_ca else ""),
-        ("precertificate", "yes" if extensions.is_precertificate else ""),
-        ("key usage", ", ".join(extensions.key_usage)),
-        ("extended", ", ".join(extensions.extended_key_usage)),
-        ("policies", ", ".join(extensions.policies)),
-        ("DNS names", ", ".join(extensions.dns_names)),
-        ("IP addresses", ", ".join(extensions.ip_addresses)),
-        ("OCSP", ", ".join(extensions.ocsp_urls)),
-        ("CRL", ", ".join(extensions.crl_urls)),
-        ("issuer at", ", ".join(extensions.ca_issuers_urls)),
-        ("subject key", _hexadecimal(extensions.subject_key_identifier) or ""),
-        ("issuer key", _hexadecimal(extensions.authority_key_identifier) or ""),
-    ]
+def _text(value: str | list[str] | None) -> str:
+    return ", ".join(value) if isinstance(value, list) else value or ""

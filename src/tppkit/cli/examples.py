@@ -94,7 +94,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
                 "tppkit inbox work --database sqlite:///tpp.sqlite --handler payments:work",
                 "tppkit inbox work --database sqlite:///tpp.sqlite --handler payments:work --forever --interval 5",
             ),
-            "0 done, or ended by a signal with --forever, 1 an entry failed, 2 wrong usage, 3 the database cannot be read.",
+            "0 done, or ended by a signal with --forever, 1 an entry is stored as failed, 2 wrong usage, 3 the database cannot be read.",
         ),
         "pki create": (
             ("tppkit pki create my-pki", "tppkit pki create their-pki --org-id PSDDE-BAFIN-123456 --roles PSP_PI,PSP_AI --faults"), _MAKES,

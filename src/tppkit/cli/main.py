@@ -91,21 +91,23 @@ def run() -> NoReturn:
     sys.exit(result if isinstance(result, int) else 0)
 
 
-def _report(failure: Exception) -> int:
+def _report(cause: Exception) -> int:
     """Print the failure that ended the command; return the exit code."""
-    from tppkit.cli.output import UNREADABLE, as_tppkit_error, exit_code_of, say_failure
+    from tppkit.cli.output import UNREADABLE, as_tppkit_error, exit_code_of, failure, print_json
 
-    error, is_usage = as_tppkit_error(failure), isinstance(failure, click.ClickException)
+    error, is_usage = as_tppkit_error(cause), isinstance(cause, click.ClickException)
     try:
-        if isinstance(failure, click.ClickException):
-            failure.show()
-        say_failure(error, as_json=_wants_json(sys.argv[1:]), on_stderr=not is_usage)
+        if isinstance(cause, click.ClickException):
+            cause.show()
+        result = failure(error, exit_code_of(error), on_stderr=not is_usage)
+        if _wants_json(sys.argv[1:]):
+            print_json(result.value)
         sys.stdout.flush()
     except BrokenPipeError:
         return _give_up_stdout(141)
     except OSError:  # a full disk: the failure is on stderr already
         return _give_up_stdout(UNREADABLE)
-    return exit_code_of(error)
+    return result.exit_code
 
 
 def _wants_json(arguments: list[str]) -> bool:

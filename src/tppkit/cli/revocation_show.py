@@ -12,10 +12,9 @@ from cryptography.x509.extensions import ReasonFlags
 from tppkit._clock import format_time
 from tppkit.certificates import DistinguishedName, EidasCertificate, der, oids
 from tppkit.certificates.names import read_name
-from tppkit.cli.output import finding_object
 from tppkit.errors import FormatError
 from tppkit.trust import Crl, OcspResponse
-from tppkit.trust.revocation.crl import check_dates, read_reason
+from tppkit.trust.revocation.crl import read_reason
 from tppkit.trust.revocation.ocsp_response import UNREADABLE
 from tppkit.trust.revocation.revocation_list import issuer_named_by
 
@@ -27,11 +26,10 @@ _FLAGS = {
 }  # fmt: skip
 
 
-def crl_object(file: str, crl: Crl) -> dict[str, Any]:
+def crl_object(crl: Crl) -> dict[str, Any]:
     """A CRL as JSON."""
     point = crl.distribution_point
     return {
-        "file": file,
         "sha256": crl.sha256,
         "kind": "crl",
         "issuer": str(crl.issuer_name),
@@ -52,7 +50,6 @@ def crl_object(file: str, crl: Crl) -> dict[str, Any]:
         ],
         "extensions": list(crl.extensions),
         "critical_extensions": [oid for oid, extension in crl.extensions.items() if extension.critical],
-        "findings": [finding_object(finding) for finding in check_dates(crl)],
     }
 
 
@@ -81,7 +78,7 @@ def _point_object(point: IssuingDistributionPoint) -> dict[str, Any]:
     }
 
 
-def ocsp_object(file: str, response: OcspResponse) -> dict[str, Any]:
+def ocsp_object(response: OcspResponse) -> dict[str, Any]:
     """An OCSP response as JSON.
 
     Raises:
@@ -90,7 +87,6 @@ def ocsp_object(file: str, response: OcspResponse) -> dict[str, Any]:
     parsed, is_answer = response.x509, response.status == "successful"
     try:
         return {
-            "file": file,
             "sha256": response.sha256,
             "kind": "ocsp",
             "status": response.status,
@@ -104,7 +100,6 @@ def ocsp_object(file: str, response: OcspResponse) -> dict[str, Any]:
                 for one in (parsed.certificates if is_answer else ())
             ],
             "responses": [_single_object(one) for one in (parsed.responses if is_answer else ())],
-            "findings": [],
         }
     except UNREADABLE as e:
         raise FormatError("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
@@ -149,7 +144,6 @@ def crl_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
         ("signature", f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
         ("revoked", f"{len(revoked)} certificate{'' if len(revoked) == 1 else 's'}"),
         *(("", line) for line in lines),
-        ("sha256", entry["sha256"]),
     ]
 
 
@@ -167,7 +161,6 @@ def ocsp_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
         ("signature", entry["signature_algorithm"] and f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
         ("responder", ", ".join(entry["certificates"]) or entry["responder_name"] or entry["responder_key_hash"] or ""),
         *(("certificate", _single_text(one)) for one in entry["responses"]),
-        ("sha256", entry["sha256"]),
     ]
 
 
