@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
@@ -21,17 +20,9 @@ from tppkit.callbacks import (
 )
 from tppkit.callbacks.attacks import ATTACKS
 from tppkit.httpsig import load_private_key
-from tppkit.testpki import write_pki
 
 URL = "https://tpp.example/cb/"
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}'
-
-
-@pytest.fixture(scope="module")
-def certs(pki, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("pki") / "certs"
-    write_pki(pki, folder)
-    return folder
 
 
 @pytest.fixture

@@ -31,19 +31,11 @@ from tppkit.cli.callback_options import read_request
 from tppkit.cli.callback_send import parse_place, send_message
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.seals import load_private_key
-from tppkit.testpki import write_pki
 
 BASE = "https://tpp.example/cb"
 UUID = "a1" * 12
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2030-01-01 12:00:00"}'
 PAYMENT = b'{"id":"T-1","ver":1,"timeStamp":0,"tlc":"posted","acc":"1","amount":["EUR-1"]}  '
-
-
-@pytest.fixture(scope="module")
-def certs(pki, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("pki") / "certs"
-    write_pki(pki, folder)
-    return folder
 
 
 @pytest.fixture

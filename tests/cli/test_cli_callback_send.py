@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 
 import pytest
 from receivers import receiving
 
 from tppkit._clock import utc_now
 from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, load_callback_key, verify_callback
-from tppkit.testpki import write_pki
 
 UUID = "0123456789abcdefghij"
 KINDS = [
     ("/cb/", "access", (), "AccessGranted"), (f"/cb/{UUID}", "payment", (), "Transaction"),
     (f"/login/{UUID}", "login", (), "LoginConfirmed"), (f"/login/{UUID}", "login", ("--scan",), "NoneType"),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def certs(pki, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("pki") / "certs"
-    write_pki(pki, folder)
-    return folder
 
 
 @pytest.fixture
@@ -55,7 +46,7 @@ def test_a_sample_that_is_refused_is_exit_1_and_the_answer_is_printed(tppkit, ce
     assert (sent.exit_code, sent.stdout) == (1, "answered 400\n")  # it was signed for https://127.0.0.1:PORT/cb/
 
 
-def test_a_body_and_a_requestid_of_ones_own_are_sent(tppkit, certs):
+def test_a_given_body_and_requestid_are_sent(tppkit, certs):
     seen = []
     with receiving(None, seen) as port:
         tppkit(

@@ -43,7 +43,7 @@ def test_a_pair_of_one_provider_holds(tppkit, folder, pki) -> None:
     assert verdict["valid_together"] == [verdict["qwac"]["not_before"], verdict["qseal"]["not_after"]]
 
 
-def test_a_seal_of_another_organisation_is_no_pair(tppkit, folder) -> None:
+def test_a_seal_of_another_organisation_is_not_a_pair(tppkit, folder) -> None:
     result = tppkit("cert", "pair", "qwac.pem", "other-qseal.pem", "--json")
     assert result.exit_code == 1
     assert (result.json["verdict"], result.json["code"]) == ("fails", "pair.other-organisation")
@@ -75,7 +75,7 @@ def test_a_renewal_with_fewer_roles_warns(tppkit, folder) -> None:
     assert "PSP_PI" in result.stdout
 
 
-def test_another_kind_of_certificate_is_no_renewal(tppkit, folder) -> None:
+def test_another_kind_of_certificate_is_not_a_renewal(tppkit, folder) -> None:
     result = tppkit("cert", "renewal", "qwac.pem", "qseal.pem", "--json")
     assert (result.exit_code, result.json["code"]) == (1, "renewal.kind")
 

@@ -184,7 +184,7 @@ def test_a_text_from_a_file_or_standard_input_is_read(tppkit, tmp_path):
         ("TX:a", b"", "qr.fields"),
     ],
 )
-def test_what_is_no_code_cannot_be_read(argument, stdin, code, tppkit):
+def test_input_without_a_code_cannot_be_read(argument, stdin, code, tppkit):
     result = tppkit("qr", "read", argument, "--json", stdin=stdin)
     assert (result.exit_code, result.json["error"]["code"]) == (3, code)
 

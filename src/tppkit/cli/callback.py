@@ -27,7 +27,7 @@ _SHOWN_BYTES = 4096
 
 @click.group()
 def callback() -> None:
-    """Callbacks of the legacy interface."""
+    """Sign, verify, explain, send and receive callbacks of the legacy interface, and test a receiver."""
 
 
 for command in (attack, listen, replay, send):

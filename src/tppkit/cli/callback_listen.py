@@ -63,7 +63,11 @@ _folder_option = click.option(
 
 @click.command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="On 127.0.0.1; 0 for a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Port on 127.0.0.1; 0 chooses a free port.",
 )
 @click.option("--public-key", "keys", multiple=True, metavar="[NAME=]FILE", help="A key of the service.")
 @click.option(

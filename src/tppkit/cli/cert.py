@@ -57,14 +57,16 @@ cert.add_command(show)
 
 @cert.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--as", "use", required=True, type=click.Choice([use.value for use in Use]), help="What it is used as.")
+@click.option(
+    "--as", "use", required=True, type=click.Choice([use.value for use in Use]), help="The use that it must fit."
+)
 @at_option
 @trust_options
 @click.option(
     "--rules",
     "edition",
     metavar="EDITION",
-    help="Judge by an edition of TS 119 495 (V1.4.1); that of its issue by default.",
+    help="Apply this edition of TS 119 495, for example V1.4.1; by default the one in force when it was issued.",
 )
 @password_option
 @json_option
@@ -134,7 +136,7 @@ def _check(bundle: Bundle, as_: Use, at: datetime, edition: str | None, material
 
 def _path_facts(path: TrustedPath | None) -> list[Fact]:
     if path is None:
-        return [("chain", "none holds")]
+        return [("chain", "no valid chain")]
     first, *above = [str(certificate.subject) for certificate in path.chain]
     return [("chain", first), *(("", f"issued by {name}") for name in above)]
 

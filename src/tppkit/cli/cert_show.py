@@ -7,17 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import click
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import IssuingDistributionPoint, ocsp
+from cryptography.x509.extensions import ReasonFlags
 
 from tppkit._clock import format_time
 from tppkit._text import printable
 from tppkit.certificates import (
+    DistinguishedName,
+    EidasCertificate,
     EidasRequest,
     ExtensionFacts,
     QcStatements,
     Source,
     check_statement,
+    der,
+    oids,
     read_sources,
 )
+from tppkit.certificates.names import read_name
 from tppkit.cli.certificates import Read, password_option, read_password, read_source
 from tppkit.cli.output import (
     HOLDS,
@@ -33,11 +41,11 @@ from tppkit.cli.output import (
     say,
     say_error,
 )
-from tppkit.cli.revocation_show import crl_facts, crl_object, ocsp_facts, ocsp_object
 from tppkit.errors import Finding, FormatError
-from tppkit.trust import read_revocation
-from tppkit.trust.revocation.crl import check_dates
-from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl
+from tppkit.trust import Crl, OcspResponse, read_revocation
+from tppkit.trust.revocation.crl import check_dates, read_reason
+from tppkit.trust.revocation.ocsp_response import UNREADABLE as OCSP_ERRORS
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl, issuer_named_by
 
 # The names of facts as text, in order, and their keys in JSON; without a key `_facts` writes them.
 _NAMES = {
@@ -49,6 +57,12 @@ _NAMES = {
     "extended": "extended_key_usage", "policies": "policies", "DNS names": "dns_names", "IP addresses": "ip_addresses",
     "OCSP": "ocsp_urls", "CRL": "crl_urls", "issuer at": "ca_issuers_urls", "subject key": "subject_key_identifier",
     "issuer key": "authority_key_identifier",
+}  # fmt: skip
+_SHOWN = 10  # entries of a list that are printed as text
+_NOT_CHECKED = "not checked: cert check --trust does that"
+_FLAGS = {
+    "indirect_crl": "indirect", "only_contains_user_certs": "end entities only",
+    "only_contains_ca_certs": "authorities only", "only_contains_attribute_certs": "attribute certificates only",
 }  # fmt: skip
 Shown = tuple[dict[str, Any], tuple[list[Fact], Sequence[Finding]] | FormatError]  # the entry as JSON, and as text
 
@@ -117,8 +131,8 @@ def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Show
     """Read the CRLs or the OCSP response of a file, if it contains any."""
     try:
         evidence = read_revocation(data, name=printable(name))
-        entries = [(crl_object(crl), crl_facts, check_dates(crl)) for crl in evidence.crls]
-        entries += [(ocsp_object(response), ocsp_facts, ()) for response in evidence.ocsp]
+        entries = [(_crl_object(crl), _crl_facts, check_dates(crl)) for crl in evidence.crls]
+        entries += [(_ocsp_object(response), _ocsp_facts, ()) for response in evidence.ocsp]
     except FormatError as e:
         if is_expected or e.code != "revocation.unreadable":
             yield _failure(name, e)
@@ -227,3 +241,147 @@ def _facts(entry: dict[str, Any]) -> list[Fact]:
 
 def _text(value: str | list[str] | None) -> str:
     return ", ".join(value) if isinstance(value, list) else value or ""
+
+
+def _crl_object(crl: Crl) -> dict[str, Any]:
+    """A CRL as JSON."""
+    point = crl.distribution_point
+    return {
+        "sha256": crl.sha256,
+        "kind": "crl",
+        "issuer": str(crl.issuer_name),
+        "this_update": format_time(crl.this_update),
+        "next_update": crl.next_update and format_time(crl.next_update),
+        "number": crl.number,
+        "base_number": crl.base_number,
+        "distribution_point": point and _point_object(point),
+        "signature_algorithm": _algorithm(crl.x509.signature_algorithm_oid.dotted_string),
+        "revoked": [
+            {
+                "serial_hex": f"{entry.serial_number:X}",
+                "revoked_at": format_time(entry.revocation_date_utc),
+                "reason": read_reason(entry),
+                "certificate_issuer": issuer and str(issuer),
+            }
+            for entry, issuer in zip(crl.x509, _issuers(crl), strict=True)
+        ],
+        "extensions": list(crl.extensions),
+        "critical_extensions": [oid for oid, extension in crl.extensions.items() if extension.critical],
+    }
+
+
+def _issuers(crl: Crl) -> Iterator[DistinguishedName | None]:
+    """For each entry of an indirect list the issuer of its certificate, the one that was named last (RFC 5280 section 5.3.3).
+
+    None from an unreadable name on, until the next name; None for each entry of a direct list.
+    """
+    is_indirect = crl.is_indirect
+    issuer = crl.issuer_name if is_indirect else None
+    for entry in crl.x509:
+        if is_indirect:
+            try:
+                issuer = issuer_named_by(entry) or issuer
+            except FormatError:
+                issuer = None
+        yield issuer
+
+
+def _point_object(point: IssuingDistributionPoint) -> dict[str, Any]:
+    reasons: Sequence[ReasonFlags] = sorted(point.only_some_reasons or (), key=str)
+    return {
+        "names": [str(name.value) for name in point.full_name or ()],
+        "only_some_reasons": [reason.name for reason in reasons],
+        **{flag: getattr(point, flag) for flag in _FLAGS},
+    }
+
+
+def _ocsp_object(response: OcspResponse) -> dict[str, Any]:
+    """An OCSP response as JSON.
+
+    Raises:
+        FormatError: `ocsp.malformed`; `der.*`, the name of the responder is malformed.
+    """
+    parsed, is_answer = response.x509, response.status == "successful"
+    try:
+        return {
+            "sha256": response.sha256,
+            "kind": "ocsp",
+            "status": response.status,
+            "produced_at": response.produced_at and format_time(response.produced_at),
+            "nonce": None if response.nonce is None else response.nonce.hex(),
+            "signature_algorithm": _algorithm(parsed.signature_algorithm_oid.dotted_string) if is_answer else None,
+            "responder_key_hash": parsed.responder_key_hash.hex() if is_answer and parsed.responder_key_hash else None,
+            "responder_name": _responder_name(parsed) if is_answer else None,
+            "certificates": [
+                str(EidasCertificate.from_der(one.public_bytes(Encoding.DER)).subject)
+                for one in (parsed.certificates if is_answer else ())
+            ],
+            "responses": [_single_object(one) for one in (parsed.responses if is_answer else ())],
+        }
+    except OCSP_ERRORS as e:
+        raise FormatError("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
+
+
+def _responder_name(parsed: ocsp.OCSPResponse) -> str | None:
+    if parsed.responder_name is None:
+        return None
+    encoded = parsed.responder_name.public_bytes()
+    return str(read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE)))
+
+
+def _single_object(single: ocsp.OCSPSingleResponse) -> dict[str, Any]:
+    return {
+        "serial_hex": f"{single.serial_number:X}",
+        "state": single.certificate_status.name.lower(),
+        "this_update": format_time(single.this_update_utc),
+        "next_update": single.next_update_utc and format_time(single.next_update_utc),
+        "revoked_at": single.revocation_time_utc and format_time(single.revocation_time_utc),
+        "reason": single.revocation_reason and single.revocation_reason.name,
+    }
+
+
+def _algorithm(oid: str) -> str:
+    return oids.SIGNATURE_ALGORITHMS.get(oid, oid)
+
+
+def _crl_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """A CRL as lines, the first entries only."""
+    revoked, point = entry["revoked"], entry["distribution_point"] or {}
+    scope = [*(text for flag, text in _FLAGS.items() if point.get(flag)), *point.get("only_some_reasons", ())]
+    lines = [_entry_text(one, is_indirect=bool(point.get("indirect_crl"))) for one in revoked[:_SHOWN]]
+    if len(revoked) > _SHOWN:
+        lines.append(f"and {len(revoked) - _SHOWN} more (--json shows all)")
+    return [
+        ("issuer", entry["issuer"]),
+        ("from", f"{entry['this_update']} to {entry['next_update'] or 'no date'}"),
+        ("number", "" if entry["number"] is None else str(entry["number"])),
+        ("delta of", "" if entry["base_number"] is None else f"number {entry['base_number']}"),
+        ("point", ", ".join(point.get("names", ()))),
+        ("scope", ", ".join(scope)),
+        ("signature", f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
+        ("revoked", f"{len(revoked)} certificate{'' if len(revoked) == 1 else 's'}"),
+        *(("", line) for line in lines),
+    ]
+
+
+def _entry_text(one: dict[str, Any], *, is_indirect: bool) -> str:
+    issuer = f"issued by {one['certificate_issuer'] or 'an unreadable name'}" if is_indirect else ""
+    return " ".join(part for part in (one["serial_hex"], one["revoked_at"], one["reason"], issuer) if part)
+
+
+def _ocsp_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """An OCSP response as lines."""
+    return [
+        ("status", entry["status"]),
+        ("produced", entry["produced_at"] or ""),
+        ("nonce", entry["nonce"] or ""),
+        ("signature", entry["signature_algorithm"] and f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
+        ("responder", ", ".join(entry["certificates"]) or entry["responder_name"] or entry["responder_key_hash"] or ""),
+        *(("certificate", _single_text(one)) for one in entry["responses"]),
+    ]
+
+
+def _single_text(one: dict[str, Any]) -> str:
+    revoked = f" since {one['revoked_at']} ({one['reason'] or 'no reason given'})" if one["revoked_at"] else ""
+    until = f" to {one['next_update']}" if one["next_update"] else ""
+    return f"{one['serial_hex']}: {one['state']}{revoked}, {one['this_update']}{until}"

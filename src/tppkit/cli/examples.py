@@ -129,7 +129,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
         "qr scan": (("tppkit qr scan https://service.example 'LOGIN:tpp.example/login/1a2b'",), _MAKES),
         "sandbox up": (("tppkit sandbox up", "tppkit sandbox up --port 9443 --pki certs --ready-file ready.json"), _SERVES),
         "sandbox clock advance": (
-            ("tppkit sandbox clock advance 5m", "tppkit sandbox clock advance 2d --control-url http://localhost:9446"),
+            ("tppkit sandbox clock advance 5m", "tppkit sandbox clock advance 2d --control http://localhost:9446"),
             "0 done, 2 wrong usage, 3 the sandbox did not answer.",
         ),
         "sandbox clock next": (("tppkit sandbox clock next",), "0 done, 2 wrong usage, 3 the sandbox did not answer."),

@@ -156,7 +156,9 @@ def print_json(value: Any) -> None:
 
 def echo(line: str, *, err: bool = False) -> None:
     """Print a line; characters that could control a terminal are escaped, except in `Raw`."""
-    click.echo(line if isinstance(line, Raw) else printable(line), err=err)
+    # A failure is printed when click's context, which has the colour setting of `main`, is closed.
+    color = False if os.environ.get("NO_COLOR") else None
+    click.echo(line if isinstance(line, Raw) else printable(line), err=err, color=color)
 
 
 def say(text: str) -> None:
@@ -279,7 +281,7 @@ def as_tppkit_error(error: Exception) -> TppkitError:
         return FormatError("file.unwritable", f"{error.filename or 'the output'}: {error.strerror}")
     if isinstance(error, OSError):
         return FormatError("file.unreadable", f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}")
-    return TppkitError("internal.unexpected", f"this should not happen: {type(error).__name__}")
+    return TppkitError("internal.unexpected", f"unexpected error: {type(error).__name__}")
 
 
 def exit_code_of(error: TppkitError) -> int:

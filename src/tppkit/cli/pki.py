@@ -79,7 +79,7 @@ def pki() -> None:
 @qscd_option
 @click.option(
     "--days", type=int, metavar="N",
-    help=f"Validity of leaf certificates; {DEFAULT_DAYS} by default, with --policy ev no more than browsers accept.",
+    help=f"Validity of end-entity certificates in days; {DEFAULT_DAYS} by default, with --policy ev no more than browsers accept.",
 )  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Make the same bytes for the same day (with --at on any day).")
 @click.option(
@@ -175,14 +175,14 @@ def serve(directory: Path, port: int, ready_file: Path | None, as_json: bool) ->
 @pki.command()
 @click.argument("kind", type=click.Choice([*_IDLE]))
 @pki_argument
-@click.option("--label", help="Stem of the new files; the kind and a number by default.")
+@click.option("--label", help="Name of the new files without suffix; the kind and a number by default.")
 @provider_options(of_folder=True)
 @click.option(
     "--key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of its key; that of the first certificates by default."
 )
 @policy_option(default=None)
 @qscd_option
-@click.option("--days", type=int, metavar="N", help="Its validity; that of the first certificates by default.")
+@click.option("--days", type=int, metavar="N", help="Validity in days; that of the first certificates by default.")
 @click.option("--csr", metavar="FILE", help="The request, for the kind csr.")
 @click.option(
     "--as", "as_", type=click.Choice(KINDS), help="What the request of --csr is for, if it does not state it."

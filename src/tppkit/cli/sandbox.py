@@ -52,7 +52,7 @@ def sandbox() -> None:
     show_default=True,
     type=click.IntRange(0, 65529),
     metavar="N",
-    help="PSD2 port; 0 takes free ports.",
+    help="Port of the PSD2 host; 0 chooses free ports.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -176,7 +176,13 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
 
 
 _control_option = click.option(
-    "--control-url", default="http://localhost:8446", show_default=True, help="The running sandbox's control host."
+    "--control",
+    "--control-url",
+    "control_url",
+    metavar="URL",
+    default="http://localhost:8446",
+    show_default=True,
+    help="The running sandbox's control host.",
 )
 
 

@@ -55,6 +55,12 @@ from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request, visible
 _WIDTH = 110  # of an explanation
 _METHOD = re.compile(r"[A-Za-z]{1,20}")
 _ADDRESS = re.compile(r"([Hh][Tt][Tt][Pp][Ss]?://[!-.0->@-~]+)?(/[!\"$-~]*)?(?<=.)")
+_qwac_option = click.option(
+    "--qwac", type=CERTIFICATE, help="The website certificate; its organisation must be the seal's."
+)
+_origin_option = click.option(
+    "--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority."
+)
 _profile_option = click.option(
     "--profile", "row", default="psd2-v1", show_default=True, type=PROFILE, help=PROFILE_HELP
 )
@@ -104,7 +110,7 @@ def sign(
 @seal.command()
 @click.argument("request_file", metavar="REQUEST")
 @trust_options
-@click.option("--qwac", type=CERTIFICATE, help="The website certificate; its organisation must be the seal's.")
+@_qwac_option
 @click.option(
     "--known",
     multiple=True,
@@ -115,7 +121,7 @@ def sign(
     "--intermediate", "intermediate_files", multiple=True, metavar="FILE",
     help="Authorities between the seal and an anchor, in any form.",
 )  # fmt: skip
-@click.option("--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority.")
+@_origin_option
 @organization_options
 @entry_option
 @files_option
@@ -213,16 +219,10 @@ def _header(text: str) -> tuple[str, str]:
 @click.argument("request_file", metavar="REQUEST")
 @click.option(
     "--cert", "certificates", multiple=True, type=CERTIFICATE,
-    help="A certificate whose key may have signed it, besides the one that the request carries: an old one, a new one.",
+    help="A further certificate whose key may have signed the request, such as an old or a new one.",
 )  # fmt: skip
-@click.option(
-    "--qwac",
-    type=CERTIFICATE,
-    help="The website certificate: its organisation must be the seal's; its key is often taken by mistake.",
-)
-@click.option(
-    "--origin", type=ORIGIN, help="Where the request was sent, for a dialect that covers scheme or authority."
-)
+@_qwac_option
+@_origin_option
 @click.option("--profile", "profile", type=PROFILE, help=f"{PROFILE_HELP} psd2-v1 by default.")
 @entry_option
 @files_option

@@ -67,8 +67,8 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--trusted-lists",
         type=folder_type,
         metavar="DIR",
-        help="Folder of trusted lists, by which certificates must be qualified; without --trust, authorities that the"
-        " lists grant are the anchors.",
+        help="Folder of trusted lists, by which certificates must be qualified. Without --trust, chains must end at an"
+        " authority that the lists grant.",
     )
     @click.option("--crl", "crls", multiple=True, type=_file, metavar="FILE", help="A stored CRL.")
     @click.option("--ocsp", "responses", multiple=True, type=_file, metavar="FILE", help="A stored OCSP response.")
