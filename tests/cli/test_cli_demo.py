@@ -112,7 +112,8 @@ def test_the_audit_has_its_own_exit_codes(demo_folder, tppkit, tmp_path):
     archive, pki = folder / "archive", folder / "pki"
     tppkit("pki", "create", "strangers")
     assert tppkit("audit", "verify", archive, "--trust", "strangers").exit_code == 3
-    assert tppkit("audit", "verify", archive).exit_code == 7
+    without = tppkit("audit", "verify", archive, "--json")
+    assert (without.exit_code, without.json["error"]["code"]) == (7, "trust.no-anchors")
     assert tppkit("audit", "verify", archive, "--trust", "absent").exit_code == 7
     assert tppkit("audit", "verify", "absent", "--trust", pki).exit_code == 5
     assert tppkit("audit", "verify", "--trust", pki).exit_code == 2

@@ -184,25 +184,15 @@ def test_a_request_is_sealed_and_verified_in_a_banks_dialect(tppkit, tmp_path, p
     assert verified.json["profile"] == profile
 
 
-def test_a_missing_key_id_is_an_error_of_the_dialect(tppkit):
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [("stet", "[seal.key-id-needed]"), ("rabobank", "seals with rsa keys; this one is P-256 [profile.key]")],
+)
+def test_what_a_dialect_requires_for_sealing_is_reported(tppkit, profile, message):
     tppkit("pki", "create", "certs")
-    signed = tppkit(
-        "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/",
-        "--profile", "stet",
-    )  # fmt: skip
-    assert signed.exit_code == 2
-    assert "seal.key-id-needed" in signed.stderr
-
-
-def test_a_key_without_an_algorithm_of_the_dialect_is_refused(tppkit):
-    tppkit("pki", "create", "certs")
-    signed = tppkit(
-        "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/",
-        "--profile", "rabobank",
-    )  # fmt: skip
+    signed = tppkit(*SIGN, "--method", "GET", "--url", "/", "--profile", profile)
     assert signed.exit_code in (2, 3)
-    assert "profile.key" in signed.stderr
-    assert "seals with rsa keys; this one is P-256" in signed.stderr
+    assert message in signed.stderr
 
 
 SIGN = ("seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem")
