@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tppkit.cli import main
-from tppkit.testpki import Pki
+from tppkit.testpki import Pki, write_pki
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +75,11 @@ def request_der(pki: Pki) -> bytes:
     """A certificate request of the provider."""
     request = x509.CertificateSigningRequestBuilder().subject_name(pki.qwac.certificate.x509.subject)
     return request.sign(pki.qwac.key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+@pytest.fixture(scope="session")
+def certs(pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the test PKI; tests do not change it."""
+    folder = tmp_path_factory.mktemp("pki") / "certs"
+    write_pki(pki, folder)
+    return folder

@@ -18,7 +18,7 @@ from tppkit.inbox.store import MemoryStore
 def receiving(
     receiver: CallbackReceiver | None, seen: list[ReceivedCallback] | None = None, *, tls: ssl.SSLContext | None = None
 ) -> Iterator[int]:
-    """A receiver on a real socket; without rules it believes everything."""
+    """A receiver on a real socket; without a receiver it accepts everything."""
     seen = [] if seen is None else seen
 
     inbox = Inbox(receiver, MemoryStore()) if receiver else None

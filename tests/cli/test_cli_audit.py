@@ -1,4 +1,4 @@
-"""`audit verify`: which failures are listed, what is said of heads and gaps, and archives that are none."""
+"""`audit verify`: which failures are listed, and what is reported about heads, gaps and unusable archives."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_failures_that_are_not_listed_are_counted(
 
 
 @pytest.mark.parametrize("number", ["-1", "some", "", "1.5", "9" * 4301])
-def test_a_number_of_failures_that_is_invalid_is_wrong_usage(number: str, fill: Fill, tppkit: Tppkit) -> None:
+def test_an_invalid_number_of_failures_is_wrong_usage(number: str, fill: Fill, tppkit: Tppkit) -> None:
     fill(1)
     result = tppkit(*AUDIT, f"--failures={number}")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -112,7 +112,7 @@ def test_a_gap_names_the_missing_records(tmp_path: Path, lines: list[bytes], tpp
     assert "  archive line 14: record 20 is missing (1 record) [log.gap]\n" in result.stdout
 
 
-def test_the_head_is_the_end_of_the_stream_whatever_is_repeated(
+def test_the_head_is_the_end_of_the_stream_also_with_repeated_records(
     tmp_path: Path, lines: list[bytes], tppkit: Tppkit
 ) -> None:
     whole = tppkit(*AUDIT, "--json").json["heads"]
@@ -138,7 +138,7 @@ def test_a_head_that_was_cut_off_is_reported_with_the_one_that_was_found(
     ) in result.stdout
 
 
-def test_a_head_of_an_archive_that_has_grown_is_reported_as_such(fill: Fill, tppkit: Tppkit) -> None:
+def test_a_head_of_an_archive_that_has_grown_is_reported_as_that(fill: Fill, tppkit: Tppkit) -> None:
     (head,), leaves = fill(1), fill(2)
     result = tppkit(*AUDIT, "--expect-head", head, "--json")
     assert result.exit_code == 4

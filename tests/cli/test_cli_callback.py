@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
@@ -21,17 +20,9 @@ from tppkit.callbacks import (
 )
 from tppkit.callbacks.attacks import ATTACKS
 from tppkit.httpsig import load_private_key
-from tppkit.testpki import write_pki
 
 URL = "https://tpp.example/cb/"
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}'
-
-
-@pytest.fixture(scope="module")
-def certs(pki, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("pki") / "certs"
-    write_pki(pki, folder)
-    return folder
 
 
 @pytest.fixture
@@ -169,7 +160,6 @@ def test_a_callback_that_holds_has_no_cause(tppkit, parts):
         (("sign", "--url", URL, "--key", "{key}", "--request-id", " a"), 2),
         (("sign", "--url", URL, "--key", "{key}", "--request-id", ""), 2),
         (("listen", "--port", "65536"), 2),
-        (("listen", "--port", "-1"), 2),
         (("verify", "--url", "http://tpp.example/", "--public-key", "{pub}"), 2),
         (("verify", "--url", URL, "--public-key", "absent.pub"), 3),
         (("verify", "--url", URL, "--public-key", "{key}"), 3),
@@ -188,18 +178,11 @@ def test_a_callback_that_holds_has_no_cause(tppkit, parts):
         (("send", "--url", "http://127.0.0.1:9/", "--key", "{key}", "--kind", "access"), 3),
         (("send", "--url", "https://127.0.0.1:9/", "--key", "{key}", "--kind", "access", "--ca", "absent.pem"), 3),
         (("send", "--url", "http://bank.example/", "--key", "{key}", "--kind", "access"), 2),
-        (("send", "--url", "http://127.0.0.1:9/", "--key", "{rsa}", "--kind", "access"), 2),
-        (("send", "--url", "http://127.0.0.1:9/", "--key", "{key}", "--kind", "other"), 2),
         (("send", "--url", "http://127.0.0.1:9/", "--key", "{key}", "--kind", "access", "--scan"), 2),
         (("send", "--url", "http://127.0.0.1:9/", "--key", "{key}", "--kind", "access", "--request-id", "a:b"), 2),
         (("send", "--url", "http://127.0.0.1:9/{{token}}", "--key", "{key}", "--kind", "payment"), 2),
-        (("attack", "http://127.0.0.1:0/", "--key", "{key}"), 2),
-        (("attack", "http://192.0.2.1/", "--key", "{key}"), 2),
         (("attack", "http://bank.example/", "--key", "{key}"), 2),
-        (("attack", "https://127.0.0.1/", "--key", "{key}"), 2),
-        (("attack", "http://[::1", "--key", "{key}"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "{key}"), 3),
-        (("attack", "http://127.0.0.1:9", "--key", "{key}"), 3),
         (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "nonsense"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "http://tpp.example/cb/"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "https://tpp.example"), 2),

@@ -26,24 +26,16 @@ from tppkit.callbacks import (
     load_callback_key,
     sign_callback,
 )
-from tppkit.cli.callback_listen import CallbackFolder, CallbackServer, Handled, Listener, base_addresses
+from tppkit.cli.callback_listen import CallbackFolder, CallbackServer, Handled, base_addresses
 from tppkit.cli.callback_options import read_request
-from tppkit.cli.callback_transport import parse_place, send_message
+from tppkit.cli.callback_send import parse_place, send_message
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.seals import load_private_key
-from tppkit.testpki import write_pki
 
 BASE = "https://tpp.example/cb"
 UUID = "a1" * 12
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2030-01-01 12:00:00"}'
 PAYMENT = b'{"id":"T-1","ver":1,"timeStamp":0,"tlc":"posted","acc":"1","amount":["EUR-1"]}  '
-
-
-@pytest.fixture(scope="module")
-def certs(pki, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("pki") / "certs"
-    write_pki(pki, folder)
-    return folder
 
 
 @pytest.fixture
@@ -61,11 +53,10 @@ def listening(
 ) -> Iterator[tuple[int, list[Handled]]]:
     """A running listener: its port and results."""
     results: list[Handled] = []
-    listener = Listener(
+    with CallbackServer(
         receiver=receiver, folder=CallbackFolder(folder / "callbacks"), forward=parse_place(forward) if forward else None,
-        forward_all=forward_all, now=utc_now,
-    )  # fmt: skip
-    with CallbackServer(listener, port=0, show=results.append) as server:
+        forward_all=forward_all, now=utc_now, port=0, show=results.append,
+    ) as server:  # fmt: skip
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 
 import pytest
 from receivers import receiving
 
 from tppkit._clock import utc_now
 from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, load_callback_key, verify_callback
-from tppkit.testpki import write_pki
 
 UUID = "0123456789abcdefghij"
 KINDS = [
     ("/cb/", "access", (), "AccessGranted"), (f"/cb/{UUID}", "payment", (), "Transaction"),
     (f"/login/{UUID}", "login", (), "LoginConfirmed"), (f"/login/{UUID}", "login", ("--scan",), "NoneType"),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def certs(pki, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("pki") / "certs"
-    write_pki(pki, folder)
-    return folder
 
 
 @pytest.fixture

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-import timeit
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import process_time
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
 from cryptography.x509 import ocsp
 
-from tppkit._clock import utc_now
-from tppkit.certificates import Use
-from tppkit.cli.certificates import read_bundle
 from tppkit.testpki import Pki, certificate_pem, make_provider
 from tppkit.testpki.certificate import sign_draft
-from tppkit.trust import TrustReport, check_trust, load_revocation, load_trust
 
 AT = "2026-06-01T12:00:00Z"
 KEYS = {
@@ -128,8 +120,8 @@ def test_a_request_is_not_a_certificate(tppkit, folder, request_der: bytes) -> N
 )
 def test_an_unreadable_certificate_has_a_code(tppkit, folder, content: bytes, code: str) -> None:
     (folder / "bad").write_bytes(content)
-    told = tppkit("cert", "check", "bad", "--as", "qwac", "--json")
-    assert (told.exit_code, told.json.keys(), told.json["error"]["code"]) == (3, {"file", "error"}, code)
+    reported = tppkit("cert", "check", "bad", "--as", "qwac", "--json")
+    assert (reported.exit_code, reported.json.keys(), reported.json["error"]["code"]) == (3, {"file", "error"}, code)
     text = tppkit("cert", "check", "bad", "--as", "qwac")
     assert (text.exit_code, text.stdout) == (3, "")
     assert code in text.stderr
@@ -155,7 +147,7 @@ def test_wrong_usage_exits_2(tppkit, folder, arguments: tuple[str, ...]) -> None
     assert tppkit("cert", "check", *arguments).exit_code == 2
 
 
-def test_foreign_text_does_not_reach_the_terminal_as_it_is(tppkit, folder, pki) -> None:
+def test_text_of_a_certificate_is_escaped_for_the_terminal(tppkit, folder, pki) -> None:
     provider = make_provider()
     object.__setattr__(provider, "nca_name", "Evil\x1b[2J\nBank")
     evil = sign_draft(pki.draft_qwac(provider, label="evil"), pki.qwac_ca, "evil", "qwac")  # no PKI issues such a one
@@ -207,23 +199,21 @@ def test_every_real_certificate_gets_a_verdict(tppkit, shared_data) -> None:
 NOW = datetime(2026, 6, 1, 11, tzinfo=UTC)
 
 
-def crl_of(pki: Pki, *revoked: int, now: datetime = NOW, key=None, extensions=()) -> bytes:
-    """A CRL of the QWACs' authority, by default fresh at `AT` and signed by it."""
+def crl_of(pki: Pki, *revoked: int) -> bytes:
+    """A CRL of the QWACs' authority, fresh at `AT`."""
     issuer = pki.qwac_ca
     builder = (
         x509.CertificateRevocationListBuilder()
         .issuer_name(issuer.certificate.x509.subject)
-        .last_update(now)
-        .next_update(now + timedelta(days=1))
+        .last_update(NOW)
+        .next_update(NOW + timedelta(days=1))
         .add_extension(x509.CRLNumber(1), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key()), critical=False)
     )
     for serial in revoked:
-        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(NOW)
         builder = builder.add_revoked_certificate(entry.build())
-    for extension in extensions:
-        builder = builder.add_extension(extension, critical=True)
-    return builder.sign(key or issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
+    return builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
 def ocsp_of(pki: Pki, *, responder) -> bytes:
@@ -250,11 +240,11 @@ def test_a_crl_proves_the_certificate_good_but_not_its_authority(tppkit, folder,
 
 
 def test_a_chain_without_revocation_data_is_printed_as_not_asked(tppkit, folder) -> None:
-    told = ("qwac-chain.pem", "--as", "qwac", "--at", AT)
-    result = tppkit("cert", "check", *told, "--trust", "trust")
+    reported = ("qwac-chain.pem", "--as", "qwac", "--at", AT)
+    result = tppkit("cert", "check", *reported, "--trust", "trust")
     (line,) = [line for line in result.stdout.splitlines() if line.strip().startswith("revocation")]
     assert (result.exit_code, line.split(maxsplit=1)[1]) == (0, "not asked; give --crl or --ocsp")
-    assert "revocation" not in tppkit("cert", "check", *told).stdout
+    assert "revocation" not in tppkit("cert", "check", *reported).stdout
     assert tppkit("cert", "check", *JUDGED).json["findings"] == []
 
 
@@ -264,57 +254,7 @@ def test_a_revoked_certificate_fails(tppkit, folder, pki) -> None:
     assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.revoked", None)
 
 
-def test_a_delta_crl_revokes_beside_a_fresh_complete_one(tppkit, folder, pki) -> None:
-    (folder / "base.crl").write_bytes(crl_of(pki))
-    (folder / "delta.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial, extensions=[x509.DeltaCRLIndicator(1)]))
-    (folder / "empty.crl").write_bytes(crl_of(pki, extensions=[x509.DeltaCRLIndicator(1)]))
-    both = b"".join(
-        x509.load_der_x509_crl((folder / name).read_bytes()).public_bytes(Encoding.PEM)
-        for name in ("base.crl", "delta.crl")
-    )
-    (folder / "both.pem").write_bytes(both)
-    for lists in (("--crl", "base.crl", "--crl", "delta.crl"), ("--crl", "both.pem")):
-        result = tppkit("cert", "check", *JUDGED, *lists)
-        assert (result.exit_code, result.json["code"]) == (1, "revocation.revoked")
-    result = tppkit("cert", "check", *JUDGED, "--crl", "base.crl", "--crl", "empty.crl")
-    assert (result.exit_code, [f["code"] for f in result.json["findings"]]) == (0, ["crl.delta", "revocation.unknown"])
-
-
-def test_a_crl_from_after_the_present_proves_nothing_of_the_past(tppkit, folder, pki) -> None:
-    (folder / "ca.crl").write_bytes(crl_of(pki, now=utc_now() + timedelta(days=1)))
-    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
-    codes = [finding["code"] for finding in result.json["findings"]]
-    assert (result.exit_code, codes) == (1, ["revocation.future", "revocation.unknown"])
-
-
-def test_a_crl_that_does_not_cover_the_certificate_proves_nothing(tppkit, folder, pki) -> None:
-    (folder / "ca.crl").write_bytes(crl_of(pki))
-    seal = ("qseal-chain.pem", "--as", "qseal", *JUDGED[3:])
-    result = tppkit("cert", "check", *seal, "--crl", "ca.crl")
-    assert (result.exit_code, result.json["code"]) == (1, "revocation.unknown")
-
-
-@pytest.mark.parametrize(
-    ("made", "code"),
-    [
-        ({"key": ec.generate_private_key(ec.SECP256R1())}, "revocation.unknown"),
-        (
-            {"extensions": [x509.IssuingDistributionPoint(None, None, False, True, None, False, False)]},
-            "revocation.unknown",
-        ),
-        ({"extensions": [x509.DeltaCRLIndicator(1)]}, "revocation.unknown"),
-        ({"now": NOW - timedelta(days=9)}, "revocation.stale"),
-    ],
-    ids=["forged", "of-another-scope", "delta", "stale"],
-)
-def test_a_crl_that_is_no_good_proves_nothing(tppkit, folder, pki, made, code: str) -> None:
-    (folder / "ca.crl").write_bytes(crl_of(pki, **made))
-    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
-    assert (result.exit_code, result.json["verdict"], result.json["code"]) == (1, "fails", code)
-    assert result.json["chain"] is None
-
-
-def test_an_ocsp_response_of_an_unauthorised_signer_proves_nothing(tppkit, folder, pki) -> None:
+def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki) -> None:
     (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qwac_ca))
     assert tppkit("cert", "check", *JUDGED, "--ocsp", "answer").exit_code == 0
     (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qseal_ca))
@@ -332,8 +272,8 @@ def test_answers_about_revocation_need_authorities(tppkit, folder, pki) -> None:
     [("--ocsp", "qwac.pem", "revocation.unreadable"), ("--crl", "absent", "file.unreadable")],
 )
 def test_an_unreadable_answer_is_named(tppkit, folder, option: str, file: str, code: str) -> None:
-    told = tppkit("cert", "check", *JUDGED, option, file)
-    assert (told.exit_code, told.json["file"], told.json["error"]["code"]) == (3, file, code)
+    reported = tppkit("cert", "check", *JUDGED, option, file)
+    assert (reported.exit_code, reported.json["file"], reported.json["error"]["code"]) == (3, file, code)
     text = tppkit("cert", "check", *JUDGED[:-1], option, file)
     assert (text.exit_code, text.stdout) == (3, "")
     assert code in text.stderr
@@ -345,7 +285,7 @@ def test_an_edition_is_named_and_an_unknown_one_is_wrong_usage(tppkit, folder) -
 
 
 @pytest.mark.shared
-def test_trusted_lists_say_whether_it_is_qualified_for_its_use(tppkit, shared_data) -> None:
+def test_trusted_lists_state_whether_it_is_qualified_for_its_use(tppkit, shared_data) -> None:
     qwac = shared_data / "certificates" / "psd2" / "openbanking-aspsp__QWac__09995cb9.der"
     lists = ("--trusted-lists", shared_data / "certificates" / "trusted-lists", "--at", "2020-11-21", "--json")
     listed = tppkit("cert", "check", qwac, "--as", "qwac", *lists).json
@@ -364,7 +304,7 @@ def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, f
     assert (result.exit_code, result.json["chain"]) == (1, None)
     assert "trust.no-anchors" in errors
     text = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, *lists)
-    assert "none holds" in text.stdout
+    assert "no valid chain" in text.stdout
 
 
 def test_the_error_names_the_option_of_the_password(tppkit, folder, pki) -> None:
@@ -374,30 +314,6 @@ def test_the_error_names_the_option_of_the_password(tppkit, folder, pki) -> None
     (folder / "qwac.p12").write_bytes(bundle)
     result = tppkit("cert", "check", "qwac.p12", "--as", "qwac")
     assert (result.exit_code, "--password-file" in result.stderr) == (3, True)
-
-
-def test_the_signature_of_a_long_crl_is_not_verified_for_every_file(folder, pki) -> None:
-    when, issuer = datetime.fromisoformat(AT), pki.qwac_ca
-    entries = [x509.RevokedCertificateBuilder().serial_number(n).revocation_date(NOW).build() for n in range(1, 40_001)]
-    builder = x509.CertificateRevocationListBuilder(
-        issuer.certificate.x509.subject, NOW, NOW + timedelta(days=1), revoked_certificates=entries
-    )
-    crl = builder.sign(issuer.key, hashes.SHA256())
-    (folder / "ca.crl").write_bytes(crl.public_bytes(Encoding.DER))
-    material = load_trust(trust=folder / "trust", answers=load_revocation([folder / "ca.crl"]), now=when)
-    bundle = read_bundle(str(folder / "qwac-chain.pem"), None)
-
-    def seconds(action: Callable[[], object]) -> float:
-        return min(timeit.repeat(action, number=1, repeat=5, timer=process_time))
-
-    def check() -> TrustReport:
-        return check_trust(bundle.leaf, as_=Use.QWAC, at=when, material=material, intermediates=bundle.others)
-
-    path = check().path
-    assert path is not None
-    assert [status.state for status in path.revocation] == ["good", "unknown"]
-    one_file = seconds(check)
-    assert one_file < 0.5 * seconds(lambda: crl.is_signature_valid(issuer.key.public_key()))
 
 
 @pytest.mark.parametrize("files", [("qwac-chain.pem", "qwac.pem"), ("qwac.pem", "qwac-chain.pem")])

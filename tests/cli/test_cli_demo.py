@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tppkit.cli import demo_gateway
+from tppkit.cli import demo_shop
 from tppkit.cli.demo import _print_end
 from tppkit.cli.demo_steps import DemoStopped, Steps, UnexpectedResult
 from tppkit.errors import FormatError
@@ -55,7 +55,7 @@ def test_it_shows_each_refusal_with_status_and_code(demo_folder):
 
 def test_the_card_number_is_neither_printed_nor_stored(demo_folder):
     folder, output = demo_folder
-    assert_no_pan(folder, output, cards=[demo_gateway.CARD["number"].replace(" ", "")])
+    assert_no_pan(folder, output, cards=[demo_shop.CARD["number"].replace(" ", "")])
 
 
 def test_it_lists_its_files(demo_folder):
@@ -112,7 +112,8 @@ def test_the_audit_has_its_own_exit_codes(demo_folder, tppkit, tmp_path):
     archive, pki = folder / "archive", folder / "pki"
     tppkit("pki", "create", "strangers")
     assert tppkit("audit", "verify", archive, "--trust", "strangers").exit_code == 3
-    assert tppkit("audit", "verify", archive).exit_code == 7
+    without = tppkit("audit", "verify", archive, "--json")
+    assert (without.exit_code, without.json["error"]["code"]) == (7, "trust.no-anchors")
     assert tppkit("audit", "verify", archive, "--trust", "absent").exit_code == 7
     assert tppkit("audit", "verify", "absent", "--trust", pki).exit_code == 5
     assert tppkit("audit", "verify", "--trust", pki).exit_code == 2

@@ -47,7 +47,15 @@ def slow(entry, db):
     import time
     time.sleep(0.5)
 
+def give_up(entry, db):
+    pass
+
+def prepare(entry, at):
+    from tppkit.errors import TransportError
+    return entry._replace(fault=TransportError("order.not-final", "the order is fetched no longer"))
+
 work.count = count
+give_up.prepare = prepare
 not_a_function = 5
 """
 
@@ -72,7 +80,7 @@ def test_failed_entries_are_listed_released_and_worked(tppkit, store):
     assert listed.exit_code == 1
     assert listed.stdout.splitlines() == [
         "callback:live  a  r-a  1 attempt, CallbackRejected [callback.unreadable], not due",
-        "webhook  b  r-b  1 attempt, LookupError, not due",
+        "webhook        b  r-b  1 attempt, LookupError, not due",
     ]
     (only,) = tppkit("inbox", "failed", *DATABASE, "--source", "webhook", "--json").json
     assert only == {
@@ -97,7 +105,7 @@ def test_a_discarded_entry_is_done_and_purged_later(tppkit, store):
     refused = tppkit("inbox", "discard", *DATABASE, "a")
     assert (refused.exit_code, refused.stderr) == (1, "error: no failed entry has the key a\n")
     store.handle(entry("old"), lambda *_: None, at=OLD)
-    assert tppkit("inbox", "purge", *DATABASE).stdout == "2 rows forgotten\n"  # the entry and its version
+    assert tppkit("inbox", "purge", *DATABASE).stdout == "2 rows deleted\n"  # the entry and its version
     assert tppkit("inbox", "purge", *DATABASE, "--json").json == {"forgotten": 0}
 
 
@@ -110,6 +118,14 @@ def test_a_handler_that_fails_gives_exit_1_and_no_message(tppkit, store):
     listed = tppkit("inbox", "failed", *DATABASE)
     assert "LookupError, due " in listed.stdout
     assert "secret" not in listed.stdout + worked.stdout + worked.stderr
+
+
+def test_an_entry_that_is_stored_as_failed_after_its_handler_gives_exit_1(tppkit, store):
+    store.accept(entry("a"))
+    worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:give_up", "--json")
+    assert (worked.exit_code, [(one["outcome"], one["code"]) for one in worked.json]) == (
+        1, [("applied", "order.not-final")],
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_version_is_the_package_version(tppkit):
         ("cert", "show", "--nonsense"),
         ("nonsense",),
     ],
-    ids=["a time that is none", "an option missing", "an unknown option", "an unknown command"],
+    ids=["an invalid time", "an option missing", "an unknown option", "an unknown command"],
 )
 def test_wrong_usage_with_json_is_an_object_too(tppkit, arguments):
     result = tppkit(*arguments, "--json")
@@ -54,6 +54,16 @@ def test_a_verdict_is_coloured_unless_no_color_is_set(monkeypatch, variable, col
     ] * 2
 
 
+@pytest.mark.parametrize(("variable", "color"), [("", True), ("1", False)])
+def test_a_failure_on_a_terminal_is_coloured_unless_no_color_is_set(variable, color):
+    screen, terminal = os.openpty()
+    command = [sys.executable, "-m", "tppkit", "cert", "pair", "absent", "absent"]
+    subprocess.run(command, stderr=terminal, env={**os.environ, "NO_COLOR": variable}, timeout=60, check=False)
+    os.close(terminal)
+    with open(screen, "rb", buffering=0) as shown:
+        assert (b"\x1b[31merror:" in shown.read(4096)) is color
+
+
 def test_options_are_read_from_the_environment(tppkit, monkeypatch):
     monkeypatch.setenv("TPPKIT_CERT_CHECK_AS", "qwac")
     monkeypatch.setenv("TPPKIT_CERT_CHECK_AT", "2026-06-01")
@@ -71,7 +81,7 @@ def test_help_imports_no_package_of_the_toolkit():
     assert set(done.stderr.split()) == {"tppkit.cli", "tppkit.cli.examples", "tppkit.cli.main"}
 
 
-def test_a_closed_pipe_is_not_a_traceback(tppkit, tmp_path):
+def test_a_closed_pipe_causes_no_traceback(tppkit, tmp_path):
     tppkit("pki", "create", "certs")
     done = subprocess.run(
         f"{sys.executable} -m tppkit.cli.main cert show --json {tmp_path}/certs/*.pem | head -c 1",
@@ -87,7 +97,7 @@ def test_a_failure_that_ends_a_command_is_an_object_too(tppkit):
     assert "trust.unreadable" in result.stderr
 
 
-def test_a_reader_that_goes_away_is_not_a_verdict():
+def test_a_closed_output_does_not_end_with_the_exit_code_of_a_verdict():
     program = Path(sys.executable).with_name("tppkit")
     command = (
         f"{program} cert show {TESTCERTS}/*.pem {TESTCERTS}/*.pem {TESTCERTS}/*.pem | true; exit ${{PIPESTATUS[0]}}"
@@ -101,7 +111,7 @@ def test_a_reader_that_goes_away_is_not_a_verdict():
     [("cert", "show", "--nonsense"), ("cert", "check", TESTCERTS / "qwac.pem", "--as", "qwac", "--trust", "absent")],
     ids=["wrong usage", "a failure"],
 )
-def test_a_failure_printed_to_a_closed_pipe_is_not_a_verdict(arguments):
+def test_a_failure_printed_to_a_closed_pipe_does_not_end_with_the_exit_code_of_a_verdict(arguments):
     reading, writing = os.pipe()
     os.close(reading)
     program = Path(sys.executable).with_name("tppkit")

@@ -54,7 +54,7 @@ def test_the_same_seed_makes_the_same_bytes(tppkit, tmp_path, options):
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files)
 
 
-def test_an_existing_folder_is_left_as_it_is(tppkit, tmp_path):
+def test_an_existing_folder_is_left_unchanged(tppkit, tmp_path):
     (tmp_path / "certs").mkdir()
     (tmp_path / "certs" / "precious").write_text("x")
     result = tppkit("pki", "create", "certs")
@@ -186,7 +186,7 @@ def test_a_request_is_written_with_its_key(tppkit, tmp_path, kind):
     assert (shown["qc_types"], shown["findings"]) == (["web" if kind == "qwac" else "eseal"], [])
 
 
-def test_a_key_that_is_there_is_kept_and_no_request_is_left(tppkit, tmp_path):
+def test_an_existing_key_is_kept_and_no_request_is_left(tppkit, tmp_path):
     (tmp_path / "a.key").write_text("precious")
     assert tppkit("pki", "csr", "a.csr").exit_code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.key"]
@@ -305,7 +305,7 @@ def test_a_role_that_is_named_as_another_is_shown(tppkit, certs, tmp_path, pki):
     assert (refused.exit_code, "pki.request" in refused.stderr) == (2, True)
 
 
-def test_a_pki_that_begins_in_days_to_come_can_revoke(tppkit):
+def test_a_pki_that_begins_in_the_future_can_revoke(tppkit):
     tppkit("pki", "create", "certs", "--at", "2090-01-01")
     revoked = tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "certificateHold", "--json")
     assert (revoked.exit_code, revoked.json["at"]) == (0, "2090-01-01T00:00:00Z")

@@ -69,7 +69,7 @@ def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["new.csr", "new.key"]
 
 
-def test_what_a_killed_program_left_of_the_manifest_is_removed(tmp_path):
+def test_a_temporary_manifest_of_a_killed_process_is_removed(tmp_path):
     write_pki(make_pki(at=datetime.now(UTC)), tmp_path / "pki")
     (tmp_path / "pki" / ".manifest.json-abcdefgh").write_bytes(b"{")
     folder = open_pki(tmp_path / "pki")

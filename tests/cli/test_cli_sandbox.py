@@ -99,7 +99,7 @@ def test_an_unknown_dialect_is_refused_with_the_known_ones(tmp_path: Path) -> No
     assert not (tmp_path / "bank").exists()
 
 
-def test_a_database_file_that_is_not_one_is_refused(tppkit: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tppkit: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no database" * 1000)
     result = tppkit("sandbox", "up", "--port", "0", "--database", "sqlite:///notes.txt")
     assert (result.exit_code, "database.unusable" in result.stderr) == (2, True)

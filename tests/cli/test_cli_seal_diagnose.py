@@ -108,8 +108,8 @@ def test_an_archive_is_read_by_its_line(tppkit, tmp_path):
 
 
 def test_a_file_saved_by_an_editor_is_read_and_its_length_reported(tppkit, headers):
-    told = [*headers, ("Content-Length", str(len(BODY)))]
-    saved = b"\xef\xbb\xbf" + raw(told, BODY + b"\n").replace(b"HTTP/1.1", b"HTTP/2", 1)
+    reported = [*headers, ("Content-Length", str(len(BODY)))]
+    saved = b"\xef\xbb\xbf" + raw(reported, BODY + b"\n").replace(b"HTTP/1.1", b"HTTP/2", 1)
     result = tppkit("seal", "diagnose", "-", stdin=saved)
     assert (result.exit_code, "[body-newline-dropped]" in result.stdout) == (0, True)
     assert f'Seen besides\n  - Content-Length is "{len(BODY)}", the body has {len(BODY) + 1} bytes' in result.stdout
@@ -130,5 +130,5 @@ def test_a_method_in_lower_case_is_reported(tppkit, headers):
 
 
 @pytest.mark.parametrize("text", [b"hello", b"curl 'x", b'{"log":1}', b'{"seal_cert":1}', b""])
-def test_what_is_not_a_request_exits_3(tppkit, text):
+def test_input_without_a_request_exits_3(tppkit, text):
     assert tppkit("seal", "diagnose", "-", stdin=text).exit_code == 3

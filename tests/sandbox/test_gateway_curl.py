@@ -12,7 +12,7 @@ import pytest
 from cards import Cards
 from merchant import EXPIRY
 
-from tppkit.cli.sandbox_curl import order_line
+from tppkit.cli.sandbox import order_line
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.protocol.gateway.endpoints import (
     AUTHENTICATE,

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from tppkit._clock import format_time, parse_time
 from tppkit.certificates import EidasCertificate
-from tppkit.cli.cert_check import check
+from tppkit.cli.cert import check
 from tppkit.codes import CODES
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import Pki, make_pki, make_provider, write_pki

@@ -17,16 +17,25 @@ from typing import Any
 import click
 
 from tppkit._clock import format_time
-from tppkit._text import printable
 from tppkit.certificates import OrganizationPolicy
-from tppkit.cli.output import finding_line, finding_object, json_option, present, print_json, read_time, say, say_error
+from tppkit.cli.output import (
+    Raw,
+    Result,
+    colored,
+    failure,
+    finding_line,
+    finding_object,
+    json_option,
+    read_time,
+    say,
+    say_error,
+)
 from tppkit.cli.seal_options import organization_options
-from tppkit.cli.trust_options import NOT_ASKED, trust_options
-from tppkit.cli.verdict import colored
+from tppkit.cli.trust_options import NOT_ASKED, TrustFiles, trust_options
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
 from tppkit.evidence.audit import MAX_FIRST_FAILURES
-from tppkit.trust import TrustMaterial, load_revocation, load_trust
+from tppkit.trust import TrustMaterial
 
 _UNREADABLE, _INTERRUPTED, _NO_TRUST = 5, 6, 7
 _PROGRESS_S = 1.0
@@ -86,20 +95,16 @@ def audit() -> None:
 @organization_options
 @json_option
 def verify(
-    archives: tuple[Path, ...], trust: Path | None, trusted_lists: Path | None, crls: tuple[Path, ...], responses: tuple[Path, ...],
-    at: datetime | None, heads: frozenset[str], failures: int | None, as_json: bool,
+    archives: tuple[Path, ...], trust: TrustFiles, at: datetime | None, heads: frozenset[str], failures: int | None,
     organizations: OrganizationPolicy,
-) -> int:  # fmt: skip
+) -> Result:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and check that no record is missing or moved."""
-    now = present(None)
     try:
-        answers = load_revocation((*crls, *responses)) if crls or responses else None
-        material = load_trust(trust=trust, trusted_lists=trusted_lists, answers=answers, now=max(now, at or now))
+        material = trust.load(at)
         if not material.has_anchors:
             raise ConfigurationError("trust.no-anchors", "no trust material: give --trust or --trusted-lists")
     except (ConfigurationError, FormatError, VerificationError) as e:
-        say_error(e)
-        return _NO_TRUST
+        return failure(e, _NO_TRUST)
     summary = AuditSummary(max_failures=failures, expected_heads=heads)
     begin = time.perf_counter()
     unreadable = set()
@@ -115,14 +120,11 @@ def verify(
                 say_error(e)
     except KeyboardInterrupt:
         say(f"interrupted after {summary.records} records")
-        return _INTERRUPTED
+        raise click.exceptions.Exit(_INTERRUPTED) from None
     summary.expect(archive for archive in archives if archive not in unreadable)
-    result = _summary_object(summary, time.perf_counter() - begin, material)
-    if as_json:
-        print_json(result)
-    else:
-        _print(result, summary)
-    return _UNREADABLE if unreadable else summary.exit_code
+    shown = _summary_object(summary, time.perf_counter() - begin, material)
+    message = f"{shown['seconds']:.2f} s, {shown['records_per_second']:.0f} records/s"
+    return Result(shown, _lines(shown, summary), _UNREADABLE if unreadable else summary.exit_code, message)
 
 
 def _with_progress(rows: Iterator[RecordVerdict], summary: AuditSummary, begin: float) -> Iterator[RecordVerdict]:
@@ -181,25 +183,22 @@ def _row_object(row: RecordVerdict) -> dict[str, Any]:
     }
 
 
-def _print(result: dict[str, Any], summary: AuditSummary) -> None:
+def _lines(shown: dict[str, Any], summary: AuditSummary) -> Iterator[str]:
     names = ("records", "passed", "failed", "indeterminate", "unreadable", "inconsistent")
-    click.echo(colored("  ".join(f"{name} {result[name]}" for name in names), holds=summary.exit_code == 0))
-    if not result["revocation_asked"]:
-        click.echo(f"revocation: {NOT_ASKED}")
-    for code, count in result["by_code"].items():
-        click.echo(f"  {code}: {count}")
+    yield Raw(colored("  ".join(f"{name} {shown[name]}" for name in names), holds=summary.exit_code == 0))
+    if not shown["revocation_asked"]:
+        yield f"revocation: {NOT_ASKED}"
+    for code, count in shown["by_code"].items():
+        yield f"  {code}: {count}"
     for row in summary.first_failures:
-        where = f"{printable(str(row.archive))} line {row.line}"
+        where = f"  {row.archive} line {row.line}"
         if row.code:
-            click.echo(f"  {where}: {row.verdict}: {printable(row.message or '')} [{row.code}]")
+            yield f"{where}: {row.verdict}: {row.message} [{row.code}]"
         if row.stream_code:
-            click.echo(f"  {where}: {printable(row.stream_message or '')} [{row.stream_code}]")
-        for finding in row.findings:
-            click.echo(f"  {where}: {finding_line(finding)}")
+            yield f"{where}: {row.stream_message} [{row.stream_code}]"
+        yield from (f"{where}: {finding_line(finding)}" for finding in row.findings)
     if summary.not_listed:
-        click.echo(f"  {summary.not_listed} more are not listed; list them with --failures all")
-    for finding in summary.findings:
-        click.echo(f"{printable(finding.message)} [{finding.code}]")
-    for head in result["heads"]:
-        click.echo(f"head of {printable(head['archive'])}: {head['records']} records, leaf {head['leaf']}")
-    say(f"{result['seconds']:.2f} s, {result['records_per_second']:.0f} records/s")
+        yield f"  {summary.not_listed} more are not listed; list them with --failures all"
+    yield from (f"{finding.message} [{finding.code}]" for finding in summary.findings)
+    for head in shown["heads"]:
+        yield f"head of {head['archive']}: {head['records']} records, leaf {head['leaf']}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from pathlib import Path
 from uuid import uuid4
 
 import click
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from tppkit._clock import format_time
 from tppkit.callbacks import (
@@ -18,18 +18,16 @@ from tppkit.callbacks import (
     verify_callback,
 )
 from tppkit.cli.callback_listen import listen, replay
-from tppkit.cli.callback_options import read_body, read_public_keys, request_options
-from tppkit.cli.callback_send import attack, read_private_key, send
-from tppkit.cli.certificates import key_password_option
-from tppkit.cli.output import HOLDS, at_option, json_option, present, print_json, require_one_stdin
-from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
+from tppkit.cli.callback_options import read_public_keys, request_id_option, request_options, signing_options
+from tppkit.cli.callback_send import attack, send
+from tppkit.cli.output import Result, at_option, headers_result, json_option, present, verdict
 
 _SHOWN_BYTES = 4096
 
 
 @click.group()
 def callback() -> None:
-    """Callbacks of the legacy interface."""
+    """Sign, verify, explain, send and receive callbacks of the legacy interface, and test a receiver."""
 
 
 for command in (attack, listen, replay, send):
@@ -37,44 +35,33 @@ for command in (attack, listen, replay, send):
 
 
 @callback.command()
-@click.option(
-    "--key", required=True, metavar="FILE",
-    help="The private key, on secp256r1: PEM, DER or PKCS#12; - is standard input.",
-)  # fmt: skip
-@key_password_option
+@signing_options("The exact body")
 @click.option("--method", default="POST", show_default=True, help="HTTP method.")
 @click.option("--url", required=True, help="The whole address, with https://.")
-@click.option("--body", metavar="FILE", help="The exact body; - is standard input.")
-@click.option("--request-id", metavar="ID", help="The requestid; a new UUID by default.")
+@request_id_option
 @click.option("--deterministic", is_flag=True, help="Sign the same request with the same signature each time.")
 @json_option
 def sign(
-    key: str, password_file: Path | None, method: str, url: str, body: str | None, request_id: str | None, deterministic: bool,
-    as_json: bool,
-) -> None:  # fmt: skip
+    private_key: EllipticCurvePrivateKey, method: str, url: str, body: bytes | None, request_id: str | None, deterministic: bool
+) -> Result:  # fmt: skip
     """Print the headers of a callback, one a line. The options are signed as they are, without checks."""
     if request_id is not None and not _is_header_value(request_id):
         raise click.UsageError("--request-id must not be empty, have outer spaces or contain control characters")
-    require_one_stdin(key, body)
     try:
         headers = sign_callback(
-            read_private_key(key, password_file), request_id=request_id or str(uuid4()), method=method, url=url,
-            body=read_body(body), deterministic=deterministic,
+            private_key, request_id=request_id or str(uuid4()), method=method, url=url,
+            body=body or b"", deterministic=deterministic,
         )  # fmt: skip
     except UnicodeEncodeError as e:
         raise click.UsageError("an option contains bytes that are not UTF-8") from e
-    if as_json:
-        print_json({"headers": [list(header) for header in headers]})
-        return
-    for name, value in headers:
-        click.echo(f"{name}: {value}")
+    return headers_result(headers)
 
 
 @callback.command()
 @request_options
 @at_option
 @json_option
-def verify(received: ReceivedCallback, receiver: CallbackReceiver, at: datetime | None, as_json: bool) -> int:
+def verify(received: ReceivedCallback, receiver: CallbackReceiver, at: datetime | None) -> Result:
     """Verify a callback: REQUEST is a file with a raw HTTP/1.1 request, or give its parts as options."""
     verified = verify_callback(received, at=present(at), receiver=receiver)
     proven = {
@@ -87,12 +74,7 @@ def verify(received: ReceivedCallback, receiver: CallbackReceiver, at: datetime 
         "body_bytes": len(verified.body),
         "at": format_time(verified.received_at),
     }
-    if as_json:
-        print_json(verdict_object((), **proven))
-    else:
-        facts = [(name, "" if value is None else str(value)) for name, value in proven.items()]
-        print_verdict(f"{received.method} {received.target}", facts, ())
-    return HOLDS
+    return verdict(f"{received.method} {received.target}", (), proven=proven)
 
 
 @callback.command()
@@ -104,8 +86,8 @@ def verify(received: ReceivedCallback, receiver: CallbackReceiver, at: datetime 
 @at_option
 @json_option
 def explain(
-    received: ReceivedCallback, receiver: CallbackReceiver, other_keys: tuple[str, ...], at: datetime | None, as_json: bool
-) -> int:  # fmt: skip
+    received: ReceivedCallback, receiver: CallbackReceiver, other_keys: tuple[str, ...], at: datetime | None
+) -> Result:  # fmt: skip
     """Print why a callback is refused: the bytes that were compared, the rule, the likely cause."""
     found = explain_callback(received, at=present(at), receiver=receiver, other_keys=read_public_keys(other_keys))
     tried = [
@@ -118,15 +100,14 @@ def explain(
         for candidate in found.candidates
     ]
     keys = {name: "counts" if counts else "does not count at this time" for name, counts in found.keys}
-    if as_json:
-        print_json(verdict_object(found.findings, tried=tried, keys=keys))
-    else:
-        facts = [("key", f"{name}: {state}") for name, state in keys.items()]
-        facts += [fact for one in tried for fact in one.items()]
-        print_verdict(
-            f"{received.method} {received.target}", facts, found.findings, without_advice=("callback.signature",)
-        )
-    return verdict_code(found.findings)
+    facts = [("key", f"{name}: {state}") for name, state in keys.items()]
+    return verdict(
+        f"{received.method} {received.target}",
+        found.findings,
+        proven={"tried": tried, "keys": keys},
+        facts=[*facts, *(fact for one in tried for fact in one.items())],
+        without_advice=("callback.signature",),
+    )
 
 
 def _is_header_value(text: str) -> bool:

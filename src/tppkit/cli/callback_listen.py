@@ -6,7 +6,7 @@ import json
 import re
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.client import responses
 from pathlib import Path
@@ -27,9 +27,21 @@ from tppkit.callbacks import (
     explain_callback,
 )
 from tppkit.cli.callback_options import key_file, read_address, read_public_keys, read_request
-from tppkit.cli.callback_transport import Place, Reply, ended_after, parse_place, print_reply, readdress, send_message
-from tppkit.cli.output import HOLDS, finding_line, finding_object, json_option, require_one_stdin, say, say_error
-from tppkit.cli.verdict import colored
+from tppkit.cli.callback_send import Place, Reply, ended_after, parse_place, readdress, reply_result, send_message
+from tppkit.cli.output import (
+    HOLDS,
+    Raw,
+    Result,
+    colored,
+    echo,
+    finding_line,
+    finding_object,
+    json_flag,
+    json_option,
+    require_one_stdin,
+    say,
+    say_error,
+)
 from tppkit.errors import ConfigurationError, Finding, FormatError, TppkitError, TransportError
 from tppkit.httpsig.wire import parse_request
 from tppkit.protocol.wire import MAX_BODY_BYTES
@@ -51,7 +63,11 @@ _folder_option = click.option(
 
 @click.command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="On 127.0.0.1; 0 for a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Port on 127.0.0.1; 0 chooses a free port.",
 )
 @click.option("--public-key", "keys", multiple=True, metavar="[NAME=]FILE", help="A key of the service.")
 @click.option(
@@ -67,7 +83,7 @@ _folder_option = click.option(
 )  # fmt: skip
 @click.option("--forward-all", is_flag=True, help="Forward refused callbacks too.")
 @_folder_option
-@json_option
+@json_flag
 def listen(
     port: int, keys: tuple[str, ...], base_url: str | None, addresses: tuple[str, ...], forward: str | None, forward_all: bool,
     folder: Path, as_json: bool,
@@ -82,15 +98,27 @@ def listen(
     own = [*(base_addresses(base_url) if base_url else ()), *map(read_address, addresses)]
     if bool(keys) != bool(own):
         raise click.UsageError("give --public-key and --base-url (or --address), or neither: then nothing is verified")
-    listener = Listener(
-        receiver=CallbackReceiver(own, keys=read_public_keys(keys)) if keys else None, folder=CallbackFolder(folder),
-        forward=parse_place(forward) if forward else None, forward_all=forward_all, now=utc_now,
-    )  # fmt: skip
-    _serve(
-        listener,
-        port=port,
-        show=lambda result: click.echo(json.dumps(result.as_object()) if as_json else result.as_text()),
-    )
+
+    def show(result: Handled) -> None:
+        for line in [Raw(json.dumps(result.as_object()))] if as_json else result.as_lines():
+            echo(line)
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # a background job of a shell ignores SIGINT otherwise
+        signal.signal(number, _interrupt)
+    receiver = CallbackReceiver(own, keys=read_public_keys(keys)) if keys else None
+    kept, target = CallbackFolder(folder), parse_place(forward) if forward else None
+    try:
+        server = CallbackServer(
+            receiver=receiver, folder=kept, forward=target, forward_all=forward_all, now=utc_now, port=port, show=show
+        )
+    except OSError as e:
+        raise ConfigurationError("listen.port", f"port {port} cannot be used: {e.strerror}") from e
+    with server:
+        try:
+            say(f"listening on http://127.0.0.1:{server.server_address[1]}; stop it with Ctrl-C")
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say("stopped")
     return HOLDS
 
 
@@ -100,11 +128,11 @@ def listen(
 @click.option("--remote", is_flag=True, help="Allow other machines, and https.")
 @_folder_option
 @json_option
-def replay(kept: str, url: str, remote: bool, folder: Path, as_json: bool) -> int:
+def replay(kept: str, url: str, remote: bool, folder: Path) -> Result:
     """Send a kept callback again, byte for byte, and print the answer. Name it by its number, or by a file with a raw request."""
     place = parse_place(url, remote=remote)
     callback = read_request(str(_path(folder, int(kept)) if kept.isascii() and kept.isdecimal() else kept))
-    return print_reply(send_message(readdress(callback, place=place).to_wire(), place=place), as_json=as_json)
+    return reply_result(send_message(readdress(callback, place=place).to_wire(), place=place))
 
 
 def base_addresses(url: str) -> list[CallbackAddress]:
@@ -216,43 +244,56 @@ class Handled(NamedTuple):
             "answered": self.answer.status,
         }
 
-    def as_text(self) -> str:
-        """The result on one line, followed by a line for each finding."""
+    def as_lines(self) -> Iterator[str]:
+        """The result on one line, then a line for each finding."""
         if self.verified is not None:
             state = f"{colored('verified', holds=True)} by {self.verified.key_name}: {self.event or 'no event'}"
         else:
             state = colored("refused", holds=False) if self.findings else "not verified: no --public-key"
         target = printable(self.received.target[:200])
-        lines = [f"{self.number}  {self.received.method} {target}  {self.answer.status}  {state}"]
-        lines += [f"  {finding_line(finding)}" for finding in self.findings]
+        yield Raw(f"{self.number}  {self.received.method} {target}  {self.answer.status}  {state}")
+        yield from (f"  {finding_line(finding)}" for finding in self.findings)
         if self.failure is not None:
-            lines.append(f"  {printable(self.failure.message)} [{self.failure.code}]")
-        return "\n".join(lines)
+            yield f"  {self.failure.message} [{self.failure.code}]"
 
 
-class Listener:
-    """Verifies, keeps and forwards requests.
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+class CallbackServer(TCPServer):
+    """Receives requests on 127.0.0.1, one after another: verifies, keeps, forwards and answers each.
 
     Args:
-        receiver: Addresses and keys; None to verify nothing.
-        folder: Keeps the requests.
-        forward: Gets verified callbacks, or None.
-        forward_all: Forward refused callbacks too.
-        now: The clock.
+        receiver: addresses and keys; None to verify nothing.
+        folder: keeps the requests.
+        forward: gets verified callbacks, or None.
+        forward_all: forward refused callbacks too.
+        now: the clock.
+        port: TCP port; 0 for a free one.
+        show: called with each result before it is answered.
+
+    Raises:
+        OSError: the port cannot be used.
 
     Example:
-        result = listener.handle(received)
-        print(result.as_text())
+        folder = CallbackFolder(Path("callbacks"))
+        with CallbackServer(receiver=None, folder=folder, forward=None, now=utc_now, port=8765, show=print) as server:
+            server.serve_forever()
     """
 
-    def __init__(
-        self, *, receiver: CallbackReceiver | None, folder: CallbackFolder, forward: Place | None, forward_all: bool, now: Clock
-    ) -> None:  # fmt: skip
-        self._receiver, self._folder, self._now = receiver, folder, now
-        self._forward, self._forward_all = forward, forward_all
+    allow_reuse_address = True
 
-    def handle(self, received: ReceivedCallback) -> Handled:
-        """Handle one request.
+    def __init__(
+        self, *, receiver: CallbackReceiver | None, folder: CallbackFolder, forward: Place | None, forward_all: bool = False,
+        now: Clock, port: int, show: Callable[[Handled], None],
+    ) -> None:  # fmt: skip
+        self._receiver, self._folder, self._now, self.show = receiver, folder, now, show
+        self._forward, self._forward_all = forward, forward_all
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    def receive(self, received: ReceivedCallback) -> Handled:
+        """Verify, keep and forward a request.
 
         Raises:
             ConfigurationError: `file.unwritable`, the request cannot be kept.
@@ -270,49 +311,6 @@ class Listener:
                 failure = e
         return Handled(number, received, verified, findings, forwarded, failure)
 
-
-def _serve(listener: Listener, *, port: int, show: Callable[[Handled], None]) -> None:
-    """Answer on 127.0.0.1, one request after another, until SIGINT or SIGTERM."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # a background job of a shell ignores SIGINT otherwise
-        signal.signal(number, _interrupt)
-    try:
-        server = CallbackServer(listener, port=port, show=show)
-    except OSError as e:
-        raise ConfigurationError("listen.port", f"port {port} cannot be used: {e.strerror}") from e
-    with server:
-        try:
-            say(f"listening on http://127.0.0.1:{server.server_address[1]}; stop it with Ctrl-C")
-            server.serve_forever()
-        except KeyboardInterrupt:
-            say("stopped")
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-class CallbackServer(TCPServer):
-    """Receives requests on 127.0.0.1, one after another.
-
-    Args:
-        listener: handles them.
-        port: TCP port; 0 for a free one.
-        show: gets each result before it is answered.
-
-    Raises:
-        OSError: the port cannot be used.
-
-    Example:
-        with CallbackServer(listener, port=8765, show=print) as server:
-            server.serve_forever()
-    """
-
-    allow_reuse_address = True
-
-    def __init__(self, listener: Listener, *, port: int, show: Callable[[Handled], None]) -> None:
-        self.listener, self.show = listener, show
-        super().__init__(("127.0.0.1", port), _Handler)
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Report a request whose sender left or was too slow."""
         say("a request was not answered: its sender closed the connection or was too slow")
@@ -329,7 +327,7 @@ class _Handler(StreamRequestHandler):
                 self._discard()
                 return
             try:
-                handled = self.server.listener.handle(received)
+                handled = self.server.receive(received)
             except TppkitError as e:
                 say_error(e)
                 self._answer(Reply(500, "", b""))
@@ -359,7 +357,7 @@ class _Handler(StreamRequestHandler):
 
     def _refuse(self, status: int, head: bytes) -> int:
         first_line = head[:80].partition(b"\n")[0].decode("latin-1").rstrip()
-        say(f"{printable(first_line)}: {status}, not a readable request")
+        say(f"{first_line}: {status}, not a readable request")
         return status
 
     def _discard(self) -> None:

@@ -1,4 +1,4 @@
-"""Options of the commands that receive callbacks: the request, the receiver's addresses, the service's keys."""
+"""Options of several commands of `tppkit callback`: a callback to sign, or a received one with addresses and keys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit.callbacks import (
     CallbackAddress,
@@ -17,7 +18,9 @@ from tppkit.callbacks import (
     ReceivedCallback,
     load_callback_key,
 )
+from tppkit.cli.certificates import key_password_option, read_key, read_password
 from tppkit.cli.output import read_input, require_one_stdin
+from tppkit.errors import ConfigurationError
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 
 _MAX_KEY_BYTES = 64 * 1024
@@ -62,14 +65,8 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         require_one_stdin(request_file, body, *map(key_file, (*keys, *options.get("other_keys", ()))))
         if request_file is not None:
-            parts = {
-                "--method": method,
-                "--url": url,
-                "--request-id": request_id,
-                "--signature": signature,
-                "--body": body,
-            }
-            if given := [name for name, value in parts.items() if value is not None]:
+            parts = {"method": method, "url": url, "request-id": request_id, "signature": signature, "body": body}
+            if given := [f"--{name}" for name, value in parts.items() if value is not None]:
                 raise click.UsageError(f"REQUEST contains the whole request: remove {', '.join(given)}")
             received = read_request(request_file)
         elif url is None:
@@ -88,6 +85,44 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(received=received, receiver=receiver, **options)
 
     return with_request  # fmt: skip
+
+
+request_id_option = click.option("--request-id", metavar="ID", help="The requestid; a new UUID by default.")
+
+
+def signing_options(body_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the options of a callback to sign, as the parameters `private_key` and `body`; without --body it is None."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option(
+            "--key",
+            required=True,
+            metavar="FILE",
+            help="The private key of the sender, on secp256r1: PEM, DER or PKCS#12; - is standard input.",
+        )
+        @key_password_option
+        @click.option("--body", "body_file", metavar="FILE", help=f"{body_help}; - is standard input.")
+        @wraps(command)
+        def with_key(*args: Any, key: str, password_file: Path | None, body_file: str | None, **options: Any) -> Any:
+            require_one_stdin(key, body_file)
+            private_key = _read_private_key(key, password_file)
+            return command(*args, private_key=private_key, body=body_file and read_body(body_file), **options)
+
+        return with_key
+
+    return add  # fmt: skip
+
+
+def _read_private_key(file: str, password_file: Path | None) -> ec.EllipticCurvePrivateKey:
+    """Read a key that signs callbacks.
+
+    Raises:
+        ConfigurationError: `callback-key.curve`.
+    """
+    key = read_key(file, read_password(password_file))
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise ConfigurationError("callback-key.curve", f"{file} is not a private key on secp256r1")
+    return key
 
 
 def read_request(file: str) -> ReceivedCallback:

@@ -1,14 +1,21 @@
-"""`tppkit callback send` and `attack`: signed samples, and invalid callbacks that a receiver must refuse."""
+"""`tppkit callback send` and `attack`: signed samples, and invalid callbacks that a receiver must refuse.
+
+Messages are sent as raw HTTP/1.1, because HTTP client libraries would change some of their bytes.
+"""
 
 from __future__ import annotations
 
+import errno
+import http.client
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
+from ipaddress import ip_address
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -16,20 +23,41 @@ import click
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit._clock import utc_now
+from tppkit._encoding import shown
 from tppkit.callbacks import CallbackAddress, CallbackKind, ReceivedCallback, RequestIds, sign_callback
 from tppkit.callbacks.attacks import ATTACKS, Attack, Target
 from tppkit.certificates import load_certificates
-from tppkit.cli.callback_options import read_body
-from tppkit.cli.callback_transport import TIMEOUT_S, Place, parse_place, print_reply, readdress, send_message
-from tppkit.cli.certificates import key_password_option, read_key, read_password
-from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_option, print_json, require_one_stdin, say
-from tppkit.cli.verdict import colored
+from tppkit.cli.callback_options import request_id_option, signing_options
+from tppkit.cli.output import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    Raw,
+    Result,
+    colored,
+    echo,
+    fact_lines,
+    json_flag,
+    json_option,
+    print_json,
+    say,
+    verdict_object,
+)
 from tppkit.errors import CallbackRejected, ConfigurationError, TransportError
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.protocol.legacy.models import LegacyModel
 from tppkit.protocol.legacy.money import Amount
 from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, write_time_stamp
 
+TIMEOUT_S = 10.0
+_MAX_ANSWER_BYTES = 64 * 1024
+_SHOWN = 4096
+# Headers of the connection (RFC 9110 section 7.6.1), and those that `readdress` writes.
+_NOT_FORWARDED = frozenset(
+    {
+        "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
+        "trailer", "transfer-encoding", "upgrade",
+    }
+)  # fmt: skip
 _SAMPLES: Mapping[str, Callable[[datetime], LegacyModel]] = MappingProxyType(
     {
         "access": lambda at: AccessGranted.until(uuid4().hex, at + ACCESS_LIFETIME),
@@ -40,10 +68,6 @@ _SAMPLES: Mapping[str, Callable[[datetime], LegacyModel]] = MappingProxyType(
         "login": lambda at: LoginConfirmed(id=7, name="Jonas Jonaitis"),
     }
 )  # fmt: skip
-_key_option = click.option(
-    "--key", required=True, metavar="FILE",
-    help="A private key whose public key the receiver trusts: PEM, DER or PKCS#12; - is standard input.",
-)  # fmt: skip
 _signed_url_option = click.option(
     "--signed-url", help="The address as the receiver has it configured; URL with https by default."
 )
@@ -51,19 +75,17 @@ _signed_url_option = click.option(
 
 @click.command()
 @click.option("--url", required=True, help="Where the receiver listens: https://, or http:// on this machine.")
-@_key_option
-@key_password_option
+@signing_options("A body instead of the sample")
 @click.option("--kind", required=True, type=click.Choice(tuple(_SAMPLES)), help="The event of the sample.")
 @click.option("--scan", is_flag=True, help="With --kind login: send the GET for a scanned code.")
-@click.option("--body", metavar="FILE", help="A body instead of the sample; - is standard input.")
-@click.option("--request-id", metavar="ID", help="The requestid; a new UUID by default.")
+@request_id_option
 @_signed_url_option
 @click.option("--ca", metavar="FILE", help="Authorities in PEM to trust for https instead of the system's.")
 @json_option
 def send(
-    url: str, key: str, password_file: Path | None, kind: str, scan: bool, body: str | None, request_id: str | None,
-    signed_url: str | None, ca: str | None, as_json: bool,
-) -> int:  # fmt: skip
+    url: str, private_key: ec.EllipticCurvePrivateKey, kind: str, scan: bool, body: bytes | None, request_id: str | None,
+    signed_url: str | None, ca: str | None,
+) -> Result:  # fmt: skip
     """Sign a sample callback, send it to a receiver, and print the answer.
 
     The receiver's certificate is verified. Redirects are not followed. Give the exact URL: for a payment it ends with / and a uuid,
@@ -71,7 +93,6 @@ def send(
     """
     if scan and (kind != "login" or body is not None):
         raise click.UsageError("--scan needs --kind login, and no --body")
-    require_one_stdin(key, body)
     try:
         RequestIds().require(request_id := request_id or str(uuid4()))
     except CallbackRejected as e:
@@ -80,40 +101,33 @@ def send(
     address = CallbackAddress(signed_url or _https_url(url, place), CallbackKind(kind))
     if address.has_token:
         raise click.UsageError("replace {token} by a token")
-    content = b"" if scan else _SAMPLES[kind](utc_now()).to_wire() if body is None else read_body(body)
+    content = b"" if scan else _SAMPLES[kind](utc_now()).to_wire() if body is None else body
     method = "GET" if scan else "POST"
-    headers = sign_callback(
-        read_private_key(key, password_file), request_id=request_id, method=method, url=address.url, body=content
-    )
+    headers = sign_callback(private_key, request_id=request_id, method=method, url=address.url, body=content)
     received = ReceivedCallback(method, address.path, (*headers, ("Content-Type", "application/json")), content)
-    reply = send_message(readdress(received, place=place).to_wire(), place=place, context=_trusting(ca) if ca else None)
-    return print_reply(reply, as_json=as_json)
+    context = _trusting(ca) if ca else None
+    return reply_result(send_message(readdress(received, place=place).to_wire(), place=place, context=context))
 
 
 @click.command()
 @click.argument("url")
-@_key_option
-@key_password_option
+@signing_options("A body that the address accepts; that of a granted access by default")
 @_signed_url_option
-@click.option(
-    "--body", metavar="FILE", help="A body that the address accepts; the body of a granted access by default."
-)
-@json_option
+@json_flag
 def attack(
-    url: str, key: str, password_file: Path | None, signed_url: str | None, body: str | None, as_json: bool
+    url: str, private_key: ec.EllipticCurvePrivateKey, signed_url: str | None, body: bytes | None, as_json: bool
 ) -> int:
     """Send invalid callbacks to your own receiver and print pass or fail for each.
 
     URL is where the receiver listens, http:// on this machine. The callbacks go to its path, or to the path of --signed-url if URL
     has none; two go to other paths. If the valid callback is refused, the others are not sent and the exit code is 1.
     """
-    require_one_stdin(key, body)
-    private, place = read_private_key(key, password_file), parse_place(url)
+    place = parse_place(url)
     target = Target(
-        key=private,
+        key=private_key,
         stranger=ec.generate_private_key(ec.SECP256R1()),
         address=CallbackAddress(_https_url(url, place) if signed_url is None else signed_url, CallbackKind.OTHER),
-        body=_SAMPLES["access"](utc_now()).to_wire() if body is None else read_body(body),
+        body=_SAMPLES["access"](utc_now()).to_wire() if body is None else body,
         name=uuid4().hex[:12],
         path=place.target,
     )
@@ -126,11 +140,19 @@ def attack(
         state = "----" if passed is None else colored("pass" if passed else "FAIL", holds=passed)
         answer = "not judged" if passed is None else status or "no answer"
         if not as_json:
-            click.echo(f"{state}  {one.name:<22} {answer:<10} {one.tests}")
+            echo(Raw(f"{state}  {one.name:<22} {answer:<10} {one.tests}"))
         rows.append(
             {"name": one.name, "tests": one.tests, "expected": one.answer.value, "status": status, "passed": passed}
         )
-    return _print_summary(rows, as_json=as_json)
+    states = [row["passed"] for row in rows]
+    code = "attack.not-judged" if None in states else "attack.failed" if False in states else None
+    if as_json:
+        print_json(verdict_object(code, (), attacks=rows))
+    else:
+        echo(f"{states.count(True)} of {len(rows)} passed")
+        if None in states:
+            say("the valid callback was refused, so refusals show nothing: check --key, --signed-url and --body")
+    return DOES_NOT_HOLD if code else HOLDS
 
 
 def _run_attacks(target: Target, place: Place) -> Iterator[tuple[Attack, int | None, bool | None]]:
@@ -154,18 +176,6 @@ def _send(call: ReceivedCallback, place: Place) -> int | None:
         return None
 
 
-def _print_summary(rows: list[dict[str, Any]], *, as_json: bool) -> int:
-    states = [row["passed"] for row in rows]
-    code = "attack.not-judged" if None in states else "attack.failed" if False in states else None
-    if as_json:
-        print_json({"verdict": "fails" if code else "holds", "code": code, "attacks": rows})
-    else:
-        click.echo(f"{states.count(True)} of {len(rows)} passed")
-        if None in states:
-            say("the valid callback was refused, so refusals show nothing: check --key, --signed-url and --body")
-    return DOES_NOT_HOLD if code else HOLDS
-
-
 def _https_url(url: str, place: Place) -> str:
     return f"https://{urlsplit(url).netloc.lower()}{place.target or '/'}"
 
@@ -175,13 +185,166 @@ def _trusting(ca: str) -> ssl.SSLContext:
     return ssl.create_default_context(cadata="".join(ssl.DER_cert_to_PEM_cert(anchor.der) for anchor in anchors))
 
 
-def read_private_key(file: str, password_file: Path | None) -> ec.EllipticCurvePrivateKey:
-    """Read a key that signs callbacks.
+class Place(NamedTuple):
+    """A destination of requests.
+
+    Attributes:
+        host: name or address.
+        port: TCP port.
+        target: path and query; empty to keep the path of each message.
+        tls: whether to use https.
+
+    Example:
+        place = parse_place("http://127.0.0.1:8000")
+        reply = send_message(readdress(callback, place=place).to_wire(), place=place)
+    """
+
+    host: str
+    port: int
+    target: str
+    tls: bool
+
+    @property
+    def authority(self) -> str:
+        """The value of a Host header."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Reply(NamedTuple):
+    """An answer.
+
+    Attributes:
+        status: HTTP status.
+        content_type: of the body, or empty.
+        body: its first bytes, at most 65,536.
+    """
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+def parse_place(url: str, *, remote: bool = False) -> Place:
+    """Parse a destination on this machine.
+
+    Args:
+        url: `http://127.0.0.1:8000`, with a path if every message goes to that path.
+        remote: allow other machines, and https.
 
     Raises:
-        ConfigurationError: `callback-key.curve`.
+        ConfigurationError: `callback.place`.
     """
-    key = read_key(file, read_password(password_file))
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ConfigurationError("callback-key.curve", f"{file} is not a private key on secp256r1")
-    return key
+    schemes = ("http", "https") if remote else ("http",)
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), "", None
+    if (
+        parts.scheme not in schemes or not host or port == 0 or parts.username is not None or parts.fragment
+        or not (url.isascii() and url.isprintable()) or " " in url or not (remote or _is_here(host))
+    ):  # fmt: skip
+        where = " or ".join(f"{scheme}://" for scheme in schemes) + ("" if remote else " on this machine")
+        raise ConfigurationError("callback.place", f"{shown(url)} is not {where}")
+    query = f"?{parts.query}" if parts.query else ""
+    target = "" if parts.path in ("", "/") and not query else (parts.path or "/") + query
+    tls = parts.scheme == "https"
+    return Place("127.0.0.1" if host == "localhost" else host, port or (443 if tls else 80), target, tls)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def readdress(callback: ReceivedCallback, *, place: Place, host: str | None = None) -> ReceivedCallback:
+    """Return a callback for another destination; method, body and the callback's own headers stay unchanged.
+
+    Args:
+        callback: as received.
+        place: the destination.
+        host: the value of the Host header; the destination's by default.
+    """
+    kept = [(name, value) for name, value in callback.headers if name.lower() not in _NOT_FORWARDED]
+    length = str(len(callback.body))
+    fixed = (("Host", host or place.authority), ("Content-Length", length), ("Connection", "close"))
+    return callback._replace(target=place.target or callback.target, headers=(*fixed, *kept))
+
+
+def send_message(
+    message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S, context: ssl.SSLContext | None = None
+) -> Reply:
+    """Send a message and read the answer.
+
+    Args:
+        message: the whole HTTP/1.1 message.
+        place: the destination.
+        timeout_s: limits connecting, and then the whole exchange.
+        context: for https; trusts the system's authorities by default.
+
+    Raises:
+        TransportError: `transport.failed`, the connection is refused, the answer is not HTTP or takes too long.
+    """
+    try:
+        with (
+            socket.create_connection((place.host, place.port), timeout=timeout_s) as plain,
+            ended_after(plain, timeout_s),
+        ):
+            if not place.tls:
+                return _exchange(plain, message)
+            with (context or ssl.create_default_context()).wrap_socket(plain, server_hostname=place.host) as protected:
+                return _exchange(protected, message)
+    except (OSError, http.client.HTTPException) as e:
+        reason = getattr(e, "strerror", None) or type(e).__name__
+        raise TransportError("transport.failed", f"{place.authority} did not answer: {reason}") from e
+
+
+@contextmanager
+def ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
+    """Shut a connection down after a time; a timeout of the socket would restart with each byte.
+
+    Raises:
+        TimeoutError: the connection was shut down.
+    """
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        with suppress(OSError):  # already closed
+            same.shutdown(socket.SHUT_RDWR)
+
+    with connection.dup() as same:  # TLS detaches the descriptor of the connection
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except (OSError, http.client.HTTPException):
+            if not over.is_set():
+                raise
+        finally:
+            timer.cancel()
+            timer.join()  # it uses the duplicate until then
+    if over.is_set():
+        raise TimeoutError(errno.ETIMEDOUT, f"it took more than {seconds:g} seconds")
+
+
+def _exchange(connection: socket.socket, message: bytes) -> Reply:
+    with suppress(BrokenPipeError, ConnectionResetError):  # the answer may come before the whole message is read
+        connection.sendall(message)
+    response = http.client.HTTPResponse(connection)
+    try:
+        response.begin()
+        return Reply(response.status, response.getheader("Content-Type", ""), response.read(_MAX_ANSWER_BYTES))
+    finally:
+        response.close()
+
+
+def reply_result(reply: Reply) -> Result:
+    """Return an answer; only 2xx holds."""
+    text = reply.body.decode("utf-8", "replace")
+    value = {"status": reply.status, "content_type": reply.content_type, "body": text}
+    lines = (f"answered {reply.status}", *fact_lines([("body", text[:_SHOWN])]))
+    return Result(value, lines, HOLDS if 200 <= reply.status < 300 else DOES_NOT_HOLD)

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tppkit._clock import format_time
-from tppkit.certificates import EidasCertificate, check_pair, check_renewal
+from tppkit.certificates import EidasCertificate, Use, check_certificate, check_pair, check_renewal
 from tppkit.certificates.pair import valid_together
-from tppkit.cli.cert_check import check
 from tppkit.cli.cert_show import show
-from tppkit.cli.certificates import Bundle, certificate_object, passwords_option, read_bundles
-from tppkit.cli.output import json_option, print_json
-from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
+from tppkit.cli.certificates import (
+    Bundle,
+    certificate_object,
+    password_option,
+    passwords_option,
+    read_bundle,
+    read_bundles,
+    read_password,
+)
+from tppkit.cli.output import (
+    UNREADABLE,
+    Fact,
+    Result,
+    UnreadableFile,
+    at_option,
+    failure_object,
+    json_option,
+    present,
+    require_one_stdin,
+    say_error,
+    verdict,
+)
+from tppkit.cli.trust_options import TrustFiles, trust_facts, trust_object, trust_options
 from tppkit.errors import Finding
+from tppkit.trust import TrustedPath, TrustMaterial, check_trust
+
+_NO_CHAIN = "no chain was checked: neither --trust nor --trusted-lists was given"
+_NAMES = {Use.QWAC: "QWAC", Use.QSEALC: "QSealC"}
 
 
 @click.group()
@@ -27,8 +52,93 @@ def cert() -> None:
     """
 
 
-for command in (show, check):
-    cert.add_command(command)
+cert.add_command(show)
+
+
+@cert.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--as", "use", required=True, type=click.Choice([use.value for use in Use]), help="The use that it must fit."
+)
+@at_option
+@trust_options
+@click.option(
+    "--rules",
+    "edition",
+    metavar="EDITION",
+    help="Apply this edition of TS 119 495, for example V1.4.1; by default the one in force when it was issued.",
+)
+@password_option
+@json_option
+def check(
+    files: tuple[str, ...], use: str, at: datetime | None, trust: TrustFiles, edition: str | None, password_file: Path | None
+) -> Result:  # fmt: skip
+    """Check that each certificate fits its use and, with --trust or --trusted-lists, is trusted at a time.
+
+    In a bundle the first certificate is checked; the others may be between it and an anchor. The worst exit code of all files
+    counts.
+    """
+    require_one_stdin(*files)
+    at = present(at)
+    material = trust.load(at)
+    password = read_password(password_file)
+    results: list[Result | UnreadableFile] = []
+    for name in files:
+        try:
+            results.append(_check(read_bundle(name, password), Use(use), at, edition, material))
+        except UnreadableFile as e:
+            results.append(e)
+    values = [one.value if isinstance(one, Result) else failure_object(one) for one in results]
+    worst = max(one.exit_code if isinstance(one, Result) else UNREADABLE for one in results)
+    return Result(values[0] if len(files) == 1 else values, _all_lines(results), worst)
+
+
+def _all_lines(results: list[Result | UnreadableFile]) -> Iterator[str]:
+    separator: tuple[str, ...] = ()
+    for one in results:
+        if isinstance(one, UnreadableFile):
+            say_error(one)
+        else:
+            yield from (*separator, *one.lines)
+            separator = ("",)
+
+
+def _check(bundle: Bundle, as_: Use, at: datetime, edition: str | None, material: TrustMaterial) -> Result:
+    leaf = bundle.leaf
+    findings = check_certificate(leaf, as_=as_, at=at, edition=edition)
+    report = check_trust(leaf, as_=as_, at=at, material=material, intermediates=bundle.others)
+    known = {(finding.code, finding.severity) for finding in findings}
+    findings += tuple(finding for finding in report.findings if (finding.code, finding.severity) not in known)
+    proven = {
+        "file": bundle.file,
+        "at": format_time(at),
+        "as": as_.value,
+        "rules": edition,
+        **certificate_object(leaf),
+        "nca_id": leaf.qc.psd2 and leaf.qc.psd2.nca_id,
+        "chain": report.path and [str(certificate.subject) for certificate in report.path.chain],
+        **trust_object(report.path, report.status, material),
+    }
+    facts = [
+        ("subject", str(leaf.subject)),
+        ("organisation", leaf.organization_identifier.text if leaf.organization_identifier else "none"),
+        ("PSD2 roles", ", ".join(leaf.roles) or "none"),
+        ("authority", f"{leaf.qc.psd2.nca_name} ({leaf.qc.psd2.nca_id})" if leaf.qc.psd2 else "none"),
+        ("valid", f"{format_time(leaf.not_before)} to {format_time(leaf.not_after)}"),
+    ]
+    about = f"{bundle.file} as {_NAMES[as_]} at {format_time(at)}"
+    if material.has_anchors:
+        facts += [*_path_facts(report.path), *trust_facts(report.path, report.status, material)]
+    else:
+        about += f"; {_NO_CHAIN}"
+    return verdict(about, findings, proven=proven, facts=[*facts, ("sha256", leaf.sha256)])
+
+
+def _path_facts(path: TrustedPath | None) -> list[Fact]:
+    if path is None:
+        return [("chain", "no valid chain")]
+    first, *above = [str(certificate.subject) for certificate in path.chain]
+    return [("chain", first), *(("", f"issued by {name}") for name in above)]
 
 
 @cert.command()
@@ -36,14 +146,12 @@ for command in (show, check):
 @click.argument("qsealc", metavar="QSEALC")
 @passwords_option
 @json_option
-def pair(qwac: str, qsealc: str, password_files: tuple[Path, ...], as_json: bool) -> int:
+def pair(qwac: str, qsealc: str, password_files: tuple[Path, ...]) -> Result:
     """Check that a QWAC and a QSealC belong to one provider; show every difference that matters.
 
     `tppkit cert check` checks each against its own profile.
     """
-    first, second = read_bundles([qwac, qsealc], password_files)
-    findings = check_pair(first.leaf, second.leaf)
-    return _print(("qwac", first), ("qseal", second), findings, as_json=as_json)
+    return _compare(check_pair, {"qwac": qwac, "qseal": qsealc}, password_files)
 
 
 @cert.command()
@@ -51,41 +159,36 @@ def pair(qwac: str, qsealc: str, password_files: tuple[Path, ...], as_json: bool
 @click.argument("new", metavar="NEW")
 @passwords_option
 @json_option
-def renewal(old: str, new: str, password_files: tuple[Path, ...], as_json: bool) -> int:
+def renewal(old: str, new: str, password_files: tuple[Path, ...]) -> Result:
     """Show the differences that matter to a bank that has stored details of OLD.
 
     It fails if NEW belongs to another organisation or is another kind of certificate; warnings concern some banks only.
     """
-    first, second = read_bundles([old, new], password_files)
-    findings = check_renewal(first.leaf, second.leaf)
-    return _print(("old", first), ("new", second), findings, as_json=as_json)
+    return _compare(check_renewal, {"old": old, "new": new}, password_files)
 
 
-def _print(
-    first: tuple[str, Bundle], second: tuple[str, Bundle], findings: tuple[Finding, ...], *, as_json: bool
-) -> int:
-    (name, one), (other_name, other) = first, second
-    if as_json:
-        shared = _shared(one.leaf, other.leaf)
-        print_json(verdict_object(findings, **shared, **{name: _object(one), other_name: _object(other)}))
-    else:
-        facts = [*_facts(name, one.leaf), *_facts(other_name, other.leaf), ("valid together", _together(one, other))]
-        print_verdict(f"{one.file} and {other.file}", facts, findings)
-    return verdict_code(findings)
-
-
-def _shared(one: EidasCertificate, other: EidasCertificate) -> dict[str, Any]:
-    """What both certificates prove: null where they differ, the roles that both have."""
-    identifiers = {certificate.organization and certificate.organization.text for certificate in (one, other)}
-    authorities = {c.qc.psd2 and c.qc.psd2.nca_id for c in (one, other)}
-    theirs = {*other.roles}
+def _compare(
+    check_both: Callable[[EidasCertificate, EidasCertificate], tuple[Finding, ...]],
+    files: dict[str, str],
+    password_files: tuple[Path, ...],
+) -> Result:
+    first, second = read_bundles([*files.values()], password_files)
+    one, other = first.leaf, second.leaf
+    named = dict(zip(files, (first, second), strict=True))
     period = valid_together(one, other)
-    return {
+    together = period and [format_time(moment) for moment in period]
+    identifiers = {leaf.organization and leaf.organization.text for leaf in (one, other)}
+    authorities = {leaf.qc.psd2 and leaf.qc.psd2.nca_id for leaf in (one, other)}
+    proven = {  # null where they differ, and the roles that both have
         "organization_identifier": identifiers.pop() if len(identifiers) == 1 else None,
         "nca_id": authorities.pop() if len(authorities) == 1 else None,
-        "roles": [role for role in one.roles if role in theirs],
-        "valid_together": period and [format_time(moment) for moment in period],
+        "roles": [role for role in one.roles if role in other.roles],
+        "valid_together": together,
+        **{name: _object(bundle) for name, bundle in named.items()},
     }
+    facts = [fact for name, bundle in named.items() for fact in _facts(name, bundle.leaf)]
+    facts.append(("valid together", " to ".join(together) if together else "never"))
+    return verdict(f"{first.file} and {second.file}", check_both(one, other), proven=proven, facts=facts)
 
 
 def _object(bundle: Bundle) -> dict[str, Any]:
@@ -94,14 +197,9 @@ def _object(bundle: Bundle) -> dict[str, Any]:
     return {"file": bundle.file, **certificate_object(leaf), **issuer}
 
 
-def _facts(name: str, leaf: EidasCertificate) -> list[tuple[str, str]]:
+def _facts(name: str, leaf: EidasCertificate) -> list[Fact]:
     organisation = leaf.organization_identifier.text if leaf.organization_identifier else "no organisation"
     return [
         (name, str(leaf.subject)),
         ("", f"{organisation}; {', '.join(leaf.roles) or 'no roles'}; SN {leaf.serial_hex}"),
     ]
-
-
-def _together(one: Bundle, other: Bundle) -> str:
-    period = valid_together(one.leaf, other.leaf)
-    return "never" if period is None else " to ".join(map(format_time, period))

@@ -2,43 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import IssuingDistributionPoint, ocsp
+from cryptography.x509.extensions import ReasonFlags
 
 from tppkit._clock import format_time
 from tppkit._text import printable
 from tppkit.certificates import (
+    DistinguishedName,
+    EidasCertificate,
     EidasRequest,
     ExtensionFacts,
-    OrganizationIdentifier,
     QcStatements,
     Source,
     check_statement,
+    der,
+    oids,
     read_sources,
 )
+from tppkit.certificates.names import read_name
 from tppkit.cli.certificates import Read, password_option, read_password, read_source
 from tppkit.cli.output import (
     HOLDS,
     UNREADABLE,
+    Fact,
+    Result,
     error_object,
+    fact_lines,
+    finding_line,
     finding_object,
     json_option,
-    print_facts,
-    print_json,
     read_input,
     say,
     say_error,
 )
-from tppkit.cli.revocation_show import crl_facts, crl_object, ocsp_facts, ocsp_object
-from tppkit.errors import FormatError
-from tppkit.trust import read_revocation
-from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl
+from tppkit.errors import Finding, FormatError
+from tppkit.trust import Crl, OcspResponse, read_revocation
+from tppkit.trust.revocation.crl import check_dates, read_reason
+from tppkit.trust.revocation.ocsp_response import UNREADABLE as OCSP_ERRORS
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl, issuer_named_by
 
-Fact = tuple[str, str]
-Shown = tuple[dict[str, Any], list[Fact] | FormatError]  # the entry as JSON, and its text
+# The names of facts as text, in order, and their keys in JSON; without a key `_facts` writes them.
+_NAMES = {
+    "subject": "subject", "issuer": "issuer", "serial": "serial_hex", "valid": "", "key": "", "signature": "signature_algorithm",
+    "organisation": "", "PSD2 roles": "", "authority": "", "QC type": "qc_types", "QC statements": "", "PDS": "", "limit": "",
+    "retention": "", "QC legislation": "qc_cc_legislation", "identification": "qc_identification_methods",
+    "QSCD legislation": "qc_qscd_legislation", "semantics": "qc_semantics", "registrars": "qc_name_registration_authorities",
+    "other statements": "qc_unknown_statements", "CA": "", "precertificate": "", "key usage": "key_usage",
+    "extended": "extended_key_usage", "policies": "policies", "DNS names": "dns_names", "IP addresses": "ip_addresses",
+    "OCSP": "ocsp_urls", "CRL": "crl_urls", "issuer at": "ca_issuers_urls", "subject key": "subject_key_identifier",
+    "issuer key": "authority_key_identifier",
+}  # fmt: skip
+_SHOWN = 10  # entries of a list that are printed as text
+_NOT_CHECKED = "not checked: cert check --trust does that"
+_FLAGS = {
+    "indirect_crl": "indirect", "only_contains_user_certs": "end entities only",
+    "only_contains_ca_certs": "authorities only", "only_contains_attribute_certs": "attribute certificates only",
+}  # fmt: skip
+Shown = tuple[dict[str, Any], tuple[list[Fact], Sequence[Finding]] | FormatError]  # the entry as JSON, and as text
 
 
 @click.command()
@@ -46,37 +72,31 @@ Shown = tuple[dict[str, Any], list[Fact] | FormatError]  # the entry as JSON, an
 @password_option
 @click.option("--strict", is_flag=True, help="Treat a certificate with a malformed encoding as unreadable.")
 @json_option
-def show(files: tuple[str, ...], password_file: Path | None, strict: bool, as_json: bool) -> int:
+def show(files: tuple[str, ...], password_file: Path | None, strict: bool) -> Result:
     """Show every fact and finding of each certificate, request, CRL or OCSP response.
 
     FILE: PEM (also bundles), DER, one-line base64, URL-escaped PEM, RFC 9440, PKCS#12, or a CSR; a CRL in DER or PEM; an OCSP
     response in DER; - is standard input.
     """
     password = read_password(password_file)
-    entries: list[dict[str, Any]] = []
-    for name in files:
-        for entry, text in _read_all(name, password, strict=strict):
-            entries.append(entry)
-            if not as_json:
-                _print(entry, text)
-    if as_json:
-        print_json(entries)
-    return UNREADABLE if any("error" in entry for entry in entries) else HOLDS
+    shown = [one for name in files for one in _read_all(name, password, strict=strict)]
+    entries = [entry for entry, _ in shown]
+    return Result(entries, _lines(shown), UNREADABLE if any("error" in entry for entry in entries) else HOLDS)
 
 
-def _print(entry: dict[str, Any], text: list[Fact] | FormatError) -> None:
-    if isinstance(text, FormatError):
-        click.echo(printable(entry["file"]))
-        say_error(text)
-        if text.offset is not None:
-            say(f"  at byte {text.offset}")
-        return
-    click.echo(f"{printable(entry['file'])}: {entry['kind']}")
-    print_facts(text)
-    for finding in entry["findings"]:
-        place = f" at byte {finding['offset']}" if "offset" in finding else ""
-        click.echo(f"  {finding['severity']}: {printable(finding['message'])}{place} [{finding['code']}]")
-    click.echo()
+def _lines(shown: list[Shown]) -> Iterator[str]:
+    for entry, text in shown:
+        if isinstance(text, FormatError):
+            yield entry["file"]
+            say_error(text)
+            if text.offset is not None:
+                say(f"  at byte {text.offset}")
+            continue
+        facts, findings = text
+        yield f"{entry['file']}: {entry['kind']}"
+        yield from fact_lines([*facts, ("sha256", entry["sha256"])])
+        yield from (f"  {finding_line(finding)}" for finding in findings)
+        yield ""
 
 
 def _read_all(name: str, password: bytes | None, *, strict: bool) -> Iterator[Shown]:
@@ -103,24 +123,26 @@ def _read_all(name: str, password: bytes | None, *, strict: bool) -> Iterator[Sh
         except FormatError as e:
             yield _failure(name, e)
         else:
-            entry = _entry(name, source, certificate)
-            yield entry, _facts(entry, certificate)
+            entry, findings = _entry(source, certificate), (*certificate.findings, *check_statement(certificate))
+            yield _shown(name, entry, _facts(entry), findings)
 
 
 def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Shown]:
     """Read the CRLs or the OCSP response of a file, if it contains any."""
     try:
         evidence = read_revocation(data, name=printable(name))
-        lists = [crl_object(name, crl) for crl in evidence.crls]
-        responses = [ocsp_object(name, response) for response in evidence.ocsp]
+        entries = [(_crl_object(crl), _crl_facts, check_dates(crl)) for crl in evidence.crls]
+        entries += [(_ocsp_object(response), _ocsp_facts, ()) for response in evidence.ocsp]
     except FormatError as e:
         if is_expected or e.code != "revocation.unreadable":
             yield _failure(name, e)
         return
-    for entry in lists:
-        yield entry, crl_facts(entry)
-    for entry in responses:
-        yield entry, ocsp_facts(entry)
+    for entry, facts_of, findings in entries:
+        yield _shown(name, entry, facts_of(entry), findings)
+
+
+def _shown(name: str, entry: dict[str, Any], facts: list[Fact], findings: Sequence[Finding]) -> Shown:
+    return {"file": name, **entry, "findings": [finding_object(one) for one in findings]}, (facts, findings)
 
 
 def _failure(name: str, error: FormatError) -> Shown:
@@ -128,10 +150,9 @@ def _failure(name: str, error: FormatError) -> Shown:
     return {"file": name, "error": {**error_object(error), **place}}, error
 
 
-def _entry(name: str, source: Source, certificate: Read) -> dict[str, Any]:
+def _entry(source: Source, certificate: Read) -> dict[str, Any]:
     identifier, key = certificate.organization_identifier, certificate.key
     entry = {
-        "file": name,
         "sha256": certificate.sha256,
         "kind": source.kind,
         "subject": str(certificate.subject),
@@ -143,8 +164,7 @@ def _entry(name: str, source: Source, certificate: Read) -> dict[str, Any]:
             "authority": identifier.authority, "reference": identifier.reference,
         },
     }  # fmt: skip
-    findings = [finding_object(finding) for finding in (*certificate.findings, *check_statement(certificate))]
-    return entry | _qc_object(certificate.qc) | _extensions_object(certificate.extensions) | {"findings": findings}
+    return entry | _qc_object(certificate.qc) | _extensions_object(certificate.extensions)
 
 
 def _issue_object(certificate: Read) -> dict[str, Any]:
@@ -160,107 +180,208 @@ def _issue_object(certificate: Read) -> dict[str, Any]:
 
 def _qc_object(qc: QcStatements) -> dict[str, Any]:
     limit = qc.limit_value
+    same = ("compliance", "sscd", "retention_years", "semantics")
+    lists = ("types", "cc_legislation", "identification_methods", "qscd_legislation", "name_registration_authorities")
     return {
         "psd2": qc.psd2 and {
             "roles": list(qc.psd2.role_names), "role_oids": [role.oid for role in qc.psd2.roles],
             "nca_name": qc.psd2.nca_name, "nca_id": qc.psd2.nca_id,
         },
         "psd2_written_role_names": [role.name for role in qc.psd2.roles] if qc.psd2 else [],
-        "qc_types": list(qc.types),
-        "qc_compliance": qc.compliance,
-        "qc_sscd": qc.sscd,
+        **{f"qc_{name}": getattr(qc, name) for name in same},
+        **{f"qc_{name}": list(getattr(qc, name)) for name in lists},
         "qc_pds": [{"url": pds.url, "language": pds.language} for pds in qc.pds],
         "qc_limit_value": limit and {"currency": limit.currency, "amount": limit.amount, "exponent": limit.exponent},
-        "qc_retention_years": qc.retention_years,
-        "qc_cc_legislation": list(qc.cc_legislation),
-        "qc_identification_methods": list(qc.identification_methods),
-        "qc_qscd_legislation": list(qc.qscd_legislation),
-        "qc_semantics": qc.semantics,
-        "qc_name_registration_authorities": list(qc.name_registration_authorities),
         "qc_unknown_statements": [oid for oid, _ in qc.unknown],
     }  # fmt: skip
 
 
 def _extensions_object(extensions: ExtensionFacts) -> dict[str, Any]:
+    lists = (
+        "policies", "key_usage", "extended_key_usage", "dns_names", "ip_addresses", "ocsp_urls", "ca_issuers_urls", "crl_urls",
+    )  # fmt: skip
+    subject_key, issuer_key = extensions.subject_key_identifier, extensions.authority_key_identifier
     return {
-        "policies": list(extensions.policies),
-        "key_usage": list(extensions.key_usage),
-        "extended_key_usage": list(extensions.extended_key_usage),
-        "dns_names": list(extensions.dns_names),
-        "ip_addresses": list(extensions.ip_addresses),
+        **{name: list(getattr(extensions, name)) for name in lists},
         "is_ca": extensions.is_ca,
         "path_length": extensions.path_length,
-        "subject_key_identifier": _hexadecimal(extensions.subject_key_identifier),
-        "authority_key_identifier": _hexadecimal(extensions.authority_key_identifier),
-        "ocsp_urls": list(extensions.ocsp_urls),
-        "ca_issuers_urls": list(extensions.ca_issuers_urls),
-        "crl_urls": list(extensions.crl_urls),
+        "subject_key_identifier": None if subject_key is None else subject_key.hex(),
+        "authority_key_identifier": None if issuer_key is None else issuer_key.hex(),
         "extensions": list(extensions.present),
         "critical_extensions": list(extensions.critical),
         "precertificate": extensions.is_precertificate,
     }
 
 
-def _hexadecimal(value: bytes | None) -> str | None:
-    return None if value is None else value.hex()
+def _facts(entry: dict[str, Any]) -> list[Fact]:
+    """Return an entry as text: the values of `_NAMES`, after those that need words of their own."""
+    key, identifier, psd2, limit = (
+        entry[name] for name in ("key", "organization_identifier", "psd2", "qc_limit_value")
+    )
+    length = "" if entry["path_length"] is None else f", path length {entry['path_length']}"
+    form = (
+        " ".join(filter(None, (identifier[part] for part in ("scheme", "country", "authority")))) if identifier else ""
+    )
+    stated = (("compliance", "qc_compliance"), ("SSCD", "qc_sscd"), ("PSD2", "psd2"))
+    words = {
+        "valid": f"{entry['not_before']} to {entry['not_after']}" if entry["not_before"] else "",
+        "key": " ".join(str(part) for part in (key["type"], key["curve"] or key["bits"]) if part),
+        "organisation": f"{identifier['text']} ({form or 'unknown form'})" if identifier else "",
+        "PSD2 roles": ", ".join(psd2["roles"]) if psd2 else "",
+        "authority": f"{psd2['nca_name']} ({psd2['nca_id']})" if psd2 else "",
+        "QC statements": ", ".join(name for name, field in stated if entry[field]),
+        "PDS": ", ".join(f"{pds['url']} ({pds['language']})" for pds in entry["qc_pds"]),
+        "limit": f"{limit['amount']} * 10^{limit['exponent']} {limit['currency']}" if limit else "",
+        "retention": "" if entry["qc_retention_years"] is None else f"{entry['qc_retention_years']} years",
+        "CA": f"yes{length}" if entry["is_ca"] else "",
+        "precertificate": "yes" if entry["precertificate"] else "",
+    }
+    return [(name, words[name] if name in words else _text(entry[field])) for name, field in _NAMES.items()]
 
 
-def _facts(entry: dict[str, Any], certificate: Read) -> list[Fact]:
-    key = certificate.key
+def _text(value: str | list[str] | None) -> str:
+    return ", ".join(value) if isinstance(value, list) else value or ""
+
+
+def _crl_object(crl: Crl) -> dict[str, Any]:
+    """A CRL as JSON."""
+    point = crl.distribution_point
+    return {
+        "sha256": crl.sha256,
+        "kind": "crl",
+        "issuer": str(crl.issuer_name),
+        "this_update": format_time(crl.this_update),
+        "next_update": crl.next_update and format_time(crl.next_update),
+        "number": crl.number,
+        "base_number": crl.base_number,
+        "distribution_point": point and _point_object(point),
+        "signature_algorithm": _algorithm(crl.x509.signature_algorithm_oid.dotted_string),
+        "revoked": [
+            {
+                "serial_hex": f"{entry.serial_number:X}",
+                "revoked_at": format_time(entry.revocation_date_utc),
+                "reason": read_reason(entry),
+                "certificate_issuer": issuer and str(issuer),
+            }
+            for entry, issuer in zip(crl.x509, _issuers(crl), strict=True)
+        ],
+        "extensions": list(crl.extensions),
+        "critical_extensions": [oid for oid, extension in crl.extensions.items() if extension.critical],
+    }
+
+
+def _issuers(crl: Crl) -> Iterator[DistinguishedName | None]:
+    """For each entry of an indirect list the issuer of its certificate, the one that was named last (RFC 5280 section 5.3.3).
+
+    None from an unreadable name on, until the next name; None for each entry of a direct list.
+    """
+    is_indirect = crl.is_indirect
+    issuer = crl.issuer_name if is_indirect else None
+    for entry in crl.x509:
+        if is_indirect:
+            try:
+                issuer = issuer_named_by(entry) or issuer
+            except FormatError:
+                issuer = None
+        yield issuer
+
+
+def _point_object(point: IssuingDistributionPoint) -> dict[str, Any]:
+    reasons: Sequence[ReasonFlags] = sorted(point.only_some_reasons or (), key=str)
+    return {
+        "names": [str(name.value) for name in point.full_name or ()],
+        "only_some_reasons": [reason.name for reason in reasons],
+        **{flag: getattr(point, flag) for flag in _FLAGS},
+    }
+
+
+def _ocsp_object(response: OcspResponse) -> dict[str, Any]:
+    """An OCSP response as JSON.
+
+    Raises:
+        FormatError: `ocsp.malformed`; `der.*`, the name of the responder is malformed.
+    """
+    parsed, is_answer = response.x509, response.status == "successful"
+    try:
+        return {
+            "sha256": response.sha256,
+            "kind": "ocsp",
+            "status": response.status,
+            "produced_at": response.produced_at and format_time(response.produced_at),
+            "nonce": None if response.nonce is None else response.nonce.hex(),
+            "signature_algorithm": _algorithm(parsed.signature_algorithm_oid.dotted_string) if is_answer else None,
+            "responder_key_hash": parsed.responder_key_hash.hex() if is_answer and parsed.responder_key_hash else None,
+            "responder_name": _responder_name(parsed) if is_answer else None,
+            "certificates": [
+                str(EidasCertificate.from_der(one.public_bytes(Encoding.DER)).subject)
+                for one in (parsed.certificates if is_answer else ())
+            ],
+            "responses": [_single_object(one) for one in (parsed.responses if is_answer else ())],
+        }
+    except OCSP_ERRORS as e:
+        raise FormatError("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
+
+
+def _responder_name(parsed: ocsp.OCSPResponse) -> str | None:
+    if parsed.responder_name is None:
+        return None
+    encoded = parsed.responder_name.public_bytes()
+    return str(read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE)))
+
+
+def _single_object(single: ocsp.OCSPSingleResponse) -> dict[str, Any]:
+    return {
+        "serial_hex": f"{single.serial_number:X}",
+        "state": single.certificate_status.name.lower(),
+        "this_update": format_time(single.this_update_utc),
+        "next_update": single.next_update_utc and format_time(single.next_update_utc),
+        "revoked_at": single.revocation_time_utc and format_time(single.revocation_time_utc),
+        "reason": single.revocation_reason and single.revocation_reason.name,
+    }
+
+
+def _algorithm(oid: str) -> str:
+    return oids.SIGNATURE_ALGORITHMS.get(oid, oid)
+
+
+def _crl_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """A CRL as lines, the first entries only."""
+    revoked, point = entry["revoked"], entry["distribution_point"] or {}
+    scope = [*(text for flag, text in _FLAGS.items() if point.get(flag)), *point.get("only_some_reasons", ())]
+    lines = [_entry_text(one, is_indirect=bool(point.get("indirect_crl"))) for one in revoked[:_SHOWN]]
+    if len(revoked) > _SHOWN:
+        lines.append(f"and {len(revoked) - _SHOWN} more (--json shows all)")
     return [
-        ("subject", entry["subject"]),
-        ("issuer", entry["issuer"] or ""),
-        ("serial", entry["serial_hex"] or ""),
-        ("valid", f"{entry['not_before']} to {entry['not_after']}" if entry["not_before"] else ""),
-        ("key", " ".join(str(part) for part in (key.type, key.curve or key.bits) if part)),
-        ("signature", certificate.signature_algorithm),
-        ("organisation", _organisation(certificate.organization_identifier)),
-        *_qc_facts(certificate.qc),
-        *_extension_facts(certificate.extensions),
-        ("sha256", certificate.sha256),
+        ("issuer", entry["issuer"]),
+        ("from", f"{entry['this_update']} to {entry['next_update'] or 'no date'}"),
+        ("number", "" if entry["number"] is None else str(entry["number"])),
+        ("delta of", "" if entry["base_number"] is None else f"number {entry['base_number']}"),
+        ("point", ", ".join(point.get("names", ()))),
+        ("scope", ", ".join(scope)),
+        ("signature", f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
+        ("revoked", f"{len(revoked)} certificate{'' if len(revoked) == 1 else 's'}"),
+        *(("", line) for line in lines),
     ]
 
 
-def _organisation(identifier: OrganizationIdentifier | None) -> str:
-    if identifier is None:
-        return ""
-    parts = (identifier.scheme, identifier.country, identifier.authority)
-    return f"{identifier.text} ({' '.join(part for part in parts if part) or 'unknown form'})"
+def _entry_text(one: dict[str, Any], *, is_indirect: bool) -> str:
+    issuer = f"issued by {one['certificate_issuer'] or 'an unreadable name'}" if is_indirect else ""
+    return " ".join(part for part in (one["serial_hex"], one["revoked_at"], one["reason"], issuer) if part)
 
 
-def _qc_facts(qc: QcStatements) -> list[Fact]:
-    stated = (("compliance", qc.compliance), ("SSCD", qc.sscd), ("PSD2", qc.psd2))
-    limit = qc.limit_value
+def _ocsp_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """An OCSP response as lines."""
     return [
-        ("PSD2 roles", ", ".join(qc.psd2.role_names) if qc.psd2 else ""),
-        ("authority", f"{qc.psd2.nca_name} ({qc.psd2.nca_id})" if qc.psd2 else ""),
-        ("QC type", ", ".join(qc.types)),
-        ("QC statements", ", ".join(name for name, is_stated in stated if is_stated)),
-        ("PDS", ", ".join(f"{pds.url} ({pds.language})" for pds in qc.pds)),
-        ("limit", f"{limit.amount} * 10^{limit.exponent} {limit.currency}" if limit else ""),
-        ("retention", "" if qc.retention_years is None else f"{qc.retention_years} years"),
-        ("QC legislation", ", ".join(qc.cc_legislation)),
-        ("identification", ", ".join(qc.identification_methods)),
-        ("QSCD legislation", ", ".join(qc.qscd_legislation)),
-        ("semantics", qc.semantics or ""),
-        ("registrars", ", ".join(qc.name_registration_authorities)),
-        ("other statements", ", ".join(oid for oid, _ in qc.unknown)),
+        ("status", entry["status"]),
+        ("produced", entry["produced_at"] or ""),
+        ("nonce", entry["nonce"] or ""),
+        ("signature", entry["signature_algorithm"] and f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
+        ("responder", ", ".join(entry["certificates"]) or entry["responder_name"] or entry["responder_key_hash"] or ""),
+        *(("certificate", _single_text(one)) for one in entry["responses"]),
     ]
 
 
-def _extension_facts(extensions: ExtensionFacts) -> list[Fact]:
-    length = "" if extensions.path_length is None else f", path length {extensions.path_length}"
-    return [
-        ("CA", f"yes{length}" if extensions.is_ca else ""),
-        ("precertificate", "yes" if extensions.is_precertificate else ""),
-        ("key usage", ", ".join(extensions.key_usage)),
-        ("extended", ", ".join(extensions.extended_key_usage)),
-        ("policies", ", ".join(extensions.policies)),
-        ("DNS names", ", ".join(extensions.dns_names)),
-        ("IP addresses", ", ".join(extensions.ip_addresses)),
-        ("OCSP", ", ".join(extensions.ocsp_urls)),
-        ("CRL", ", ".join(extensions.crl_urls)),
-        ("issuer at", ", ".join(extensions.ca_issuers_urls)),
-        ("subject key", _hexadecimal(extensions.subject_key_identifier) or ""),
-        ("issuer key", _hexadecimal(extensions.authority_key_identifier) or ""),
-    ]
+def _single_text(one: dict[str, Any]) -> str:
+    revoked = f" since {one['revoked_at']} ({one['reason'] or 'no reason given'})" if one["revoked_at"] else ""
+    until = f" to {one['next_update']}" if one["next_update"] else ""
+    return f"{one['serial_hex']}: {one['state']}{revoked}, {one['this_update']}{until}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -22,23 +22,16 @@ _MAX_PASSWORD_BYTES = 1024
 _MAX_KEY_BYTES = 64 * 1024  # PKCS#12 with a chain included
 Read = EidasCertificate | EidasRequest
 
-password_option = click.option(
-    "--password-file",
-    type=click.Path(path_type=Path),
-    help="A file whose first line is the password of the PKCS#12 file.",
-)
 
-key_password_option = click.option(
-    "--password-file", type=click.Path(path_type=Path), help="A file whose first line is the password of the key."
-)
+def _password(whose: str, *names: str, multiple: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    text = f"A file whose first line is the password of {whose}."
+    return click.option("--password-file", *names, type=click.Path(path_type=Path), multiple=multiple, help=text)
 
-passwords_option = click.option(
-    "--password-file",
-    "password_files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A file whose first line is the password of both PKCS#12 files; give it twice for two passwords.",
-)
+
+password_option = _password("the PKCS#12 file")
+key_password_option = _password("the key")
+seal_password_option = _password("the key, and of the QSealC if it is PKCS#12")
+passwords_option = _password("both PKCS#12 files; give it twice for two passwords", "password_files", multiple=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +75,17 @@ def read_key(name: str, password: bytes | None) -> PrivateKeyTypes:
     return load_private_key(read_input(name, max_bytes=_MAX_KEY_BYTES), password=password)
 
 
-def find_sources(name: str, password: bytes | None) -> tuple[Source, ...]:
-    """Find every certificate and request in a file, or in standard input for `-`.
+def find_first(name: str, kind: Literal["certificate", "csr"]) -> bytes:
+    """Return the DER of the first certificate or request in a file, or in standard input for `-`.
 
     Raises:
-        FormatError: `file.unreadable`, `file.too-large`, and those of `read_sources`.
+        FormatError: `certificate.not-found`, `file.unreadable`, `file.too-large`, and those of `read_sources`.
     """
-    return read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES), password=password)
+    for source in read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES)):
+        if source.kind == kind:
+            return source.der
+    what = "certificate" if kind == "certificate" else "certificate request"
+    raise FormatError("certificate.not-found", f"{name} contains no {what}")
 
 
 def read_source(source: Source) -> Read:
@@ -104,10 +101,10 @@ def read_bundle(name: str, password: bytes | None) -> Bundle:
     """Read the certificates of a file whose first entry is a certificate.
 
     Raises:
-        UnreadableFile: `certificate.is-request`, and as `find_sources` and `read_source`.
+        UnreadableFile: `certificate.is-request`, and as `read_input`, `read_sources` and `read_source`.
     """
     with reading(name):
-        first, *others = find_sources(name, password)
+        first, *others = read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES), password=password)
         if first.kind == "csr":
             message = "this is a certificate request, which has no issuer and no validity; give a certificate"
             raise FormatError("certificate.is-request", message)

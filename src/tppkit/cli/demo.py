@@ -19,7 +19,7 @@ from tppkit._clock import utc_now
 from tppkit._files import make_folder
 from tppkit.certificates import EidasCertificate
 from tppkit.cli.demo_steps import DemoStopped, Steps, UnexpectedResult, expect
-from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_option, print_json
+from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_flag, print_json
 from tppkit.client import Identity, LegacyClient, Psd2Client
 from tppkit.errors import ConfigurationError
 from tppkit.evidence import AuditSummary, Verdict, audit_archive
@@ -84,7 +84,7 @@ class _Bank:
     type=click.Path(path_type=Path),
     help="A new folder for all files; a temporary folder by default.",
 )
-@json_option
+@json_flag
 def demo(directory: Path | None, as_json: bool) -> int:
     """Read accounts and pay at a sandbox bank, see four refusals, receive callbacks, take a card payment, and audit the archive."""
     from tppkit.sandbox import SandboxSettings, run_sandbox
@@ -114,9 +114,7 @@ def _folder(directory: Path | None) -> Path:
 
 
 def _run(steps: Steps, folder: Path, sandbox: AbstractContextManager[SandboxServer]) -> None:
-    from tppkit.cli.demo_gateway import show_gateway
-    from tppkit.cli.demo_legacy import show_legacy
-    from tppkit.cli.demo_shop import open_shop
+    from tppkit.cli.demo_shop import open_shop, show_gateway, show_legacy
 
     pki, reader_qwac = _make_certificates(steps, folder)
     identity = _identity(pki.qwac, pki)

@@ -94,7 +94,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
                 "tppkit inbox work --database sqlite:///tpp.sqlite --handler payments:work",
                 "tppkit inbox work --database sqlite:///tpp.sqlite --handler payments:work --forever --interval 5",
             ),
-            "0 done, or ended by a signal with --forever, 1 an entry failed, 2 wrong usage, 3 the database cannot be read.",
+            "0 done, or ended by a signal with --forever, 1 an entry is stored as failed, 2 wrong usage, 3 the database cannot be read.",
         ),
         "pki create": (
             ("tppkit pki create my-pki", "tppkit pki create their-pki --org-id PSDDE-BAFIN-123456 --roles PSP_PI,PSP_AI --faults"), _MAKES,
@@ -129,7 +129,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
         "qr scan": (("tppkit qr scan https://service.example 'LOGIN:tpp.example/login/1a2b'",), _MAKES),
         "sandbox up": (("tppkit sandbox up", "tppkit sandbox up --port 9443 --pki certs --ready-file ready.json"), _SERVES),
         "sandbox clock advance": (
-            ("tppkit sandbox clock advance 5m", "tppkit sandbox clock advance 2d --control-url http://localhost:9446"),
+            ("tppkit sandbox clock advance 5m", "tppkit sandbox clock advance 2d --control http://localhost:9446"),
             "0 done, 2 wrong usage, 3 the sandbox did not answer.",
         ),
         "sandbox clock next": (("tppkit sandbox clock next",), "0 done, 2 wrong usage, 3 the sandbox did not answer."),

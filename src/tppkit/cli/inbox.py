@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,24 +16,41 @@ from typing import Any
 import click
 
 from tppkit._clock import format_time, utc_now
-from tppkit._text import printable
-from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_option, print_json, say, say_error
+from tppkit.cli.output import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    Result,
+    echo,
+    json_flag,
+    json_option,
+    print_json,
+    say,
+    say_error,
+    table_lines,
+)
 from tppkit.errors import ConfigurationError, InboxError
-from tppkit.inbox import Failure, Outcome, Worked
+from tppkit.inbox import Failure, Worked
 
 _PAGE = 1000
 _TURN = 100  # entries of one source before the next source
 
 
 def _database_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        json_option,
-        click.option("--source", metavar="NAME", help="Only entries of this source, for example callback:live."),
-        click.option("--prefix", default="tppkit_inbox_", show_default=True, metavar="TEXT", help="Prefix of the table names."),
-        click.option("--database", required=True, metavar="URL", help="SQLAlchemy address, for example sqlite:///tpp.sqlite."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+    """Add the options, as the parameters `store` and `source`; without a source, all sources of the store are meant."""
+
+    @click.option(
+        "--database", required=True, metavar="URL", help="SQLAlchemy address, for example sqlite:///tpp.sqlite."
+    )
+    @click.option(
+        "--prefix", default="tppkit_inbox_", show_default=True, metavar="TEXT", help="Prefix of the table names."
+    )
+    @click.option("--source", metavar="NAME", help="Only entries of this source, for example callback:live.")
+    @wraps(command)
+    def with_store(*args: Any, database: str, prefix: str, **options: Any) -> Any:
+        with _opened(database, prefix) as store:
+            return command(*args, store=store, **options)
+
+    return with_store  # fmt: skip
 
 
 @click.group()
@@ -42,17 +60,16 @@ def inbox() -> None:
 
 @inbox.command()
 @_database_options
-def failed(database: str, prefix: str, source: str | None, as_json: bool) -> int:
+@json_option
+def failed(store: Any, source: str | None) -> Result:
     """List the entries whose last attempt failed, oldest first. Exit 1 if there are any."""
-    with _opened(database, prefix) as store:
-        found = [failure for one in _sources(store, source) for failure in _failures(store, one)]
-    if as_json:
-        print_json([_object(failure) for failure in found])
-    for failure in found if not as_json else ():
-        entry, due = failure.entry, f"due {format_time(failure.due_at)}" if failure.due_at else "not due"
-        attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''}"
-        click.echo(printable(f"{entry.source}  {entry.key}  {entry.name}  {attempts}, {failure.reason}, {due}"))
-    return DOES_NOT_HOLD if found else HOLDS
+    found = [failure for one in _sources(store, source) for failure in _failures(store, one)]
+    rows = []
+    for one in found:
+        due = f"due {format_time(one.due_at)}" if one.due_at else "not due"
+        attempts = f"{one.attempts} attempt{'s' if one.attempts != 1 else ''}"
+        rows.append((one.entry.source, one.entry.key, one.entry.name, f"{attempts}, {one.reason}, {due}"))
+    return Result([_object(one) for one in found], table_lines(rows), DOES_NOT_HOLD if found else HOLDS)
 
 
 def _changing(name: str, what: str, summary: str) -> None:
@@ -61,23 +78,19 @@ def _changing(name: str, what: str, summary: str) -> None:
     )
     @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
     @_database_options
-    def change(keys: tuple[str, ...], database: str, prefix: str, source: str | None, as_json: bool) -> int:
+    @json_option
+    def change(keys: tuple[str, ...], store: Any, source: str | None) -> Result:
         done: list[str] = []
-        with _opened(database, prefix) as store:
-            for key in keys:
-                found = [
-                    failure for one in _sources(store, source) if (failure := store.find_failed(one, key)) is not None
-                ]
-                changed = [getattr(store, name)(failure, at=utc_now()) for failure in found]
-                if changed and all(changed):
-                    done.append(key)
-                else:
-                    say(f"error: no failed entry has the key {printable(key)}")
-        if as_json:
-            print_json({what: done, "not_failed": [key for key in keys if key not in done]})
-        for key in done if not as_json else ():
-            click.echo(printable(f"{what}  {key}"))
-        return HOLDS if len(done) == len(keys) else DOES_NOT_HOLD
+        for key in keys:
+            found = [one for of in _sources(store, source) if (one := store.find_failed(of, key)) is not None]
+            changed = [getattr(store, name)(one, at=utc_now()) for one in found]
+            if changed and all(changed):
+                done.append(key)
+            else:
+                say(f"error: no failed entry has the key {key}")
+        others = [key for key in keys if key not in done]
+        lines = table_lines((what, key) for key in done)
+        return Result({what: done, "not_failed": others}, lines, DOES_NOT_HOLD if others else HOLDS)
 
 
 _changing("release", "released", "Make failed entries due now.")
@@ -86,12 +99,11 @@ _changing("discard", "discarded", "Complete failed entries without handling them
 
 @inbox.command()
 @_database_options
-def purge(database: str, prefix: str, source: str | None, as_json: bool) -> int:
+@json_option
+def purge(store: Any, source: str | None) -> Result:
     """Delete entries that were completed 7 days ago, and versions of 400 days ago."""
-    with _opened(database, prefix) as store:
-        forgotten = sum(store.purge(one, at=utc_now()) for one in _sources(store, source))
-    print_json({"forgotten": forgotten}) if as_json else click.echo(f"{forgotten} rows forgotten")
-    return HOLDS
+    forgotten = sum(store.purge(one, at=utc_now()) for one in _sources(store, source))
+    return Result({"forgotten": forgotten}, [f"{forgotten} rows deleted"])
 
 
 @inbox.command()
@@ -102,10 +114,9 @@ def purge(database: str, prefix: str, source: str | None, as_json: bool) -> int:
     help="Time to wait with --forever if no entry is due.",
 )  # fmt: skip
 @_database_options
-def work(
-    handler: str, forever: bool, interval_s: float, database: str, prefix: str, source: str | None, as_json: bool
-) -> int:
-    """Handle the due entries, oldest first, until none is left. Exit 1 if one failed.
+@json_flag
+def work(handler: str, forever: bool, interval_s: float, store: Any, source: str | None, as_json: bool) -> int:
+    """Handle the due entries, oldest first, until none is left. Exit 1 if one is stored as failed.
 
     MODULE may be in the working directory. `Inbox.worker` makes FUNCTION from a callback handler, for its own source.
 
@@ -115,31 +126,30 @@ def work(
     function, stop, done = _load(handler), _Stop(), list[dict[str, str]]()
     for number in (signal.SIGINT, signal.SIGTERM) if forever else ():
         signal.signal(number, stop.ask)
-    with _opened(database, prefix) as store:
-        while not stop.asked:
-            idle = True
-            try:
-                for name, one in _turn(store, source, function, stop):
-                    idle = False
-                    shown = {"source": name, "key": one.entry.key, "name": one.entry.name, "outcome": one.outcome.value}
-                    shown |= {"code": one.code} if one.code else {}
-                    if not as_json:
-                        click.echo(printable("  ".join(shown.values())))
-                    elif forever:
-                        click.echo(json.dumps(shown))
-                    if not forever:
-                        done.append(shown)
-            except InboxError as e:
+    while not stop.asked:
+        idle = True
+        try:
+            for name, one in _turn(store, source, function, stop):
+                idle = False
+                shown = {"source": name, "key": one.entry.key, "name": one.entry.name, "outcome": one.outcome.value}
+                shown |= {"code": one.code} if one.code else {}
+                if not as_json:
+                    echo("  ".join(shown.values()))
+                elif forever:
+                    click.echo(json.dumps(shown))
                 if not forever:
-                    raise
-                say_error(e)
-            if idle and not forever:
-                break
-            if idle:
-                stop.wait(interval_s)
+                    done.append(shown)
+        except InboxError as e:
+            if not forever:
+                raise
+            say_error(e)
+        if idle and not forever:
+            break
+        if idle:
+            stop.wait(interval_s)
     if as_json and not forever:
         print_json(done)
-    return DOES_NOT_HOLD if any(one["outcome"] == Outcome.FAILED for one in done) else HOLDS
+    return DOES_NOT_HOLD if any("code" in one for one in done) else HOLDS  # only entries stored as failed have a code
 
 
 class _Stop:

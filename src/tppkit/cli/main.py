@@ -18,21 +18,18 @@ from click.shell_completion import shell_complete
 from tppkit import __version__
 from tppkit.cli.examples import add_epilogs, epilog
 
-# name: (module, one line of help); each module has a click command of the same name.
+# Name of a command, and of its module: one line of help.
 _COMMANDS = {
-    "audit": ("tppkit.cli.audit", "Re-verify retained signatures."),
-    "callback": (
-        "tppkit.cli.callback",
-        "Sign, verify, explain, send and receive callbacks, and test a receiver.",
-    ),
-    "cert": ("tppkit.cli.cert", "Read, check and compare eIDAS certificates."),
-    "demo": ("tppkit.cli.demo", "Run the main task end to end, on this machine."),
-    "inbox": ("tppkit.cli.inbox", "List, release, discard, purge and handle stored callbacks and webhooks."),
-    "pki": ("tppkit.cli.pki", "Make a test PKI and its certificates."),
-    "qr": ("tppkit.cli.qr", "Make and read login codes, payment codes and scan links."),
-    "sandbox": ("tppkit.cli.sandbox", "Run a bank and a payment gateway to develop against."),
-    "seal": ("tppkit.cli.seal", "Seal requests, verify seals, explain failures."),
-    "trust": ("tppkit.cli.trust", "Look up the status of certificates in trusted lists."),
+    "audit": "Re-verify retained signatures.",
+    "callback": "Sign, verify, explain, send and receive callbacks, and test a receiver.",
+    "cert": "Read, check and compare eIDAS certificates.",
+    "demo": "Run the main task end to end, on this machine.",
+    "inbox": "List, release, discard, purge and handle stored callbacks and webhooks.",
+    "pki": "Make a test PKI and its certificates.",
+    "qr": "Make and read login codes, payment codes and scan links.",
+    "sandbox": "Run a bank and a payment gateway to develop against.",
+    "seal": "Seal requests, verify seals, explain failures.",
+    "trust": "Look up the status of certificates in trusted lists.",
 }
 
 
@@ -46,11 +43,11 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        return add_epilogs(getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name), cmd_name)
+        return add_epilogs(getattr(import_module(f"tppkit.cli.{cmd_name}"), cmd_name), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
+            formatter.write_dl(sorted(_COMMANDS.items()))
 
 
 @click.group(
@@ -91,21 +88,23 @@ def run() -> NoReturn:
     sys.exit(result if isinstance(result, int) else 0)
 
 
-def _report(failure: Exception) -> int:
+def _report(cause: Exception) -> int:
     """Print the failure that ended the command; return the exit code."""
-    from tppkit.cli.output import UNREADABLE, as_tppkit_error, exit_code_of, say_failure
+    from tppkit.cli.output import UNREADABLE, as_tppkit_error, exit_code_of, failure, print_json
 
-    error, is_usage = as_tppkit_error(failure), isinstance(failure, click.ClickException)
+    error, is_usage = as_tppkit_error(cause), isinstance(cause, click.ClickException)
     try:
-        if isinstance(failure, click.ClickException):
-            failure.show()
-        say_failure(error, as_json=_wants_json(sys.argv[1:]), on_stderr=not is_usage)
+        if isinstance(cause, click.ClickException):
+            cause.show()
+        result = failure(error, exit_code_of(error), on_stderr=not is_usage)
+        if _wants_json(sys.argv[1:]):
+            print_json(result.value)
         sys.stdout.flush()
     except BrokenPipeError:
         return _give_up_stdout(141)
     except OSError:  # a full disk: the failure is on stderr already
         return _give_up_stdout(UNREADABLE)
-    return exit_code_of(error)
+    return result.exit_code
 
 
 def _wants_json(arguments: list[str]) -> bool:

@@ -1,4 +1,7 @@
-"""Input and output of commands: results on stdout, messages on stderr, one line for each failure."""
+"""Input and output of commands: results on stdout, messages on stderr, one line for each failure.
+
+A command returns a `Result`, which `json_option` prints.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,21 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import wraps
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from tppkit._clock import parse_time, utc_now
 from tppkit._files import read_bounded
 from tppkit._text import printable
+from tppkit.certificates.rules import first_error
+from tppkit.codes import CODES
 from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, TppkitError, VerificationError
 
 # Errors of writing only; an error of standard output has no file name.
@@ -60,7 +67,53 @@ def read_time(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 at_option = click.option("--at", metavar="TIME", callback=read_time, help="The time to judge at; now by default.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+# For commands that print while they run; others return a `Result` and have `json_option`.
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+class Raw(str):
+    """A line that is printed without escaping: it has colours, or programs read it."""
+
+
+Fact = tuple[str, str]
+
+
+class Result(NamedTuple):
+    """What a command prints, and its exit code.
+
+    Attributes:
+        value: printed with --json.
+        lines: printed without --json; an iterator is read only then.
+        exit_code: of the command.
+        message: printed on stderr after the lines; empty for none.
+
+    Example:
+        return Result({"text": code.text}, [code.text])
+    """
+
+    value: Any
+    lines: Iterable[str]
+    exit_code: int = HOLDS
+    message: str = ""
+
+
+def json_option(command: Callable[..., Result]) -> Callable[..., int]:
+    """Add --json to a command, and print the result that it returns."""
+
+    @json_flag
+    @wraps(command)
+    def printing(*args: Any, as_json: bool, **options: Any) -> int:
+        result = command(*args, **options)
+        if as_json:
+            print_json(result.value)
+            return result.exit_code
+        for line in result.lines:
+            echo(line)
+        if result.message:
+            say(result.message)
+        return result.exit_code
+
+    return printing
 
 
 def present(at: datetime | None) -> datetime:
@@ -101,50 +154,119 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=sys.stdout.isatty()))
 
 
-def print_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Print aligned lines `name  value`, with control characters escaped; facts without a value are left out."""
-    rows = [(name, value) for name, value in facts if value]
-    width = max((len(name) for name, _ in rows), default=0)
-    for name, value in rows:
-        click.echo(f"  {name:<{width}}  {printable(value)}")
+def echo(line: str, *, err: bool = False) -> None:
+    """Print a line; characters that could control a terminal are escaped, except in `Raw`."""
+    # A failure is printed when click's context, which has the colour setting of `main`, is closed.
+    color = False if os.environ.get("NO_COLOR") else None
+    click.echo(line if isinstance(line, Raw) else printable(line), err=err, color=color)
 
 
 def say(text: str) -> None:
     """Print a message on stderr."""
-    click.echo(text, err=True)
+    echo(text, err=True)
+
+
+def table_lines(rows: Iterable[Sequence[str]], *, indent: str = "") -> Iterator[str]:
+    """Return rows as lines with aligned columns."""
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip_longest(*shown, fillvalue="")]
+    for row in shown:
+        yield indent + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip()
+
+
+def headers_result(headers: Iterable[tuple[str, str]]) -> Result:
+    """Return headers to send, one a line; they are values of the caller, which must not change."""
+    headers = tuple(headers)
+    return Result({"headers": [list(one) for one in headers]}, [Raw(f"{name}: {value}") for name, value in headers])
+
+
+def fact_lines(facts: Iterable[Fact]) -> Iterator[str]:
+    """Return facts as indented lines `name  value`; facts without a value are left out."""
+    return table_lines((fact for fact in facts if fact[1]), indent="  ")
+
+
+def colored(text: str, *, holds: bool) -> str:
+    """Return a text in green or red; `click.echo` removes the colours where they are not wanted."""
+    return click.style(printable(text), fg="green" if holds else "red", bold=True)
+
+
+def verdict_line(code: str | None, about: str) -> Raw:
+    """Return the first line of a verdict: whether something holds, and the code if it does not."""
+    verdict = colored(f"fails ({code})" if code else "holds", holds=not code)
+    return Raw(f"{verdict}: {printable(about)}")
+
+
+def verdict_object(code: str | None, findings: Iterable[Finding], **proven: Any) -> dict[str, Any]:
+    """Return a verdict as a JSON object; it fails if there is a code."""
+    shown = [finding_object(finding) for finding in findings]
+    return {"verdict": "fails" if code else "holds", "code": code, **proven, "findings": shown}
+
+
+def verdict(
+    about: str,
+    findings: Sequence[Finding],
+    *,
+    proven: Mapping[str, Any],
+    facts: Iterable[Fact] | None = None,
+    without_advice: Container[str] = (),
+) -> Result:
+    """Return a verdict, which fails if a finding is an error: one line, what was proven, the findings by severity.
+
+    Args:
+        about: what was judged, for the first line.
+        findings: every finding, in any order.
+        proven: what was proven, for JSON.
+        facts: the same as text; by default the values of `proven`.
+        without_advice: codes whose advice is left out, because it names the command that is running.
+    """
+    error = first_error(tuple(findings))
+    code = error.code if error else None
+    if facts is None:
+        facts = [(name, "" if value is None else str(value)) for name, value in proven.items()]
+    lines = (verdict_line(code, about), *fact_lines(facts), *_finding_blocks(findings, without_advice))
+    return Result(verdict_object(code, findings, **proven), lines, DOES_NOT_HOLD if code else HOLDS)
+
+
+def _finding_blocks(findings: Sequence[Finding], without_advice: Container[str]) -> Iterator[str]:
+    for severity in Severity:
+        group = [finding for finding in findings if finding.severity is severity]
+        if group:
+            yield from ("", f"{len(group)} {severity}{'s' if len(group) > 1 else ''}")
+        for finding in group:
+            yield f"  {finding.code}{f' ({finding.clause})' if finding.clause else ''}"
+            yield f"    {finding.message}{_place(finding)}"
+            row = CODES.get(finding.code)
+            if row and finding.code not in without_advice and severity is not Severity.NOTICE:
+                yield f"    do: {row.mend}"
 
 
 def say_error(error: TppkitError) -> None:
     """Print a failure on stderr: the file, if it is about one, its message, its code, and a hint."""
     if isinstance(error, UnreadableFile):
-        say(printable(error.file))
-    say(f"{click.style('error:', fg='red')} {printable(error.message)} [{error.code}]")
+        say(error.file)
+    echo(Raw(f"{click.style('error:', fg='red')} {printable(error.message)} [{error.code}]"), err=True)
     if error.hint:
         say(f"  {error.hint}")
 
 
-def say_failure(error: TppkitError, *, as_json: bool, on_stderr: bool = True) -> None:
-    """Print the failure that ends a command.
-
-    With --json an object on stdout has `error`; after a failed verification it is a verdict too.
+def failure(error: TppkitError, exit_code: int, *, on_stderr: bool = True) -> Result:
+    """Return the failure that ends a command, an object for --json, and print it on stderr.
 
     Args:
-        error: the failure.
-        as_json: whether --json was given.
-        on_stderr: False if click has already printed it there.
+        error: after a failed verification, the object is a verdict too.
+        exit_code: of the command.
+        on_stderr: False if click has already printed the failure there.
     """
     if on_stderr:
         say_error(error)
-    if as_json:
-        print_json({**_refusal_object(error), **failure_object(error)})
+    return Result({**_refusal_object(error), **failure_object(error)}, (), exit_code)
 
 
 def _refusal_object(error: TppkitError) -> dict[str, Any]:
     if not isinstance(error, VerificationError):
         return {}
     findings = error.findings or (Finding(error.code, Severity.ERROR, error.message, error.clause),)
-    shown = [finding_object(finding) for finding in findings]
-    return {"verdict": "fails", "code": error.code, "message": error.message, "findings": shown}
+    return verdict_object(error.code, findings, message=error.message)
 
 
 def as_tppkit_error(error: Exception) -> TppkitError:
@@ -159,7 +281,7 @@ def as_tppkit_error(error: Exception) -> TppkitError:
         return FormatError("file.unwritable", f"{error.filename or 'the output'}: {error.strerror}")
     if isinstance(error, OSError):
         return FormatError("file.unreadable", f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}")
-    return TppkitError("internal.unexpected", f"this should not happen: {type(error).__name__}")
+    return TppkitError("internal.unexpected", f"unexpected error: {type(error).__name__}")
 
 
 def exit_code_of(error: TppkitError) -> int:
@@ -185,9 +307,12 @@ def finding_object(finding: Finding) -> dict[str, Any]:
 
 
 def finding_line(finding: Finding) -> str:
-    """Return a finding on one line."""
-    place = "" if finding.offset is None else f" at byte {finding.offset}"
-    return f"{finding.severity}: {printable(finding.message)}{place} [{finding.code}]"
+    """Return a finding on one line, for lists of many."""
+    return f"{finding.severity}: {finding.message}{_place(finding)} [{finding.code}]"
+
+
+def _place(finding: Finding) -> str:
+    return "" if finding.offset is None else f" at byte {finding.offset}"
 
 
 def failure_object(error: TppkitError) -> dict[str, Any]:

@@ -3,25 +3,66 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tppkit._files import PRIVATE
-from tppkit.cli.output import json_option, present, print_json, say
-from tppkit.cli.pki_csr import csr
-from tppkit.cli.pki_issue import issue, revoke
+from tppkit._clock import format_time
+from tppkit._files import PRIVATE, PUBLIC, replace_file, write_new
+from tppkit.certificates import EidasCertificate, EidasRequest
+from tppkit.cli.certificates import find_first, key_password_option, read_key, read_password
+from tppkit.cli.output import (
+    Raw,
+    Result,
+    echo,
+    fact_lines,
+    json_flag,
+    json_option,
+    present,
+    print_json,
+    read_time,
+    say,
+    table_lines,
+)
 from tppkit.cli.pki_options import (
+    PROVIDER,
     day_option,
     path_only,
+    pki_argument,
     policy_option,
-    provider_from,
     provider_options,
     qscd_option,
+    reject_options,
 )
-from tppkit.testpki import DEFAULT_DAYS, KEY_KINDS, SEAL_KEY_KINDS, make_pki, open_pki, write_pki
+from tppkit.errors import FormatError
+from tppkit.testpki import (
+    DEFAULT_DAYS,
+    KEY_KINDS,
+    SEAL_KEY_KINDS,
+    KeySource,
+    Provider,
+    key_pem,
+    make_pki,
+    open_pki,
+    write_pki,
+)
+from tppkit.testpki.crl import NO_LONGER, REASONS
+from tppkit.testpki.files import MANIFEST, entry_of, manifest_json
+from tppkit.testpki.keys import PrivateKey, require_kind
+from tppkit.testpki.pem import pem_block
 from tppkit.testpki.profiles import SERVICES_URL
+from tppkit.testpki.requests import KINDS, make_request
+
+# Options that have no effect on a certificate of a kind.
+_IDLE = {
+    "qwac": ("qscd", "as_"),
+    "qseal": ("policy", "dns", "as_"),
+    "server": ("policy", "qscd", "as_", *(name for name in PROVIDER if name != "dns")),
+    "csr": ("policy", "qscd", "key", *PROVIDER),
+}
 
 
 @click.group()
@@ -30,7 +71,7 @@ def pki() -> None:
 
 
 @pki.command()
-@click.argument("directory", type=path_only, metavar="DIR")
+@pki_argument
 @provider_options()
 @click.option("--key", default="p256", show_default=True, type=click.Choice(KEY_KINDS), help="Kind of every key.")
 @click.option("--seal-key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of the keys of QSealCs, if it differs.")
@@ -38,7 +79,7 @@ def pki() -> None:
 @qscd_option
 @click.option(
     "--days", type=int, metavar="N",
-    help=f"Validity of leaf certificates; {DEFAULT_DAYS} by default, with --policy ev no more than browsers accept.",
+    help=f"Validity of end-entity certificates in days; {DEFAULT_DAYS} by default, with --policy ev no more than browsers accept.",
 )  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="Make the same bytes for the same day (with --at on any day).")
 @click.option(
@@ -54,93 +95,237 @@ def pki() -> None:
 @day_option
 @json_option
 def create(
-    directory: Path, org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str, key: str,
-    seal_key: str | None, policy: str, qscd: bool, days: int | None, seed: int | None, services_url: str, faults: bool,
-    at: datetime | None, as_json: bool,
-) -> None:  # fmt: skip
+    directory: Path, provider_of: Callable[[], Provider], seed: int | None, faults: bool, at: datetime | None, **options: Any
+) -> Result:  # fmt: skip
     """Make a whole test PKI in the new folder DIR. Its README.md explains each file; its manifest.json names them for programs.
 
     Certificates are valid from midnight UTC of the day. Private keys have mode 0600.
     """
-    if seed is not None and "rsa" in f"{key} {seal_key}":
+    if seed is not None and "rsa" in f"{options['key']} {options['seal_key']}":
         say("making RSA keys from a seed takes from seconds (2048 bits) to a minute (4096 bits)")
-    made = make_pki(
-        at=present(at),
-        provider=provider_from(org_id, name, country, nca_name, roles, dns),
-        key=key, days=days, seed=seed, services_url=services_url, policy=policy, qscd=qscd, seal_key=seal_key,
-    )  # fmt: skip
-    manifest = write_pki(made, directory, with_faults=faults)
-    if as_json:
-        print_json(manifest)
-        return
-    for entry in manifest["files"]:
-        key_path = f"  key {entry['key_path']}" if entry["key_path"] else ""
-        click.echo(f"{directory / entry['path']}  {entry['kind']}{key_path}")
-    say(f"test certificates for {org_id} ({roles}); see {directory / 'README.md'} for how to use them. For tests only")
+    provider = provider_of()
+    manifest = write_pki(
+        make_pki(at=present(at), provider=provider, seed=seed, **options), directory, with_faults=faults
+    )
+    rows = [
+        (str(directory / entry["path"]), entry["kind"], f"key {entry['key_path']}" if entry["key_path"] else "")
+        for entry in manifest["files"]
+    ]
+    owner = f"{provider.organization_identifier.text} ({','.join(manifest['roles'])})"
+    message = f"test certificates for {owner}; see {directory / 'README.md'} for how to use them. For tests only"
+    return Result(manifest, table_lines(rows), message=message)
 
 
 @pki.command()
 @json_option
-def faults(as_json: bool) -> None:
+def faults() -> Result:
     """List the faults that `pki create --faults` makes, and the codes that a check of each reports."""
     from tppkit.testpki.faults import FAULTS
 
-    if as_json:
-        print_json([
-            {
-                "name": fault.name, "summary": fault.summary, "as": fault.use.value, "expected": list(fault.expected),
-                "verdict": fault.verdict,
-            }
-            for fault in FAULTS.values()
-        ])  # fmt: skip
-        return
-    for fault in FAULTS.values():
-        click.echo(
-            f"{fault.name} ({fault.use.value})\n  {fault.summary}\n  {fault.verdict}: {', '.join(fault.expected)}"
+    shown = [
+        {
+            "name": fault.name, "summary": fault.summary, "as": fault.use.value, "expected": list(fault.expected),
+            "verdict": fault.verdict,
+        }
+        for fault in FAULTS.values()
+    ]  # fmt: skip
+    lines = [
+        line
+        for fault in FAULTS.values()
+        for line in (
+            f"{fault.name} ({fault.use.value})", f"  {fault.summary}", f"  {fault.verdict}: {', '.join(fault.expected)}",
         )
-    say(f"{len(FAULTS)} faults")
+    ]  # fmt: skip
+    return Result(shown, lines, message=f"{len(FAULTS)} faults")
 
 
 @pki.command()
-@click.argument("directory", type=path_only, metavar="DIR")
+@pki_argument
 @json_option
-def renew(directory: Path, as_json: bool) -> None:
+def renew(directory: Path) -> Result:
     """Sign the revocation lists and trusted lists of DIR again, dated now. `issue`, `revoke` and `serve` renew those that end soon."""
     names = open_pki(directory).renew(now=present(None))
-    if as_json:
-        print_json({"files": list(names)})
-    else:
-        click.echo("\n".join(str(directory / name) for name in names))
+    return Result({"files": list(names)}, [str(directory / name) for name in names])
 
 
 @pki.command()
-@click.argument("directory", type=path_only, metavar="DIR")
+@pki_argument
 @click.option(
     "--port", default=8448, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 chooses a free port."
 )
 @click.option("--ready-file", type=path_only, metavar="FILE", help="Written as JSON once the services answer.")
-@json_option
+@json_flag
 def serve(directory: Path, port: int, ready_file: Path | None, as_json: bool) -> None:
     """Serve OCSP, CRLs, time stamps, issuing certificates and trusted lists of DIR over HTTP on loopback, until interrupted."""
     from tppkit.sandbox.pki_services import PkiServer
 
+    def announce() -> None:
+        if ready_file is not None:
+            replace_file(ready_file, manifest_json(server.addresses), mode=PRIVATE)
+        if as_json:
+            print_json(server.addresses)
+        for line in () if as_json else fact_lines(server.addresses.items()):
+            echo(line)
+        say("the services answer; stop them with Ctrl-C")
+
     server = PkiServer(directory, port=port)
-    asyncio.run(server.serve_until_stopped(on_ready=lambda: _announce(server.addresses, ready_file, as_json)))
+    asyncio.run(server.serve_until_stopped(on_ready=announce))
 
 
-def _announce(addresses: dict[str, str], ready_file: Path | None, as_json: bool) -> None:
-    if ready_file is not None:
-        from tppkit._files import replace_file
-        from tppkit.testpki.files import manifest_json
+@pki.command()
+@click.argument("kind", type=click.Choice([*_IDLE]))
+@pki_argument
+@click.option("--label", help="Name of the new files without suffix; the kind and a number by default.")
+@provider_options(of_folder=True)
+@click.option(
+    "--key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of its key; that of the first certificates by default."
+)
+@policy_option(default=None)
+@qscd_option
+@click.option("--days", type=int, metavar="N", help="Validity in days; that of the first certificates by default.")
+@click.option("--csr", metavar="FILE", help="The request, for the kind csr.")
+@click.option(
+    "--as", "as_", type=click.Choice(KINDS), help="What the request of --csr is for, if it does not state it."
+)
+@day_option
+@json_option
+def issue(
+    kind: str, directory: Path, label: str | None, provider_of: Callable[[Provider], Provider], key: str | None,
+    policy: str | None, qscd: bool, days: int | None, csr: str | None, as_: str | None, at: datetime | None,
+) -> Result:  # fmt: skip
+    """Issue one more certificate in the test PKI of DIR: a QWAC, a QSealC, a server certificate (for --dns), or what a CSR asks for.
 
-        replace_file(ready_file, manifest_json(addresses), mode=PRIVATE)
-    if as_json:
-        print_json(addresses)
+    It names the provider of the PKI unless options name another, and is valid from midnight UTC of the day. What a request asks
+    for and the certificate lacks is reported as dropped.
+    """
+    if (csr is None) == (kind == "csr"):
+        raise click.UsageError("the kind csr needs --csr FILE, and no other kind takes one")
+    reject_options(_IDLE[kind], because=f"a certificate of the kind {kind} does not take it")
+    folder = open_pki(directory)
+    now = present(None)
+    # A PKI may begin in the future.
+    when: dict[str, Any] = {"at": at or max(now, folder.pki.not_before), "days": days, "label": label, "now": now}
+    if csr is not None:
+        request = EidasRequest.from_der(find_first(csr, "csr"))
+        entry, dropped = folder.issue_requested(request, kind=as_, **when)
+        for field, value in dropped:
+            say(f"dropped: {field} {value}")
+        entry = {**entry, "dropped": [one._asdict() for one in dropped]}
     else:
-        for name, url in addresses.items():
-            click.echo(f"{name:<14}{url}")
-    say("the services answer; stop them with Ctrl-C")
+        provider = provider_of(folder.pki.provider)
+        entry = entry_of(folder.issue(kind, provider, policy=policy, qscd=qscd or None, key=key, **when))
+    return Result(entry, table_lines([(str(directory / entry["path"]), entry["kind"])]))
 
 
-for command in (issue, revoke, csr):
-    pki.add_command(command)
+@pki.command()
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--dir",
+    "directory",
+    type=path_only,
+    metavar="DIR",
+    help="The test PKI; by default the folder of FILE or the one above it.",
+)
+@click.option(
+    "--reason", default="unspecified", show_default=True,
+    help=f"The reason: {', '.join(reason for reason in REASONS if reason != NO_LONGER)}.",
+)  # fmt: skip
+@click.option("--lift", is_flag=True, help="End a hold (certificateHold): the certificate is no longer revoked.")
+@click.option("--at", metavar="TIME", callback=read_time, help="Time of revocation; now by default, and never later.")
+@json_option
+def revoke(file: str, directory: Path | None, reason: str, lift: bool, at: datetime | None) -> Result:
+    """Revoke the certificate in FILE: the CRL of its issuer is written again, and `pki serve` answers accordingly at once.
+
+    A certificate on hold (--reason certificateHold) can be revoked again for another reason, or released with --lift.
+    """
+    if lift:
+        reject_options(("reason", "at"), because="--lift ends a hold now")
+    if directory is None and file == "-":
+        raise click.UsageError("a certificate from standard input needs --dir DIR")
+    folder = open_pki(directory or _folder_of(Path(file)))
+    now = max(present(None), folder.pki.not_before)  # a PKI may begin in the future
+    certificate = EidasCertificate.from_der(find_first(file, "certificate"))
+    folder = (
+        folder.lift(certificate, now=now) if lift else folder.revoke(certificate, at=at or now, reason=reason, now=now)
+    )
+    since = folder.revocation_of(certificate)
+    shown = {"reason": since.reason, "at": format_time(since.at)} if since else {"reason": None, "at": None}
+    value = {"sha256": certificate.sha256, "serial_hex": certificate.serial_hex, "lifted": lift, **shown}
+    what = f"revoked since {shown['at']}, {shown['reason']}" if since else "no longer on hold"
+    return Result(value, [f"{certificate.subject} (serial {certificate.serial_hex}): {what}"])
+
+
+def _folder_of(file: Path) -> Path:
+    """Return the folder of a certificate's PKI: that of the file, or the one above it, as for faults."""
+    return next((folder for folder in (file.parent, file.parent.parent) if (folder / MANIFEST).is_file()), file.parent)
+
+
+@pki.command()
+@click.argument("file", metavar="FILE")
+@click.option("--kind", default="qwac", show_default=True, type=click.Choice(KINDS), help="The requested certificate.")
+@provider_options()
+@policy_option(default="gen")
+@qscd_option
+@click.option(
+    "--key", "key_file", metavar="KEY", help="The private key: PEM, DER or PKCS#12; a new one is written by default."
+)
+@key_password_option
+@click.option(
+    "--key-kind", default="p256", show_default=True, type=click.Choice(SEAL_KEY_KINDS), help="Kind of a new key."
+)
+@json_option
+def csr(
+    file: str, kind: str, provider_of: Callable[[], Provider], policy: str, qscd: bool, key_file: str | None,
+    password_file: Path | None, key_kind: str,
+) -> Result:  # fmt: skip
+    """Write a certificate request for a QWAC or QSealC, with the PSD2 statement that trust service providers expect.
+
+    A new private key is written beside it, as FILE with the suffix .key and mode 0600. FILE may be -, if --key is given.
+    """
+    if file == "-" and click.get_current_context().params["as_json"]:
+        raise click.UsageError("standard output cannot hold both the request and JSON")
+    if file == "-" and key_file is None:
+        raise click.UsageError("a request on standard output needs --key: a new key has no file name")
+    given = None if key_file is None else _read_key(key_file, password_file)
+    reject_options(("qscd",) if kind == "qwac" else ("policy", "dns"), because=f"a {kind} does not take it")
+    if given is not None:
+        reject_options(("key_kind",), because="with --key no new key is made")
+    possible = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
+    key = given or KeySource().make_key("csr", kind=require_kind(key_kind, possible))
+    request = pem_block("CERTIFICATE REQUEST", make_request(provider_of(), kind, key, policy=policy, qscd=qscd))
+    if file == "-":
+        return Result({}, [Raw(request.decode().removesuffix("\n"))])
+    files = {file: (request, PUBLIC)}
+    if given is None:
+        files[_key_name(file)] = key_pem(key), PRIVATE
+    _write_all(files)
+    return Result({"files": [*files]}, [*files])
+
+
+def _read_key(name: str, password_file: Path | None) -> PrivateKey:
+    if name in SEAL_KEY_KINDS and not Path(name).exists():
+        raise click.UsageError(f"--key names a file; a new key of the kind {name} is made with --key-kind {name}")
+    key = read_key(name, read_password(password_file))
+    if not isinstance(key, PrivateKey):
+        raise FormatError("key.unsupported", f"a certificate cannot be requested for a {type(key).__name__}")
+    return key
+
+
+def _key_name(file: str) -> str:
+    name = str(Path(file).with_suffix(".key"))
+    if name == file:
+        raise click.UsageError(f"{file} is the name of the new key: give the request another suffix, such as .csr")
+    return name
+
+
+def _write_all(files: Mapping[str, tuple[bytes, int]]) -> None:
+    """Write new files, all or none."""
+    written: list[Path] = []
+    try:
+        for name, (content, mode) in files.items():
+            write_new(Path(name), content, mode=mode)
+            written.append(Path(name))
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise

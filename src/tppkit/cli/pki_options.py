@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from tppkit.certificates import EidasRequest, read_sources
-from tppkit.certificates.sources import MAX_SOURCE_BYTES
-from tppkit.cli.output import read_input, read_time
-from tppkit.errors import FormatError
+from tppkit.cli.output import read_time
 from tppkit.testpki import Provider, make_provider
 from tppkit.testpki.profiles import QWAC_POLICIES
-from tppkit.testpki.provider import DEFAULT_DNS_NAME, DEFAULT_NAME, DEFAULT_ORGANIZATION_IDENTIFIER, DEFAULT_ROLES
+from tppkit.testpki.provider import (
+    DEFAULT_DNS_NAME,
+    DEFAULT_NAME,
+    DEFAULT_ORGANIZATION_IDENTIFIER,
+    DEFAULT_ROLES,
+    make_provider_like,
+)
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-# Their names as parameters of a command.
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+# The names of the options for the provider, as parameters of a command.
 PROVIDER = ("org_id", "name", "country", "nca_name", "roles", "dns")
 
 
@@ -34,13 +38,14 @@ class _PathOnly(click.Path):
 
 
 path_only = _PathOnly(path_type=Path)
+pki_argument = click.argument("directory", type=path_only, metavar="DIR")
 day_option = click.option(
     "--at", metavar="TIME", callback=read_time, help="Valid from midnight UTC of this day; today by default."
 )
 qscd_option = click.option("--qscd", is_flag=True, help="QSealCs state a qualified device.")
 
 
-def policy_option(*, default: str | None) -> Callable[[_Command], _Command]:
+def policy_option(*, default: str | None) -> _Decorator:
     """Return the option for the policy of QWACs; None uses that of the PKI."""
     return click.option(
         "--policy", default=default, show_default=default is not None, type=click.Choice([*QWAC_POLICIES]),
@@ -48,54 +53,55 @@ def policy_option(*, default: str | None) -> Callable[[_Command], _Command]:
     )  # fmt: skip
 
 
-def provider_options(*, of_folder: bool = False) -> Callable[[_Command], _Command]:
-    """Return the options for the provider: by default an example provider, or that of the PKI in the folder."""
+def provider_options(*, of_folder: bool = False) -> _Decorator:
+    """Return the options for the provider, as the parameter `provider_of`.
+
+    It is a function that makes the provider: from the options only, or with `of_folder` also from the provider of a PKI.
+    """
 
     def default(value: str) -> str | None:
         return None if of_folder else value
 
     whose = "; that of the PKI by default." if of_folder else "."
-    roles = ",".join(DEFAULT_ROLES)
     # fmt: off
-    options = (
-        click.option("--org-id", default=default(DEFAULT_ORGANIZATION_IDENTIFIER), show_default=True, metavar="ID",
-                     help=f"organizationIdentifier{whose}"),
-        click.option("--name", default=default(DEFAULT_NAME), show_default=True, help=f"The organisation's name{whose}"),
-        click.option("--country", metavar="CC", help="Two letters; that of the organizationIdentifier by default."),
-        click.option("--nca-name", metavar="NAME", help="The competent authority's name."),
-        click.option("--roles", default=default(roles), show_default=True, help=f"PSD2 roles, separated by commas{whose}"),
-        click.option("--dns", default=default(DEFAULT_DNS_NAME), show_default=True, metavar="NAME",
-                     help=f"The QWAC's DNS name{whose}"),
-    )
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option("--org-id", default=default(DEFAULT_ORGANIZATION_IDENTIFIER), show_default=True, metavar="ID",
+                      help=f"organizationIdentifier{whose}")
+        @click.option("--name", default=default(DEFAULT_NAME), show_default=True, help=f"The organisation's name{whose}")
+        @click.option("--country", metavar="CC", help="Two letters; that of the organizationIdentifier by default.")
+        @click.option("--nca-name", metavar="NAME", help="The competent authority's name.")
+        @click.option("--roles", default=default(",".join(DEFAULT_ROLES)), show_default=True,
+                      help=f"PSD2 roles, separated by commas{whose}")
+        @click.option("--dns", default=default(DEFAULT_DNS_NAME), show_default=True, metavar="NAME",
+                      help=f"The QWAC's DNS name{whose}")
+        @wraps(command)
+        def with_provider(*args: Any, **options: Any) -> Any:
+            given = {name: options.pop(name) for name in PROVIDER}
+            return command(*args, provider_of=lambda pki_provider=None: _make_provider(given, pki_provider), **options)
+
+        return with_provider
+
     # fmt: on
-
-    def add(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
     return add
 
 
-def provider_from(org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str) -> Provider:
-    """Make the provider that these options name.
+def _make_provider(given: Mapping[str, str | None], pki_provider: Provider | None) -> Provider:
+    """Make the provider that the options name.
 
     Raises:
         ConfigurationError: As `make_provider`.
     """
-    return make_provider(
-        organization_identifier=org_id,
-        name=name,
-        country=country,
-        roles=split_roles(roles),
-        nca_name=nca_name,
-        dns_name=dns,
-    )
-
-
-def split_roles(roles: str) -> list[str]:
-    """Split the roles of an option."""
-    return [role.strip() for role in roles.split(",") if role.strip()]
+    roles = given["roles"]
+    options: dict[str, Any] = {
+        "organization_identifier": given["org_id"],
+        "name": given["name"],
+        "country": given["country"],
+        "nca_name": given["nca_name"],
+        "roles": None if roles is None else [role.strip() for role in roles.split(",") if role.strip()],
+        "dns_name": given["dns"],
+    }
+    return make_provider(**options) if pki_provider is None else make_provider_like(pki_provider, **options)
 
 
 def reject_options(names: Collection[str], *, because: str) -> None:
@@ -108,24 +114,11 @@ def reject_options(names: Collection[str], *, because: str) -> None:
     Raises:
         click.UsageError: One of them was given.
     """
-    options = click.get_current_context().command.params
-    given = [option.opts[0] for option in options if option.name in names and is_given(option.name)]
+    context = click.get_current_context()
+    given = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name in names and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT
+    ]
     if given:
         raise click.UsageError(f"{', '.join(given)}: {because}")
-
-
-def is_given(name: str) -> bool:
-    """Return whether an option of the running command, by its name as parameter, was given."""
-    return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
-
-
-def read_request(name: str) -> EidasRequest:
-    """Read the first certificate request of a file, or of standard input for `-`.
-
-    Raises:
-        FormatError: `certificate.not-found`, `file.unreadable`, and those of `EidasRequest.from_der`.
-    """
-    for source in read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES)):
-        if source.kind == "csr":
-            return EidasRequest.from_der(source.der)
-    raise FormatError("certificate.not-found", f"{name} contains no certificate request")

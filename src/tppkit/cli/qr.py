@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from tppkit._files import write_new
-from tppkit.cli.output import json_option, print_facts, print_json, read_input, say
+from tppkit.cli.output import Raw, Result, fact_lines, json_option, read_input, say
 from tppkit.errors import FormatError
 from tppkit.qr import (
     Code,
@@ -30,32 +31,50 @@ from tppkit.qr.code import PREFIXES
 from tppkit.qr.picture_file import is_picture
 from tppkit.qr.reading import MAX_PICTURE_BYTES
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
 
 @click.group()
 def qr() -> None:
     """Make and read login codes, payment codes and scan links."""
 
 
-def _drawing_options(command: _Command) -> _Command:
-    for option in (
-        json_option,
-        click.option("--level", type=click.Choice([level.value for level in Level]), default="M", show_default=True,
-                     help="Damage that the picture tolerates: 7, 15, 25 or 30 percent."),
-        click.option("--svg", metavar="FILE", help="Write the picture as SVG; - is standard output."),
-        click.option("--png", metavar="FILE", help="Write the picture as PNG; - is standard output."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+def _drawing(command: Callable[..., Code]) -> Callable[..., int]:
+    """Add the options of a picture to a command, and draw the code that it returns."""
+
+    @click.option("--png", metavar="FILE", help="Write the picture as PNG; - is standard output.")
+    @click.option("--svg", metavar="FILE", help="Write the picture as SVG; - is standard output.")
+    @click.option(
+        "--level",
+        type=click.Choice([level.value for level in Level]),
+        default="M",
+        show_default=True,
+        help="Damage that the picture tolerates: 7, 15, 25 or 30 percent.",
+    )
+    @json_option
+    @wraps(command)
+    def draw(png: str | None, svg: str | None, level: str, **options: Any) -> Result:
+        code = command(**options)
+        as_json = click.get_current_context().params["as_json"]
+        if "-" in (png, svg) and (as_json or png == svg):
+            raise click.UsageError("only one result can go to standard output")
+        picture = make_picture(code, level=Level(level)) if png or svg or not as_json else None
+        if picture and png:
+            _write(png, picture.png())
+        if picture and svg:
+            _write(svg, picture.svg().encode())
+        shown = [] if "-" in (png, svg) else [code.text]
+        if picture and not (png or svg):
+            shown = [*_terminal_lines(picture), *shown]
+        return Result(_object(code) | {name: file for name, file in (("png", png), ("svg", svg)) if file}, shown)
+
+    return draw  # fmt: skip
 
 
 @qr.command()
 @click.argument("url")
-@_drawing_options
-def login(url: str, **drawing: Any) -> None:
+@_drawing
+def login(url: str) -> Code:
     """Make a login code for the callback address URL: LOGIN:<address without https://>."""
-    _show(Login(url), **drawing)
+    return Login(url)
 
 
 @qr.command()
@@ -65,43 +84,39 @@ def login(url: str, **drawing: Any) -> None:
 @click.option("--amt", required=True, help="The amount in the major unit, such as 12.50.")
 @click.option("--type", "kind", default="", help="The type.")
 @click.option("--msg", default="", help="The message.")
-@_drawing_options
-def payment(acc: str, name: str, ccc: str, amt: str, kind: str, msg: str, **drawing: Any) -> None:
+@_drawing
+def payment(acc: str, name: str, ccc: str, amt: str, kind: str, msg: str) -> Code:
     """Make a payment code: TX:<ACC>:<NAME>:<CCC>:<AMT>:<TYPE>:<MSG>. No field may contain a colon."""
-    code = Payment(account=acc, name=name, currency=ccc, amount=parse_amount(amt), type=kind, message=msg)
-    _show(code, **drawing)
+    return Payment(account=acc, name=name, currency=ccc, amount=parse_amount(amt), type=kind, message=msg)
 
 
 @qr.command()
 @click.argument("service")
 @click.argument("code")
-@_drawing_options
-def scan(service: str, code: str, **drawing: Any) -> None:
+@_drawing
+def scan(service: str, code: str) -> Code:
     """Make a scan link: a link to the service's base address SERVICE with the text CODE."""
-    _show(ScanLink(service, code), **drawing)
+    return ScanLink(service, code)
 
 
 @qr.command()
 @click.argument("text_or_image")
 @json_option
-def read(text_or_image: str, as_json: bool) -> None:
+def read(text_or_image: str) -> Result:
     """Read a code: its text, or a PNG or JPEG file, or a file with the text; - is standard input.
 
     The address of a login code is untrusted data; nothing is fetched.
     """
-    code = _read(text_or_image)
-    if as_json:
-        print_json(_object(code))
-    else:
-        _print(_object(code))
+    found = _object(_read(text_or_image))
+    return Result(found, _lines(found))
 
 
-def _print(facts: dict[str, Any]) -> None:
-    click.echo(facts.pop("kind"))
-    inner = facts.pop("code", None)
-    print_facts((name, str(value)) for name, value in facts.items())
-    if inner is not None:
-        _print(inner)
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    facts = {name: str(value) for name, value in found.items() if name not in ("kind", "code")}
+    yield found["kind"]
+    yield from fact_lines(facts.items())
+    if found.get("code"):
+        yield from _lines(found["code"])
 
 
 def _read(text_or_image: str) -> Code:
@@ -118,23 +133,6 @@ def _read(text_or_image: str) -> Code:
         raise FormatError("qr.unknown", "the input is neither a PNG or JPEG file nor UTF-8 text") from None
 
 
-def _show(code: Code, *, png: str | None, svg: str | None, level: str, as_json: bool) -> None:
-    if "-" in (png, svg) and (as_json or png == svg):
-        raise click.UsageError("only one result can go to standard output")
-    if png or svg or not as_json:
-        picture = make_picture(code, level=Level(level))
-        if png:
-            _write(png, picture.png())
-        if svg:
-            _write(svg, picture.svg().encode())
-        if not (png or svg):
-            _draw(picture)
-    if as_json:
-        print_json(_object(code) | {name: file for name, file in (("png", png), ("svg", svg)) if file})
-    elif "-" not in (png, svg):
-        click.echo(code.text)
-
-
 def _write(file: str, data: bytes) -> None:
     if file == "-":
         sys.stdout.buffer.write(data)
@@ -143,12 +141,13 @@ def _write(file: str, data: bytes) -> None:
         say(f"wrote {file}")
 
 
-def _draw(picture: Picture) -> None:
+def _terminal_lines(picture: Picture) -> list[Raw]:
     terminal = sys.stdout.isatty()
     if terminal and picture.width > shutil.get_terminal_size().columns:
         say(f"the picture needs {picture.width} columns; widen the terminal, or use --png or --svg")
-        return
-    click.echo(picture.terminal(colour=terminal and click.get_current_context().color is not False), nl=False)
+        return []
+    text = picture.terminal(colour=terminal and click.get_current_context().color is not False)
+    return [Raw(line) for line in text.splitlines()]
 
 
 def _object(code: Code) -> dict[str, Any]:

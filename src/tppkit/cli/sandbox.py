@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import select
+import shlex
 import signal
 import sys
 from dataclasses import asdict
@@ -15,16 +16,28 @@ from typing import Any, TextIO
 
 import click
 
-from tppkit._text import printable
-from tppkit.certificates import OrganizationPolicy
-from tppkit.cli.output import json_option, print_json, say
-from tppkit.cli.sandbox_curl import curl_line, order_line
+from tppkit._files import write_new
+from tppkit.certificates import load_certificates
+from tppkit.cli.output import Result, echo, fact_lines, json_flag, json_option, print_json, say
 from tppkit.cli.seal_options import ProfileType, organization_options
-from tppkit.errors import TppkitError
+from tppkit.errors import TppkitError, TransportError
 from tppkit.seals import PROFILES, SealProfile
 
 _ADVANCE_S = 600.0  # each due callback attempt may take seconds
 _PIECE = 1024  # characters, at most 4 bytes each: what a pipe takes at once
+
+
+_PATH = "/psd2/v1/payments/sepa-credit-transfers"
+_PAYMENT = b"""{
+  "instructedAmount": {"currency": "EUR", "amount": "12.50"},
+  "creditorAccount": {"iban": "LT121000011101001000"},
+  "creditorName": "Bookshop",
+  "remittanceInformationUnstructured": "Order 4711"
+}
+"""
+_ORDER = '{"currency": "EUR", "amount": 1250, "merchant_order_id": "4711"}'
+# `seal sign` writes these.
+_WRITTEN = frozenset({"date", "digest", "content-type"})
 
 
 @click.group()
@@ -39,7 +52,7 @@ def sandbox() -> None:
     show_default=True,
     type=click.IntRange(0, 65529),
     metavar="N",
-    help="PSD2 port; 0 takes free ports.",
+    help="Port of the PSD2 host; 0 chooses free ports.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -90,26 +103,9 @@ def sandbox() -> None:
     "--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Written as JSON when every server answers."
 )
 @organization_options
-@json_option
+@json_flag
 def up(
-    port: int,
-    host: str,
-    directory: Path,
-    public_url: str | None,
-    dns: tuple[str, ...],
-    pki: Path | None,
-    strict: bool,
-    roots_only: bool,
-    profile: SealProfile,
-    pages_tls: bool,
-    callback_url: str | None,
-    webhook_url: str | None,
-    allow_address: tuple[str, ...],
-    database: str | None,
-    seed: int | None,
-    ready_file: Path | None,
-    as_json: bool,
-    organizations: OrganizationPolicy,
+    directory: Path, ready_file: Path | None, allow_address: tuple[str, ...], as_json: bool, **settings: Any
 ) -> None:
     """Serve the sandbox until interrupted. Prints curl lines for a payment and an order, and a line for each request.
 
@@ -123,12 +119,10 @@ def up(
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=_Lines(sys.stderr))
     for noisy in ("uvicorn", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    settings = SandboxSettings(
-        directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=profile,
-        public_url=public_url, dns=dns, roots_only=roots_only, organizations=organizations,
-        pages_tls=pages_tls, callback_url=callback_url, webhook_url=webhook_url, allow_addresses=allow_address,
-    )  # fmt: skip
-    server = SandboxServer(settings, log=_Lines(sys.stderr if as_json else sys.stdout).line)
+    server = SandboxServer(
+        SandboxSettings(directory, allow_addresses=allow_address, **settings),
+        log=_Lines(sys.stderr if as_json else sys.stdout).line,
+    )
     asyncio.run(_serve(server, ready_file, as_json))
 
 
@@ -168,22 +162,27 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
     try:
         curl = curl_line(server)
     except TppkitError as e:
-        curl = f"no curl line: {printable(e.message)}"
+        curl = f"no curl line: {e.message}"
+    facts = {} if as_json else {name: value for name, value in addresses.items() if value is not None}
     if as_json:
         print_json(addresses)
-    for name, value in addresses.items():
-        if value is not None and not as_json:
-            click.echo(f"{name:<24}{value}")
-    click.echo(f"{'seals':<24}{profile.name} only; choose another dialect with --profile NAME", err=as_json)
-    click.echo(f"{'new order':<24}{order_line(server)}", err=as_json)
-    click.echo(curl, err=as_json)
+    facts["seals"] = f"{profile.name} only; choose another dialect with --profile NAME"
+    facts["new order"] = order_line(server)
+    for line in (*fact_lines(facts.items()), curl):
+        echo(line, err=as_json)
     if ready_file is not None:
         server.addresses.write(ready_file)
     say("the sandbox answers; stop it with Ctrl-C")
 
 
 _control_option = click.option(
-    "--control-url", default="http://localhost:8446", show_default=True, help="The running sandbox's control host."
+    "--control",
+    "--control-url",
+    "control_url",
+    metavar="URL",
+    default="http://localhost:8446",
+    show_default=True,
+    help="The running sandbox's control host.",
 )
 
 
@@ -196,34 +195,89 @@ def clock() -> None:
 @click.argument("duration")
 @_control_option
 @json_option
-def advance(duration: str, control_url: str, as_json: bool) -> None:
+def advance(duration: str, control_url: str) -> Result:
     """Advance the sandbox's clock by DURATION: a number with s, m, h or d."""
     units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
     if duration[-1:] not in units or not duration[:-1].isdecimal() or len(duration) > 10:
         raise click.BadParameter(f"{duration!r} is not a number with s, m, h or d", param_hint="DURATION")
-    _move_clock(f"{control_url}/clock/advance", {"seconds": int(duration[:-1]) * units[duration[-1]]}, as_json)
+    return _move_clock(f"{control_url}/clock/advance", {"seconds": int(duration[:-1]) * units[duration[-1]]})
 
 
 @clock.command("next")
 @_control_option
 @json_option
-def advance_to_next(control_url: str, as_json: bool) -> None:
+def advance_to_next(control_url: str) -> Result:
     """Advance the sandbox's clock to the next due event or callback attempt, if there is one."""
-    _move_clock(f"{control_url}/clock/next", None, as_json)
+    return _move_clock(f"{control_url}/clock/next", None)
 
 
-def _move_clock(url: str, body: Any, as_json: bool) -> None:
+def _move_clock(url: str, body: Any) -> Result:
     import httpx
-
-    from tppkit.errors import TransportError
 
     try:
         answer = httpx.post(url, json=body, trust_env=False, timeout=_ADVANCE_S)
         result = answer.raise_for_status().json()
-        now = result["now"]
+        return Result(result, [str(result["now"])])
     except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError, LookupError, TypeError) as e:
         raise TransportError("transport.failed", f"the sandbox's control host did not answer: {e}") from e
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(printable(str(now)))
+
+
+def curl_line(server: Any) -> str:
+    """Return the line for a payment; it sends `payment.json` in the sandbox's folder, which is created if absent.
+
+    Args:
+        server: a `SandboxServer`.
+
+    Raises:
+        FormatError: the PKI has no QSealC with a key that the dialect accepts: `file.unreadable`, `profile.key`, `certificate.*`.
+        ConfigurationError: `file.unwritable`.
+    """
+    from tppkit.sandbox.dialect import key_id_of
+
+    settings = server.sandbox.settings
+    profile, folder, pki = settings.profile, settings.directory.resolve(), server.sandbox.pki.resolve()
+    certificate = load_certificates(pki / "qseal.pem")[0]
+    profile.algorithm_for(certificate)
+    payment, headers = folder / "payment.json", folder / "payment.headers"
+    if not payment.exists():
+        write_new(payment, _PAYMENT)
+    url = server.local.url("https", 0, port=server.ports["psd2"]) + _PATH
+    sign = [
+        sys.executable, "-m", "tppkit", "seal", "sign", "--key", pki / "qseal.key", "--cert", pki / "qseal.pem",
+        "--method", "POST", "--url", url, "--body", payment, "--profile", profile.name, *_headers(profile, payment.stat().st_size),
+    ]  # fmt: skip
+    key_id = key_id_of(profile, certificate)
+    if key_id is not None:
+        sign += ["--key-id", key_id]
+    curl = [
+        "curl", "--cert", pki / "qwac-chain.pem", "--key", pki / "qwac.key", "--cacert", pki / "root.pem",
+        "--data-binary", f"@{payment}", url,
+    ]  # fmt: skip
+    return f'{_quoted(curl)} -H "@$({_quoted(sign)} > {_quoted([headers])} && echo {_quoted([headers])})"'
+
+
+def order_line(server: Any) -> str:
+    """Return the line that creates an order at the gateway.
+
+    Args:
+        server: a `SandboxServer`.
+    """
+    url = server.local.url("https", 2, port=server.ports["gateway"]) + "/v1/orders/"
+    root = server.sandbox.pki.resolve() / "root.pem"
+    return _quoted(["curl", "--cacert", root, "--user", f"{server.addresses.api_key}:", "--json", _ORDER, url])
+
+
+def _headers(profile: SealProfile, length: int) -> list[str]:
+    """Return options for the covered headers that `seal sign` does not write."""
+    values = {"content-type": "application/json"}
+    for name in (*profile.covered, *profile.covered_if_present):
+        if name.lower() == "content-length":
+            values[name] = str(length)
+    for name in profile.demanded - _WRITTEN - {profile.request_id or "", profile.digest_name}:
+        if name[0] not in "(@":
+            values.setdefault(name, "example")
+    return [part for name, value in values.items() for part in ("--header", f"{name.title()}: {value}")]
+
+
+def _quoted(words: list[Any]) -> str:
+    return shlex.join(map(str, words))

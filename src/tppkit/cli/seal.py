@@ -1,9 +1,11 @@
-"""`tppkit seal`: seal requests and verify them."""
+"""`tppkit seal`: seal requests, verify seals, and explain why a seal does not verify."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,28 +13,27 @@ from uuid import uuid4
 import click
 
 from tppkit._clock import format_time
+from tppkit._text import printable
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
-from tppkit.cli.certificates import read_bundle, read_key, read_password
+from tppkit.cli.certificates import read_bundle, read_key, read_password, seal_password_option
 from tppkit.cli.output import (
+    DOES_NOT_HOLD,
     HOLDS,
+    Raw,
+    Result,
     at_option,
+    colored,
+    fact_lines,
+    headers_result,
     json_option,
     present,
-    print_json,
     read_input,
     require_one_stdin,
-)  # fmt: skip
-from tppkit.cli.seal_diagnose import diagnose
+    verdict,
+)
 from tppkit.cli.seal_options import CERTIFICATE, ORIGIN, PROFILE, PROFILE_HELP, organization_options, read_origin
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
-from tppkit.cli.trust_options import (
-    listing_facts,
-    listing_object,
-    revocation_facts,
-    revocation_object,
-    trust_options,
-)
-from tppkit.cli.verdict import print_verdict, verdict_object
+from tppkit.cli.trust_options import TrustFiles, trust_facts, trust_object, trust_options
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.http_date import format_http_date
@@ -40,6 +41,7 @@ from tppkit.httpsig.message import is_field_name
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES
 from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.seals import (
+    PSD2_V1,
     Message,
     Seal,
     SealPolicy,
@@ -48,11 +50,17 @@ from tppkit.seals import (
     sign_request,
     verify_request,
 )
-from tppkit.trust import load_revocation, load_trust
+from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request, visible
 
+_WIDTH = 110  # of an explanation
 _METHOD = re.compile(r"[A-Za-z]{1,20}")
 _ADDRESS = re.compile(r"([Hh][Tt][Tt][Pp][Ss]?://[!-.0->@-~]+)?(/[!\"$-~]*)?(?<=.)")
-_file = click.Path(path_type=Path)
+_qwac_option = click.option(
+    "--qwac", type=CERTIFICATE, help="The website certificate; its organisation must be the seal's."
+)
+_origin_option = click.option(
+    "--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority."
+)
 _profile_option = click.option(
     "--profile", "row", default="psd2-v1", show_default=True, type=PROFILE, help=PROFILE_HELP
 )
@@ -61,9 +69,6 @@ _profile_option = click.option(
 @click.group()
 def seal() -> None:
     """Seal requests, verify seals, and explain why a seal does not verify."""
-
-
-seal.add_command(diagnose)
 
 
 @seal.command()
@@ -77,16 +82,14 @@ seal.add_command(diagnose)
 @click.option(
     "--key-id", default=None, metavar="TEXT", help="keyId, for a dialect where it is a client id or an address."
 )
-@click.option(
-    "--password-file", type=_file, help="First line: the password of the key, and of the QSealC if it is PKCS#12."
-)
+@seal_password_option
 @at_option
 @_profile_option
 @json_option
 def sign(
     key: str, certificate: str, method: str, url: str, body: str | None, request_id: str | None,
-    headers: tuple[str, ...], key_id: str | None, password_file: Path | None, at: datetime | None, row: SealProfile, as_json: bool,
-) -> None:  # fmt: skip
+    headers: tuple[str, ...], key_id: str | None, password_file: Path | None, at: datetime | None, row: SealProfile,
+) -> Result:  # fmt: skip
     """Print the headers to send with a request, one a line."""
     time, (origin, target) = present(at), _address(url)
     if not _METHOD.fullmatch(method):
@@ -101,18 +104,13 @@ def sign(
     if "date" in row.covered and not any(name.lower() == "date" for name, _ in further):
         further.append(("Date", format_http_date(time)))
     message = Message(method.upper(), target, tuple(further), content)
-    sealed = sign_request(message, seal=ready, at=time)
-    if as_json:
-        print_json({"headers": [list(header) for header in sealed.headers]})
-        return
-    for name, value in sealed.headers:
-        click.echo(f"{name}: {value}")
+    return headers_result(sign_request(message, seal=ready, at=time).headers)
 
 
 @seal.command()
 @click.argument("request_file", metavar="REQUEST")
 @trust_options
-@click.option("--qwac", type=CERTIFICATE, help="The website certificate; its organisation must be the seal's.")
+@_qwac_option
 @click.option(
     "--known",
     multiple=True,
@@ -123,7 +121,7 @@ def sign(
     "--intermediate", "intermediate_files", multiple=True, metavar="FILE",
     help="Authorities between the seal and an anchor, in any form.",
 )  # fmt: skip
-@click.option("--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority.")
+@_origin_option
 @organization_options
 @entry_option
 @files_option
@@ -131,17 +129,15 @@ def sign(
 @_profile_option
 @json_option
 def verify(
-    request_file: str, trust: Path | None, trusted_lists: Path | None, crls: tuple[Path, ...],
-    responses: tuple[Path, ...], qwac: EidasCertificate | None,
-    known: tuple[str, ...], intermediate_files: tuple[str, ...],
-    origin: Origin | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile, as_json: bool,
-    organizations: OrganizationPolicy,
-) -> int:  # fmt: skip
+    request_file: str, trust: TrustFiles, qwac: EidasCertificate | None, known: tuple[str, ...],
+    intermediate_files: tuple[str, ...], origin: Origin | None, entry: int | None, allow_files: bool, at: datetime | None,
+    row: SealProfile, organizations: OrganizationPolicy,
+) -> Result:  # fmt: skip
     """Verify a sealed request.
 
     REQUEST is a raw HTTP/1.1 request, a HAR file, a curl command line or an evidence archive; - is standard input.
     """
-    if trust is None and trusted_lists is None:
+    if trust.anchors is None and trust.lists is None:
         raise click.UsageError("give the authorities with --trust or --trusted-lists")
     certificates = dict(_known(text) for text in known)
     given = read_sealed_request(
@@ -151,35 +147,24 @@ def verify(
     bundles = [read_bundle(name, None) for name in intermediate_files]
     above = [certificate for bundle in bundles for certificate in (bundle.leaf, *bundle.others)]
     time = present(at)
-    answers = load_revocation((*crls, *responses)) if crls or responses else None
-    material = load_trust(trust=trust, trusted_lists=trusted_lists, answers=answers, now=max(present(None), time))
+    material = trust.load(time)
     policy = SealPolicy(material, profile=row, certificates=certificates, origin=origin, organizations=organizations)
     try:
         verified = verify_request(message, qwac=qwac, at=time, policy=policy, intermediates=above)
     except FormatError as e:  # a malformed seal is a verdict, not an unreadable file
         raise SignatureRejected(e.code, e.message, clause=e.clause) from e
-    path, asked = verified.path, material.revocation is not None
-    lists = material.lists
+    path, lists = verified.path, material.lists
     status = None if lists is None else lists.status(verified.seal, at=time, intermediates=above)
-    if as_json:
-        revocation = revocation_object(path, asked=asked)
-        listing = listing_object(status)
-        print_json(verdict_object(path.findings, **_proven(verified), revocation=revocation, trusted_list=listing))
-    else:
-        further = [*revocation_facts(path, asked=asked), *listing_facts(status)]
-        _print(verified, further)
-    return HOLDS
-
-
-def _print(verified: VerifiedRequest, further: list[tuple[str, str]]) -> None:
-    facts = _proven(verified)
-    if not verified.covers_target:
-        facts |= {"method": "not signed", "target": "not signed"}
+    proven = _proven(verified)
+    facts = proven | ({} if verified.covers_target else {"method": "not signed", "target": "not signed"})
     if verified.qwac is None:
         facts["same_organization_as_qwac"] = "not compared: no --qwac"
-    proven = [(name, str(value)) for name, value in facts.items()]
-    about = f"the seal of {verified.organization_identifier}"
-    print_verdict(about, [*proven, *further], verified.path.findings)
+    return verdict(
+        f"the seal of {verified.organization_identifier}",
+        path.findings,
+        proven={**proven, **trust_object(path, status, material)},
+        facts=[*((name, str(value)) for name, value in facts.items()), *trust_facts(path, status, material)],
+    )
 
 
 def _proven(verified: VerifiedRequest) -> dict[str, Any]:
@@ -228,3 +213,97 @@ def _header(text: str) -> tuple[str, str]:
     if not separator or not is_field_name(name) or not (value.isascii() and value.isprintable()):
         raise click.BadParameter(f"{text!r} is not 'Name: value' in printable ASCII", param_hint="--header")
     return name, value.strip()
+
+
+@seal.command()
+@click.argument("request_file", metavar="REQUEST")
+@click.option(
+    "--cert", "certificates", multiple=True, type=CERTIFICATE,
+    help="A further certificate whose key may have signed the request, such as an old or a new one.",
+)  # fmt: skip
+@_qwac_option
+@_origin_option
+@click.option("--profile", "profile", type=PROFILE, help=f"{PROFILE_HELP} psd2-v1 by default.")
+@entry_option
+@files_option
+@click.option(
+    "--show-values", is_flag=True, help="Show tokens, keys, card numbers and a signed body, which are masked otherwise."
+)
+@at_option
+@json_option
+def diagnose(
+    request_file: str, certificates: tuple[EidasCertificate, ...], qwac: EidasCertificate | None, origin: Origin | None,
+    profile: SealProfile | None, entry: int | None, allow_files: bool, show_values: bool, at: datetime | None,
+) -> Result:  # fmt: skip
+    """Explain why a sealed request does not verify, with proof, and what to do instead.
+
+    REQUEST is a raw HTTP/1.1 request, a HAR file, a curl command line or an evidence archive; - is standard input. Trust in
+    the certificate is not judged, and the request's age only with --at.
+    """
+    given = read_sealed_request(
+        request_file, entry=entry, allow_files=allow_files, certificates=certificates, as_found=True
+    )
+    row = profile or given.profile or PSD2_V1
+    known = (*given.certificates, *certificates)
+    diagnosis = diagnose_request(
+        given.message, certificates=known, profile=row, at=at, qwac=qwac, origin=origin, show_values=show_values
+    )
+    return Result(diagnosis.to_object(), _diagnosis_lines(diagnosis), HOLDS if diagnosis.explained else DOES_NOT_HOLD)
+
+
+def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    state, rest = _headline(diagnosis)
+    yield Raw(f"{colored(state, holds=diagnosis.explained)}{printable(rest)}")
+    for number, cause in enumerate(diagnosis.causes, 1):
+        yield from ("", f"{number}. {cause.sentence}  [{cause.name}]")
+        for text in (*(f"seen: {one}" for one in cause.evidence), f"do:   {cause.fix}"):
+            yield from _wrapped(text, "   ", "         ")
+    if diagnosis.outcome is not Outcome.VERIFIES:
+        yield from _string_lines(diagnosis)
+    if diagnosis.made:
+        yield from ("", "The signature")
+        yield from fact_lines((("made as", diagnosis.made), ("hash recovered from it", diagnosis.recovered_hash)))
+    lists = (("Seen besides", diagnosis.notes), ("Not the cause", diagnosis.excluded), ("Next", diagnosis.advice))
+    for title, texts in lists:
+        if texts:
+            yield from ("", title)
+        for text in texts:
+            yield from _wrapped(text, "  - ", "    ")
+
+
+def _headline(diagnosis: Diagnosis) -> tuple[str, str]:
+    count = len(diagnosis.causes)
+    if diagnosis.outcome is Outcome.VERIFIES:
+        return "verifies", f" as {diagnosis.profile} (trust in the certificate was not judged)"
+    causes = f"{count} cause{'' if count == 1 else 's'}"
+    if diagnosis.explained:
+        return "explained", f": {causes}, judged as {diagnosis.profile}"
+    found = f"{causes} found, but not all is explained" if count else "no known mistake fits"
+    return "not explained", f": {found}; judged as {diagnosis.profile}, {diagnosis.tried} strings compared"
+
+
+def _wrapped(text: str, first: str, further: str) -> list[str]:
+    return click.wrap_text(printable(text), _WIDTH, initial_indent=first, subsequent_indent=further).splitlines()
+
+
+def _string_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """Return the right signing string; if another one was signed, line by line with it."""
+    if diagnosis.expected is None:
+        return
+    right = _visible_lines(diagnosis.expected)
+    if diagnosis.signed is None or diagnosis.first_difference is None:
+        yield from ("", "The signing string (· space, ␊ line feed, ␍ carriage return)")
+        yield from (f"    {line}" for line in right)
+        return
+    yield from (
+        "", "The signing string: - as it should be, + as it was signed (· space, ␊ line feed, ␍ carriage return)"
+    )  # fmt: skip
+    for wanted, signed in zip_longest(right, _visible_lines(diagnosis.signed)):
+        if wanted == signed:
+            yield f"    {wanted}"
+            continue
+        yield from (f"  {sign} {line}" for sign, line in (("-", wanted), ("+", signed)) if line is not None)
+
+
+def _visible_lines(raw: bytes) -> list[str]:
+    return visible(raw).removesuffix("\n").split("\n")

@@ -1,82 +1,118 @@
-"""The options --trust, --trusted-lists, --crl and --ocsp, and how commands print what was found by them."""
+"""The options --trust, --trusted-lists, --crl and --ocsp, and what was found with them as text and JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from tppkit._clock import format_time
-from tppkit.trust import CertificateStatus, QualifiedStatus, TrustedPath
+from tppkit.cli.output import Fact, present, reading
+from tppkit.trust import (
+    CertificateStatus,
+    QualifiedStatus,
+    RevocationEvidence,
+    TrustedPath,
+    TrustMaterial,
+    load_revocation,
+    load_trust,
+)
+from tppkit.trust.trusted_list.qualified_status import Listing
 
 _file = click.Path(path_type=Path)
+folder_type = click.Path(path_type=Path, exists=True, file_okay=False)
 NOT_ASKED = "not asked; give --crl or --ocsp"
 
 
+class TrustFiles(NamedTuple):
+    """The files that the options name.
+
+    Attributes:
+        anchors: of --trust.
+        lists: of --trusted-lists.
+        answers: of --crl and --ocsp.
+    """
+
+    anchors: Path | None
+    lists: Path | None
+    answers: tuple[Path, ...]
+
+    def load(self, at: datetime | None) -> TrustMaterial:
+        """Read the files.
+
+        Args:
+            at: the time to judge at; None if that is not after the present.
+
+        Raises:
+            UnreadableFile: a file of --crl or --ocsp is unreadable.
+            ConfigurationError, FormatError, VerificationError: as `load_trust`.
+        """
+        answers: RevocationEvidence | None = None
+        for file in self.answers:
+            with reading(file):
+                answers = (answers or RevocationEvidence()) + load_revocation([file])
+        now = present(None)
+        return load_trust(trust=self.anchors, trusted_lists=self.lists, answers=answers, now=max(now, at or now))
+
+
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options, as the parameters `trust`, `trusted_lists`, `crls` and `responses`."""
-    options = (
-        click.option("--trust", type=_file, metavar="FILE_OR_DIR", help="Authorities that certificates must chain to."),
-        click.option(
-            "--trusted-lists", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
-            help="Folder of trusted lists, by which certificates must be qualified; without --trust, authorities that the"
-            " lists grant are the anchors.",
-        ),
-        click.option("--crl", "crls", multiple=True, type=_file, metavar="FILE", help="A CRL that was kept."),
-        click.option(
-            "--ocsp", "responses", multiple=True, type=_file, metavar="FILE", help="An OCSP response that was kept."
-        ),
-    )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+    """Add the options, as the parameter `trust` with `TrustFiles`."""
+
+    @click.option("--trust", type=_file, metavar="FILE_OR_DIR", help="Authorities that certificates must chain to.")
+    @click.option(
+        "--trusted-lists",
+        type=folder_type,
+        metavar="DIR",
+        help="Folder of trusted lists, by which certificates must be qualified. Without --trust, chains must end at an"
+        " authority that the lists grant.",
+    )
+    @click.option("--crl", "crls", multiple=True, type=_file, metavar="FILE", help="A stored CRL.")
+    @click.option("--ocsp", "responses", multiple=True, type=_file, metavar="FILE", help="A stored OCSP response.")
+    @wraps(command)
+    def with_trust(
+        *args: Any,
+        trust: Path | None,
+        trusted_lists: Path | None,
+        crls: tuple[Path, ...],
+        responses: tuple[Path, ...],
+        **options: Any,
+    ) -> Any:
+        return command(*args, trust=TrustFiles(trust, trusted_lists, (*crls, *responses)), **options)
+
+    return with_trust  # fmt: skip
 
 
-def path_facts(path: TrustedPath | None) -> list[tuple[str, str]]:
-    """The chain, one line for each certificate."""
-    if path is None:
-        return [("chain", "none holds")]
-    first, *above = [str(certificate.subject) for certificate in path.chain]
-    return [("chain", first), *(("", f"issued by {name}") for name in above)]
+def trust_facts(path: TrustedPath | None, status: QualifiedStatus | None, material: TrustMaterial) -> list[Fact]:
+    """Return what is known about revocation, one line for each certificate of a chain, and what the trusted lists state."""
+    known = [f"{one.certificate.subject}: {one.state}{_source(one)}" for one in path.revocation] if path else []
+    first, *others = (known or ["not proven"]) if material.revocation else [NOT_ASKED]
+    facts = [("revocation", first), *(("", text) for text in others)]
+    if status is not None:
+        listing = status.listing
+        service = f", {listing.instance.name} ({listing.issuer.trusted_list.territory})" if listing else ""
+        facts.append(("trusted list", f"qualified for {', '.join(status.qualified_for) or 'nothing'}{service}"))
+    return facts
 
 
-def revocation_facts(path: TrustedPath | None, *, asked: bool) -> list[tuple[str, str]]:
-    """What is known of a chain's revocation, one line for each certificate."""
-    if not asked:
-        return [("revocation", NOT_ASKED)]
-    known = path.revocation if path else ()
-    first, *others = [f"{status.certificate.subject}: {status.state}{_source(status)}" for status in known] or [
-        "not proven"
-    ]
-    return [("revocation", first), *(("", text) for text in others)]
-
-
-def revocation_object(path: TrustedPath | None, *, asked: bool) -> Sequence[dict[str, Any]] | None:
-    """The revocation of a chain as JSON; null if it was not asked or not proven."""
-    return [_status_object(status) for status in path.revocation] if path and asked else None
-
-
-def listing_facts(status: QualifiedStatus | None) -> list[tuple[str, str]]:
-    """What the trusted lists state; nothing if they were not asked."""
-    if status is None:
-        return []
-    listing = status.listing
-    service = f", {listing.instance.name} ({listing.issuer.trusted_list.territory})" if listing else ""
-    return [("trusted list", f"qualified for {', '.join(status.qualified_for) or 'nothing'}{service}")]
-
-
-def listing_object(status: QualifiedStatus | None) -> dict[str, Any] | None:
-    """What the trusted lists state, as JSON; null if they were not asked."""
-    if status is None:
-        return None
-    listing = status.listing
-    return {
+def trust_object(path: TrustedPath | None, status: QualifiedStatus | None, material: TrustMaterial) -> dict[str, Any]:
+    """Return the same for JSON; null for what was not asked or not proven."""
+    revocation = [_status_object(one) for one in path.revocation] if path and material.revocation else None
+    listed = status and {
         "code": status.code,
         "qualified_for": list(status.qualified_for),
         "with_device": status.with_device,
+        **listing_object(status.listing),
+    }
+    return {"revocation": revocation, "trusted_list": listed}
+
+
+def listing_object(listing: Listing | None) -> dict[str, Any]:
+    """Return the service of a trusted list that decides about a certificate, for JSON."""
+    return {
         "service": listing and listing.instance.name,
         "provider": listing and listing.issuer.provider.name,
         "territory": listing and listing.issuer.trusted_list.territory,
@@ -90,17 +126,13 @@ def _source(status: CertificateStatus) -> str:
 
 
 def _status_object(status: CertificateStatus) -> dict[str, Any]:
-    times = ("this_update", "next_update", "produced_at", "revoked_at")
+    times = {name: getattr(status, name) for name in ("this_update", "next_update", "produced_at", "revoked_at")}
     return {
         "subject": str(status.certificate.subject),
         "state": status.state.value,
         "source": status.source and status.source.value,
         "evidence_sha256": status.evidence_sha256,
-        **{name: _time(getattr(status, name)) for name in times},
+        **{name: at and format_time(at) for name, at in times.items()},
         "signer": status.signer and str(status.signer.subject),
         "reason": status.reason,
     }
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else format_time(at)
