@@ -130,13 +130,28 @@ def test_a_revocation_that_cannot_be_changes_nothing(folder, pki, what, options,
     assert contents(folder) == before
 
 
-def test_each_revocation_keeps_the_others_whatever_the_clock_says(folder, pki):
-    later = pki.not_before + 20 * DAY
+def test_each_revocation_keeps_those_of_another_process(folder, pki):
     stale = open_pki(folder)  # two programs opened the folder before either of them revoked
-    open_pki(folder).revoke(pki.qwac.certificate, at=later)
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before)
     stale.revoke(pki.other_qwac.certificate, at=pki.not_before)
     assert revoked_in(folder) == {pki.qwac.certificate.serial, pki.other_qwac.certificate.serial}
-    assert crl_of(folder).last_update_utc == later
+
+
+def test_after_the_clock_was_set_back_behind_a_revocation_nothing_is_signed(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY)
+    before, now = contents(folder), pki.not_before + DAY - timedelta(minutes=6)
+    assert refusal(lambda: open_pki(folder).renew(now=now)) == "pki.unusable"
+    assert refusal(lambda: open_pki(folder).revoke(pki.qseal.certificate, at=now)) == "pki.unusable"
+    assert contents(folder) == before
+
+
+def test_a_clock_that_is_minutes_slow_dates_no_list_before_the_published_one(folder, pki):
+    at, slow = pki.not_before + DAY, pki.not_before + DAY - timedelta(minutes=4)
+    open_pki(folder).renew(now=at)
+    open_pki(folder).revoke(pki.qwac.certificate, at=slow)
+    assert (crl_of(folder).last_update_utc, number_of(folder)) == (at, 3)
+    assert open_pki(folder).renew(now=slow) == (*CRLS, *LISTS)
+    assert crl_of(folder).last_update_utc == at
 
 
 def test_a_hold_is_lifted_and_gone_from_list_and_answers(folder, pki):

@@ -48,6 +48,7 @@ from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEQUENCE_NUMBER = re.compile(rb"<TSLSequenceNumber>([0-9]{1,9})</TSLSequenceNumber>")
+_SKEW = timedelta(minutes=5)
 _LIST_SIGNERS = frozenset({"lotl-signer", "list-signer"})
 
 
@@ -297,10 +298,10 @@ class PkiFolder:
             return True
 
     def _publish_crls(self, issuers: Iterable[Issued], now: datetime) -> tuple[str, ...]:
-        """Sign revocation lists with a higher number than all that exist.
+        """Sign revocation lists with a higher number, and no earlier time, than all that exist.
 
-        The number decides between two lists of the same second. A list is never dated later than now to be the later one,
-        because OpenSSL rejects it as not yet valid.
+        The number decides between two lists of the same second. The clocks of several machines may differ by `_SKEW`. A list
+        that a clock left further in the future does not date the next one, because OpenSSL rejects it as not yet valid.
         """
         pki, ended = self.pki, self.pki.root.certificate.not_after
         if now > ended:
@@ -308,9 +309,15 @@ class PkiFolder:
                 f"the authorities of the folder ended on {format_time(ended)}: no verifier trusts a list of theirs"
             )
             raise ConfigurationError("pki.ended", message)
-        revoked_at = [one.at for revoked in pki.revocations.values() for one in revoked]
-        at = max([now.replace(microsecond=0), pki.not_before, *revoked_at])
-        number = 1 + max(read_crl(self.path, issuer).number for issuer in pki.issuers)
+        present = max(now.replace(microsecond=0), pki.not_before)
+        latest = max((one.at for revoked in pki.revocations.values() for one in revoked), default=present)
+        if latest > shift(present, _SKEW):
+            message = f"a certificate is revoked from {format_time(latest)}, after the present ({format_time(present)})"
+            raise ConfigurationError("pki.unusable", f"{message}: check the clock")
+        published = [read_crl(self.path, issuer) for issuer in pki.issuers]
+        dated = [crl.this_update for crl in published if crl.this_update and crl.this_update <= shift(present, _SKEW)]
+        at = max([present, latest, *dated])
+        number = 1 + max(crl.number for crl in published)
         files = [
             PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days)) for issuer in issuers
         ]

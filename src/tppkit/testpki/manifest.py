@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -37,9 +38,10 @@ _ISSUERS: Mapping[str, str] = MappingProxyType(
 
 
 class PublishedCrl(NamedTuple):
-    """The number and the revocations of a list in the folder; 0 and none if it does not exist."""
+    """A list in the folder: its number, time of issue (aware UTC) and revocations; 0, None and none if it does not exist."""
 
     number: int = 0
+    this_update: datetime | None = None
     revoked: tuple[Revocation, ...] = ()
 
 
@@ -106,7 +108,7 @@ def read_crl(path: Path, issuer: Issued) -> PublishedCrl:
     if not is_signed:
         message = f"{issuer.label} did not sign {file}: restore it, or remove it"
         raise ConfigurationError("pki.unusable", message)
-    return PublishedCrl(number, revoked)
+    return PublishedCrl(number, crl.last_update_utc, revoked)
 
 
 def _revocation(entry: x509.RevokedCertificate) -> Revocation:
