@@ -193,8 +193,8 @@ def answers(tmp_path, pki):
     at = datetime(2026, 6, 1, tzinfo=UTC)
     ca, revoked = pki.qwac_ca, [Revocation(0xAB, at, "keyCompromise"), Revocation(0xCD, at)]
     crl = write_crl(
-        issuer=ca.certificate.subject_der, key=ca.key, authority_key_identifier=b"key", revoked=revoked, this_update=at,
-        next_update=None, number=7, further=(Extension("2.5.29.27", der.write_integer(3), critical=True),),
+        ca, revoked, this_update=at, next_update=None, number=7,
+        further=(Extension("2.5.29.27", der.write_integer(3), critical=True),),
     )  # fmt: skip
     request = make_ocsp_request(pki.qwac.certificate, issuer=ca.certificate, nonce=b"nonce")
     pem = certificate_pem(pki.qwac.certificate) + x509.load_der_x509_crl(crl).public_bytes(Encoding.PEM) * 2

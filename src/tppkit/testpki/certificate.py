@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import DistinguishedName, EidasCertificate, der, oids
 from tppkit.testpki.keys import PrivateKey, public_key_der
-from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
+from tppkit.testpki.signing import sign_der, signature_algorithm
 
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
 # serialNumber and countryName (RFC 5280 appendix A.1), and the country of registration (EV guidelines 7.1.4.2.4).
@@ -142,7 +142,7 @@ class Draft:
             key: The issuer's key.
             hash_name: One of `signing.HASHES`; the one that fits the key by default.
         """
-        algorithm = signature_algorithm(key, hash_name or default_hash(key))
+        algorithm = signature_algorithm(key, hash_name)
         version = der.write_element(0xA0, der.write_integer(self.version)) if self.version else b""
         validity = der.write_element(der.SEQUENCE, write_time(self.not_before), write_time(self.not_after))
         extensions = write_extensions(self.extensions)
@@ -239,6 +239,25 @@ def for_key(draft: Draft, public_key: bytes) -> Draft:
     """
     identifier = der.write_element(der.OCTET_STRING, key_identifier(public_key))
     return replace(draft, public_key=public_key).with_extension(Extension(oids.SUBJECT_KEY_IDENTIFIER, identifier))
+
+
+def below(draft: Draft, public_key: bytes, issuer: Issued | None) -> Draft:
+    """Return the draft for another key and issuer, with the identifiers of both keys.
+
+    Args:
+        draft: The draft.
+        public_key: DER of the SubjectPublicKeyInfo.
+        issuer: The signer; None for a certificate that signs itself.
+    """
+    name = issuer.name if issuer else write_name(draft.subject)
+    above = authority_key_identifier(issuer.key_identifier if issuer else key_identifier(public_key))
+    return for_key(replace(draft, issuer=name), public_key).with_extension(above)
+
+
+def authority_key_identifier(identifier: bytes) -> Extension:
+    """Return the extension that names the issuer's key."""
+    value = der.write_element(der.SEQUENCE, der.write_element(0x80, identifier))
+    return Extension(oids.AUTHORITY_KEY_IDENTIFIER, value)
 
 
 def key_identifier(public_key: bytes) -> bytes:

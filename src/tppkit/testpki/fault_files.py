@@ -53,7 +53,7 @@ def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
 
 def _entry(pki: Pki, fault: Fault, case: FaultCase, names: list[str]) -> dict[str, Any]:
     leaf, at = EidasCertificate.from_der(case.leaf), format_time(judged_at(pki))
-    sound = pki.qwac if fault.use is Use.QWAC else pki.qseal
+    sound = pki.members[fault.use.value]
     return {
         "path": names[0],
         "kind": "fault",

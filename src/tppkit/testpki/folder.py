@@ -95,7 +95,7 @@ class PkiFolder:
             if kind == "server":
                 issued = pki.issue_server(provider.dns_name, label=label, key=key)
             else:
-                issued = (pki.issue_qwac if kind == "qwac" else pki.issue_qseal)(provider, label=label, key=key)
+                issued = pki.issue_leaf(kind, provider, label=label, key=key)
             self._add(files_of(pki, issued), entry_of(issued), now)
         return issued
 
@@ -127,12 +127,11 @@ class PkiFolder:
         kind = kind_of(request, stated=kind)
         policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
-        issuer = pki.qwac_ca if kind == "qwac" else pki.qseal_ca
         with locked(self.path):
             label = self._new_label(label, kind)
             certificate = certify_request(pki, request, kind=kind, label=label)
             pem = certificate_pem(certificate)
-            chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(issuer.certificate))
+            chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(pki.issuer_of(kind).certificate))
             entry = certificate_entry(certificate, label=label, kind=kind, further=[chain.name])
             self._add([PkiFile(f"{label}.pem", pem), chain], entry, now)
         return entry, find_dropped(request, certificate)

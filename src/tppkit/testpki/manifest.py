@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -20,21 +20,13 @@ from tppkit.testpki.certificate import Issued, is_issued_by
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.files import MANIFEST
 from tppkit.testpki.keys import KeySource, PrivateKey, kind_of_key, load_key
-from tppkit.testpki.pki import CALLBACK_KEYS, Pki
+from tppkit.testpki.pki import CALLBACK_KEYS, SIGNERS, Pki
 from tppkit.testpki.profiles import SERVICES_URL, policy_of, says_test
 from tppkit.testpki.provider import provider_of
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
 _MAX_BYTES = 4 * 1024 * 1024
-_AUTHORITIES = frozenset({"root", "issuing-ca"})
 _REASON_NAMES = {name.lower(): name for name in REASONS}
-# The members that sign for the PKI, and the issuer of each. The signers of lists are self-signed, like the root.
-_ISSUERS: Mapping[str, str] = MappingProxyType(
-    {
-        "root": "root", "issuing-ca-qwac": "root", "issuing-ca-qseal": "root", "ocsp-qwac": "issuing-ca-qwac",
-        "ocsp-qseal": "issuing-ca-qseal", "tsa": "issuing-ca-qseal", "lotl-signer": "lotl-signer", "list-signer": "list-signer",
-    }
-)  # fmt: skip
 
 
 class PublishedCrl(NamedTuple):
@@ -57,9 +49,10 @@ def load_pki(path: Path) -> Pki:
     lacking = {"root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "tsa"}.difference(members)
     if lacking:
         raise ConfigurationError("pki.unusable", f"{path} lacks {', '.join(sorted(lacking))}")
-    for label in _ISSUERS.keys() & members.keys():
-        if not is_issued_by(members[label].certificate, members[_ISSUERS[label]].certificate):
-            message = f"{label} was not issued by {_ISSUERS[label]} of this folder: it is not used to sign"
+    for label in SIGNERS.keys() & members.keys():
+        issuer = SIGNERS[label].issuer
+        if not is_issued_by(members[label].certificate, members[issuer].certificate):
+            message = f"{label} was not issued by {issuer} of this folder: it is not used to sign"
             raise ConfigurationError("pki.foreign-key", message)
     qwac, qseal = members["qwac"].certificate, members["qseal"].certificate
     ocsp_url = next(iter(qwac.extensions.ocsp_urls), f"{SERVICES_URL}/ocsp")
@@ -151,7 +144,7 @@ def _load_member(path: Path, name: str, key_name: str, kind: str) -> Issued:
     label = name.removesuffix(".pem")
     certificate, *chain = _load_chain(path, name)
     names = (*certificate.subject.values(oids.ORGANIZATION), *certificate.subject.values(oids.COMMON_NAME))
-    if (kind in _AUTHORITIES or label in _ISSUERS) and not any(map(says_test, names)):
+    if label in SIGNERS and not any(map(says_test, names)):
         message = f"the authority {certificate.subject} does not say TEST: it is not used to sign"
         raise ConfigurationError("pki.not-test", message)
     key = _load_key(path, key_name)

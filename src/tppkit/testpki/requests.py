@@ -57,12 +57,7 @@ def make_request(provider: Provider, kind: str, key: PrivateKey, *, policy: str 
     Raises:
         ConfigurationError: `pki.key-kind`: no certificate of this kind may have such a key.
     """
-    if kind == "qwac":
-        name = profiles.qwac_name(provider, policy=policy)
-        extensions = profiles.qwac_extensions(provider, policy=policy, pds=())
-    else:
-        name = profiles.provider_name(provider, provider.name)
-        extensions = profiles.qseal_extensions(provider, qscd=qscd, pds=())
+    name, extensions = profiles.provider_profile(kind, provider, policy=policy, qscd=qscd, pds=())
     written = write_request(name, [extension_of(*extension) for extension in extensions], key)
     _require_profile_key(EidasRequest.from_der(written), kind)
     return written
@@ -143,13 +138,12 @@ def certify_request(pki: Pki, request: EidasRequest, *, kind: str, label: str) -
     provider, names = provider_of(request), _require_names(request, kind)
     known = {issued.label: issued.key for issued in pki.issued} | dict(pki.callback_keys)
     public_key, subject = _require_new_key(request, kind, known), _require_subject(request)
-    issuer, make_draft = (pki.qwac_ca, pki.draft_qwac) if kind == "qwac" else (pki.qseal_ca, pki.draft_qseal)
-    draft = make_draft(provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
+    draft = pki.draft(kind, provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
     draft = replace(for_key(draft, public_key), subject=subject)
     if names:
         asked = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
         draft = draft.with_extension(extension_of(asked, False))
-    certificate = EidasCertificate.from_der(draft.sign(issuer.key))
+    certificate = EidasCertificate.from_der(draft.sign(pki.issuer_of(kind).key))
     require_profile(certificate, kind)
     return certificate
 

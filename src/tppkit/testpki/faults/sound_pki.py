@@ -7,19 +7,17 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tppkit.certificates import EidasCertificate, Use, der, oids
+from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.testpki import profiles
 from tppkit.testpki.certificate import (
     Draft,
     Drafted,
-    Extension,
     Issued,
+    below,
     for_key,
-    key_identifier,
     public_key_bits,
     sign_draft,
-    write_name,
 )
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.faults.edits import Edit, attribute
@@ -99,8 +97,7 @@ class SoundPki:
             key: The signing key; that of the authority by default.
             hash_name: Hash of the signature, as for `Draft.sign`.
         """
-        pki = self.pki
-        model, issuer = (pki.qwac, pki.qwac_ca) if use is Use.QWAC else (pki.qseal, pki.qseal_ca)
+        model, issuer = self.pki.members[use.value], self.pki.issuer_of(use.value)
         draft = replace(Draft.of(model.certificate), serial=self._serial("leaf"))
         signed = (edit(draft) if edit else draft).sign(key or issuer.key, hash_name=hash_name)
         return FaultCase(signed, (issuer.certificate.der,))
@@ -131,7 +128,7 @@ class SoundPki:
         """Return a sound QWAC of the first authority, sent with all authorities."""
         issuer = authorities[0]
         draft = replace(Draft.of(self.pki.qwac.certificate), serial=self._serial("leaf"))
-        signed = _below(draft, draft.public_key, issuer.name, issuer.key_identifier).sign(issuer.key)
+        signed = below(draft, draft.public_key, issuer).sign(issuer.key)
         return FaultCase(signed, tuple(authority.certificate.der for authority in authorities))
 
     def below_edited(self, label: str, edit: Edit | None = None, *, hash_name: str | None = None) -> FaultCase:
@@ -150,12 +147,8 @@ class SoundPki:
             issuer: The authority; that of QWACs by default.
             changes: Arguments of `write_crl` that differ.
         """
-        issuer = issuer or self.pki.qwac_ca
-        stated: dict[str, Any] = {
-            "issuer": issuer.name, "key": issuer.key, "authority_key_identifier": issuer.key_identifier, "revoked": revoked,
-            "this_update": self.start, "next_update": self.later, "number": 2,
-        }  # fmt: skip
-        return write_crl(**(stated | changes))
+        stated = {"this_update": self.start, "next_update": self.later, "number": 2, **changes}
+        return write_crl(issuer or self.pki.qwac_ca, revoked, **stated)
 
     def revoked(self, reason: str = "keyCompromise") -> Revocation:
         """Return the revocation of the sound QWAC since its first moment."""
@@ -175,12 +168,8 @@ class SoundPki:
             responder: The signer; the delegated responder of the QWAC authority by default.
             changes: Arguments of `write_answer` that differ.
         """
-        responder = responder or self._responder
-        stated: dict[str, Any] = {
-            "responder_key_hash": key_identifier(responder.public_key_der), "key": responder.key,
-            "certificates": (responder.certificate.der,), "produced_at": self.start,
-        }  # fmt: skip
-        return write_answer([single or self.single()], **(stated | changes))
+        stated = {"produced_at": self.start, **changes}
+        return write_answer([single or self.single()], responder or self._responder, **stated)
 
     @property
     def _responder(self) -> Issued:
@@ -194,19 +183,11 @@ class SoundPki:
         draft, public = replace(Draft.of(model.certificate), serial=self._serial(label)), public_key_der(key)
         if kind != "ocsp":
             draft = attribute(oids.COMMON_NAME, label)(draft)
-        above = (issuer.name, issuer.key_identifier) if issuer else (write_name(draft.subject), key_identifier(public))
-        draft = _below(draft, public, *above)
+        draft = below(draft, public, issuer)
         return sign_draft(Drafted(edit(draft) if edit else draft, key), issuer, label, kind, hash_name=hash_name)
 
     def _serial(self, label: str) -> int:
         return self.pki.keys.make_serial(f"fault {self.name} {label}")
-
-
-def _below(draft: Draft, public_key: bytes, issuer_name: bytes, issuer_key: bytes) -> Draft:
-    """Return the draft for another key and issuer, with the identifiers of both keys."""
-    identifier = der.write_element(der.SEQUENCE, der.write_element(0x80, issuer_key))
-    draft = for_key(replace(draft, issuer=issuer_name), public_key)
-    return draft.with_extension(Extension(oids.AUTHORITY_KEY_IDENTIFIER, identifier))
 
 
 def plain_pki(pki: Pki) -> Pki:
@@ -237,12 +218,9 @@ def _plain_provider(provider: Provider) -> Provider:
 
 def _issue_again(plain: Pki, issued: Issued) -> Issued:
     """Issue the certificate with the same key and another serial number."""
-    issuer, make_draft = (
-        (plain.qwac_ca, plain.draft_qwac) if issued.kind == "qwac" else (plain.qseal_ca, plain.draft_qseal)
-    )
     provider = plain.other_provider if issued.label.startswith("other-") else plain.provider
-    draft = make_draft(provider, label=f"fault {issued.label}", key="p256").draft
-    signed = for_key(draft, issued.public_key_der).sign(issuer.key)
+    draft = plain.draft(issued.kind, provider, label=f"fault {issued.label}", key="p256").draft
+    signed = for_key(draft, issued.public_key_der).sign(plain.issuer_of(issued.kind).key)
     return replace(issued, certificate=EidasCertificate.from_der(signed))
 
 
