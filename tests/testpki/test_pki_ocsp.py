@@ -42,24 +42,23 @@ def asked(pki, issued, *, hash_=None, nonce: bytes | None = None) -> bytes:
 def id_of(issuer, serial: int, *, algorithm: str = SHA256) -> bytes:
     """A CertID with hashes by SHA-256, whatever algorithm it states."""
     known = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), serial, hash_name="sha256")
-    return der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.SEQUENCE, der.write_oid(algorithm)),
-        der.write_element(der.OCTET_STRING, known.issuer_name_hash),
-        der.write_element(der.OCTET_STRING, known.issuer_key_hash),
+    return der.write_sequence(
+        der.write_sequence(der.write_oid(algorithm)),
+        der.write_octets(known.issuer_name_hash),
+        der.write_octets(known.issuer_key_hash),
         der.write_integer(serial),
     )
 
 
 def request_for(*cert_ids: bytes) -> bytes:
-    listed = der.write_element(der.SEQUENCE, *(der.write_element(der.SEQUENCE, one) for one in cert_ids))
-    return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, listed))
+    listed = der.write_sequence(*(der.write_sequence(one) for one in cert_ids))
+    return der.write_sequence(der.write_sequence(listed))
 
 
 def timestamp_request(*further: bytes, algorithm: str = SHA256, size: int = 32) -> bytes:
-    hashed = der.write_element(der.SEQUENCE, der.write_oid(algorithm))
-    imprint = der.write_element(der.SEQUENCE, hashed, der.write_element(der.OCTET_STRING, bytes(size)))
-    return der.write_element(der.SEQUENCE, der.write_integer(1), imprint, *further)
+    hashed = der.write_sequence(der.write_oid(algorithm))
+    imprint = der.write_sequence(hashed, der.write_octets(bytes(size)))
+    return der.write_sequence(der.write_integer(1), imprint, *further)
 
 
 def mutated(whole: bytes, data) -> bytes:
@@ -118,9 +117,9 @@ def test_an_extension_that_is_not_known_is_refused_only_when_it_is_critical(pki,
     one = id_of(pki.qwac_ca, pki.qwac.certificate.serial)
     extensions = write_extensions([Extension("2.999.7", b"\x05\x00", critical)])
     part = der.write_element(0xA2 if of_request else 0xA0, extensions)
-    single = der.write_element(der.SEQUENCE, one, b"" if of_request else part)
-    listed = der.write_element(der.SEQUENCE, single)
-    request = der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, listed, part if of_request else b""))
+    single = der.write_sequence(one, b"" if of_request else part)
+    listed = der.write_sequence(single)
+    request = der.write_sequence(der.write_sequence(listed, part if of_request else b""))
     status = "MALFORMED_REQUEST" if critical else "SUCCESSFUL"
     assert status_of(answer_ocsp(pki, request, at=pki.not_before)) == status
 

@@ -246,7 +246,7 @@ def with_extension(draft: Draft, asked: Extension) -> EidasRequest:
 
 PURPOSES = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.CODE_SIGNING, x509.ExtendedKeyUsageOID.CLIENT_AUTH])
 POLICIES = x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier("2.999.1"), None)])
-ODD_IDENTIFIER = der.write_element(der.SEQUENCE, der.write_text("XX"))
+ODD_IDENTIFIER = der.write_sequence(der.write_text("XX"))
 DROPPED = [
     (extension_of(PURPOSES, False), [("extended_key_usage", "codeSigning")]),
     (extension_of(*key_usage("digital_signature", "key_cert_sign")), [("key_usage", "keyCertSign")]),

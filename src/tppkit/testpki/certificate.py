@@ -63,14 +63,17 @@ def extension_of(extension: x509.ExtensionType, critical: bool) -> Extension:
 
 def write_name(attributes: tuple[Attribute, ...]) -> bytes:
     """Write a Name as DER, each attribute in a set of its own."""
-    return der.write_element(der.SEQUENCE, *(_rdn(attribute) for attribute in attributes))
+    return der.write_sequence(*(_rdn(attribute) for attribute in attributes))
 
 
 def _rdn(attribute: Attribute) -> bytes:
-    pair = der.write_element(
-        der.SEQUENCE, der.write_oid(attribute.oid), der.write_text(attribute.text, tag=attribute.tag)
-    )
+    pair = der.write_sequence(der.write_oid(attribute.oid), der.write_text(attribute.text, tag=attribute.tag))
     return der.write_element(der.SET, pair)
+
+
+def write_attribute(oid: str, value: bytes) -> bytes:
+    """Write an Attribute of requests, CMS and PKCS #12 with one value, as DER."""
+    return der.write_sequence(der.write_oid(oid), der.write_element(der.SET, value))
 
 
 def write_time(at: datetime) -> bytes:
@@ -144,10 +147,9 @@ class Draft:
         """
         algorithm = signature_algorithm(key, hash_name)
         version = der.write_element(0xA0, der.write_integer(self.version)) if self.version else b""
-        validity = der.write_element(der.SEQUENCE, write_time(self.not_before), write_time(self.not_after))
+        validity = der.write_sequence(write_time(self.not_before), write_time(self.not_after))
         extensions = write_extensions(self.extensions)
-        to_be_signed = der.write_element(
-            der.SEQUENCE, version, der.write_integer(self.serial), algorithm, self.issuer, validity,
+        to_be_signed = der.write_sequence(version, der.write_integer(self.serial), algorithm, self.issuer, validity,
             write_name(self.subject), self.public_key, der.write_element(0xA3, extensions) if self.extensions else b"",
         )  # fmt: skip
         return sign_der(to_be_signed, key, hash_name=hash_name)
@@ -155,14 +157,14 @@ class Draft:
 
 def write_extensions(extensions: Iterable[Extension]) -> bytes:
     """Write a SEQUENCE of extensions, as DER."""
-    return der.write_element(der.SEQUENCE, *map(write_extension, extensions))
+    return der.write_sequence(*map(write_extension, extensions))
 
 
 def write_extension(extension: Extension) -> bytes:
     """Write an Extension, as DER."""
     critical = b"\x01\x01\xff" if extension.critical else b""
-    value = der.write_element(der.OCTET_STRING, extension.value)
-    return der.write_element(der.SEQUENCE, der.write_oid(extension.oid), critical, value)
+    value = der.write_octets(extension.value)
+    return der.write_sequence(der.write_oid(extension.oid), critical, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ def for_key(draft: Draft, public_key: bytes) -> Draft:
         draft: The draft.
         public_key: DER of the SubjectPublicKeyInfo.
     """
-    identifier = der.write_element(der.OCTET_STRING, key_identifier(public_key))
+    identifier = der.write_octets(key_identifier(public_key))
     return replace(draft, public_key=public_key).with_extension(Extension(oids.SUBJECT_KEY_IDENTIFIER, identifier))
 
 
@@ -256,7 +258,7 @@ def below(draft: Draft, public_key: bytes, issuer: Issued | None) -> Draft:
 
 def authority_key_identifier(identifier: bytes) -> Extension:
     """Return the extension that names the issuer's key."""
-    value = der.write_element(der.SEQUENCE, der.write_element(0x80, identifier))
+    value = der.write_sequence(der.write_element(0x80, identifier))
     return Extension(oids.AUTHORITY_KEY_IDENTIFIER, value)
 
 

@@ -65,14 +65,13 @@ def write_crl(
     key = key or issuer.key
     own = authority_key_identifier(issuer.key_identifier), Extension(_CRL_NUMBER, der.write_integer(number))
     entries = [_entry(revocation) for revocation in revoked]
-    to_be_signed = der.write_element(
-        der.SEQUENCE,
+    to_be_signed = der.write_sequence(
         der.write_integer(1),
         signature_algorithm(key, hash_name),
         issuer.name,
         write_time(this_update),
         write_time(next_update) if next_update else b"",
-        der.write_element(der.SEQUENCE, *entries) if entries else b"",
+        der.write_sequence(*entries) if entries else b"",
         der.write_element(0xA0, write_extensions((*own, *further))),
     )
     return sign_der(to_be_signed, key, hash_name=hash_name)
@@ -82,5 +81,5 @@ def _entry(revocation: Revocation) -> bytes:
     parts = [der.write_integer(revocation.serial), write_time(revocation.at)]
     if revocation.reason != "unspecified":  # RFC 5280 section 5.3.1: this reason should be left out
         reason = Extension(_REASON_CODE, der.write_element(0x0A, bytes([REASONS[revocation.reason]])))
-        parts.append(der.write_element(der.SEQUENCE, write_extension(reason)))
-    return der.write_element(der.SEQUENCE, *parts)
+        parts.append(der.write_sequence(write_extension(reason)))
+    return der.write_sequence(*parts)

@@ -29,8 +29,6 @@ from tppkit.testpki.files import (
     LOTL_SIGNER,
     MANIFEST,
     TRUSTED_LISTS,
-    Entry,
-    certificate_entry,
     crl_entry,
     entry_of,
     files_of,
@@ -40,7 +38,7 @@ from tppkit.testpki.files import (
     write_files,
 )
 from tppkit.testpki.manifest import MAX_LIST_BYTES, load_pki, read_crl, read_manifest, with_revocations
-from tppkit.testpki.pem import PkiFile, certificate_pem
+from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, make_entry
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.provider import Provider
 from tppkit.testpki.requests import Dropped, asks_for_ev, certify_request, find_dropped, kind_of
@@ -132,7 +130,7 @@ class PkiFolder:
             certificate = certify_request(pki, request, kind=kind, label=label)
             pem = certificate_pem(certificate)
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(pki.issuer_of(kind).certificate))
-            entry = certificate_entry(certificate, label=label, kind=kind, further=[chain.name])
+            entry = make_entry(f"{label}.pem", kind, certificate.sha256, certificate.not_after, further=[chain.name])
             self._add([PkiFile(f"{label}.pem", pem), chain], entry, now)
         return entry, find_dropped(request, certificate)
 

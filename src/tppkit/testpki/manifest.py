@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -45,7 +44,9 @@ def load_pki(path: Path) -> Pki:
             folder, or does not belong to its certificate), `pki.not-test` (an authority does not say TEST).
     """
     entries = [e for e in read_manifest(path)["files"] if e["kind"] != "fault" and e["path"].endswith(".pem")]
-    members = {issued.label: issued for issued in _load_members(path, entries)}
+    with_keys = [e for e in entries if isinstance(e.get("key_path"), str)]
+    loaded = [_load_member(path, e["path"], e["key_path"], e["kind"]) for e in with_keys]
+    members = {issued.label: issued for issued in loaded}
     lacking = {"root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "tsa"}.difference(members)
     if lacking:
         raise ConfigurationError("pki.unusable", f"{path} lacks {', '.join(sorted(lacking))}")
@@ -68,7 +69,7 @@ def load_pki(path: Path) -> Pki:
         policy=policy_of(qwac),
         qscd=qseal.qc.sscd,
         seal_key=kind_of_key(members["qseal"].key),
-        requested=tuple(_load_chain(path, e["path"])[0] for e in entries if not isinstance(e.get("key_path"), str)),
+        requested=tuple(_load_chain(path, e["path"])[0] for e in entries if e not in with_keys),
     )
     return with_revocations(pki, path)
 
@@ -132,12 +133,6 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def _names_a_file(entry: object) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("path"), str) and isinstance(entry.get("kind"), str)
-
-
-def _load_members(path: Path, entries: list[dict[str, Any]]) -> Iterator[Issued]:
-    for entry in entries:
-        if isinstance(entry.get("key_path"), str):
-            yield _load_member(path, entry["path"], entry["key_path"], entry["kind"])
 
 
 def _load_member(path: Path, name: str, key_name: str, kind: str) -> Issued:

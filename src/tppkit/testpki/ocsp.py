@@ -82,7 +82,7 @@ def write_refusal(status: int) -> bytes:
     Args:
         status: The reason, for example `MALFORMED_REQUEST`.
     """
-    return der.write_element(der.SEQUENCE, der.write_element(_ENUMERATED, bytes([status])))
+    return der.write_sequence(der.write_element(_ENUMERATED, bytes([status])))
 
 
 def write_answer(
@@ -100,30 +100,27 @@ def write_answer(
         hash_name: One of `signing.HASHES`; the one that fits the key by default.
     """
     key, is_authority = key or responder.key, responder.kind in ("root", "issuing-ca")
-    certificates = b"" if is_authority else der.write_element(der.SEQUENCE, responder.certificate.der)
+    certificates = b"" if is_authority else der.write_sequence(responder.certificate.der)
     extensions = write_extension(Extension(NONCE, nonce)) if nonce is not None else b""
-    data = der.write_element(
-        der.SEQUENCE,
-        der.write_element(0xA2, der.write_element(der.OCTET_STRING, key_identifier(responder.public_key_der))),
+    data = der.write_sequence(
+        der.write_element(0xA2, der.write_octets(key_identifier(responder.public_key_der))),
         write_generalized_time(produced_at),
-        der.write_element(der.SEQUENCE, *map(_single, singles)),
-        der.write_element(0xA1, der.write_element(der.SEQUENCE, extensions)) if extensions else b"",
+        der.write_sequence(*map(_single, singles)),
+        der.write_element(0xA1, der.write_sequence(extensions)) if extensions else b"",
     )
-    basic = der.write_element(
-        der.SEQUENCE,
+    basic = der.write_sequence(
         data,
         signature_algorithm(key, hash_name),
         der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, data, hash_name)),
         der.write_element(0xA0, certificates) if certificates else b"",
     )
-    answer = der.write_element(der.SEQUENCE, der.write_oid(_BASIC), der.write_element(der.OCTET_STRING, basic))
-    return der.write_element(der.SEQUENCE, der.write_element(_ENUMERATED, b"\x00"), der.write_element(0xA0, answer))
+    answer = der.write_sequence(der.write_oid(_BASIC), der.write_octets(basic))
+    return der.write_sequence(der.write_element(_ENUMERATED, b"\x00"), der.write_element(0xA0, answer))
 
 
 def _single(single: Single) -> bytes:
     following = single.next_update
-    return der.write_element(
-        der.SEQUENCE,
+    return der.write_sequence(
         _cert_id(single.cert_id),
         _status(single),
         write_generalized_time(single.this_update),
@@ -132,11 +129,10 @@ def _single(single: Single) -> bytes:
 
 
 def _cert_id(cert_id: CertId) -> bytes:
-    return der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.SEQUENCE, der.write_oid(_HASH_OIDS[cert_id.hash_name]), b"\x05\x00"),
-        der.write_element(der.OCTET_STRING, cert_id.issuer_name_hash),
-        der.write_element(der.OCTET_STRING, cert_id.issuer_key_hash),
+    return der.write_sequence(
+        der.write_sequence(der.write_oid(_HASH_OIDS[cert_id.hash_name]), b"\x05\x00"),
+        der.write_octets(cert_id.issuer_name_hash),
+        der.write_octets(cert_id.issuer_key_hash),
         der.write_integer(cert_id.serial),
     )
 

@@ -248,8 +248,7 @@ def _policies(provider: Provider, *stated: str) -> Extension:
 def _registration(identifier: OrganizationIdentifier) -> Extension:
     """Return the CA/Browser Forum's extension with the organizationIdentifier (EV guidelines 7.1.2.4)."""
     reference = "-".join(part for part in (identifier.authority, identifier.reference) if part)
-    value = der.write_element(
-        der.SEQUENCE,
+    value = der.write_sequence(
         der.write_text(identifier.scheme or "", tag=der.PRINTABLE_STRING),
         der.write_text(identifier.country or "", tag=der.PRINTABLE_STRING),
         der.write_text(reference),

@@ -26,6 +26,7 @@ from tppkit.testpki.certificate import (
     attributes_of,
     extension_of,
     for_key,
+    write_attribute,
     write_extensions,
     write_name,
 )
@@ -72,9 +73,8 @@ def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension
         key: The private key that the certificate is for.
     """
     wanted = write_extensions(e for e in extensions if e.oid not in ISSUERS_OWN)
-    attribute = der.write_element(der.SEQUENCE, der.write_oid(_EXTENSION_REQUEST), der.write_element(der.SET, wanted))
-    info = der.write_element(
-        der.SEQUENCE,
+    attribute = write_attribute(_EXTENSION_REQUEST, wanted)
+    info = der.write_sequence(
         der.write_integer(0),
         write_name(subject),
         public_key_der(key),

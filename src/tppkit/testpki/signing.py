@@ -45,9 +45,9 @@ def signature_algorithm(key: PrivateKey, hash_name: str | None = None) -> bytes:
     """
     hash_name = hash_name or default_hash(key)
     if isinstance(key, rsa.RSAPrivateKey):
-        return der.write_element(der.SEQUENCE, der.write_oid(_RSA[hash_name]), _NULL)
+        return der.write_sequence(der.write_oid(_RSA[hash_name]), _NULL)
     oid = _ECDSA[hash_name] if isinstance(key, ec.EllipticCurvePrivateKey) else _ED25519
-    return der.write_element(der.SEQUENCE, der.write_oid(oid))
+    return der.write_sequence(der.write_oid(oid))
 
 
 def sign_bytes(key: PrivateKey, data: bytes, hash_name: str | None = None) -> bytes:
@@ -71,4 +71,4 @@ def sign_der(to_be_signed: bytes, key: PrivateKey, *, hash_name: str | None = No
         hash_name: One of `HASHES`; the one that fits the key by default.
     """
     signature = der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, to_be_signed, hash_name))
-    return der.write_element(der.SEQUENCE, to_be_signed, signature_algorithm(key, hash_name), signature)
+    return der.write_sequence(to_be_signed, signature_algorithm(key, hash_name), signature)

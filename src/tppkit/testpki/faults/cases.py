@@ -27,7 +27,7 @@ def changed_after_signing(sound: SoundPki) -> FaultCase:
     value = der.read_children(case.leaf, der.read_whole(case.leaf, tag=der.SEQUENCE))[2]
     body, algorithm, _ = der.read_children(other, der.read_whole(other, tag=der.SEQUENCE))
     parts = other[body.offset : algorithm.end], case.leaf[value.offset : value.end]
-    return case._replace(leaf=der.write_element(der.SEQUENCE, *parts))
+    return case._replace(leaf=der.write_sequence(*parts))
 
 
 def forged_authority(sound: SoundPki) -> FaultCase:

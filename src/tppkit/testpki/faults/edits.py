@@ -5,7 +5,7 @@ broken = roles((PI, "PSP_AI"))(Draft.of(pki.qwac.certificate))
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +23,6 @@ from tppkit.testpki.seeded_rsa import make_rsa_key
 Edit = Callable[[Draft], Draft]
 
 PI, AI, CB, UNSPECIFIED = "0.4.0.19495.1.2", "0.4.0.19495.1.3", "0.4.0.19495.1.5", "0.4.0.19495.1.0"
-
-
-def seq(*parts: bytes) -> bytes:
-    """Write a SEQUENCE."""
-    return der.write_element(der.SEQUENCE, *parts)
 
 
 def all_of(*edits: Edit) -> Edit:
@@ -153,7 +148,7 @@ def second_dns_name(name: str) -> Edit:
 
 
 def _statement(oid: str, *info: bytes) -> bytes:
-    return seq(der.write_oid(oid), *info)
+    return der.write_sequence(der.write_oid(oid), *info)
 
 
 def statements_of(draft: Draft) -> list[bytes]:
@@ -172,19 +167,23 @@ def only_psd2(draft: Draft) -> Draft:
     return raw_extension(oids.QC_STATEMENTS, statements_of(draft)[-1])(draft)
 
 
+def _restated(change: Callable[[Draft], Iterable[bytes]]) -> Edit:
+    return lambda draft: raw_extension(oids.QC_STATEMENTS, der.write_sequence(*change(draft)))(draft)
+
+
 def no_statement(oid: str) -> Edit:
     """Remove the statements of an identifier."""
-    return lambda draft: raw_extension(oids.QC_STATEMENTS, seq(*_others(draft, oid)))(draft)
+    return _restated(lambda draft: _others(draft, oid))
 
 
 def statement(oid: str, *info: bytes) -> Edit:
     """Replace or add a statement."""
-    return lambda draft: raw_extension(oids.QC_STATEMENTS, seq(*_others(draft, oid), _statement(oid, *info)))(draft)
+    return _restated(lambda draft: [*_others(draft, oid), _statement(oid, *info)])
 
 
 def second_statement(oid: str, *info: bytes) -> Edit:
     """Add a statement beside those of the same identifier."""
-    return lambda draft: raw_extension(oids.QC_STATEMENTS, seq(*statements_of(draft), _statement(oid, *info)))(draft)
+    return _restated(lambda draft: [*statements_of(draft), _statement(oid, *info)])
 
 
 def _others(draft: Draft, oid: str) -> list[bytes]:
@@ -196,12 +195,12 @@ def _others(draft: Draft, oid: str) -> list[bytes]:
 
 def qc_types(*types: str) -> Edit:
     """Replace the QcType."""
-    return statement(oids.QC_TYPE, seq(*map(der.write_oid, types)))
+    return statement(oids.QC_TYPE, der.write_sequence(*map(der.write_oid, types)))
 
 
 def legislation(country: str) -> Edit:
     """State that the certificate is qualified by the law of a country."""
-    return statement(oids.QC_CC_LEGISLATION, seq(der.write_text(country, tag=der.PRINTABLE_STRING)))
+    return statement(oids.QC_CC_LEGISLATION, der.write_sequence(der.write_text(country, tag=der.PRINTABLE_STRING)))
 
 
 def pds(*locations: tuple[str, str]) -> Edit:
@@ -249,7 +248,7 @@ def authority(nca_id: str) -> Edit:
 
 def role(oid: str, name: str, *, tag: int = der.UTF8_STRING) -> bytes:
     """Write a RoleOfPSP."""
-    return seq(der.write_oid(oid), der.write_text(name, tag=tag))
+    return der.write_sequence(der.write_oid(oid), der.write_text(name, tag=tag))
 
 
 def raw_psd2(
@@ -268,13 +267,13 @@ def raw_psd2(
 
     def edit(draft: Draft) -> Draft:
         stated = psd2_of(draft)
-        sound = seq(*(role(one.oid, one.name) for one in stated.roles))
+        sound = der.write_sequence(*(role(one.oid, one.name) for one in stated.roles))
         parts = (
             sound if roles is None else roles,
             text(nca_name, stated.nca_name),
             text(nca_id, stated.nca_id),
         )
-        return statement(oids.QC_PSD2, seq(*parts))(draft)
+        return statement(oids.QC_PSD2, der.write_sequence(*parts))(draft)
 
     return edit
 
@@ -282,4 +281,4 @@ def raw_psd2(
 def flattened_roles(draft: Draft) -> Draft:
     """Write all roles into one RoleOfPSP."""
     parts = b"".join(der.write_oid(one.oid) + der.write_text(one.name) for one in psd2_of(draft).roles)
-    return raw_psd2(roles=seq(seq(parts)))(draft)
+    return raw_psd2(roles=der.write_sequence(der.write_sequence(parts)))(draft)
