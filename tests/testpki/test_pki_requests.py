@@ -246,7 +246,6 @@ def with_extension(draft: Draft, asked: Extension) -> EidasRequest:
 
 PURPOSES = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.CODE_SIGNING, x509.ExtendedKeyUsageOID.CLIENT_AUTH])
 POLICIES = x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier("2.999.1"), None)])
-ODD_IDENTIFIER = der.write_sequence(der.write_text("XX"))
 DROPPED = [
     (extension_of(PURPOSES, False), [("extended_key_usage", "codeSigning")]),
     (extension_of(*key_usage("digital_signature", "key_cert_sign")), [("key_usage", "keyCertSign")]),
@@ -257,10 +256,6 @@ DROPPED = [
     (extension_of(x509.TLSFeature([x509.TLSFeatureType.status_request]), False), [("extensions", TLS_FEATURE)]),
     (Extension("2.999.7", b"\x05\x00", True), [("extensions", "2.999.7"), ("critical_extensions", "2.999.7")]),
     (extension_of(POLICIES, False), [("policies", "2.999.1")]),
-    (
-        Extension(oids.CABF_ORGANIZATION_IDENTIFIER, ODD_IDENTIFIER),
-        [("extension_values", f"{oids.CABF_ORGANIZATION_IDENTIFIER} {ODD_IDENTIFIER.hex()}")],
-    ),
 ]
 
 

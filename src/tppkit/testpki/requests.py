@@ -236,25 +236,13 @@ def find_dropped(request: EidasRequest, certificate: EidasCertificate) -> tuple[
 
     Values of attributes are never shown, because one of them may be a password.
     """
-    return (
-        *_dropped_facts(request, certificate),
-        *_dropped_values(request, certificate),
-        *_dropped_attributes(request),
-    )
+    return (*_dropped_facts(request, certificate), *_dropped_attributes(request))
 
 
 def _dropped_facts(request: EidasRequest, certificate: EidasCertificate) -> Iterator[Dropped]:
     for field, read in _FIELDS.items():
         known = read(certificate.extensions)
         yield from (Dropped(field, value) for value in dict.fromkeys(read(request.extensions)) if value not in known)
-
-
-def _dropped_values(request: EidasRequest, certificate: EidasCertificate) -> Iterator[Dropped]:
-    """Yield extensions that are in both with other values, and that no field shows."""
-    asked, known = request.extension_values, certificate.extension_values
-    for oid in sorted((asked.keys() & known.keys()) - _SHOWN):
-        if asked[oid] != known[oid]:
-            yield Dropped("extension_values", f"{oid} {asked[oid].hex()}")
 
 
 def _dropped_attributes(request: EidasRequest) -> Iterator[Dropped]:
@@ -277,7 +265,3 @@ _FIELDS: Mapping[str, Callable[[ExtensionFacts], tuple[str, ...]]] = {
     "extensions": lambda facts: tuple(sorted(facts.present)),
     "critical_extensions": lambda facts: tuple(sorted(facts.critical)),
 }
-# Extensions that the fields above show, or that the certificate takes from the request or has of its issuer.
-_SHOWN = ISSUERS_OWN | {
-    oids.KEY_USAGE, oids.EXTENDED_KEY_USAGE, oids.SUBJECT_ALTERNATIVE_NAME, oids.BASIC_CONSTRAINTS, oids.QC_STATEMENTS,
-}  # fmt: skip

@@ -10,7 +10,6 @@ from tppkit.certificates import der, oids
 from tppkit.testpki.certificate import Attribute, Extension, extension_of, write_name
 from tppkit.testpki.faults.edits import usage
 from tppkit.testpki.faults.sound_pki import DAY, LASTING, FaultCase, SoundPki
-from tppkit.testpki.ocsp import TRY_LATER, write_refusal
 
 NOBODY = write_name(
     (
@@ -88,15 +87,3 @@ def stale_ocsp(sound: SoundPki) -> FaultCase:
     single = sound.single(this_update=produced, next_update=sound.start - DAY)
     earlier = sound.responder(lambda draft: replace(draft, not_before=produced))
     return sound.judged_by(ocsp=(sound.ocsp(single, responder=earlier, produced_at=produced),))
-
-
-def ocsp_about_another(sound: SoundPki) -> FaultCase:
-    """Answer about another certificate of the same authority."""
-    single = sound.single()
-    other = single.cert_id._replace(serial=sound.pki.other_qwac.certificate.serial)
-    return sound.judged_by(ocsp=(sound.ocsp(single._replace(cert_id=other)),))
-
-
-def ocsp_refusal(sound: SoundPki) -> FaultCase:
-    """Answer that there is no answer now."""
-    return sound.judged_by(ocsp=(write_refusal(TRY_LATER),))

@@ -18,20 +18,20 @@ from tppkit.testpki.pki import Pki
 # isort: off
 from tppkit.testpki.faults.edits import (
     AI, CB, PI, UNSPECIFIED, Edit, access, all_of, attribute, authority, changed, crl_address, critical_extension, extension,
-    flattened_roles, legislation, limit, no_attribute, no_extension, no_statement, only_psd2, pds, policies, psd2, psd2_of,
-    purposes, qc_types, raw_extension, raw_psd2, raw_statements, role, roles, second_attribute, second_dns_name, second_statement,
-    statement, text_of, unusual_curve, usage, value_of, weak_key,
+    flattened_roles, legislation, limit, no_attribute, no_extension, no_statement, pds, policies, psd2, psd2_of, purposes,
+    qc_statements, qc_types, raw_extension, raw_psd2, role, roles, second_attribute, second_dns_name, second_statement, statement,
+    statements_of, text_of, unusual_curve, usage, value_of, weak_key,
 )  # fmt: skip
 
 # isort: on
 from tppkit.testpki.faults.sound_pki import DAY, FaultCase, SoundPki
+from tppkit.testpki.ocsp import TRY_LATER, write_refusal
 from tppkit.testpki.profiles import SERVICES_URL
 
 FAILS, WARNS, NOTES = "fails", "warns", "notes"
 _ORG_ID, _TELETEX = oids.ORGANIZATION_IDENTIFIER, 0x14
 _WEB, _ESEAL = "0.4.0.1862.1.6.3", "0.4.0.1862.1.6.2"
-_UNKNOWN = raw_extension("2.999.7", b"\x05\x00", critical=True)
-_UNKNOWN_EXTENSION = Extension("2.999.7", b"\x05\x00", critical=True)
+_UNKNOWN = Extension("2.999.7", b"\x05\x00", critical=True)
 _DELTA = Extension("2.5.29.27", der.write_integer(1), critical=True)
 _NO_STATEMENTS = "qcstatements.no-compliance qcstatements.no-psd2 qcstatements.not-web qcstatements.no-english-pds"
 
@@ -181,7 +181,8 @@ _ROWS = (
           "A certificate for the role PSP_CB names an authority instead of NA", roles((CB, "PSP_CB"))),
     _qwac("bare-statement",
           "qcstatements.bare-statement qcstatements.no-compliance qcstatements.not-web qcstatements.no-english-pds",
-          "The qcStatements are one PSD2 statement instead of a SEQUENCE OF statements (adorsys, Indice)", only_psd2),
+          "The qcStatements are one PSD2 statement instead of a SEQUENCE OF statements (adorsys, Indice)",
+          qc_statements(lambda d: statements_of(d)[-1])),
     _qwac("flattened-roles", "qcstatements.flattened-roles", "All roles are in one RoleOfPSP (an OBIE OpenSSL profile)", flattened_roles),
     _qwac("role-without-its-sequence", "qcstatements.flattened-roles", "The roles are one RoleOfPSP instead of a SEQUENCE OF them",
           raw_psd2(roles=role(PI, "PSP_PI"))),
@@ -245,7 +246,7 @@ _ROWS = (
           statement(oids.QC_RETENTION_PERIOD, der.write_integer(-1))),
     _qwac("critical-statements", "qcstatements.critical", "The qcStatements are critical", critical_extension(oids.QC_STATEMENTS)),
     _qwac("cut-off-qcstatements", f"certificate.extension-malformed {_NO_STATEMENTS}", "The last bytes of the qcStatements are missing",
-          raw_statements(lambda value: value[:-20])),
+          qc_statements(lambda d: value_of(d, oids.QC_STATEMENTS)[:-20])),
     # Extensions.
     _qwac("provider-as-authority", "certificate.is-ca", "The QWAC is marked as a certificate authority",
           extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)),
@@ -253,7 +254,7 @@ _ROWS = (
           "The certificate is a pre-certificate of certificate transparency, with its poison extension",
           extension(x509.PrecertPoison(), critical=True)),
     _qwac("unknown-critical-extension", "certificate.critical-extension path.critical-extension", "A critical extension is unknown",
-          _UNKNOWN),
+          raw_extension(*_UNKNOWN)),
     _qwac("malformed-extension",
           "certificate.common-name certificate.extension-malformed certificate.no-dns-name path.extension-malformed",
           "The subject alternative name is not DER", raw_extension(oids.SUBJECT_ALTERNATIVE_NAME, b"\x30\x80")),
@@ -340,7 +341,7 @@ _ROWS = (
          lambda p: p.below_edited("tppkit TEST Policy CA",
                                   all_of(policies("2.999.1"), extension(x509.PolicyConstraints(0, None), critical=True)))),
     _row("authority-with-unknown-critical-extension", "path.critical-extension", "The issuing authority has an unknown critical extension",
-         lambda p: p.below_edited("tppkit TEST Odd CA", _UNKNOWN)),
+         lambda p: p.below_edited("tppkit TEST Odd CA", raw_extension(*_UNKNOWN))),
     _row("authority-signed-with-sha1", "path.weak-signature", "The root signed the issuing authority with SHA-1",
          lambda p: p.below_edited("tppkit TEST SHA-1 CA", hash_name="sha1")),
     _row("authority-of-another-root", "path.signature", "Another key than the root's signed the issuing authority in its name",
@@ -365,7 +366,7 @@ _ROWS = (
     _crl("crl-of-another-authority", "revocation.unknown", "The revocation list is that of the QSealC authority",
          lambda p: p.crl(issuer=p.pki.qseal_ca)),
     _crl("crl-with-unknown-critical-extension", "crl.critical-extension revocation.unknown",
-         "The revocation list has an unknown critical extension", lambda p: p.crl(further=(_UNKNOWN_EXTENSION,))),
+         "The revocation list has an unknown critical extension", lambda p: p.crl(further=(_UNKNOWN,))),
     _crl("delta-crl", "crl.delta revocation.unknown", "The revocation list contains only the changes since another one",
          lambda p: p.crl(further=(_DELTA,))),
     _crl("crl-of-authorities-only", "crl.scope revocation.unknown", "The revocation list covers authorities only",
@@ -379,9 +380,9 @@ _ROWS = (
          "The OCSP response begins years from now, in the last week of its authority", cases.future_ocsp),
     _ocsp("unknown-to-ocsp", "revocation.unknown", "The OCSP responder does not know the certificate",
           lambda p: p.ocsp(p.single(known=False))),
-    _row("ocsp-try-later", "ocsp.status revocation.unknown", "The OCSP responder has no answer now", cases.ocsp_refusal),
-    _row("ocsp-about-another-certificate", "revocation.unknown", "The OCSP response is about another certificate of the same authority",
-         cases.ocsp_about_another),
+    _ocsp("ocsp-try-later", "ocsp.status revocation.unknown", "The OCSP responder has no answer now", lambda _: write_refusal(TRY_LATER)),
+    _ocsp("ocsp-about-another-certificate", "revocation.unknown", "The OCSP response is about another certificate of the same authority",
+          lambda p: p.ocsp(p.single(p.pki.other_qwac))),
     _ocsp("forged-ocsp", "ocsp.signature revocation.unknown", "Another key than the responder's signed the OCSP response",
           lambda p: p.ocsp(key=p.pki.qseal.key)),
     _ocsp("ocsp-with-sha1", "ocsp.weak-signature revocation.unknown", "The OCSP response is signed with SHA-1",

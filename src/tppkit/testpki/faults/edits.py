@@ -5,7 +5,7 @@ broken = roles((PI, "PSP_AI"))(Draft.of(pki.qwac.certificate))
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -94,8 +94,8 @@ def extension(value: x509.ExtensionType, *, critical: bool = False) -> Edit:
     return lambda draft: draft.with_extension(extension_of(value, critical))
 
 
-def raw_extension(oid: str, value: bytes, *, critical: bool = False) -> Edit:
-    """Replace or add an extension with any value."""
+def raw_extension(oid: str, value: bytes, critical: bool = False) -> Edit:
+    """Replace or add an extension with any value, which may be no DER."""
     return lambda draft: draft.with_extension(Extension(oid, value, critical))
 
 
@@ -157,33 +157,24 @@ def statements_of(draft: Draft) -> list[bytes]:
     return [value[s.offset : s.end] for s in der.read_children(value, der.read_whole(value, tag=der.SEQUENCE))]
 
 
-def raw_statements(change: Callable[[bytes], bytes]) -> Edit:
-    """Change the value of QcStatements as bytes."""
-    return lambda draft: raw_extension(oids.QC_STATEMENTS, change(value_of(draft, oids.QC_STATEMENTS)))(draft)
-
-
-def only_psd2(draft: Draft) -> Draft:
-    """Leave the PSD2 statement alone, without the SEQUENCE OF statements around it."""
-    return raw_extension(oids.QC_STATEMENTS, statements_of(draft)[-1])(draft)
-
-
-def _restated(change: Callable[[Draft], Iterable[bytes]]) -> Edit:
-    return lambda draft: raw_extension(oids.QC_STATEMENTS, der.write_sequence(*change(draft)))(draft)
+def qc_statements(write: Callable[[Draft], bytes]) -> Edit:
+    """Replace the value of QcStatements by other DER, or by other bytes."""
+    return lambda draft: draft.with_extension(Extension(oids.QC_STATEMENTS, write(draft)))
 
 
 def no_statement(oid: str) -> Edit:
     """Remove the statements of an identifier."""
-    return _restated(lambda draft: _others(draft, oid))
+    return qc_statements(lambda draft: der.write_sequence(*_others(draft, oid)))
 
 
 def statement(oid: str, *info: bytes) -> Edit:
     """Replace or add a statement."""
-    return _restated(lambda draft: [*_others(draft, oid), _statement(oid, *info)])
+    return qc_statements(lambda draft: der.write_sequence(*_others(draft, oid), _statement(oid, *info)))
 
 
 def second_statement(oid: str, *info: bytes) -> Edit:
     """Add a statement beside those of the same identifier."""
-    return _restated(lambda draft: [*statements_of(draft), _statement(oid, *info)])
+    return qc_statements(lambda draft: der.write_sequence(*statements_of(draft), _statement(oid, *info)))
 
 
 def _others(draft: Draft, oid: str) -> list[bytes]:

@@ -154,9 +154,9 @@ class SoundPki:
         """Return the revocation of the sound QWAC since its first moment."""
         return Revocation(self.pki.qwac.certificate.serial, self.start, reason)
 
-    def single(self, **changes: Any) -> Single:
-        """Return what a sound OCSP response states about the sound QWAC; `changes` are fields of `Single`."""
-        issuer, leaf = self.pki.qwac_ca, self.pki.qwac.certificate
+    def single(self, about: Issued | None = None, **changes: Any) -> Single:
+        """Return what a sound OCSP response states about a QWAC, the sound one by default; `changes` are fields of `Single`."""
+        issuer, leaf = self.pki.qwac_ca, (about or self.pki.qwac).certificate
         cert_id = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), leaf.serial)
         return Single(cert_id, None, self.start, self.later)._replace(**changes)
 
