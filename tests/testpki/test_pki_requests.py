@@ -74,7 +74,7 @@ def refusal(pki, request: EidasRequest) -> str:
 
 @pytest.mark.parametrize("kind", ["qwac", "qseal"])
 @pytest.mark.parametrize("name", ["Žvėryno mokėjimai", "Ω" * 32, "Smith & Sons, #1 \"best\" $PAY = 'x'; \\ end"])
-def test_a_request_reads_strictly_with_what_was_asked(kind, name):
+def test_a_request_is_well_formed_and_has_the_requested_values(kind, name):
     provider = make_provider(
         organization_identifier="PSDGR-BOG-12/34", name=name, country="GR", roles=["PSP_AI", "PSP_IC"]
     )
@@ -178,7 +178,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_this_pki_does_not_certify_is_refused(pki, sound, name):
+def test_a_request_that_this_pki_does_not_certify_is_rejected(pki, sound, name):
     edit, code = REFUSED[name]
     assert refusal(pki, request_of(edit(sound))) == code
 
@@ -190,7 +190,7 @@ def test_every_dns_name_is_certified_and_a_common_name_alone_is_one(pki, folder,
     assert issue(folder, request_of(alone(sound))).extensions.dns_names == ("alone.example.org",)
 
 
-def test_a_qualified_device_is_stated_where_it_is_asked_for(folder):
+def test_a_qualified_device_is_stated_if_it_is_requested(folder):
     assert issue(folder, read(make_request(make_provider(), "qseal", KEY, qscd=True))).qc.sscd
     assert not issue(folder, read(make_request(make_provider(), "qseal", KEY))).qc.sscd
 
@@ -216,7 +216,7 @@ def test_addresses_stay_in_ia5string(folder, sound, oid):
 
 
 @pytest.mark.parametrize("kind", ["qwac", "qseal"])
-def test_the_kind_is_stated_where_the_request_does_not_say_it(pki, folder, kind):
+def test_the_kind_is_stated_if_the_request_does_not_say_it(pki, folder, kind):
     bare = Draft.of(pki.qseal.certificate).without_extension(oids.KEY_USAGE)
     request = request_of(all_of(UNTYPED, attribute(oids.COMMON_NAME, "tpp.test.example.com"))(bare))
     with pytest.raises(ConfigurationError, match="does not say"):
@@ -224,7 +224,7 @@ def test_the_kind_is_stated_where_the_request_does_not_say_it(pki, folder, kind)
     assert issue(folder, request, kind=kind).qc.types == (("web",) if kind == "qwac" else ("eseal",))
 
 
-def test_the_kind_is_guessed_by_purpose_or_name_and_never_contradicted(pki, sound):
+def test_the_kind_follows_from_purpose_or_names_and_never_contradicts_the_type(pki, sound):
     untyped = UNTYPED(sound)
     assert kind_of(request_of(untyped.without_extension(SUBJECT_ALT_NAME))) == "qwac"
     assert kind_of(request_of(untyped.without_extension(oids.EXTENDED_KEY_USAGE))) == "qwac"
@@ -260,7 +260,7 @@ DROPPED = [
 
 
 @pytest.mark.parametrize(("asked", "reported"), DROPPED, ids=[asked.oid for asked, _ in DROPPED])
-def test_what_is_asked_for_and_not_certified_is_reported(folder, sound, asked, reported):
+def test_requested_values_that_are_not_certified_are_reported(folder, sound, asked, reported):
     opened = open_pki(folder)
     _, dropped = opened.issue_requested(with_extension(sound, asked), at=opened.pki.not_before)
     assert list(dropped) == [*reported, ("attributes", "1.2.840.113549.1.9.7")]
