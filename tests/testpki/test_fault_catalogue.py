@@ -93,11 +93,11 @@ def test_faults_last_for_a_week_except_a_list_without_end(written, pki):
 
 
 @pytest.mark.parametrize("written", ["p256", "rsa2048", "p384", "ed25519", "german"], indirect=True)
-def test_nothing_is_found_in_sound_certificates_of_the_same_pki(written):
+def test_nothing_is_found_in_valid_certificates_of_the_same_pki(written):
     for label, kind in (("qwac", "qwac"), ("qseal", "qseal"), ("other-qwac", "qwac"), ("other-qseal", "qseal")):
-        sound = {"path": f"{label}-chain.pem", "as": kind, "at": written.faults[0]["at"], "ocsp": []}
+        valid = {"path": f"{label}-chain.pem", "as": kind, "at": written.faults[0]["at"], "ocsp": []}
         for crls in ([], ["root.crl", f"issuing-ca-{kind}.crl"]):
-            exit_code, verdict = written.check(sound | {"crl": crls})
+            exit_code, verdict = written.check(valid | {"crl": crls})
             assert (exit_code, verdict["verdict"], verdict["findings"]) == (0, "holds", [])
 
 

@@ -226,7 +226,7 @@ class Drafted(NamedTuple):
 def sign_draft(
     drafted: Drafted, issuer: Issued | None, label: str, kind: str, *, hash_name: str | None = None
 ) -> Issued:
-    """Sign a draft by its issuer, or by itself if there is none."""
+    """Sign a draft by its issuer, or by its own key if `issuer` is None."""
     signed = drafted.draft.sign(issuer.key if issuer else drafted.key, hash_name=hash_name)
     chain = (issuer.certificate, *issuer.chain) if issuer and issuer.kind != "root" else ()
     return Issued(label, kind, EidasCertificate.from_der(signed), drafted.key, chain)

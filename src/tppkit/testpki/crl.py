@@ -56,7 +56,7 @@ def write_crl(
         issuer: The authority.
         revoked: The revoked certificates.
         this_update: Time of issue, aware UTC.
-        next_update: Time at which the next list is due, aware UTC; None leaves it out, which no authority may.
+        next_update: Time at which the next list is due, aware UTC. Required by RFC 5280; None leaves it out.
         number: CRL number.
         key: The signing key; the issuer's by default.
         hash_name: One of `signing.HASHES`; the one that fits the key by default.

@@ -9,7 +9,7 @@ from tppkit.certificates import EidasCertificate, Use
 from tppkit.certificates.editions import EN_319_412_5_V2_4_1
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.faults import FAULTS, Fault, FaultCase, judged_at
-from tppkit.testpki.faults.sound_pki import plain_pki
+from tppkit.testpki.faults.valid_pki import plain_pki
 from tppkit.testpki.pem import Entry, PkiFile, make_entry, pem_block
 from tppkit.testpki.pki import Pki
 
@@ -51,8 +51,8 @@ def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
 
 
 def _entry(pki: Pki, fault: Fault, case: FaultCase, names: list[str]) -> Entry:
-    leaf, at, sound = EidasCertificate.from_der(case.leaf), format_time(judged_at(pki)), pki.members[fault.use.value]
-    key_path = f"{sound.label}.key" if _has_key_of(leaf, sound.certificate) else None
+    leaf, at, valid = EidasCertificate.from_der(case.leaf), format_time(judged_at(pki)), pki.members[fault.use.value]
+    key_path = f"{valid.label}.key" if _has_key_of(leaf, valid.certificate) else None
     return make_entry(names[0], "fault", leaf.sha256, leaf.not_after, further=names[1:], key_path=key_path) | {
         "expected": list(fault.expected),
         "verdict": fault.verdict,
@@ -72,8 +72,8 @@ def _command(names: list[str], *, use: Use, at: str) -> str:
     return f"tppkit cert check {path} --as {use.value} --trust root.pem --at {at}{kept}"
 
 
-def _has_key_of(leaf: EidasCertificate, sound: EidasCertificate) -> bool:
+def _has_key_of(leaf: EidasCertificate, valid: EidasCertificate) -> bool:
     try:
-        return leaf.public_key == sound.public_key
+        return leaf.public_key == valid.public_key
     except FormatError:
         return False

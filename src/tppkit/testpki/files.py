@@ -1,4 +1,4 @@
-"""A test PKI as files, in every form that a TPP or a bank asks for, with a manifest and a README that name each.
+"""A test PKI as files, in every form that a TPP or a bank needs, with a manifest and a README that name each.
 
 Each certificate LABEL has `LABEL.pem`, `LABEL.der` and `LABEL.key` (mode 0600). A leaf also has `LABEL-chain.pem` (with its issuing
 authority), `LABEL.p12` (password `test`), `LABEL.csr` and `LABEL.b64` (one line, for TPP-Signature-Certificate). Each authority has

@@ -1,7 +1,7 @@
 """A test PKI in a folder: issue, revoke, and renew its lists.
 
-The revocation lists in the folder are the only record of what is revoked. Only test authorities ever sign: an authority must say
-TEST in its name, its key must be in the folder itself, and the root of the folder must have issued it.
+The revocation lists in the folder are the only record of what is revoked. Only test authorities ever sign: the name of an authority
+must contain the word TEST, its key must be in the folder itself, and the root of the folder must have issued it.
 
 Sources: RFC 5280 sections 5.1.2.4, 5.2.3 and 5.3.1 (thisUpdate, CRL number, reasons), ETSI TS 119 612 clauses 5.3.2 and 5.3.15
 (sequence number, next update).
@@ -116,7 +116,7 @@ class PkiFolder:
             now: As for `issue`.
 
         Returns:
-            The manifest's entry, and what the request asks for and the certificate lacks.
+            The manifest's entry, and the requested values that the certificate lacks.
 
         Raises:
             ConfigurationError: As `requests.certify_request`; `pki.days`, `pki.ended`, `pki.label`, `file.exists`,
@@ -361,7 +361,7 @@ def open_pki(path: FilePath) -> PkiFolder:
 
     Raises:
         ConfigurationError: `pki.unusable` (no manifest, a file missing or damaged), `pki.foreign-key` (a key is outside the
-            folder, or does not belong to its certificate), `pki.not-test` (an authority does not say TEST).
+            folder, or does not belong to its certificate), `pki.not-test` (the name of an authority lacks the word TEST).
     """
     folder = as_path(path)
     return PkiFolder(folder, load_pki(folder))

@@ -20,7 +20,7 @@ from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.files import MANIFEST
 from tppkit.testpki.keys import KeySource, PrivateKey, kind_of_key, load_key
 from tppkit.testpki.pki import CALLBACK_KEYS, SIGNERS, Pki
-from tppkit.testpki.profiles import SERVICES_URL, policy_of, says_test
+from tppkit.testpki.profiles import SERVICES_URL, contains_test, policy_of
 from tppkit.testpki.provider import provider_of
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
@@ -29,7 +29,7 @@ _REASON_NAMES = {name.lower(): name for name in REASONS}
 
 
 class PublishedCrl(NamedTuple):
-    """A list in the folder: its number, time of issue (aware UTC) and revocations; 0, None and none if it does not exist."""
+    """Number, time of issue (aware UTC) and revocations of a list in the folder; the defaults describe a list that does not exist."""
 
     number: int = 0
     this_update: datetime | None = None
@@ -41,7 +41,7 @@ def load_pki(path: Path) -> Pki:
 
     Raises:
         ConfigurationError: `pki.unusable` (no manifest, a file missing or damaged), `pki.foreign-key` (a key is outside the
-            folder, or does not belong to its certificate), `pki.not-test` (an authority does not say TEST).
+            folder, or does not belong to its certificate), `pki.not-test` (the name of an authority lacks the word TEST).
     """
     entries = [e for e in read_manifest(path)["files"] if e["kind"] != "fault" and e["path"].endswith(".pem")]
     with_keys = [e for e in entries if isinstance(e.get("key_path"), str)]
@@ -139,8 +139,8 @@ def _load_member(path: Path, name: str, key_name: str, kind: str) -> Issued:
     label = name.removesuffix(".pem")
     certificate, *chain = _load_chain(path, name)
     names = (*certificate.subject.values(oids.ORGANIZATION), *certificate.subject.values(oids.COMMON_NAME))
-    if label in SIGNERS and not any(map(says_test, names)):
-        message = f"the authority {certificate.subject} does not say TEST: it is not used to sign"
+    if label in SIGNERS and not any(map(contains_test, names)):
+        message = f"the authority {certificate.subject} lacks the word TEST in its name: it is not used to sign"
         raise ConfigurationError("pki.not-test", message)
     key = _load_key(path, key_name)
     if key.public_key() != certificate.public_key:

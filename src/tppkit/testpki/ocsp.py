@@ -147,7 +147,7 @@ def _status(single: Single) -> bytes:
 
 
 class OcspRequest(NamedTuple):
-    """An OCSP request: the certificates that it asks about, and DER of the nonce's value, or None."""
+    """An OCSP request: the certificates that it names, and DER of the nonce's value, or None."""
 
     cert_ids: tuple[CertId, ...]
     nonce: bytes | None
@@ -166,7 +166,7 @@ def parse_ocsp_request(data: bytes) -> OcspRequest:
     parts = _children(data, der.expect(request, der.SEQUENCE))
     requests = next((part for part in parts if part.tag == der.SEQUENCE), None)
     if requests is None:
-        raise FormatError("der.malformed", "an OCSP request asks for nothing", offset=request.offset)
+        raise FormatError("der.malformed", "an OCSP request names no certificate", offset=request.offset)
     cert_ids = tuple(_requested(data, one) for one in _children(data, requests))
     nonce = _extensions(data, parts, tag=0xA2, known=(NONCE,)).get(NONCE)
     return OcspRequest(cert_ids, None if nonce is None else _require_nonce(nonce))

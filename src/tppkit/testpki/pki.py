@@ -243,7 +243,7 @@ class Pki:
         self, issuer: Issued | None, label: str, kind: str, name: profiles.Name, extensions: Sequence[profiles.Extension], *,
         days: int | None = None,
     ) -> Issued:  # fmt: skip
-        """Issue a certificate of any other kind, signed by one of `issuers`, or by itself if there is none."""
+        """Issue a certificate of any other kind, signed by one of `issuers`, or self-signed if `issuer` is None."""
         return sign_draft(self._draft(issuer, label, name, extensions, days=days), issuer, label, kind)
 
     def crl(self, issuer: Issued, *, at: datetime, number: int = 1, days: int = CRL_DAYS) -> bytes:

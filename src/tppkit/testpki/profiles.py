@@ -52,7 +52,7 @@ QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def says_test(text: str) -> bool:
+def contains_test(text: str) -> bool:
     """Return whether a name contains the word TEST; ATTESTATION does not."""
     return _TEST.search(text) is not None
 
@@ -238,7 +238,7 @@ def _policies(provider: Provider, *stated: str) -> Extension:
 
     Policies of the CA/Browser Forum allow no User Notice (BR section 7.1.2.7.9); such a certificate has TEST as its locality.
     """
-    may_notice = oids.PUBLIC_TLS_POLICIES.isdisjoint(stated) and not says_test(provider.name)
+    may_notice = oids.PUBLIC_TLS_POLICIES.isdisjoint(stated) and not contains_test(provider.name)
     notice = [x509.UserNotice(None, "TEST certificate, not to be relied on")] if may_notice else None
     first, *others = (x509.ObjectIdentifier(oid) for oid in stated)
     stating = [x509.PolicyInformation(first, notice), *(x509.PolicyInformation(oid, None) for oid in others)]

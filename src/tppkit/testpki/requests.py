@@ -93,7 +93,7 @@ def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
         stated: The kind that the caller states.
 
     Raises:
-        ConfigurationError: `pki.request`: the request does not say what it is for, or `stated` contradicts it.
+        ConfigurationError: `pki.request`: the request does not state what it is for, or `stated` contradicts it.
     """
     types, known = request.qc.types, request.extensions
     typed = {"web": "qwac", "eseal": "qseal"}.get(types[0]) if len(types) == 1 else None
@@ -106,7 +106,7 @@ def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
         return "qwac"
     if "nonRepudiation" in known.key_usage:
         return "qseal"
-    message = "the request does not say whether it is for a QWAC or a QSealC: state it (pki issue csr --as)"
+    message = "the request does not state whether it is for a QWAC or a QSealC: state it (pki issue csr --as)"
     raise ConfigurationError("pki.request", message)
 
 
@@ -162,8 +162,8 @@ def _require_names(request: EidasRequest, kind: str) -> tuple[str, ...]:
     """Return the DNS names of a QWAC, one of which is the common name; none for a QSealC."""
     names = _alternative_names(request)
     if (request.qc.sscd and kind == "qwac") or (names and kind == "qseal"):
-        odd = "a qualified device" if kind == "qwac" else "alternative names"
-        raise ConfigurationError("pki.request", f"the request for a {kind} asks for {odd}: make a new one without")
+        unwanted = "a qualified device" if kind == "qwac" else "alternative names"
+        raise ConfigurationError("pki.request", f"the request for a {kind} asks for {unwanted}: make a new one without")
     for name in names:
         if name.form != DNS_NAME:
             message = f"the request asks for an alternative name that is not a DNS name ({name.form})"
@@ -177,11 +177,11 @@ def _require_names(request: EidasRequest, kind: str) -> tuple[str, ...]:
         return ()
     common_names = request.subject.values(oids.COMMON_NAME)
     wanted = request.extensions.dns_names or tuple(name for name in common_names[:1] if is_dns_name(name))
-    odd_names = [name for name in common_names if name not in wanted]
-    if odd_names:
+    other_names = [name for name in common_names if name not in wanted]
+    if other_names:
         clause = "EN 319 412-4 WEB-4.1.3-4 (d)"
         listed = shown(", ".join(wanted)) or "none"
-        message = f"the common name {shown(odd_names[0])} is none of the DNS names ({listed}; {clause})"
+        message = f"the common name {shown(other_names[0])} is not one of the DNS names ({listed}; {clause})"
         raise ConfigurationError("pki.request", f"{message}: make a new request (pki csr --dns)", clause=clause)
     if not wanted:
         raise ConfigurationError("pki.request", "the request for a qwac has no DNS name: make a new one")
@@ -211,7 +211,7 @@ def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, Priva
     _require_profile_key(request, kind)
     if kind_of_public_key(key) not in kinds:
         what = f"{request.key.type}, {request.key.bits or request.key.curve}"
-        raise ConfigurationError("pki.key-kind", f"the request's key ({what}) is none of {', '.join(kinds)}")
+        raise ConfigurationError("pki.key-kind", f"the request's key ({what}) is not one of {', '.join(kinds)}")
     owner = next((label for label, other in known.items() if other.public_key() == key), None)
     if owner is not None:
         message = f"the request has the key of {owner}: make a key for this request"
@@ -220,7 +220,7 @@ def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, Priva
 
 
 class Dropped(NamedTuple):
-    """One thing that a request asks for and its certificate lacks.
+    """A requested value that the certificate lacks.
 
     Attributes:
         field: The name of the field in `cert show --json`.
@@ -232,7 +232,7 @@ class Dropped(NamedTuple):
 
 
 def find_dropped(request: EidasRequest, certificate: EidasCertificate) -> tuple[Dropped, ...]:
-    """Return everything that a request asks for and the certificate issued for it lacks.
+    """Return every requested value that the certificate lacks.
 
     Values of attributes are never shown, because one of them may be a password.
     """

@@ -24,7 +24,7 @@ from tppkit.testpki.faults.edits import (
 )  # fmt: skip
 
 # isort: on
-from tppkit.testpki.faults.sound_pki import DAY, FaultCase, SoundPki
+from tppkit.testpki.faults.valid_pki import DAY, FaultCase, ValidPki
 from tppkit.testpki.ocsp import TRY_LATER, write_refusal
 from tppkit.testpki.profiles import SERVICES_URL
 
@@ -46,7 +46,7 @@ class Fault:
         name: Short name, which is also the stem of its files.
         expected: Every code that a check of it reports, sorted.
         summary: What is wrong, in one line.
-        edit: Makes the fault from a sound PKI.
+        edit: Makes the fault from a valid PKI.
         use: The use that the certificate claims.
         verdict: `fails` if a check rejects it, `warns` if it breaks a recommendation and the check holds, `notes` if the check
             holds with notices only.
@@ -55,20 +55,20 @@ class Fault:
     name: str
     expected: tuple[str, ...]
     summary: str
-    edit: Callable[[SoundPki], FaultCase]
+    edit: Callable[[ValidPki], FaultCase]
     use: Use
     verdict: str
 
     def make(self, pki: Pki) -> FaultCase:
         """Make the files of the fault from a PKI that `plain_pki` returned."""
-        return self.edit(SoundPki(pki, self.name))
+        return self.edit(ValidPki(pki, self.name))
 
 
 def _row(
     name: str,
     codes: str,
     summary: str,
-    edit: Callable[[SoundPki], FaultCase],
+    edit: Callable[[ValidPki], FaultCase],
     verdict: str = FAILS,
     *,
     use: Use = Use.QWAC,
@@ -77,29 +77,29 @@ def _row(
 
 
 def _qwac(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS) -> Fault:
-    """Return a row that edits the QWAC before it is signed; its chain is sound."""
-    return _row(name, codes, summary, lambda sound: sound.edited(edit), verdict)
+    """Return a row that edits the QWAC before it is signed; its chain is valid."""
+    return _row(name, codes, summary, lambda valid: valid.edited(edit), verdict)
 
 
 def _seal(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS) -> Fault:
-    """Return a row that edits the QSealC before it is signed; its chain is sound."""
-    return _row(name, codes, summary, lambda sound: sound.edited(edit, use=Use.QSEALC), verdict, use=Use.QSEALC)
+    """Return a row that edits the QSealC before it is signed; its chain is valid."""
+    return _row(name, codes, summary, lambda valid: valid.edited(edit, use=Use.QSEALC), verdict, use=Use.QSEALC)
 
 
-def _crl(name: str, codes: str, summary: str, make: Callable[[SoundPki], bytes], verdict: str = FAILS) -> Fault:
-    """Return a row that judges the sound QWAC with a CRL."""
-    return _row(name, codes, summary, lambda sound: sound.judged_by(crls=(make(sound),)), verdict)
+def _crl(name: str, codes: str, summary: str, make: Callable[[ValidPki], bytes], verdict: str = FAILS) -> Fault:
+    """Return a row that judges the valid QWAC with a CRL."""
+    return _row(name, codes, summary, lambda valid: valid.judged_by(crls=(make(valid),)), verdict)
 
 
-def _ocsp(name: str, codes: str, summary: str, make: Callable[[SoundPki], bytes], verdict: str = FAILS) -> Fault:
-    """Return a row that judges the sound QWAC with an OCSP response."""
-    return _row(name, codes, summary, lambda sound: sound.judged_by(ocsp=(make(sound),)), verdict)
+def _ocsp(name: str, codes: str, summary: str, make: Callable[[ValidPki], bytes], verdict: str = FAILS) -> Fault:
+    """Return a row that judges the valid QWAC with an OCSP response."""
+    return _row(name, codes, summary, lambda valid: valid.judged_by(ocsp=(make(valid),)), verdict)
 
 
-def _constrained(**constraints: list[x509.GeneralName]) -> Callable[[SoundPki], FaultCase]:
+def _constrained(**constraints: list[x509.GeneralName]) -> Callable[[ValidPki], FaultCase]:
     subtrees = {"permitted_subtrees": None, "excluded_subtrees": None, **constraints}
     edit = extension(x509.NameConstraints(**subtrees), critical=True)
-    return lambda sound: sound.below_edited("tppkit TEST Constrained CA", edit)
+    return lambda valid: valid.below_edited("tppkit TEST Constrained CA", edit)
 
 
 # fmt: off
@@ -119,7 +119,7 @@ _ROWS = (
          cases.changed_after_signing),
     _row("signed-by-another-key", "path.signature", "The QSealC authority signed a certificate that names the QWAC authority",
          lambda p: p.edited(key=p.pki.qseal_ca.key)),
-    _qwac("unknown-issuer", "trust.no-path", "The certificate names an issuer that is not trusted", changed(issuer=cases.NOBODY)),
+    _qwac("unknown-issuer", "trust.no-path", "The certificate names an issuer that is not trusted", changed(issuer=cases.UNKNOWN_ISSUER)),
     # Subject.
     _qwac("no-organization-name", "certificate.subject-attribute-missing", "The subject has no organizationName",
           no_attribute(oids.ORGANIZATION)),
@@ -341,7 +341,7 @@ _ROWS = (
          lambda p: p.below_edited("tppkit TEST Policy CA",
                                   all_of(policies("2.999.1"), extension(x509.PolicyConstraints(0, None), critical=True)))),
     _row("authority-with-unknown-critical-extension", "path.critical-extension", "The issuing authority has an unknown critical extension",
-         lambda p: p.below_edited("tppkit TEST Odd CA", raw_extension(*_UNKNOWN))),
+         lambda p: p.below_edited("tppkit TEST Critical CA", raw_extension(*_UNKNOWN))),
     _row("authority-signed-with-sha1", "path.weak-signature", "The root signed the issuing authority with SHA-1",
          lambda p: p.below_edited("tppkit TEST SHA-1 CA", hash_name="sha1")),
     _row("authority-of-another-root", "path.signature", "Another key than the root's signed the issuing authority in its name",

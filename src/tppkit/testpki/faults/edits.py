@@ -248,19 +248,19 @@ def raw_psd2(
     """Write the PSD2 statement from raw parts.
 
     Args:
-        roles: DER in the place of the roles; the sound ones by default.
+        roles: DER in the place of the roles; the valid ones by default.
         nca_name: DER in the place of the name, or another tag for it.
         nca_id: DER in the place of the identifier, or another tag for it.
     """
 
-    def text(part: bytes | int | None, sound: str) -> bytes:
-        return part if isinstance(part, bytes) else der.write_text(sound, tag=part or der.UTF8_STRING)
+    def text(part: bytes | int | None, valid: str) -> bytes:
+        return part if isinstance(part, bytes) else der.write_text(valid, tag=part or der.UTF8_STRING)
 
     def edit(draft: Draft) -> Draft:
         stated = psd2_of(draft)
-        sound = der.write_sequence(*(role(one.oid, one.name) for one in stated.roles))
+        valid = der.write_sequence(*(role(one.oid, one.name) for one in stated.roles))
         parts = (
-            sound if roles is None else roles,
+            valid if roles is None else roles,
             text(nca_name, stated.nca_name),
             text(nca_id, stated.nca_id),
         )

@@ -1,4 +1,4 @@
-"""The sound PKI that each fault starts from: certificates, CRLs and OCSP responses with nothing wrong but what is changed."""
+"""Certificates, CRLs and OCSP responses of a valid PKI, in which a fault changes one thing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tppkit.testpki.pki import DEFAULT_DAYS, Pki
 from tppkit.testpki.provider import Provider, make_provider
 
 DAY = timedelta(days=1)
-# The sound parts of a fault are valid from the PKI's first midnight for a week. What is "not yet valid" begins after that week, and
+# All parts of a fault that have no error are valid for a week from the PKI's first midnight. What is "not yet valid" begins after it, and
 # what is "expired" ended before that midnight, so each fault is a fault from the moment of creation on.
 LASTING = timedelta(days=7)
 
@@ -49,11 +49,11 @@ class FaultCase(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SoundPki:
-    """A sound PKI, and the name of the fault that is made from it.
+class ValidPki:
+    """A valid PKI, and the name of the fault that is made from it.
 
-    sound = SoundPki(plain_pki(pki), "stale-crl")
-    case = sound.judged_by(crls=(sound.crl(next_update=sound.start),))
+    valid = ValidPki(plain_pki(pki), "stale-crl")
+    case = valid.judged_by(crls=(valid.crl(next_update=valid.start),))
 
     Attributes:
         pki: What `plain_pki` returned.
@@ -65,7 +65,7 @@ class SoundPki:
 
     @property
     def start(self) -> datetime:
-        """The midnight at which the sound parts begin, aware UTC."""
+        """The midnight at which the PKI begins, aware UTC."""
         return self.pki.not_before
 
     @property
@@ -89,7 +89,7 @@ class SoundPki:
     def edited(
         self, edit: Edit | None = None, *, use: Use = Use.QWAC, key: PrivateKey | None = None, hash_name: str | None = None,
     ) -> FaultCase:  # fmt: skip
-        """Return the sound certificate of a use with an edit, below its sound authority.
+        """Return the valid certificate of a use with an edit, below its authority.
 
         Args:
             edit: What is changed before it is signed.
@@ -125,22 +125,22 @@ class SoundPki:
         return self._another(self._responder, "responder", "ocsp", self.pki.qwac_ca, edit)
 
     def below(self, *authorities: Issued) -> FaultCase:
-        """Return a sound QWAC of the first authority, sent with all authorities."""
+        """Return a QWAC of the first authority, sent with all authorities."""
         issuer = authorities[0]
         draft = replace(Draft.of(self.pki.qwac.certificate), serial=self._serial("leaf"))
         signed = below(draft, draft.public_key, issuer).sign(issuer.key)
         return FaultCase(signed, tuple(authority.certificate.der for authority in authorities))
 
     def below_edited(self, label: str, edit: Edit | None = None, *, hash_name: str | None = None) -> FaultCase:
-        """Return a sound QWAC below an `authority` with an edit."""
+        """Return a QWAC below an `authority` with an edit."""
         return self.below(self.authority(label, edit, hash_name=hash_name))
 
     def judged_by(self, **answers: Any) -> FaultCase:
-        """Return the sound QWAC with the `crls` and `ocsp` responses to judge it with."""
+        """Return the valid QWAC with the `crls` and `ocsp` responses to judge it with."""
         return FaultCase(self.pki.qwac.certificate.der, (self.pki.qwac_ca.certificate.der,), **answers)
 
     def crl(self, *revoked: Revocation, issuer: Issued | None = None, **changes: Any) -> bytes:
-        """Write a sound CRL of an authority, as DER.
+        """Write a valid CRL of an authority, as DER.
 
         Args:
             revoked: The revoked certificates.
@@ -151,20 +151,20 @@ class SoundPki:
         return write_crl(issuer or self.pki.qwac_ca, revoked, **stated)
 
     def revoked(self, reason: str = "keyCompromise") -> Revocation:
-        """Return the revocation of the sound QWAC since its first moment."""
+        """Return the revocation of the valid QWAC since its first moment."""
         return Revocation(self.pki.qwac.certificate.serial, self.start, reason)
 
     def single(self, about: Issued | None = None, **changes: Any) -> Single:
-        """Return what a sound OCSP response states about a QWAC, the sound one by default; `changes` are fields of `Single`."""
+        """Return what a valid OCSP response states about a QWAC, the valid one by default; `changes` are fields of `Single`."""
         issuer, leaf = self.pki.qwac_ca, (about or self.pki.qwac).certificate
         cert_id = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), leaf.serial)
         return Single(cert_id, None, self.start, self.later)._replace(**changes)
 
     def ocsp(self, single: Single | None = None, *, responder: Issued | None = None, **changes: Any) -> bytes:
-        """Write a sound OCSP response, as DER.
+        """Write a valid OCSP response, as DER.
 
         Args:
-            single: What it states; that the sound QWAC is good by default.
+            single: What it states; that the valid QWAC is good by default.
             responder: The signer; the delegated responder of the QWAC authority by default.
             changes: Arguments of `write_answer` that differ.
         """
