@@ -81,7 +81,9 @@ def test_control_characters_of_a_certificate_do_not_reach_the_terminal(tppkit, t
 
     provider = make_provider(nca_name="Bank of Lithuania")
     object.__setattr__(provider, "nca_name", "Evil\x1b[2J\nBank")
-    evil = sign_draft(pki.draft("qwac", provider, label="evil"), pki.qwac_ca, "evil", "qwac")  # no PKI issues such a one
+    evil = sign_draft(
+        pki.draft("qwac", provider, label="evil"), pki.qwac_ca, "evil", "qwac"
+    )  # no PKI issues such a one
     (tmp_path / "evil.pem").write_bytes(certificate_pem(evil.certificate))
     shown = tppkit("cert", "show", "evil.pem").stdout
     assert "\x1b" not in shown
