@@ -47,7 +47,6 @@ from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEQUENCE_NUMBER = re.compile(rb"<TSLSequenceNumber>([0-9]{1,9})</TSLSequenceNumber>")
 _SKEW = timedelta(minutes=5)
-_LIST_SIGNERS = frozenset({"lotl-signer", "list-signer"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,10 +320,8 @@ class PkiFolder:
         return self._publish((crl_entry(file), file) for file in files)
 
     def _publish_trusted_lists(self, now: datetime) -> tuple[str, ...]:
-        """Sign the trusted lists with a higher sequence number, if the folder has their signers."""
+        """Sign the trusted lists with a higher sequence number."""
         folder, pki = self.path / TRUSTED_LISTS, self.pki
-        if not pki.members.keys() >= _LIST_SIGNERS:
-            return ()
         if folder.is_symlink():
             raise ConfigurationError("pki.foreign-key", f"{folder} is a link: only the folder itself is written")
         if not folder.exists():

@@ -47,19 +47,18 @@ def load_pki(path: Path) -> Pki:
     with_keys = [e for e in entries if isinstance(e.get("key_path"), str)]
     loaded = [_load_member(path, e["path"], e["key_path"], e["kind"]) for e in with_keys]
     members = {issued.label: issued for issued in loaded}
-    lacking = {"root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "tsa"}.difference(members)
+    lacking = {*SIGNERS, "qwac", "qseal", "other-qwac"}.difference(members)
     if lacking:
         raise ConfigurationError("pki.unusable", f"{path} lacks {', '.join(sorted(lacking))}")
-    for label in SIGNERS.keys() & members.keys():
-        issuer = SIGNERS[label].issuer
-        if not is_issued_by(members[label].certificate, members[issuer].certificate):
-            message = f"{label} was not issued by {issuer} of this folder: it is not used to sign"
+    for label, signer in SIGNERS.items():
+        if not is_issued_by(members[label].certificate, members[signer.issuer].certificate):
+            message = f"{label} was not issued by {signer.issuer} of this folder: it is not used to sign"
             raise ConfigurationError("pki.foreign-key", message)
     qwac, qseal = members["qwac"].certificate, members["qseal"].certificate
     ocsp_url = next(iter(qwac.extensions.ocsp_urls), f"{SERVICES_URL}/ocsp")
     pki = Pki(
         provider=provider_of(qwac),
-        other_provider=provider_of(members.get("other-qwac", members["qwac"]).certificate),
+        other_provider=provider_of(members["other-qwac"].certificate),
         members=MappingProxyType(members),
         callback_keys=MappingProxyType({label: _load_key(path, f"{label}.key") for label in CALLBACK_KEYS}),
         keys=KeySource(kind_of_key(members["qwac"].key)),
