@@ -13,7 +13,7 @@ from cryptography.x509.ocsp import OCSPRequestBuilder
 
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
 from tppkit.testpki.crl import REASONS, Revocation
-from tppkit.testpki.faults import FAULTS, SoundPki
+from tppkit.testpki.faults import FAULTS, ValidPki
 from tppkit.testpki.ocsp import answer_ocsp
 
 with warnings.catch_warnings():
@@ -164,8 +164,8 @@ def test_the_linter_finds_nothing_in_ocsp_answers(kind, request):
                 assert above_info(ocsp_results(answer)) == set()
 
 
-def test_the_linter_finds_a_fault_of_lists_and_answers(pki):
-    sound = SoundPki(pki, "linted")
+def test_the_linter_sees_a_fault_of_lists_and_answers(pki):
+    sound = ValidPki(pki, "linted")
     assert above_info(crl_results(sound.crl(next_update=None))) != set()
     late = sound.single(next_update=sound.start.replace(year=2000))
     assert above_info(ocsp_results(sound.ocsp(late))) != set()

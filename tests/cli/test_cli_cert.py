@@ -81,7 +81,9 @@ def test_control_characters_of_a_certificate_do_not_reach_the_terminal(tppkit, t
 
     provider = make_provider(nca_name="Bank of Lithuania")
     object.__setattr__(provider, "nca_name", "Evil\x1b[2J\nBank")
-    evil = sign_draft(pki.draft_qwac(provider, label="evil"), pki.qwac_ca, "evil", "qwac")  # no PKI issues such a one
+    evil = sign_draft(
+        pki.draft("qwac", provider, label="evil"), pki.qwac_ca, "evil", "qwac"
+    )  # no PKI issues such a one
     (tmp_path / "evil.pem").write_bytes(certificate_pem(evil.certificate))
     shown = tppkit("cert", "show", "evil.pem").stdout
     assert "\x1b" not in shown
@@ -193,8 +195,8 @@ def answers(tmp_path, pki):
     at = datetime(2026, 6, 1, tzinfo=UTC)
     ca, revoked = pki.qwac_ca, [Revocation(0xAB, at, "keyCompromise"), Revocation(0xCD, at)]
     crl = write_crl(
-        issuer=ca.certificate.subject_der, key=ca.key, authority_key_identifier=b"key", revoked=revoked, this_update=at,
-        next_update=None, number=7, further=(Extension("2.5.29.27", der.write_integer(3), critical=True),),
+        ca, revoked, this_update=at, next_update=None, number=7,
+        further=(Extension("2.5.29.27", der.write_integer(3), critical=True),),
     )  # fmt: skip
     request = make_ocsp_request(pki.qwac.certificate, issuer=ca.certificate, nonce=b"nonce")
     pem = certificate_pem(pki.qwac.certificate) + x509.load_der_x509_crl(crl).public_bytes(Encoding.PEM) * 2

@@ -150,7 +150,9 @@ def test_wrong_usage_exits_2(tppkit, folder, arguments: tuple[str, ...]) -> None
 def test_text_of_a_certificate_is_escaped_for_the_terminal(tppkit, folder, pki) -> None:
     provider = make_provider()
     object.__setattr__(provider, "nca_name", "Evil\x1b[2J\nBank")
-    evil = sign_draft(pki.draft_qwac(provider, label="evil"), pki.qwac_ca, "evil", "qwac")  # no PKI issues such a one
+    evil = sign_draft(
+        pki.draft("qwac", provider, label="evil"), pki.qwac_ca, "evil", "qwac"
+    )  # no PKI issues such a one
     (folder / "evil.pem").write_bytes(certificate_pem(evil.certificate))
     shown = tppkit("cert", "check", "evil.pem", "--as", "qwac", "--at", AT).stdout
     assert "\x1b" not in shown

@@ -224,10 +224,9 @@ def issue_for(pki: Pki, kind: str, identifier: str, nca_id: str | None) -> Issue
     """A `qwac` or `qseal` that names an organisation and an authority, whether they fit or not."""
     organization = read_organization_identifier(identifier)
     provider = replace(pki.provider, organization_identifier=organization, nca_id=nca_id or "")
-    draft, issuer = (pki.draft_qwac, pki.qwac_ca) if kind == "qwac" else (pki.draft_qseal, pki.qseal_ca)
-    drafted = draft(provider, label=kind)
+    drafted = pki.draft(kind, provider, label=kind)
     if nca_id is None:
         value = write_qc_statements(qc_type="web" if kind == "qwac" else "eseal", psd2=None, pds=())
         statements = x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value)
         drafted = drafted._replace(draft=drafted.draft.with_extension(extension_of(statements, False)))
-    return sign_draft(drafted, issuer, kind, kind)
+    return sign_draft(drafted, pki.issuer_of(kind), kind, kind)

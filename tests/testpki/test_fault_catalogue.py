@@ -82,27 +82,27 @@ def test_every_fault_is_found_and_nothing_else(written):
 # The first moment at which `pki create` may have run, and the last of that day.
 @pytest.mark.parametrize("after", [timedelta(), timedelta(hours=23, minutes=59, seconds=59)])
 @pytest.mark.parametrize("written", ["p256"], indirect=True)
-def test_every_fault_is_one_on_the_whole_day_of_creation(written, pki, after):
+def test_every_fault_is_a_fault_during_the_whole_day_of_creation(written, pki, after):
     assert differing(written, format_time(pki.not_before + after)) == {}
     assert {parse_time(entry["at"]).date() for entry in written.faults} == {pki.not_before.date()}
 
 
 @pytest.mark.parametrize("written", ["p256"], indirect=True)
-def test_faults_last_for_a_week_but_for_a_list_without_end_which_ages_within_a_day(written, pki):
+def test_faults_last_for_a_week_except_a_list_without_end(written, pki):
     assert differing(written, format_time(pki.not_before + timedelta(days=6))).keys() == {"faults/crl-without-end.pem"}
 
 
 @pytest.mark.parametrize("written", ["p256", "rsa2048", "p384", "ed25519", "german"], indirect=True)
-def test_nothing_is_found_in_sound_certificates_of_the_same_pki(written):
+def test_nothing_is_found_in_valid_certificates_of_the_same_pki(written):
     for label, kind in (("qwac", "qwac"), ("qseal", "qseal"), ("other-qwac", "qwac"), ("other-qseal", "qseal")):
-        sound = {"path": f"{label}-chain.pem", "as": kind, "at": written.faults[0]["at"], "ocsp": []}
+        valid = {"path": f"{label}-chain.pem", "as": kind, "at": written.faults[0]["at"], "ocsp": []}
         for crls in ([], ["root.crl", f"issuing-ca-{kind}.crl"]):
-            exit_code, verdict = written.check(sound | {"crl": crls})
+            exit_code, verdict = written.check(valid | {"crl": crls})
             assert (exit_code, verdict["verdict"], verdict["findings"]) == (0, "holds", [])
 
 
 @pytest.mark.parametrize("written", ["p256"], indirect=True)
-def test_the_manifest_says_all_that_is_needed(written):
+def test_the_manifest_entry_of_a_fault_is_complete(written):
     for entry in written.faults:
         assert entry.keys() == {
             "path", "kind", "key_path", "sha256", "not_after", "expected", "verdict", "further_paths", "as", "at", "crl", "ocsp",

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tppkit.certificates import Use
 from tppkit.errors import ConfigurationError
-from tppkit.testpki import DEFAULT_DAYS, Pki, make_pki, make_provider
+from tppkit.testpki import DEFAULT_DAYS, Pki, make_pki
 from tppkit.testpki.certificate import Draft
 from tppkit.trust import PathVerifier, make_anchors
 
@@ -78,13 +78,6 @@ def test_leaves_are_valid_for_whole_days_within_the_validity_of_their_authoritie
 def test_a_pki_of_the_first_and_the_last_possible_day_is_trusted(at):
     pki = make_pki(at=at, days=36_500, seed=1)
     assert PathVerifier(make_anchors(pki.authorities)).verify_use(pki.qwac.certificate, as_=Use.QWAC, at=at)
-
-
-def test_further_certificates_are_for_their_own_provider(pki, paths):
-    other = make_provider(organization_identifier="PSDDE-BAFIN-999999", name="Other", dns_name="other.test.example.com")
-    for issued, use in ((pki.issue_qwac(other, label="a"), Use.QWAC), (pki.issue_qseal(other, label="b"), Use.QSEALC)):
-        assert issued.certificate.organization_identifier.text == "PSDDE-BAFIN-999999"
-        assert paths.verify_use(issued.certificate, as_=use, at=AT).chain[-1] == pki.root.certificate
 
 
 def test_a_certificate_with_its_key_shows_no_key(pki):

@@ -52,13 +52,13 @@ def test_a_serial_number_is_positive_and_has_127_bits(seed, label):
 
 
 @pytest.mark.parametrize("kind", ["P256", "p521", "rsa1024", "ed25519", ""])
-def test_an_unknown_kind_is_refused(kind):
+def test_an_unknown_kind_is_rejected(kind):
     with pytest.raises(ConfigurationError) as refused:
         KeySource(kind)
     assert refused.value.code == "pki.key-kind"
 
 
-def test_an_rsa_key_from_a_seed_is_the_same_again_and_sound():
+def test_a_seeded_rsa_key_is_reproducible_and_valid():
     first, again = KeySource("rsa2048", seed=0), KeySource("rsa2048", seed=0)
     key = first.make_key("a")
     assert key.private_numbers() == again.make_key("a").private_numbers()
@@ -66,7 +66,7 @@ def test_an_rsa_key_from_a_seed_is_the_same_again_and_sound():
     key.public_key().verify(key.sign(b"data", PKCS1v15(), SHA256()), b"data", PKCS1v15(), SHA256())
 
 
-def test_what_is_not_an_unencrypted_key_of_a_known_type_is_rejected():
+def test_only_an_unencrypted_key_of_a_known_type_is_loaded():
     ours, theirs = ec.generate_private_key(ec.SECP256R1()), x25519.X25519PrivateKey.generate()
     encrypted = ours.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
     agreement = theirs.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -42,24 +42,23 @@ def asked(pki, issued, *, hash_=None, nonce: bytes | None = None) -> bytes:
 def id_of(issuer, serial: int, *, algorithm: str = SHA256) -> bytes:
     """A CertID with hashes by SHA-256, whatever algorithm it states."""
     known = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), serial, hash_name="sha256")
-    return der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.SEQUENCE, der.write_oid(algorithm)),
-        der.write_element(der.OCTET_STRING, known.issuer_name_hash),
-        der.write_element(der.OCTET_STRING, known.issuer_key_hash),
+    return der.write_sequence(
+        der.write_sequence(der.write_oid(algorithm)),
+        der.write_octets(known.issuer_name_hash),
+        der.write_octets(known.issuer_key_hash),
         der.write_integer(serial),
     )
 
 
 def request_for(*cert_ids: bytes) -> bytes:
-    listed = der.write_element(der.SEQUENCE, *(der.write_element(der.SEQUENCE, one) for one in cert_ids))
-    return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, listed))
+    listed = der.write_sequence(*(der.write_sequence(one) for one in cert_ids))
+    return der.write_sequence(der.write_sequence(listed))
 
 
 def timestamp_request(*further: bytes, algorithm: str = SHA256, size: int = 32) -> bytes:
-    hashed = der.write_element(der.SEQUENCE, der.write_oid(algorithm))
-    imprint = der.write_element(der.SEQUENCE, hashed, der.write_element(der.OCTET_STRING, bytes(size)))
-    return der.write_element(der.SEQUENCE, der.write_integer(1), imprint, *further)
+    hashed = der.write_sequence(der.write_oid(algorithm))
+    imprint = der.write_sequence(hashed, der.write_octets(bytes(size)))
+    return der.write_sequence(der.write_integer(1), imprint, *further)
 
 
 def mutated(whole: bytes, data) -> bytes:
@@ -72,7 +71,7 @@ def status_of(answer: bytes) -> str:
 
 
 @pytest.mark.parametrize("hash_", [hashes.SHA1(), hashes.SHA256(), hashes.SHA384(), hashes.SHA512()])
-def test_an_answer_is_about_what_was_requested_and_repeats_the_nonce(pki, hash_):
+def test_a_response_is_about_the_requested_certificate_and_repeats_the_nonce(pki, hash_):
     answer = ocsp.load_der_ocsp_response(
         answer_ocsp(pki, asked(pki, pki.qwac, hash_=hash_, nonce=b"0123456789"), at=pki.not_before)
     )
@@ -87,7 +86,7 @@ def test_a_certificate_that_was_never_issued_is_unknown(pki):
     assert ocsp.load_der_ocsp_response(answer).certificate_status is ocsp.OCSPCertStatus.UNKNOWN
 
 
-def test_an_authority_of_others_is_refused(pki, rsa_pki):
+def test_a_certificate_of_another_authority_is_answered_with_unauthorized(pki, rsa_pki):
     request = ocsp.OCSPRequestBuilder().add_certificate(
         rsa_pki.qwac.certificate.x509, rsa_pki.qwac_ca.certificate.x509, hashes.SHA256()
     )
@@ -95,7 +94,7 @@ def test_an_authority_of_others_is_refused(pki, rsa_pki):
     assert status_of(answer) == "UNAUTHORIZED"
 
 
-def test_certificates_of_two_authorities_are_refused_together(pki):
+def test_one_request_about_two_authorities_is_answered_with_unauthorized(pki):
     two = (pki.qwac_ca, pki.qwac.certificate.serial), (pki.qseal_ca, pki.qseal.certificate.serial)
     ids = [id_of(*one) for one in two]
     assert status_of(answer_ocsp(pki, request_for(*ids), at=pki.not_before)) == "UNAUTHORIZED"
@@ -114,13 +113,13 @@ def test_a_nonce_has_1_to_128_octets(pki, size, status):
 
 @pytest.mark.parametrize("critical", [True, False])
 @pytest.mark.parametrize("of_request", [True, False])
-def test_an_extension_that_is_not_known_is_refused_only_when_it_is_critical(pki, critical, of_request):
+def test_an_unknown_extension_is_rejected_only_if_it_is_critical(pki, critical, of_request):
     one = id_of(pki.qwac_ca, pki.qwac.certificate.serial)
     extensions = write_extensions([Extension("2.999.7", b"\x05\x00", critical)])
     part = der.write_element(0xA2 if of_request else 0xA0, extensions)
-    single = der.write_element(der.SEQUENCE, one, b"" if of_request else part)
-    listed = der.write_element(der.SEQUENCE, single)
-    request = der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, listed, part if of_request else b""))
+    single = der.write_sequence(one, b"" if of_request else part)
+    listed = der.write_sequence(single)
+    request = der.write_sequence(der.write_sequence(listed, part if of_request else b""))
     status = "MALFORMED_REQUEST" if critical else "SUCCESSFUL"
     assert status_of(answer_ocsp(pki, request, at=pki.not_before)) == status
 
@@ -134,7 +133,7 @@ def test_an_unknown_hash_is_rejected_in_every_place(pki, place):
 
 
 @pytest.mark.parametrize("request_", [b"", b"garbage", b"\x30\x00", b"\x30\x02\x30\x00", bytes(MAX_REQUEST_BYTES + 1)])
-def test_a_malformed_request_is_answered_so(pki, request_):
+def test_a_malformed_request_is_answered_as_malformed(pki, request_):
     with pytest.raises(FormatError):
         parse_ocsp_request(request_)
     assert status_of(answer_ocsp(pki, request_, at=pki.not_before)) == "MALFORMED_REQUEST"
@@ -155,7 +154,7 @@ def test_mutated_ocsp_requests_are_always_answered(pki, data):
 
 
 @given(st.binary(max_size=200))
-def test_a_request_in_a_path_comes_back(data):
+def test_a_request_is_read_from_a_path(data):
     data = b"\x30" + data  # as every request begins
     encoded = base64.b64encode(data).decode()
     assert ocsp_request_of_path(encoded) == ocsp_request_of_path(quote(encoded, safe="")) == data

@@ -50,7 +50,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("label", TEXTS)
-def test_a_certificate_reads_as_it_should(written, label):
+def test_openssl_prints_the_extensions_of_the_profile(written, label):
     text = openssl("x509", "-in", written[1] / f"{label}.pem", "-noout", "-text")
     assert all(re.search(pattern, text) for pattern in TEXTS[label])
     assert label == "qwac" or not re.search("Extended Key Usage|Subject Alternative Name", text)
@@ -80,7 +80,7 @@ def test_keys_serial_numbers_and_hashes_are_those_we_read(written):
 
 
 @pytest.mark.parametrize("label", LEAVES)
-def test_every_form_contains_the_same(written, label):
+def test_every_form_contains_the_same_key_and_certificate(written, label):
     pki, folder = written
     stem = folder / label
     bundle = openssl("pkcs12", "-in", f"{stem}.p12", "-passin", "pass:test", "-noenc")

@@ -47,5 +47,5 @@ def test_both_authorities_are_granted(pki, tmp_path):
 def test_what_another_pki_issued_is_not_qualified(pki, rsa_pki, tmp_path):
     write_pki(pki, tmp_path / "pki")
     lists = load_trusted_lists(tmp_path / "pki" / "trusted-lists")
-    stranger = rsa_pki.qwac
-    assert lists.status(stranger.certificate, at=pki.not_before, intermediates=stranger.chain).qualified_for == ()
+    other = rsa_pki.qwac
+    assert lists.status(other.certificate, at=pki.not_before, intermediates=other.chain).qualified_for == ()

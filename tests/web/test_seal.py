@@ -337,7 +337,7 @@ def test_a_body_framed_twice_is_refused(door: Door, app: Recorder, good: Message
 def test_a_key_of_an_untrusted_qwac_is_reported_as_a_fault_of_the_certificate(
     key: Any, door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
-    drafted = pki.draft_qwac(pki.provider, label="weak")
+    drafted = pki.draft("qwac", pki.provider, label="weak")
     public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     weak = sign_draft(drafted._replace(draft=for_key(drafted.draft, public)), pki.qwac_ca, "weak", "qwac")
     answer = call(door(), scope_of(good, weak), [BODY])

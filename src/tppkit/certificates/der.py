@@ -197,6 +197,16 @@ def write_element(tag: int, *parts: bytes) -> bytes:
     return bytes((tag, 0x80 | len(length))) + length + content
 
 
+def write_sequence(*parts: bytes) -> bytes:
+    """A SEQUENCE of `parts`."""
+    return write_element(SEQUENCE, *parts)
+
+
+def write_octets(content: bytes) -> bytes:
+    """An OCTET STRING."""
+    return write_element(OCTET_STRING, content)
+
+
 def write_oid(dotted: str) -> bytes:
     """An OBJECT IDENTIFIER from its dotted form."""
     first, second, *rest = map(int, dotted.split("."))

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import DistinguishedName, EidasCertificate, der, oids
 from tppkit.testpki.keys import PrivateKey, public_key_der
-from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
+from tppkit.testpki.signing import sign_der, signature_algorithm
 
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
 # serialNumber and countryName (RFC 5280 appendix A.1), and the country of registration (EV guidelines 7.1.4.2.4).
@@ -63,14 +63,17 @@ def extension_of(extension: x509.ExtensionType, critical: bool) -> Extension:
 
 def write_name(attributes: tuple[Attribute, ...]) -> bytes:
     """Write a Name as DER, each attribute in a set of its own."""
-    return der.write_element(der.SEQUENCE, *(_rdn(attribute) for attribute in attributes))
+    return der.write_sequence(*(_rdn(attribute) for attribute in attributes))
 
 
 def _rdn(attribute: Attribute) -> bytes:
-    pair = der.write_element(
-        der.SEQUENCE, der.write_oid(attribute.oid), der.write_text(attribute.text, tag=attribute.tag)
-    )
+    pair = der.write_sequence(der.write_oid(attribute.oid), der.write_text(attribute.text, tag=attribute.tag))
     return der.write_element(der.SET, pair)
+
+
+def write_attribute(oid: str, value: bytes) -> bytes:
+    """Write an Attribute of requests, CMS and PKCS #12 with one value, as DER."""
+    return der.write_sequence(der.write_oid(oid), der.write_element(der.SET, value))
 
 
 def write_time(at: datetime) -> bytes:
@@ -142,12 +145,11 @@ class Draft:
             key: The issuer's key.
             hash_name: One of `signing.HASHES`; the one that fits the key by default.
         """
-        algorithm = signature_algorithm(key, hash_name or default_hash(key))
+        algorithm = signature_algorithm(key, hash_name)
         version = der.write_element(0xA0, der.write_integer(self.version)) if self.version else b""
-        validity = der.write_element(der.SEQUENCE, write_time(self.not_before), write_time(self.not_after))
+        validity = der.write_sequence(write_time(self.not_before), write_time(self.not_after))
         extensions = write_extensions(self.extensions)
-        to_be_signed = der.write_element(
-            der.SEQUENCE, version, der.write_integer(self.serial), algorithm, self.issuer, validity,
+        to_be_signed = der.write_sequence(version, der.write_integer(self.serial), algorithm, self.issuer, validity,
             write_name(self.subject), self.public_key, der.write_element(0xA3, extensions) if self.extensions else b"",
         )  # fmt: skip
         return sign_der(to_be_signed, key, hash_name=hash_name)
@@ -155,14 +157,14 @@ class Draft:
 
 def write_extensions(extensions: Iterable[Extension]) -> bytes:
     """Write a SEQUENCE of extensions, as DER."""
-    return der.write_element(der.SEQUENCE, *map(write_extension, extensions))
+    return der.write_sequence(*map(write_extension, extensions))
 
 
 def write_extension(extension: Extension) -> bytes:
     """Write an Extension, as DER."""
     critical = b"\x01\x01\xff" if extension.critical else b""
-    value = der.write_element(der.OCTET_STRING, extension.value)
-    return der.write_element(der.SEQUENCE, der.write_oid(extension.oid), critical, value)
+    value = der.write_octets(extension.value)
+    return der.write_sequence(der.write_oid(extension.oid), critical, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,7 @@ class Drafted(NamedTuple):
 def sign_draft(
     drafted: Drafted, issuer: Issued | None, label: str, kind: str, *, hash_name: str | None = None
 ) -> Issued:
-    """Sign a draft by its issuer, or by itself if there is none."""
+    """Sign a draft by its issuer, or by its own key if `issuer` is None."""
     signed = drafted.draft.sign(issuer.key if issuer else drafted.key, hash_name=hash_name)
     chain = (issuer.certificate, *issuer.chain) if issuer and issuer.kind != "root" else ()
     return Issued(label, kind, EidasCertificate.from_der(signed), drafted.key, chain)
@@ -237,8 +239,27 @@ def for_key(draft: Draft, public_key: bytes) -> Draft:
         draft: The draft.
         public_key: DER of the SubjectPublicKeyInfo.
     """
-    identifier = der.write_element(der.OCTET_STRING, key_identifier(public_key))
+    identifier = der.write_octets(key_identifier(public_key))
     return replace(draft, public_key=public_key).with_extension(Extension(oids.SUBJECT_KEY_IDENTIFIER, identifier))
+
+
+def below(draft: Draft, public_key: bytes, issuer: Issued | None) -> Draft:
+    """Return the draft for another key and issuer, with the identifiers of both keys.
+
+    Args:
+        draft: The draft.
+        public_key: DER of the SubjectPublicKeyInfo.
+        issuer: The signer; None for a certificate that signs itself.
+    """
+    name = issuer.name if issuer else write_name(draft.subject)
+    above = authority_key_identifier(issuer.key_identifier if issuer else key_identifier(public_key))
+    return for_key(replace(draft, issuer=name), public_key).with_extension(above)
+
+
+def authority_key_identifier(identifier: bytes) -> Extension:
+    """Return the extension that names the issuer's key."""
+    value = der.write_sequence(der.write_element(0x80, identifier))
+    return Extension(oids.AUTHORITY_KEY_IDENTIFIER, value)
 
 
 def key_identifier(public_key: bytes) -> bytes:

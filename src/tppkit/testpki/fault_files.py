@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.certificates.editions import EN_319_412_5_V2_4_1
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.faults import FAULTS, Fault, FaultCase, judged_at
-from tppkit.testpki.faults.sound_pki import plain_pki
-from tppkit.testpki.pem import PkiFile, pem_block
+from tppkit.testpki.faults.valid_pki import plain_pki
+from tppkit.testpki.pem import Entry, PkiFile, make_entry, pem_block
 from tppkit.testpki.pki import Pki
 
 FAULTS_FOLDER = "faults"
@@ -19,7 +18,7 @@ FAULTS_FOLDER = "faults"
 EARLIEST_DAY = EN_319_412_5_V2_4_1.begins
 
 
-def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
+def make_faults(pki: Pki) -> Iterator[tuple[Entry, list[PkiFile]]]:
     """Make the manifest's entry and the files of every fault.
 
     Besides the keys of every entry, it has `verdict` (a check `fails`, `warns` or only `notes`), `as` (the use that the certificate
@@ -51,22 +50,16 @@ def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
             yield PkiFile(f"{stem}-{number}.{kind}", answer)
 
 
-def _entry(pki: Pki, fault: Fault, case: FaultCase, names: list[str]) -> dict[str, Any]:
-    leaf, at = EidasCertificate.from_der(case.leaf), format_time(judged_at(pki))
-    sound = pki.qwac if fault.use is Use.QWAC else pki.qseal
-    return {
-        "path": names[0],
-        "kind": "fault",
-        "key_path": f"{sound.label}.key" if _has_key_of(leaf, sound.certificate) else None,
-        "sha256": leaf.sha256,
-        "not_after": format_time(leaf.not_after),
+def _entry(pki: Pki, fault: Fault, case: FaultCase, names: list[str]) -> Entry:
+    leaf, at, valid = EidasCertificate.from_der(case.leaf), format_time(judged_at(pki)), pki.members[fault.use.value]
+    key_path = f"{valid.label}.key" if _has_key_of(leaf, valid.certificate) else None
+    return make_entry(names[0], "fault", leaf.sha256, leaf.not_after, further=names[1:], key_path=key_path) | {
         "expected": list(fault.expected),
         "verdict": fault.verdict,
         "as": fault.use.value,
         "at": at,
         "crl": [name for name in names if name.endswith(".crl")],
         "ocsp": [name for name in names if name.endswith(".ocsp")],
-        "further_paths": names[1:],
         "command": _command(names, use=fault.use, at=at),
         "summary": fault.summary,
     }
@@ -79,8 +72,8 @@ def _command(names: list[str], *, use: Use, at: str) -> str:
     return f"tppkit cert check {path} --as {use.value} --trust root.pem --at {at}{kept}"
 
 
-def _has_key_of(leaf: EidasCertificate, sound: EidasCertificate) -> bool:
+def _has_key_of(leaf: EidasCertificate, valid: EidasCertificate) -> bool:
     try:
-        return leaf.public_key == sound.public_key
+        return leaf.public_key == valid.public_key
     except FormatError:
         return False

@@ -1,4 +1,4 @@
-"""A test PKI as files, in every form that a TPP or a bank asks for, with a manifest and a README that name each.
+"""A test PKI as files, in every form that a TPP or a bank needs, with a manifest and a README that name each.
 
 Each certificate LABEL has `LABEL.pem`, `LABEL.der` and `LABEL.key` (mode 0600). A leaf also has `LABEL-chain.pem` (with its issuing
 authority), `LABEL.p12` (password `test`), `LABEL.csr` and `LABEL.b64` (one line, for TPP-Signature-Certificate). Each authority has
@@ -11,20 +11,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit._clock import format_time
 from tppkit._files import PRIVATE, FilePath, as_path, make_folder, new_folder, write_new
-from tppkit.certificates import EidasCertificate
 from tppkit.testpki.certificate import Draft, Issued
 from tppkit.testpki.fault_files import FAULTS_FOLDER, make_faults
-from tppkit.testpki.pem import PkiFile, certificate_pem, key_pem, pem_block
+from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, key_pem, make_entry, pem_block
 from tppkit.testpki.pkcs12 import write_pkcs12
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.readme import make_readme
@@ -38,7 +35,6 @@ P12_PASSWORD = "test"  # noqa: S105  # of test keys that are also there unencryp
 _LEAVES = frozenset({"qwac", "qseal", "server"})
 _LEAF_ENDINGS = ("-chain.pem", ".b64", ".csr", ".p12")
 ENDINGS = (".pem", ".der", ".key", *_LEAF_ENDINGS)
-Entry = dict[str, Any]
 Listed = tuple[Entry, list[PkiFile]]  # an entry of the manifest, and the files that it names
 
 
@@ -111,29 +107,11 @@ def files_of(pki: Pki, issued: Issued) -> Iterator[PkiFile]:
 
 def entry_of(issued: Issued) -> Entry:
     """Return the manifest's entry of a certificate with its key."""
-    endings = (".der", *(_LEAF_ENDINGS if issued.kind in _LEAVES else ()))
-    further = [f"{issued.label}{ending}" for ending in endings]
-    entry = certificate_entry(issued.certificate, label=issued.label, kind=issued.kind, further=further)
-    return entry | {"key_path": f"{issued.label}.key"}
-
-
-def certificate_entry(certificate: EidasCertificate, *, label: str, kind: str, further: Sequence[str]) -> Entry:
-    """Return the manifest's entry of a certificate without key.
-
-    Args:
-        certificate: The certificate.
-        label: Stem of its files.
-        kind: The kind of file, as CLI.md names it.
-        further: Its other files.
-    """
-    return _entry(f"{label}.pem", kind, certificate.sha256, certificate.not_after, further)
-
-
-def _entry(path: str, kind: str, sha256: str, not_after: datetime | None, further: Sequence[str] = ()) -> Entry:
-    return {
-        "path": path, "kind": kind, "key_path": None, "sha256": sha256,
-        "not_after": format_time(not_after) if not_after else None, "expected": [], "further_paths": list(further),
-    }  # fmt: skip
+    label, certificate = issued.label, issued.certificate
+    further = [f"{label}{ending}" for ending in (".der", *(_LEAF_ENDINGS if issued.kind in _LEAVES else ()))]
+    return make_entry(
+        f"{label}.pem", issued.kind, certificate.sha256, certificate.not_after, further=further, key_path=f"{label}.key"
+    )
 
 
 def sha256_of(content: bytes) -> str:
@@ -144,7 +122,7 @@ def sha256_of(content: bytes) -> str:
 def _callback_keys(pki: Pki) -> Iterator[Listed]:
     for label, key in pki.callback_keys.items():
         public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        entry = _entry(f"{label}.pub", "callback-key", sha256_of(public), None) | {"key_path": f"{label}.key"}
+        entry = make_entry(f"{label}.pub", "callback-key", sha256_of(public), None, key_path=f"{label}.key")
         yield entry, [PkiFile(f"{label}.pub", public), PkiFile(f"{label}.key", key_pem(key), PRIVATE)]
 
 
@@ -157,11 +135,12 @@ def crl_files(pki: Pki, *, at: datetime, number: int = 1) -> Iterator[PkiFile]:
 def crl_entry(file: PkiFile) -> Entry:
     """Return the manifest's entry of a revocation list, which ends at its next update."""
     next_update = x509.load_der_x509_crl(file.content).next_update_utc
-    return _entry(file.name, "crl", sha256_of(file.content), next_update)
+    return make_entry(file.name, "crl", sha256_of(file.content), next_update)
 
 
 def trusted_lists(pki: Pki, *, at: datetime, sequence: int = 1) -> Iterator[tuple[Entry, PkiFile]]:
     """Make the list of lists and the national list, issued at a time, and their entries, which end at the next update."""
     for name, content in make_trusted_lists(pki, at=at, sequence=sequence).items():
         file, further = PkiFile(f"{TRUSTED_LISTS}/{name}", content), [LOTL_SIGNER] if name == LIST_FILES[0] else []
-        yield _entry(file.name, "trusted-list", sha256_of(content), at + timedelta(days=LIST_DAYS), further), file
+        ends = at + timedelta(days=LIST_DAYS)
+        yield make_entry(file.name, "trusted-list", sha256_of(content), ends, further=further), file

@@ -1,7 +1,7 @@
 """A test PKI in a folder: issue, revoke, and renew its lists.
 
-The revocation lists in the folder are the only record of what is revoked. Only test authorities ever sign: an authority must say
-TEST in its name, its key must be in the folder itself, and the root of the folder must have issued it.
+The revocation lists in the folder are the only record of what is revoked. Only test authorities ever sign: the name of an authority
+must contain the word TEST, its key must be in the folder itself, and the root of the folder must have issued it.
 
 Sources: RFC 5280 sections 5.1.2.4, 5.2.3 and 5.3.1 (thisUpdate, CRL number, reasons), ETSI TS 119 612 clauses 5.3.2 and 5.3.15
 (sequence number, next update).
@@ -29,8 +29,6 @@ from tppkit.testpki.files import (
     LOTL_SIGNER,
     MANIFEST,
     TRUSTED_LISTS,
-    Entry,
-    certificate_entry,
     crl_entry,
     entry_of,
     files_of,
@@ -40,7 +38,7 @@ from tppkit.testpki.files import (
     write_files,
 )
 from tppkit.testpki.manifest import MAX_LIST_BYTES, load_pki, read_crl, read_manifest, with_revocations
-from tppkit.testpki.pem import PkiFile, certificate_pem
+from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, make_entry
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.provider import Provider
 from tppkit.testpki.requests import Dropped, asks_for_ev, certify_request, find_dropped, kind_of
@@ -48,7 +46,7 @@ from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEQUENCE_NUMBER = re.compile(rb"<TSLSequenceNumber>([0-9]{1,9})</TSLSequenceNumber>")
-_LIST_SIGNERS = frozenset({"lotl-signer", "list-signer"})
+_SKEW = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ class PkiFolder:
             if kind == "server":
                 issued = pki.issue_server(provider.dns_name, label=label, key=key)
             else:
-                issued = (pki.issue_qwac if kind == "qwac" else pki.issue_qseal)(provider, label=label, key=key)
+                issued = pki.issue_leaf(kind, provider, label=label, key=key)
             self._add(files_of(pki, issued), entry_of(issued), now)
         return issued
 
@@ -117,7 +115,7 @@ class PkiFolder:
             now: As for `issue`.
 
         Returns:
-            The manifest's entry, and what the request asks for and the certificate lacks.
+            The manifest's entry, and the requested values that the certificate lacks.
 
         Raises:
             ConfigurationError: As `requests.certify_request`; `pki.days`, `pki.ended`, `pki.label`, `file.exists`,
@@ -126,13 +124,12 @@ class PkiFolder:
         kind = kind_of(request, stated=kind)
         policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
-        issuer = pki.qwac_ca if kind == "qwac" else pki.qseal_ca
         with locked(self.path):
             label = self._new_label(label, kind)
             certificate = certify_request(pki, request, kind=kind, label=label)
             pem = certificate_pem(certificate)
-            chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(issuer.certificate))
-            entry = certificate_entry(certificate, label=label, kind=kind, further=[chain.name])
+            chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(pki.issuer_of(kind).certificate))
+            entry = make_entry(f"{label}.pem", kind, certificate.sha256, certificate.not_after, further=[chain.name])
             self._add([PkiFile(f"{label}.pem", pem), chain], entry, now)
         return entry, find_dropped(request, certificate)
 
@@ -297,10 +294,10 @@ class PkiFolder:
             return True
 
     def _publish_crls(self, issuers: Iterable[Issued], now: datetime) -> tuple[str, ...]:
-        """Sign revocation lists with a higher number than all that exist.
+        """Sign revocation lists with a higher number, and no earlier time, than all that exist.
 
-        The number decides between two lists of the same second. A list is never dated later than now to be the later one,
-        because OpenSSL rejects it as not yet valid.
+        The number decides between two lists of the same second. The clocks of several machines may differ by `_SKEW`. A list
+        that a clock left further in the future does not date the next one, because OpenSSL rejects it as not yet valid.
         """
         pki, ended = self.pki, self.pki.root.certificate.not_after
         if now > ended:
@@ -308,19 +305,23 @@ class PkiFolder:
                 f"the authorities of the folder ended on {format_time(ended)}: no verifier trusts a list of theirs"
             )
             raise ConfigurationError("pki.ended", message)
-        revoked_at = [one.at for revoked in pki.revocations.values() for one in revoked]
-        at = max([now.replace(microsecond=0), pki.not_before, *revoked_at])
-        number = 1 + max(read_crl(self.path, issuer).number for issuer in pki.issuers)
+        present = max(now.replace(microsecond=0), pki.not_before)
+        latest = max((one.at for revoked in pki.revocations.values() for one in revoked), default=present)
+        if latest > shift(present, _SKEW):
+            message = f"a certificate is revoked from {format_time(latest)}, after the present ({format_time(present)})"
+            raise ConfigurationError("pki.unusable", f"{message}: check the clock")
+        published = [read_crl(self.path, issuer) for issuer in pki.issuers]
+        dated = [crl.this_update for crl in published if crl.this_update and crl.this_update <= shift(present, _SKEW)]
+        at = max([present, latest, *dated])
+        number = 1 + max(crl.number for crl in published)
         files = [
             PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days)) for issuer in issuers
         ]
         return self._publish((crl_entry(file), file) for file in files)
 
     def _publish_trusted_lists(self, now: datetime) -> tuple[str, ...]:
-        """Sign the trusted lists with a higher sequence number, if the folder has their signers."""
+        """Sign the trusted lists with a higher sequence number."""
         folder, pki = self.path / TRUSTED_LISTS, self.pki
-        if not pki.members.keys() >= _LIST_SIGNERS:
-            return ()
         if folder.is_symlink():
             raise ConfigurationError("pki.foreign-key", f"{folder} is a link: only the folder itself is written")
         if not folder.exists():
@@ -357,7 +358,7 @@ def open_pki(path: FilePath) -> PkiFolder:
 
     Raises:
         ConfigurationError: `pki.unusable` (no manifest, a file missing or damaged), `pki.foreign-key` (a key is outside the
-            folder, or does not belong to its certificate), `pki.not-test` (an authority does not say TEST).
+            folder, or does not belong to its certificate), `pki.not-test` (the name of an authority lacks the word TEST).
     """
     folder = as_path(path)
     return PkiFolder(folder, load_pki(folder))

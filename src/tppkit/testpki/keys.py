@@ -78,7 +78,10 @@ class KeySource:
         if prepared is not None:
             return prepared
         if kind in _RSA_BITS:
-            return self._make_rsa_key(_RSA_BITS[kind], f"key {kind} {label}")
+            bits = _RSA_BITS[kind]
+            if self._seed is None:
+                return rsa.generate_private_key(PUBLIC_EXPONENT, bits)
+            return make_rsa_key(bits, self.random_bytes(f"key {kind} {label}", bits // 8))
         if kind == "ed25519":
             return ed25519.Ed25519PrivateKey.from_private_bytes(self.random_bytes(f"key {kind} {label}", 32))
         curve, order = _CURVES[kind]
@@ -86,11 +89,6 @@ class KeySource:
             return ec.generate_private_key(curve)
         number = int.from_bytes(self.random_bytes(f"key {kind} {label}", 64), "big")
         return ec.derive_private_key(1 + number % (order - 1), curve)
-
-    def _make_rsa_key(self, bits: int, label: str) -> rsa.RSAPrivateKey:
-        if self._seed is None:
-            return rsa.generate_private_key(PUBLIC_EXPONENT, bits)
-        return make_rsa_key(bits, self.random_bytes(label, bits // 8))
 
     def make_serial(self, label: str) -> int:
         """Make a positive serial number of 127 bits; with a seed, the one that belongs to the label."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,27 +19,20 @@ from tppkit.testpki.certificate import Issued, is_issued_by
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.files import MANIFEST
 from tppkit.testpki.keys import KeySource, PrivateKey, kind_of_key, load_key
-from tppkit.testpki.pki import CALLBACK_KEYS, Pki
-from tppkit.testpki.profiles import SERVICES_URL, policy_of, says_test
+from tppkit.testpki.pki import CALLBACK_KEYS, SIGNERS, Pki
+from tppkit.testpki.profiles import SERVICES_URL, contains_test, policy_of
 from tppkit.testpki.provider import provider_of
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
 _MAX_BYTES = 4 * 1024 * 1024
-_AUTHORITIES = frozenset({"root", "issuing-ca"})
 _REASON_NAMES = {name.lower(): name for name in REASONS}
-# The members that sign for the PKI, and the issuer of each. The signers of lists are self-signed, like the root.
-_ISSUERS: Mapping[str, str] = MappingProxyType(
-    {
-        "root": "root", "issuing-ca-qwac": "root", "issuing-ca-qseal": "root", "ocsp-qwac": "issuing-ca-qwac",
-        "ocsp-qseal": "issuing-ca-qseal", "tsa": "issuing-ca-qseal", "lotl-signer": "lotl-signer", "list-signer": "list-signer",
-    }
-)  # fmt: skip
 
 
 class PublishedCrl(NamedTuple):
-    """The number and the revocations of a list in the folder; 0 and none if it does not exist."""
+    """Number, time of issue (aware UTC) and revocations of a list in the folder; the defaults describe a list that does not exist."""
 
     number: int = 0
+    this_update: datetime | None = None
     revoked: tuple[Revocation, ...] = ()
 
 
@@ -48,22 +41,24 @@ def load_pki(path: Path) -> Pki:
 
     Raises:
         ConfigurationError: `pki.unusable` (no manifest, a file missing or damaged), `pki.foreign-key` (a key is outside the
-            folder, or does not belong to its certificate), `pki.not-test` (an authority does not say TEST).
+            folder, or does not belong to its certificate), `pki.not-test` (the name of an authority lacks the word TEST).
     """
     entries = [e for e in read_manifest(path)["files"] if e["kind"] != "fault" and e["path"].endswith(".pem")]
-    members = {issued.label: issued for issued in _load_members(path, entries)}
-    lacking = {"root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "tsa"}.difference(members)
+    with_keys = [e for e in entries if isinstance(e.get("key_path"), str)]
+    loaded = [_load_member(path, e["path"], e["key_path"], e["kind"]) for e in with_keys]
+    members = {issued.label: issued for issued in loaded}
+    lacking = {*SIGNERS, "qwac", "qseal", "other-qwac"}.difference(members)
     if lacking:
         raise ConfigurationError("pki.unusable", f"{path} lacks {', '.join(sorted(lacking))}")
-    for label in _ISSUERS.keys() & members.keys():
-        if not is_issued_by(members[label].certificate, members[_ISSUERS[label]].certificate):
-            message = f"{label} was not issued by {_ISSUERS[label]} of this folder: it is not used to sign"
+    for label, signer in SIGNERS.items():
+        if not is_issued_by(members[label].certificate, members[signer.issuer].certificate):
+            message = f"{label} was not issued by {signer.issuer} of this folder: it is not used to sign"
             raise ConfigurationError("pki.foreign-key", message)
     qwac, qseal = members["qwac"].certificate, members["qseal"].certificate
     ocsp_url = next(iter(qwac.extensions.ocsp_urls), f"{SERVICES_URL}/ocsp")
     pki = Pki(
         provider=provider_of(qwac),
-        other_provider=provider_of(members.get("other-qwac", members["qwac"]).certificate),
+        other_provider=provider_of(members["other-qwac"].certificate),
         members=MappingProxyType(members),
         callback_keys=MappingProxyType({label: _load_key(path, f"{label}.key") for label in CALLBACK_KEYS}),
         keys=KeySource(kind_of_key(members["qwac"].key)),
@@ -73,7 +68,7 @@ def load_pki(path: Path) -> Pki:
         policy=policy_of(qwac),
         qscd=qseal.qc.sscd,
         seal_key=kind_of_key(members["qseal"].key),
-        requested=tuple(_load_chain(path, e["path"])[0] for e in entries if not isinstance(e.get("key_path"), str)),
+        requested=tuple(_load_chain(path, e["path"])[0] for e in entries if e not in with_keys),
     )
     return with_revocations(pki, path)
 
@@ -106,7 +101,7 @@ def read_crl(path: Path, issuer: Issued) -> PublishedCrl:
     if not is_signed:
         message = f"{issuer.label} did not sign {file}: restore it, or remove it"
         raise ConfigurationError("pki.unusable", message)
-    return PublishedCrl(number, revoked)
+    return PublishedCrl(number, crl.last_update_utc, revoked)
 
 
 def _revocation(entry: x509.RevokedCertificate) -> Revocation:
@@ -139,18 +134,12 @@ def _names_a_file(entry: object) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("path"), str) and isinstance(entry.get("kind"), str)
 
 
-def _load_members(path: Path, entries: list[dict[str, Any]]) -> Iterator[Issued]:
-    for entry in entries:
-        if isinstance(entry.get("key_path"), str):
-            yield _load_member(path, entry["path"], entry["key_path"], entry["kind"])
-
-
 def _load_member(path: Path, name: str, key_name: str, kind: str) -> Issued:
     label = name.removesuffix(".pem")
     certificate, *chain = _load_chain(path, name)
     names = (*certificate.subject.values(oids.ORGANIZATION), *certificate.subject.values(oids.COMMON_NAME))
-    if (kind in _AUTHORITIES or label in _ISSUERS) and not any(map(says_test, names)):
-        message = f"the authority {certificate.subject} does not say TEST: it is not used to sign"
+    if label in SIGNERS and not any(map(contains_test, names)):
+        message = f"the authority {certificate.subject} lacks the word TEST in its name: it is not used to sign"
         raise ConfigurationError("pki.not-test", message)
     key = _load_key(path, key_name)
     if key.public_key() != certificate.public_key:

@@ -27,7 +27,7 @@ from tppkit.testpki.certificate import (
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.pki import Pki
-from tppkit.testpki.signing import default_hash, sign_bytes, signature_algorithm
+from tppkit.testpki.signing import sign_bytes, signature_algorithm
 
 MAX_REQUEST_BYTES = 64 * 1024
 ANSWER_HOURS = 24
@@ -82,54 +82,45 @@ def write_refusal(status: int) -> bytes:
     Args:
         status: The reason, for example `MALFORMED_REQUEST`.
     """
-    return der.write_element(der.SEQUENCE, der.write_element(_ENUMERATED, bytes([status])))
+    return der.write_sequence(der.write_element(_ENUMERATED, bytes([status])))
 
 
 def write_answer(
-    singles: Iterable[Single],
-    *,
-    responder_key_hash: bytes,
-    key: PrivateKey,
-    certificates: tuple[bytes, ...],
-    produced_at: datetime,
-    nonce: bytes | None = None,
-    hash_name: str | None = None,
-) -> bytes:
-    """Write and sign a successful OCSP response, as DER.
+    singles: Iterable[Single], responder: Issued, *, produced_at: datetime, nonce: bytes | None = None,
+    key: PrivateKey | None = None, hash_name: str | None = None,
+) -> bytes:  # fmt: skip
+    """Write and sign a successful OCSP response, as DER. It contains the certificate of the responder unless that is an authority.
 
     Args:
         singles: The status of each certificate.
-        responder_key_hash: SHA-1 of the responder's public key, which identifies it.
-        key: The responder's key.
-        certificates: DER of the certificates to include: that of a delegated responder.
+        responder: The signer.
         produced_at: Aware UTC.
         nonce: DER of the request's nonce value, to repeat it; None writes none.
+        key: The signing key; the responder's by default.
         hash_name: One of `signing.HASHES`; the one that fits the key by default.
     """
+    key, is_authority = key or responder.key, responder.kind in ("root", "issuing-ca")
+    certificates = b"" if is_authority else der.write_sequence(responder.certificate.der)
     extensions = write_extension(Extension(NONCE, nonce)) if nonce is not None else b""
-    data = der.write_element(
-        der.SEQUENCE,
-        der.write_element(0xA2, der.write_element(der.OCTET_STRING, responder_key_hash)),
+    data = der.write_sequence(
+        der.write_element(0xA2, der.write_octets(key_identifier(responder.public_key_der))),
         write_generalized_time(produced_at),
-        der.write_element(der.SEQUENCE, *map(_single, singles)),
-        der.write_element(0xA1, der.write_element(der.SEQUENCE, extensions)) if extensions else b"",
+        der.write_sequence(*map(_single, singles)),
+        der.write_element(0xA1, der.write_sequence(extensions)) if extensions else b"",
     )
-    hash_name = hash_name or default_hash(key)
-    basic = der.write_element(
-        der.SEQUENCE,
+    basic = der.write_sequence(
         data,
         signature_algorithm(key, hash_name),
         der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, data, hash_name)),
-        der.write_element(0xA0, der.write_element(der.SEQUENCE, *certificates)) if certificates else b"",
+        der.write_element(0xA0, certificates) if certificates else b"",
     )
-    answer = der.write_element(der.SEQUENCE, der.write_oid(_BASIC), der.write_element(der.OCTET_STRING, basic))
-    return der.write_element(der.SEQUENCE, der.write_element(_ENUMERATED, b"\x00"), der.write_element(0xA0, answer))
+    answer = der.write_sequence(der.write_oid(_BASIC), der.write_octets(basic))
+    return der.write_sequence(der.write_element(_ENUMERATED, b"\x00"), der.write_element(0xA0, answer))
 
 
 def _single(single: Single) -> bytes:
     following = single.next_update
-    return der.write_element(
-        der.SEQUENCE,
+    return der.write_sequence(
         _cert_id(single.cert_id),
         _status(single),
         write_generalized_time(single.this_update),
@@ -138,11 +129,10 @@ def _single(single: Single) -> bytes:
 
 
 def _cert_id(cert_id: CertId) -> bytes:
-    return der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.SEQUENCE, der.write_oid(_HASH_OIDS[cert_id.hash_name]), b"\x05\x00"),
-        der.write_element(der.OCTET_STRING, cert_id.issuer_name_hash),
-        der.write_element(der.OCTET_STRING, cert_id.issuer_key_hash),
+    return der.write_sequence(
+        der.write_sequence(der.write_oid(_HASH_OIDS[cert_id.hash_name]), b"\x05\x00"),
+        der.write_octets(cert_id.issuer_name_hash),
+        der.write_octets(cert_id.issuer_key_hash),
         der.write_integer(cert_id.serial),
     )
 
@@ -157,7 +147,7 @@ def _status(single: Single) -> bytes:
 
 
 class OcspRequest(NamedTuple):
-    """An OCSP request: the certificates that it asks about, and DER of the nonce's value, or None."""
+    """An OCSP request: the certificates that it names, and DER of the nonce's value, or None."""
 
     cert_ids: tuple[CertId, ...]
     nonce: bytes | None
@@ -176,7 +166,7 @@ def parse_ocsp_request(data: bytes) -> OcspRequest:
     parts = _children(data, der.expect(request, der.SEQUENCE))
     requests = next((part for part in parts if part.tag == der.SEQUENCE), None)
     if requests is None:
-        raise FormatError("der.malformed", "an OCSP request asks for nothing", offset=request.offset)
+        raise FormatError("der.malformed", "an OCSP request names no certificate", offset=request.offset)
     cert_ids = tuple(_requested(data, one) for one in _children(data, requests))
     nonce = _extensions(data, parts, tag=0xA2, known=(NONCE,)).get(NONCE)
     return OcspRequest(cert_ids, None if nonce is None else _require_nonce(nonce))
@@ -260,15 +250,8 @@ def answer_ocsp(pki: Pki, request: bytes, *, at: datetime) -> bytes:
     issuer = next((issuer for issuer in pki.issuers if _issued_by(issuer, parsed.cert_ids[0])), None)
     if issuer is None or not all(_issued_by(issuer, cert_id) for cert_id in parsed.cert_ids):
         return write_refusal(UNAUTHORIZED)
-    responder = pki.responder(issuer)
-    return write_answer(
-        list(_singles(pki, issuer, parsed.cert_ids, at)),
-        responder_key_hash=key_identifier(responder.public_key_der),
-        key=responder.key,
-        certificates=() if responder is issuer else (responder.certificate.der,),
-        produced_at=at,
-        nonce=parsed.nonce,
-    )
+    singles = _singles(pki, issuer, parsed.cert_ids, at)
+    return write_answer(singles, pki.responder(issuer), produced_at=at, nonce=parsed.nonce)
 
 
 def _issued_by(issuer: Issued, cert_id: CertId) -> bool:

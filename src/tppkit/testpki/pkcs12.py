@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tppkit.certificates import EidasCertificate, der
+from tppkit.testpki.certificate import write_attribute
 from tppkit.testpki.keys import PrivateKey
 
 ROUNDS = 2048
@@ -47,51 +48,41 @@ def write_pkcs12(
     """
     own = hashlib.sha1(chain[0].der, usedforsecurity=False).digest()
     attributes = _attributes(name, own)
-    certificates = [_bag(_CERTIFICATE, _certificate(c), attributes if c is chain[0] else b"") for c in chain]
+    certificates = [
+        _bag(_CERTIFICATE, _typed(_X509, der.write_octets(c.der)), attributes if c is chain[0] else b"") for c in chain
+    ]
     private = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     algorithm, encrypted = _encrypt(private, password, random(f"{name} p12 key", 24))
-    shrouded = der.write_element(der.SEQUENCE, algorithm, der.write_element(der.OCTET_STRING, encrypted))
-    safes = der.write_element(
-        der.SEQUENCE,
-        _encrypted_safe(
-            der.write_element(der.SEQUENCE, *certificates), password, random(f"{name} p12 certificates", 24)
-        ),
-        _content(der.write_element(der.SEQUENCE, _bag(_SHROUDED_KEY, shrouded, attributes))),
+    shrouded = der.write_sequence(algorithm, der.write_octets(encrypted))
+    safes = der.write_sequence(
+        _encrypted_safe(der.write_sequence(*certificates), password, random(f"{name} p12 certificates", 24)),
+        _content(der.write_sequence(_bag(_SHROUDED_KEY, shrouded, attributes))),
     )
     mac = _mac(safes, password, random(f"{name} p12 mac", 8))
-    return der.write_element(der.SEQUENCE, der.write_integer(3), _content(safes), mac)
+    return der.write_sequence(der.write_integer(3), _content(safes), mac)
+
+
+def _typed(oid: str, content: bytes) -> bytes:
+    return der.write_sequence(der.write_oid(oid), der.write_element(0xA0, content))
 
 
 def _content(data: bytes) -> bytes:
-    octets = der.write_element(der.OCTET_STRING, data)
-    return der.write_element(der.SEQUENCE, der.write_oid(_DATA), der.write_element(0xA0, octets))
+    return _typed(_DATA, der.write_octets(data))
 
 
 def _encrypted_safe(data: bytes, password: str, random: bytes) -> bytes:
     algorithm, encrypted = _encrypt(data, password, random)
-    info = der.write_element(der.SEQUENCE, der.write_oid(_DATA), algorithm, der.write_element(0x80, encrypted))
-    content = der.write_element(0xA0, der.write_element(der.SEQUENCE, der.write_integer(0), info))
-    return der.write_element(der.SEQUENCE, der.write_oid(_ENCRYPTED_DATA), content)
+    info = der.write_sequence(der.write_oid(_DATA), algorithm, der.write_element(0x80, encrypted))
+    return _typed(_ENCRYPTED_DATA, der.write_sequence(der.write_integer(0), info))
 
 
 def _bag(kind: str, value: bytes, attributes: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(kind), der.write_element(0xA0, value), attributes)
-
-
-def _certificate(certificate: EidasCertificate) -> bytes:
-    octets = der.write_element(der.OCTET_STRING, certificate.der)
-    return der.write_element(der.SEQUENCE, der.write_oid(_X509), der.write_element(0xA0, octets))
+    return der.write_sequence(der.write_oid(kind), der.write_element(0xA0, value), attributes)
 
 
 def _attributes(name: str, key_id: bytes) -> bytes:
-    values = (
-        (_FRIENDLY_NAME, der.write_text(name, tag=_BMP_STRING)),
-        (_LOCAL_KEY_ID, der.write_element(der.OCTET_STRING, key_id)),
-    )
-    written = (
-        der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, value)) for oid, value in values
-    )
-    return der.write_element(der.SET, *sorted(written))
+    friendly = write_attribute(_FRIENDLY_NAME, der.write_text(name, tag=_BMP_STRING))
+    return der.write_element(der.SET, *sorted((friendly, write_attribute(_LOCAL_KEY_ID, der.write_octets(key_id)))))
 
 
 def _encrypt(data: bytes, password: str, random: bytes) -> tuple[bytes, bytes]:
@@ -100,25 +91,24 @@ def _encrypt(data: bytes, password: str, random: bytes) -> tuple[bytes, bytes]:
     key = PBKDF2HMAC(hashes.SHA256(), 32, salt, ROUNDS).derive(password.encode("ascii"))
     padder, encryptor = PKCS7(128).padder(), Cipher(algorithms.AES256(key), modes.CBC(vector)).encryptor()
     encrypted = encryptor.update(padder.update(data) + padder.finalize()) + encryptor.finalize()
-    parameters = der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.OCTET_STRING, salt),
+    parameters = der.write_sequence(
+        der.write_octets(salt),
         der.write_integer(ROUNDS),
         _algorithm(_HMAC_SHA256, _NULL),
     )
-    scheme = _algorithm(_AES_256_CBC, der.write_element(der.OCTET_STRING, vector))
-    return _algorithm(_PBES2, der.write_element(der.SEQUENCE, _algorithm(_PBKDF2, parameters), scheme)), encrypted
+    scheme = _algorithm(_AES_256_CBC, der.write_octets(vector))
+    return _algorithm(_PBES2, der.write_sequence(_algorithm(_PBKDF2, parameters), scheme)), encrypted
 
 
 def _algorithm(oid: str, parameters: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(oid), parameters)
+    return der.write_sequence(der.write_oid(oid), parameters)
 
 
 def _mac(data: bytes, password: str, salt: bytes) -> bytes:
     key = _derive_mac_key(password.encode("utf-16-be") + b"\x00\x00", salt)
-    value = der.write_element(der.OCTET_STRING, hmac.digest(key, data, "sha256"))
-    digest = der.write_element(der.SEQUENCE, _algorithm(_SHA256, _NULL), value)
-    return der.write_element(der.SEQUENCE, digest, der.write_element(der.OCTET_STRING, salt), der.write_integer(ROUNDS))
+    value = der.write_octets(hmac.digest(key, data, "sha256"))
+    digest = der.write_sequence(_algorithm(_SHA256, _NULL), value)
+    return der.write_sequence(digest, der.write_octets(salt), der.write_integer(ROUNDS))
 
 
 def _derive_mac_key(password: bytes, salt: bytes) -> bytes:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import NamedTuple
 
 from cryptography import x509
 
@@ -30,12 +31,30 @@ MAX_DAYS = 36_500
 CRL_DAYS = 7
 CALLBACK_KEYS = ("callback-test", "callback-live")
 _AUTHORITY_DAYS = 3650
-_CERTIFIED = (
-    "root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "other-qwac", "other-qseal", "server",
-    "ocsp-qwac", "ocsp-qseal", "tsa", "lotl-signer", "list-signer",
-)  # fmt: skip
+_LEAVES = ("qwac", "qseal", "other-qwac", "other-qseal", "server")
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _URL = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-])?")
+
+
+class Signer(NamedTuple):
+    """A certificate that signs for the PKI: its kind, the label of its issuer (its own if it signs itself), its common name."""
+
+    kind: str
+    issuer: str
+    common_name: str
+
+
+# By label. The first three are the authorities.
+SIGNERS: Mapping[str, Signer] = MappingProxyType({
+    "root": Signer("root", "root", "tppkit TEST Root CA"),
+    "issuing-ca-qwac": Signer("issuing-ca", "root", "tppkit TEST QWAC CA"),
+    "issuing-ca-qseal": Signer("issuing-ca", "root", "tppkit TEST QSealC CA"),
+    "ocsp-qwac": Signer("ocsp", "issuing-ca-qwac", "tppkit TEST OCSP ocsp-qwac"),
+    "ocsp-qseal": Signer("ocsp", "issuing-ca-qseal", "tppkit TEST OCSP ocsp-qseal"),
+    "tsa": Signer("tsa", "issuing-ca-qseal", "tppkit TEST TSA"),
+    "lotl-signer": Signer("list-signer", "lotl-signer", "tppkit TEST lotl-signer"),
+    "list-signer": Signer("list-signer", "list-signer", "tppkit TEST list-signer"),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,47 +187,42 @@ class Pki:
         """Return the OCSP signer for one of `issuers`: its delegated responder, or the root itself."""
         return self.members.get(issuer.label.replace("issuing-ca", "ocsp"), issuer)
 
-    def draft_qwac(self, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
-        """Return a QWAC before it is signed, and its private key; arguments as for `issue_qwac`."""
-        name = profiles.qwac_name(provider, policy=self.policy)
-        extensions = profiles.qwac_extensions(provider, services_url=self.services_url, policy=self.policy)
-        return self._draft(self.qwac_ca, label, name, extensions, key=_require_tls_kind(key))
+    def issuer_of(self, kind: str) -> Issued:
+        """Return the authority that issues certificates of a kind: `qwac`, `qseal` or `server`."""
+        return self.qseal_ca if kind == "qseal" else self.qwac_ca
 
-    def draft_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
-        """Return a QSealC before it is signed, and its private key; arguments as for `issue_qseal`."""
-        name = profiles.provider_name(provider, provider.name)
-        extensions = profiles.qseal_extensions(provider, services_url=self.services_url, qscd=self.qscd)
-        return self._draft(self.qseal_ca, label, name, extensions, key=key or self.seal_key)
+    def draft(self, kind: str, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
+        """Return a QWAC or QSealC before it is signed, and its private key; arguments as for `issue_leaf`."""
+        name, extensions = profiles.provider_profile(
+            kind, provider, services_url=self.services_url, policy=self.policy, qscd=self.qscd
+        )
+        key = (key or self.seal_key) if kind == "qseal" else _require_tls_kind(key)
+        return self._draft(self.issuer_of(kind), label, name, extensions, key=key)
+
+    def issue_leaf(self, kind: str, provider: Provider, *, label: str, key: str | None = None) -> Issued:
+        """Issue a QWAC or QSealC.
+
+        Args:
+            kind: `qwac` or `qseal`.
+            provider: The provider that it names.
+            label: Short name.
+            key: Kind of its key, for a QWAC one of `testpki.KEY_KINDS`, for a QSealC one of `testpki.SEAL_KEY_KINDS`; that of
+                the PKI by default.
+
+        Raises:
+            ConfigurationError: `pki.profile`: it would break a rule of its profile; `pki.key-kind`.
+        """
+        issued = sign_draft(self.draft(kind, provider, label=label, key=key), self.issuer_of(kind), label, kind)
+        require_profile(issued.certificate, kind)
+        return issued
 
     def issue_qwac(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
-        """Issue a QWAC.
-
-        Args:
-            provider: The provider that it names.
-            label: Short name.
-            key: Kind of its key, one of `testpki.KEY_KINDS`; that of the PKI by default.
-
-        Raises:
-            ConfigurationError: `pki.profile`: it would break a rule of its profile; `pki.key-kind`.
-        """
-        issued = sign_draft(self.draft_qwac(provider, label=label, key=key), self.qwac_ca, label, "qwac")
-        require_profile(issued.certificate, "qwac")
-        return issued
+        """Issue a QWAC; arguments and errors as for `issue_leaf`."""
+        return self.issue_leaf("qwac", provider, label=label, key=key)
 
     def issue_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
-        """Issue a QSealC.
-
-        Args:
-            provider: The provider that it names.
-            label: Short name.
-            key: Kind of its key, one of `testpki.SEAL_KEY_KINDS`; that of the PKI's QSealCs by default.
-
-        Raises:
-            ConfigurationError: `pki.profile`: it would break a rule of its profile; `pki.key-kind`.
-        """
-        issued = sign_draft(self.draft_qseal(provider, label=label, key=key), self.qseal_ca, label, "qseal")
-        require_profile(issued.certificate, "qseal")
-        return issued
+        """Issue a QSealC; arguments and errors as for `issue_leaf`."""
+        return self.issue_leaf("qseal", provider, label=label, key=key)
 
     def issue_server(self, *names: str, label: str, key: str | None = None) -> Issued:
         """Issue a TLS server certificate.
@@ -229,7 +243,7 @@ class Pki:
         self, issuer: Issued | None, label: str, kind: str, name: profiles.Name, extensions: Sequence[profiles.Extension], *,
         days: int | None = None,
     ) -> Issued:  # fmt: skip
-        """Issue a certificate of any other kind, signed by one of `issuers`, or by itself if there is none."""
+        """Issue a certificate of any other kind, signed by one of `issuers`, or self-signed if `issuer` is None."""
         return sign_draft(self._draft(issuer, label, name, extensions, days=days), issuer, label, kind)
 
     def crl(self, issuer: Issued, *, at: datetime, number: int = 1, days: int = CRL_DAYS) -> bytes:
@@ -242,15 +256,8 @@ class Pki:
             days: Days until the next update.
         """
         at = as_utc(at)
-        return write_crl(
-            issuer=issuer.name,
-            key=issuer.key,
-            authority_key_identifier=issuer.key_identifier,
-            revoked=[revocation for revocation in self.revocations.get(issuer.label, ()) if revocation.at <= at],
-            this_update=at,
-            next_update=at + timedelta(days=days),
-            number=number,
-        )
+        revoked = [revocation for revocation in self.revocations.get(issuer.label, ()) if revocation.at <= at]
+        return write_crl(issuer, revoked, this_update=at, next_update=at + timedelta(days=days), number=number)
 
     def _draft(
         self, issuer: Issued | None, label: str, name: profiles.Name, extensions: Sequence[profiles.Extension], *,
@@ -301,7 +308,7 @@ def make_pki(
         raise ConfigurationError("pki.days", f"a validity of {days} days is not between 1 and {MAX_DAYS}")
     if not 1950 <= start.year < 9900:  # the range of a certificate (RFC 5280 section 4.1.2.5), with room for MAX_DAYS
         raise ConfigurationError("pki.days", f"a validity from {format_time(start)} is not between 1950 and 9999")
-    keys.prepare(_CERTIFIED)
+    keys.prepare((*SIGNERS, *_LEAVES))
     members: dict[str, Issued] = {}
     provider = provider or make_provider()
     pki = Pki(
@@ -318,23 +325,20 @@ def make_pki(
 
 def _issue_all(pki: Pki) -> Iterator[Issued]:
     """Issue every certificate; each is a member before the next is issued."""
-    name, long = profiles.authority_name, max(_AUTHORITY_DAYS, pki.days)
-    root, issuing = profiles.authority_extensions(path_length=None), profiles.authority_extensions(path_length=0)
-    yield pki.issue(None, "root", "root", name("tppkit TEST Root CA"), root, days=long)
-    yield pki.issue(pki.root, "issuing-ca-qwac", "issuing-ca", name("tppkit TEST QWAC CA"), issuing, days=long)
-    yield pki.issue(pki.root, "issuing-ca-qseal", "issuing-ca", name("tppkit TEST QSealC CA"), issuing, days=long)
+    authorities, others = list(SIGNERS)[:3], list(SIGNERS)[3:]
+    yield from (_issue_signer(pki, label) for label in authorities)
     yield pki.issue_qwac(pki.provider, label="qwac")
     yield pki.issue_qseal(pki.provider, label="qseal")
     yield pki.issue_qwac(pki.other_provider, label="other-qwac")
     yield pki.issue_qseal(pki.other_provider, label="other-qseal")
     yield pki.issue_server(*_LOCAL_NAMES, label="server")
-    responder, stamping = profiles.responder_extensions(), profiles.timestamping_extensions()
-    for ca, label in ((pki.qwac_ca, "ocsp-qwac"), (pki.qseal_ca, "ocsp-qseal")):
-        yield pki.issue(ca, label, "ocsp", name(f"tppkit TEST OCSP {label}"), responder, days=long)
-    yield pki.issue(pki.qseal_ca, "tsa", "tsa", name("tppkit TEST TSA"), stamping, days=long)
-    for label in ("lotl-signer", "list-signer"):
-        signer = profiles.list_signer_extensions()
-        yield pki.issue(None, label, "list-signer", name(f"tppkit TEST {label}"), signer, days=long)
+    yield from (_issue_signer(pki, label) for label in others)
+
+
+def _issue_signer(pki: Pki, label: str) -> Issued:
+    kind, issuer, common_name = SIGNERS[label]
+    name, extensions = profiles.authority_name(common_name), profiles.SIGNER_EXTENSIONS[kind]
+    return pki.issue(pki.members.get(issuer), label, kind, name, extensions, days=max(_AUTHORITY_DAYS, pki.days))
 
 
 def _general_name(name: str) -> x509.GeneralName:

@@ -52,7 +52,7 @@ QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def says_test(text: str) -> bool:
+def contains_test(text: str) -> bool:
     """Return whether a name contains the word TEST; ATTESTATION does not."""
     return _TEST.search(text) is not None
 
@@ -140,17 +140,38 @@ def key_usage(*names: str) -> Extension:
     return x509.KeyUsage(**{name: name in names for name in fields}), True
 
 
-def tls_purposes() -> Extension:
-    """Return the extended key usage of a QWAC: server and client authentication."""
-    return x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False
+def purposes(*oids_: x509.ObjectIdentifier, critical: bool = False) -> Extension:
+    """Return an extended key usage."""
+    return x509.ExtendedKeyUsage(list(oids_)), critical
 
 
-def authority_extensions(*, path_length: int | None) -> list[Extension]:
+def authority_extensions(*, path_length: int | None) -> tuple[Extension, ...]:
     """Return the extensions of a root (`path_length` None) or an issuing authority."""
-    return [
-        (x509.BasicConstraints(ca=True, path_length=path_length), True),
-        key_usage("key_cert_sign", "crl_sign"),
-    ]
+    return (x509.BasicConstraints(ca=True, path_length=path_length), True), key_usage("key_cert_sign", "crl_sign")
+
+
+_LEAF = x509.BasicConstraints(ca=False, path_length=None)
+# Extensions of the certificates that sign for the PKI, by kind: RFC 5280, RFC 6960 section 4.2.2.2.1 (the revocation of a responder
+# is not checked), RFC 3161 section 2.3 (the one purpose of a time-stamping authority is critical), TS 119 612 clause 5.7.1.
+SIGNER_EXTENSIONS: Mapping[str, tuple[Extension, ...]] = MappingProxyType({
+    "root": authority_extensions(path_length=None),
+    "issuing-ca": authority_extensions(path_length=0),
+    "ocsp": (key_usage("digital_signature"), purposes(ExtendedKeyUsageOID.OCSP_SIGNING), (x509.OCSPNoCheck(), False)),
+    "tsa": (key_usage("digital_signature"), purposes(ExtendedKeyUsageOID.TIME_STAMPING, critical=True)),
+    "list-signer": ((_LEAF, True), key_usage("digital_signature"), purposes(x509.ObjectIdentifier(_TSL_SIGNING))),
+})  # fmt: skip
+
+
+def provider_profile(
+    kind: str, provider: Provider, *, services_url: str = SERVICES_URL, policy: str = "gen", qscd: bool = False,
+    pds: tuple[PdsLocation, ...] = PDS,
+) -> tuple[Name, list[Extension]]:  # fmt: skip
+    """Return the name and the extensions of a `qwac` or a `qseal`; arguments as for their extensions."""
+    if kind == "qwac":
+        name = qwac_name(provider, policy=policy)
+        return name, qwac_extensions(provider, services_url=services_url, policy=policy, pds=pds)
+    name = provider_name(provider, provider.name)
+    return name, qseal_extensions(provider, services_url=services_url, qscd=qscd, pds=pds)
 
 
 def qwac_extensions(
@@ -167,7 +188,7 @@ def qwac_extensions(
     identifier = provider.organization_identifier
     return [
         key_usage("digital_signature"),
-        tls_purposes(),
+        purposes(ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH),
         (x509.SubjectAlternativeName([x509.DNSName(provider.dns_name)]), False),
         _policies(provider, *QWAC_POLICIES[policy]),
         _qc_statements(provider, "web", pds=pds),
@@ -199,30 +220,8 @@ def server_extensions(names: Sequence[x509.GeneralName]) -> list[Extension]:
     """Return the extensions of a TLS server certificate."""
     return [
         key_usage("digital_signature"),
-        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+        purposes(ExtendedKeyUsageOID.SERVER_AUTH),
         (x509.SubjectAlternativeName(list(names)), False),
-    ]
-
-
-def responder_extensions() -> list[Extension]:
-    """Return the extensions of a delegated OCSP responder, whose own revocation is not checked."""
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING])
-    return [key_usage("digital_signature"), (usage, False), (x509.OCSPNoCheck(), False)]
-
-
-def timestamping_extensions() -> list[Extension]:
-    """Return the extensions of a time-stamping authority, whose one extended key usage is critical."""
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.TIME_STAMPING])
-    return [key_usage("digital_signature"), (usage, True)]
-
-
-def list_signer_extensions() -> list[Extension]:
-    """Return the extensions of a signer of trusted lists."""
-    constraints = x509.BasicConstraints(ca=False, path_length=None)
-    return [
-        (constraints, True),
-        key_usage("digital_signature"),
-        (x509.ExtendedKeyUsage([x509.ObjectIdentifier(_TSL_SIGNING)]), False),
     ]
 
 
@@ -239,7 +238,7 @@ def _policies(provider: Provider, *stated: str) -> Extension:
 
     Policies of the CA/Browser Forum allow no User Notice (BR section 7.1.2.7.9); such a certificate has TEST as its locality.
     """
-    may_notice = oids.PUBLIC_TLS_POLICIES.isdisjoint(stated) and not says_test(provider.name)
+    may_notice = oids.PUBLIC_TLS_POLICIES.isdisjoint(stated) and not contains_test(provider.name)
     notice = [x509.UserNotice(None, "TEST certificate, not to be relied on")] if may_notice else None
     first, *others = (x509.ObjectIdentifier(oid) for oid in stated)
     stating = [x509.PolicyInformation(first, notice), *(x509.PolicyInformation(oid, None) for oid in others)]
@@ -249,8 +248,7 @@ def _policies(provider: Provider, *stated: str) -> Extension:
 def _registration(identifier: OrganizationIdentifier) -> Extension:
     """Return the CA/Browser Forum's extension with the organizationIdentifier (EV guidelines 7.1.2.4)."""
     reference = "-".join(part for part in (identifier.authority, identifier.reference) if part)
-    value = der.write_element(
-        der.SEQUENCE,
+    value = der.write_sequence(
         der.write_text(identifier.scheme or "", tag=der.PRINTABLE_STRING),
         der.write_text(identifier.country or "", tag=der.PRINTABLE_STRING),
         der.write_text(reference),

@@ -26,6 +26,7 @@ from tppkit.testpki.certificate import (
     attributes_of,
     extension_of,
     for_key,
+    write_attribute,
     write_extensions,
     write_name,
 )
@@ -57,12 +58,7 @@ def make_request(provider: Provider, kind: str, key: PrivateKey, *, policy: str 
     Raises:
         ConfigurationError: `pki.key-kind`: no certificate of this kind may have such a key.
     """
-    if kind == "qwac":
-        name = profiles.qwac_name(provider, policy=policy)
-        extensions = profiles.qwac_extensions(provider, policy=policy, pds=())
-    else:
-        name = profiles.provider_name(provider, provider.name)
-        extensions = profiles.qseal_extensions(provider, qscd=qscd, pds=())
+    name, extensions = profiles.provider_profile(kind, provider, policy=policy, qscd=qscd, pds=())
     written = write_request(name, [extension_of(*extension) for extension in extensions], key)
     _require_profile_key(EidasRequest.from_der(written), kind)
     return written
@@ -77,9 +73,8 @@ def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension
         key: The private key that the certificate is for.
     """
     wanted = write_extensions(e for e in extensions if e.oid not in ISSUERS_OWN)
-    attribute = der.write_element(der.SEQUENCE, der.write_oid(_EXTENSION_REQUEST), der.write_element(der.SET, wanted))
-    info = der.write_element(
-        der.SEQUENCE,
+    attribute = write_attribute(_EXTENSION_REQUEST, wanted)
+    info = der.write_sequence(
         der.write_integer(0),
         write_name(subject),
         public_key_der(key),
@@ -98,7 +93,7 @@ def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
         stated: The kind that the caller states.
 
     Raises:
-        ConfigurationError: `pki.request`: the request does not say what it is for, or `stated` contradicts it.
+        ConfigurationError: `pki.request`: the request does not state what it is for, or `stated` contradicts it.
     """
     types, known = request.qc.types, request.extensions
     typed = {"web": "qwac", "eseal": "qseal"}.get(types[0]) if len(types) == 1 else None
@@ -111,7 +106,7 @@ def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
         return "qwac"
     if "nonRepudiation" in known.key_usage:
         return "qseal"
-    message = "the request does not say whether it is for a QWAC or a QSealC: state it (pki issue csr --as)"
+    message = "the request does not state whether it is for a QWAC or a QSealC: state it (pki issue csr --as)"
     raise ConfigurationError("pki.request", message)
 
 
@@ -143,13 +138,12 @@ def certify_request(pki: Pki, request: EidasRequest, *, kind: str, label: str) -
     provider, names = provider_of(request), _require_names(request, kind)
     known = {issued.label: issued.key for issued in pki.issued} | dict(pki.callback_keys)
     public_key, subject = _require_new_key(request, kind, known), _require_subject(request)
-    issuer, make_draft = (pki.qwac_ca, pki.draft_qwac) if kind == "qwac" else (pki.qseal_ca, pki.draft_qseal)
-    draft = make_draft(provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
+    draft = pki.draft(kind, provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
     draft = replace(for_key(draft, public_key), subject=subject)
     if names:
         asked = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
         draft = draft.with_extension(extension_of(asked, False))
-    certificate = EidasCertificate.from_der(draft.sign(issuer.key))
+    certificate = EidasCertificate.from_der(draft.sign(pki.issuer_of(kind).key))
     require_profile(certificate, kind)
     return certificate
 
@@ -168,8 +162,8 @@ def _require_names(request: EidasRequest, kind: str) -> tuple[str, ...]:
     """Return the DNS names of a QWAC, one of which is the common name; none for a QSealC."""
     names = _alternative_names(request)
     if (request.qc.sscd and kind == "qwac") or (names and kind == "qseal"):
-        odd = "a qualified device" if kind == "qwac" else "alternative names"
-        raise ConfigurationError("pki.request", f"the request for a {kind} asks for {odd}: make a new one without")
+        unwanted = "a qualified device" if kind == "qwac" else "alternative names"
+        raise ConfigurationError("pki.request", f"the request for a {kind} asks for {unwanted}: make a new one without")
     for name in names:
         if name.form != DNS_NAME:
             message = f"the request asks for an alternative name that is not a DNS name ({name.form})"
@@ -183,11 +177,11 @@ def _require_names(request: EidasRequest, kind: str) -> tuple[str, ...]:
         return ()
     common_names = request.subject.values(oids.COMMON_NAME)
     wanted = request.extensions.dns_names or tuple(name for name in common_names[:1] if is_dns_name(name))
-    odd_names = [name for name in common_names if name not in wanted]
-    if odd_names:
+    other_names = [name for name in common_names if name not in wanted]
+    if other_names:
         clause = "EN 319 412-4 WEB-4.1.3-4 (d)"
         listed = shown(", ".join(wanted)) or "none"
-        message = f"the common name {shown(odd_names[0])} is none of the DNS names ({listed}; {clause})"
+        message = f"the common name {shown(other_names[0])} is not one of the DNS names ({listed}; {clause})"
         raise ConfigurationError("pki.request", f"{message}: make a new request (pki csr --dns)", clause=clause)
     if not wanted:
         raise ConfigurationError("pki.request", "the request for a qwac has no DNS name: make a new one")
@@ -217,7 +211,7 @@ def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, Priva
     _require_profile_key(request, kind)
     if kind_of_public_key(key) not in kinds:
         what = f"{request.key.type}, {request.key.bits or request.key.curve}"
-        raise ConfigurationError("pki.key-kind", f"the request's key ({what}) is none of {', '.join(kinds)}")
+        raise ConfigurationError("pki.key-kind", f"the request's key ({what}) is not one of {', '.join(kinds)}")
     owner = next((label for label, other in known.items() if other.public_key() == key), None)
     if owner is not None:
         message = f"the request has the key of {owner}: make a key for this request"
@@ -226,7 +220,7 @@ def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, Priva
 
 
 class Dropped(NamedTuple):
-    """One thing that a request asks for and its certificate lacks.
+    """A requested value that the certificate lacks.
 
     Attributes:
         field: The name of the field in `cert show --json`.
@@ -238,29 +232,17 @@ class Dropped(NamedTuple):
 
 
 def find_dropped(request: EidasRequest, certificate: EidasCertificate) -> tuple[Dropped, ...]:
-    """Return everything that a request asks for and the certificate issued for it lacks.
+    """Return every requested value that the certificate lacks.
 
     Values of attributes are never shown, because one of them may be a password.
     """
-    return (
-        *_dropped_facts(request, certificate),
-        *_dropped_values(request, certificate),
-        *_dropped_attributes(request),
-    )
+    return (*_dropped_facts(request, certificate), *_dropped_attributes(request))
 
 
 def _dropped_facts(request: EidasRequest, certificate: EidasCertificate) -> Iterator[Dropped]:
     for field, read in _FIELDS.items():
         known = read(certificate.extensions)
         yield from (Dropped(field, value) for value in dict.fromkeys(read(request.extensions)) if value not in known)
-
-
-def _dropped_values(request: EidasRequest, certificate: EidasCertificate) -> Iterator[Dropped]:
-    """Yield extensions that are in both with other values, and that no field shows."""
-    asked, known = request.extension_values, certificate.extension_values
-    for oid in sorted((asked.keys() & known.keys()) - _SHOWN):
-        if asked[oid] != known[oid]:
-            yield Dropped("extension_values", f"{oid} {asked[oid].hex()}")
 
 
 def _dropped_attributes(request: EidasRequest) -> Iterator[Dropped]:
@@ -283,7 +265,3 @@ _FIELDS: Mapping[str, Callable[[ExtensionFacts], tuple[str, ...]]] = {
     "extensions": lambda facts: tuple(sorted(facts.present)),
     "critical_extensions": lambda facts: tuple(sorted(facts.critical)),
 }
-# Extensions that the fields above show, or that the certificate takes from the request or has of its issuer.
-_SHOWN = ISSUERS_OWN | {
-    oids.KEY_USAGE, oids.EXTENDED_KEY_USAGE, oids.SUBJECT_ALTERNATIVE_NAME, oids.BASIC_CONSTRAINTS, oids.QC_STATEMENTS,
-}  # fmt: skip

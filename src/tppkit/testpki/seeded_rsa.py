@@ -1,18 +1,18 @@
 """Deterministic RSA keys, for seeded test PKIs only: the same bytes give the same key.
 
 `cryptography` generates RSA keys only from the randomness of the machine, so the primes are searched here: numbers from the given
-bytes on are sieved by small primes, then tested by Miller-Rabin (FIPS 186-5 appendix B.3.1).
+bytes on without small divisors are tested by Miller-Rabin (FIPS 186-5 appendix B.3.1).
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 PUBLIC_EXPONENT = 65537
-_SIEVE_LIMIT = 1 << 16
-_WINDOW = 1 << 14
+_DIVISOR_LIMIT = 1 << 14
 _BASES = (2, 3, 5, 7, 11, 13, 17, 19)  # fixed bases suffice, because no attacker chooses the candidates
 
 
@@ -34,28 +34,21 @@ def make_rsa_key(bits: int, random: bytes) -> rsa.RSAPrivateKey:
 
 
 @cache
-def _small_primes() -> tuple[int, ...]:
-    marked = bytearray([1]) * _SIEVE_LIMIT
-    for number in range(2, 1 << 8):
-        if marked[number]:
-            marked[number * number :: number] = bytes(len(range(number * number, _SIEVE_LIMIT, number)))
-    return tuple(number for number in range(3, _SIEVE_LIMIT) if marked[number])
+def _odd_product() -> int:
+    return math.prod(range(3, _DIVISOR_LIMIT, 2))
 
 
 def _next_prime(random: bytes) -> int:
     """Return the first usable prime from these bytes on; its two highest bits are set, so the product has full size."""
     size = 8 * len(random)
-    start = int.from_bytes(random, "big") | 3 << (size - 2) | 1
-    while True:
-        composite = bytearray(_WINDOW)  # one flag for each of start, start + 2, start + 4, …
-        for prime in _small_primes():
-            first = (-start * ((prime + 1) // 2)) % prime  # start + 2 * first is divisible
-            composite[first::prime] = b"\x01" * len(range(first, _WINDOW, prime))
-        for place in range(_WINDOW):
-            candidate = start + 2 * place
-            if not composite[place] and candidate % PUBLIC_EXPONENT != 1 and _is_prime(candidate):
-                return candidate
-        start += 2 * _WINDOW
+    candidate = int.from_bytes(random, "big") | 3 << (size - 2) | 1
+    while (
+        math.gcd(_odd_product() % candidate, candidate) != 1
+        or candidate % PUBLIC_EXPONENT == 1
+        or not _is_prime(candidate)
+    ):
+        candidate += 2
+    return candidate
 
 
 def _is_prime(number: int) -> bool:

@@ -36,27 +36,23 @@ def default_hash(key: PrivateKey) -> str:
     return "sha384" if isinstance(key, ec.EllipticCurvePrivateKey) and key.key_size == 384 else "sha256"
 
 
-def signature_algorithm(key: PrivateKey, hash_name: str) -> bytes:
+def signature_algorithm(key: PrivateKey, hash_name: str | None = None) -> bytes:
     """Write the AlgorithmIdentifier of a signature, as DER.
 
     Args:
         key: The signing key.
-        hash_name: One of `HASHES`; ignored for Ed25519, which has its own.
+        hash_name: One of `HASHES`, the one that fits the key by default; ignored for Ed25519, which has its own.
     """
+    hash_name = hash_name or default_hash(key)
     if isinstance(key, rsa.RSAPrivateKey):
-        return der.write_element(der.SEQUENCE, der.write_oid(_RSA[hash_name]), _NULL)
+        return der.write_sequence(der.write_oid(_RSA[hash_name]), _NULL)
     oid = _ECDSA[hash_name] if isinstance(key, ec.EllipticCurvePrivateKey) else _ED25519
-    return der.write_element(der.SEQUENCE, der.write_oid(oid))
+    return der.write_sequence(der.write_oid(oid))
 
 
-def sign_bytes(key: PrivateKey, data: bytes, hash_name: str) -> bytes:
-    """Return a signature value.
-
-    Args:
-        key: The signing key.
-        data: The signed bytes.
-        hash_name: One of `HASHES`.
-    """
+def sign_bytes(key: PrivateKey, data: bytes, hash_name: str | None = None) -> bytes:
+    """Return a signature value; arguments as for `signature_algorithm`."""
+    hash_name = hash_name or default_hash(key)
     if isinstance(key, rsa.RSAPrivateKey):
         return key.sign(data, padding.PKCS1v15(), HASHES[hash_name])
     if isinstance(key, ec.EllipticCurvePrivateKey):
@@ -74,6 +70,5 @@ def sign_der(to_be_signed: bytes, key: PrivateKey, *, hash_name: str | None = No
         key: The signing key.
         hash_name: One of `HASHES`; the one that fits the key by default.
     """
-    hash_name = hash_name or default_hash(key)
     signature = der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, to_be_signed, hash_name))
-    return der.write_element(der.SEQUENCE, to_be_signed, signature_algorithm(key, hash_name), signature)
+    return der.write_sequence(to_be_signed, signature_algorithm(key, hash_name), signature)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tppkit._clock import as_utc
 from tppkit.certificates import der
 from tppkit.errors import FormatError
-from tppkit.testpki.certificate import Issued, write_generalized_time, write_time
+from tppkit.testpki.certificate import Issued, write_attribute, write_generalized_time, write_time
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.signing import sign_bytes, signature_algorithm
 
@@ -102,56 +102,43 @@ def answer_timestamp(pki: Pki, request: bytes, *, at: datetime, serial: int) -> 
     if asked.policy not in (None, POLICY):
         return _refuse(_UNACCEPTED_POLICY)
     token = _write_token(asked, pki.tsa, at=as_utc(at).replace(microsecond=0), serial=serial)
-    status = der.write_element(der.SEQUENCE, der.write_integer(_GRANTED))
-    return der.write_element(der.SEQUENCE, status, token)
+    status = der.write_sequence(der.write_integer(_GRANTED))
+    return der.write_sequence(status, token)
 
 
 def _refuse(failure: int) -> bytes:
     bits = (1 << (23 - failure)).to_bytes(3, "big").rstrip(b"\x00")
     info = der.write_element(der.BIT_STRING, bytes([7 - failure % 8]), bits)
-    return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, der.write_integer(_REJECTION), info))
+    return der.write_sequence(der.write_sequence(der.write_integer(_REJECTION), info))
 
 
 def _write_token(request: TimeStampRequest, tsa: Issued, *, at: datetime, serial: int) -> bytes:
     """Write a TimeStampToken as DER: a CMS SignedData around a TSTInfo."""
-    info = der.write_element(
-        der.SEQUENCE, der.write_integer(1), der.write_oid(POLICY), request.imprint, der.write_integer(serial),
+    info = der.write_sequence(der.write_integer(1), der.write_oid(POLICY), request.imprint, der.write_integer(serial),
         write_generalized_time(at), request.nonce,
     )  # fmt: skip
-    sha256 = der.write_element(der.SEQUENCE, der.write_oid(_SHA256))
+    sha256 = der.write_sequence(der.write_oid(_SHA256))
     certificates = der.write_element(0xA0, tsa.certificate.der) if request.with_certificate else b""
-    content = der.write_element(
-        der.SEQUENCE, der.write_oid(_TST_INFO), der.write_element(0xA0, der.write_element(der.OCTET_STRING, info))
-    )
-    signed_data = der.write_element(
-        der.SEQUENCE, der.write_integer(3), der.write_element(der.SET, sha256), content, certificates,
+    content = der.write_sequence(der.write_oid(_TST_INFO), der.write_element(0xA0, der.write_octets(info)))
+    signed_data = der.write_sequence(der.write_integer(3), der.write_element(der.SET, sha256), content, certificates,
         der.write_element(der.SET, _signer_info(info, sha256, tsa, at)),
     )  # fmt: skip
-    return der.write_element(der.SEQUENCE, der.write_oid(_SIGNED_DATA), der.write_element(0xA0, signed_data))
+    return der.write_sequence(der.write_oid(_SIGNED_DATA), der.write_element(0xA0, signed_data))
 
 
 def _signer_info(info: bytes, sha256: bytes, tsa: Issued, at: datetime) -> bytes:
     certificate, key = tsa.certificate, tsa.key
-    cert_id = der.write_element(
-        der.SEQUENCE, der.write_element(der.OCTET_STRING, hashlib.sha256(certificate.der).digest())
-    )
+    cert_id = der.write_sequence(der.write_octets(hashlib.sha256(certificate.der).digest()))
     attributes = sorted(  # DER sorts the members of a SET OF
         [
-            _attribute(_CONTENT_TYPE, der.write_oid(_TST_INFO)),
-            _attribute(_SIGNING_TIME, write_time(at)),
-            _attribute(_MESSAGE_DIGEST, der.write_element(der.OCTET_STRING, hashlib.sha256(info).digest())),
-            _attribute(
-                _SIGNING_CERTIFICATE_V2, der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, cert_id))
-            ),
+            write_attribute(_CONTENT_TYPE, der.write_oid(_TST_INFO)),
+            write_attribute(_SIGNING_TIME, write_time(at)),
+            write_attribute(_MESSAGE_DIGEST, der.write_octets(hashlib.sha256(info).digest())),
+            write_attribute(_SIGNING_CERTIFICATE_V2, der.write_sequence(der.write_sequence(cert_id))),
         ]
     )
     signature = sign_bytes(key, der.write_element(der.SET, *attributes), "sha256")
-    issuer = der.write_element(der.SEQUENCE, certificate.issuer_der, der.write_integer(certificate.serial))
-    return der.write_element(
-        der.SEQUENCE, der.write_integer(1), issuer, sha256, der.write_element(0xA0, *attributes),
-        signature_algorithm(key, "sha256"), der.write_element(der.OCTET_STRING, signature),
+    issuer = der.write_sequence(certificate.issuer_der, der.write_integer(certificate.serial))
+    return der.write_sequence(der.write_integer(1), issuer, sha256, der.write_element(0xA0, *attributes),
+        signature_algorithm(key, "sha256"), der.write_octets(signature),
     )  # fmt: skip
-
-
-def _attribute(oid: str, value: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, value))

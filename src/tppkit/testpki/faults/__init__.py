@@ -5,6 +5,6 @@ for fault in FAULTS.values():
 """
 
 from tppkit.testpki.faults.catalogue import FAULTS, Fault
-from tppkit.testpki.faults.sound_pki import FaultCase, SoundPki, judged_at
+from tppkit.testpki.faults.valid_pki import FaultCase, ValidPki, judged_at
 
-__all__ = ["FAULTS", "Fault", "FaultCase", "SoundPki", "judged_at"]
+__all__ = ["FAULTS", "Fault", "FaultCase", "ValidPki", "judged_at"]

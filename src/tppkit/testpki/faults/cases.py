@@ -9,57 +9,56 @@ from cryptography import x509
 from tppkit.certificates import der, oids
 from tppkit.testpki.certificate import Attribute, Extension, extension_of, write_name
 from tppkit.testpki.faults.edits import usage
-from tppkit.testpki.faults.sound_pki import DAY, LASTING, FaultCase, SoundPki
-from tppkit.testpki.ocsp import TRY_LATER, write_refusal
+from tppkit.testpki.faults.valid_pki import DAY, LASTING, FaultCase, ValidPki
 
-NOBODY = write_name(
+UNKNOWN_ISSUER = write_name(
     (
         Attribute(oids.COUNTRY, "LT", der.PRINTABLE_STRING),
-        Attribute(oids.ORGANIZATION, "tppkit TEST Nobody"),
-        Attribute(oids.COMMON_NAME, "tppkit TEST Nobody"),
+        Attribute(oids.ORGANIZATION, "tppkit TEST Unknown CA"),
+        Attribute(oids.COMMON_NAME, "tppkit TEST Unknown CA"),
     )
 )
 
 
-def changed_after_signing(sound: SoundPki) -> FaultCase:
+def changed_after_signing(valid: ValidPki) -> FaultCase:
     """Put another serial number under the signature."""
-    case, other = sound.edited(), sound.edited(lambda draft: replace(draft, serial=draft.serial ^ 1)).leaf
+    case, other = valid.edited(), valid.edited(lambda draft: replace(draft, serial=draft.serial ^ 1)).leaf
     value = der.read_children(case.leaf, der.read_whole(case.leaf, tag=der.SEQUENCE))[2]
     body, algorithm, _ = der.read_children(other, der.read_whole(other, tag=der.SEQUENCE))
     parts = other[body.offset : algorithm.end], case.leaf[value.offset : value.end]
-    return case._replace(leaf=der.write_element(der.SEQUENCE, *parts))
+    return case._replace(leaf=der.write_sequence(*parts))
 
 
-def forged_authority(sound: SoundPki) -> FaultCase:
+def forged_authority(valid: ValidPki) -> FaultCase:
     """Sign an issuing authority in the root's name with another key."""
-    forger = replace(sound.pki.root, key=sound.root("tppkit TEST Root CA").key)
-    return sound.below(sound.authority("tppkit TEST Forged CA", issuer=forger))
+    forger = replace(valid.pki.root, key=valid.root("tppkit TEST Root CA").key)
+    return valid.below(valid.authority("tppkit TEST Forged CA", issuer=forger))
 
 
-def chain_of_three(sound: SoundPki) -> FaultCase:
+def chain_of_three(valid: ValidPki) -> FaultCase:
     """Put an authority below one that may have none below it."""
-    upper = sound.authority("tppkit TEST Last CA")
-    return sound.below(sound.authority("tppkit TEST Lower CA", issuer=upper), upper)
+    upper = valid.authority("tppkit TEST Last CA")
+    return valid.below(valid.authority("tppkit TEST Lower CA", issuer=upper), upper)
 
 
-def foreign_root(sound: SoundPki) -> FaultCase:
+def foreign_root(valid: ValidPki) -> FaultCase:
     """Send a chain up to a root that is not trusted."""
-    stranger = sound.root("tppkit TEST Strange Root")
-    return sound.below(sound.authority("tppkit TEST Strange CA", issuer=stranger), stranger)
+    foreign = valid.root("tppkit TEST Foreign Root")
+    return valid.below(valid.authority("tppkit TEST Foreign CA", issuer=foreign), foreign)
 
 
-def revoked_authority(sound: SoundPki) -> FaultCase:
+def revoked_authority(valid: ValidPki) -> FaultCase:
     """Revoke the issuing authority by the root's CRL."""
-    authority = sound.authority("tppkit TEST Revoked CA")
-    revoked = sound.revoked("cACompromise")._replace(serial=authority.certificate.serial)
-    crls = (sound.crl(issuer=authority), sound.crl(revoked, issuer=sound.pki.root))
-    return sound.below(authority)._replace(crls=crls)
+    authority = valid.authority("tppkit TEST Revoked CA")
+    revoked = valid.revoked("cACompromise")._replace(serial=authority.certificate.serial)
+    crls = (valid.crl(issuer=authority), valid.crl(revoked, issuer=valid.pki.root))
+    return valid.below(authority)._replace(crls=crls)
 
 
-def crl_without_permission(sound: SoundPki) -> FaultCase:
+def crl_without_permission(valid: ValidPki) -> FaultCase:
     """Sign a CRL by an authority whose key may not sign CRLs."""
-    authority = sound.authority("tppkit TEST Certs Only CA", usage("key_cert_sign"))
-    return sound.below(authority)._replace(crls=(sound.crl(issuer=authority), sound.crl(issuer=sound.pki.root)))
+    authority = valid.authority("tppkit TEST Certs Only CA", usage("key_cert_sign"))
+    return valid.below(authority)._replace(crls=(valid.crl(issuer=authority), valid.crl(issuer=valid.pki.root)))
 
 
 def crl_scope(*, authorities_only: bool = False, indirect: bool = False) -> Extension:
@@ -68,35 +67,23 @@ def crl_scope(*, authorities_only: bool = False, indirect: bool = False) -> Exte
     return extension_of(point, True)
 
 
-def future_crl(sound: SoundPki) -> FaultCase:
+def future_crl(valid: ValidPki) -> FaultCase:
     """Date the CRL years from now, while the authority that signed it is still valid."""
-    begins = sound.last_week
-    stated = sound.crl(this_update=begins, next_update=begins + LASTING)
-    return sound.judged_by(crls=(stated, sound.crl(issuer=sound.pki.root)))
+    begins = valid.last_week
+    stated = valid.crl(this_update=begins, next_update=begins + LASTING)
+    return valid.judged_by(crls=(stated, valid.crl(issuer=valid.pki.root)))
 
 
-def future_ocsp(sound: SoundPki) -> FaultCase:
+def future_ocsp(valid: ValidPki) -> FaultCase:
     """Date the OCSP response years from now, while its responder is still valid."""
-    single = sound.single(this_update=sound.last_week, next_update=sound.last_week + DAY)
-    answer = sound.ocsp(single, produced_at=single.this_update)
-    return sound.judged_by(ocsp=(answer,), crls=(sound.crl(issuer=sound.pki.root),))
+    single = valid.single(this_update=valid.last_week, next_update=valid.last_week + DAY)
+    answer = valid.ocsp(single, produced_at=single.this_update)
+    return valid.judged_by(ocsp=(answer,), crls=(valid.crl(issuer=valid.pki.root),))
 
 
-def stale_ocsp(sound: SoundPki) -> FaultCase:
+def stale_ocsp(valid: ValidPki) -> FaultCase:
     """Date the OCSP response two days back, from a responder that was valid then."""
-    produced = sound.start - 2 * DAY
-    single = sound.single(this_update=produced, next_update=sound.start - DAY)
-    earlier = sound.responder(lambda draft: replace(draft, not_before=produced))
-    return sound.judged_by(ocsp=(sound.ocsp(single, responder=earlier, produced_at=produced),))
-
-
-def ocsp_about_another(sound: SoundPki) -> FaultCase:
-    """Answer about another certificate of the same authority."""
-    single = sound.single()
-    other = single.cert_id._replace(serial=sound.pki.other_qwac.certificate.serial)
-    return sound.judged_by(ocsp=(sound.ocsp(single._replace(cert_id=other)),))
-
-
-def ocsp_refusal(sound: SoundPki) -> FaultCase:
-    """Answer that there is no answer now."""
-    return sound.judged_by(ocsp=(write_refusal(TRY_LATER),))
+    produced = valid.start - 2 * DAY
+    single = valid.single(this_update=produced, next_update=valid.start - DAY)
+    earlier = valid.responder(lambda draft: replace(draft, not_before=produced))
+    return valid.judged_by(ocsp=(valid.ocsp(single, responder=earlier, produced_at=produced),))

@@ -18,20 +18,20 @@ from tppkit.testpki.pki import Pki
 # isort: off
 from tppkit.testpki.faults.edits import (
     AI, CB, PI, UNSPECIFIED, Edit, access, all_of, attribute, authority, changed, crl_address, critical_extension, extension,
-    flattened_roles, legislation, limit, no_attribute, no_extension, no_statement, only_psd2, pds, policies, psd2, psd2_of,
-    purposes, qc_types, raw_extension, raw_psd2, raw_statements, role, roles, second_attribute, second_dns_name, second_statement,
-    seq, statement, text_of, unusual_curve, usage, value_of, weak_key,
+    flattened_roles, legislation, limit, no_attribute, no_extension, no_statement, pds, policies, psd2, psd2_of, purposes,
+    qc_statements, qc_types, raw_extension, raw_psd2, role, roles, second_attribute, second_dns_name, second_statement, statement,
+    statements_of, text_of, unusual_curve, usage, value_of, weak_key,
 )  # fmt: skip
 
 # isort: on
-from tppkit.testpki.faults.sound_pki import DAY, FaultCase, SoundPki
+from tppkit.testpki.faults.valid_pki import DAY, FaultCase, ValidPki
+from tppkit.testpki.ocsp import TRY_LATER, write_refusal
 from tppkit.testpki.profiles import SERVICES_URL
 
 FAILS, WARNS, NOTES = "fails", "warns", "notes"
 _ORG_ID, _TELETEX = oids.ORGANIZATION_IDENTIFIER, 0x14
 _WEB, _ESEAL = "0.4.0.1862.1.6.3", "0.4.0.1862.1.6.2"
-_UNKNOWN = raw_extension("2.999.7", b"\x05\x00", critical=True)
-_UNKNOWN_EXTENSION = Extension("2.999.7", b"\x05\x00", critical=True)
+_UNKNOWN = Extension("2.999.7", b"\x05\x00", critical=True)
 _DELTA = Extension("2.5.29.27", der.write_integer(1), critical=True)
 _NO_STATEMENTS = "qcstatements.no-compliance qcstatements.no-psd2 qcstatements.not-web qcstatements.no-english-pds"
 
@@ -46,7 +46,7 @@ class Fault:
         name: Short name, which is also the stem of its files.
         expected: Every code that a check of it reports, sorted.
         summary: What is wrong, in one line.
-        edit: Makes the fault from a sound PKI.
+        edit: Makes the fault from a valid PKI.
         use: The use that the certificate claims.
         verdict: `fails` if a check rejects it, `warns` if it breaks a recommendation and the check holds, `notes` if the check
             holds with notices only.
@@ -55,20 +55,20 @@ class Fault:
     name: str
     expected: tuple[str, ...]
     summary: str
-    edit: Callable[[SoundPki], FaultCase]
+    edit: Callable[[ValidPki], FaultCase]
     use: Use
     verdict: str
 
     def make(self, pki: Pki) -> FaultCase:
         """Make the files of the fault from a PKI that `plain_pki` returned."""
-        return self.edit(SoundPki(pki, self.name))
+        return self.edit(ValidPki(pki, self.name))
 
 
 def _row(
     name: str,
     codes: str,
     summary: str,
-    edit: Callable[[SoundPki], FaultCase],
+    edit: Callable[[ValidPki], FaultCase],
     verdict: str = FAILS,
     *,
     use: Use = Use.QWAC,
@@ -77,29 +77,29 @@ def _row(
 
 
 def _qwac(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS) -> Fault:
-    """Return a row that edits the QWAC before it is signed; its chain is sound."""
-    return _row(name, codes, summary, lambda sound: sound.edited(edit), verdict)
+    """Return a row that edits the QWAC before it is signed; its chain is valid."""
+    return _row(name, codes, summary, lambda valid: valid.edited(edit), verdict)
 
 
 def _seal(name: str, codes: str, summary: str, edit: Edit, verdict: str = FAILS) -> Fault:
-    """Return a row that edits the QSealC before it is signed; its chain is sound."""
-    return _row(name, codes, summary, lambda sound: sound.edited(edit, use=Use.QSEALC), verdict, use=Use.QSEALC)
+    """Return a row that edits the QSealC before it is signed; its chain is valid."""
+    return _row(name, codes, summary, lambda valid: valid.edited(edit, use=Use.QSEALC), verdict, use=Use.QSEALC)
 
 
-def _crl(name: str, codes: str, summary: str, make: Callable[[SoundPki], bytes], verdict: str = FAILS) -> Fault:
-    """Return a row that judges the sound QWAC with a CRL."""
-    return _row(name, codes, summary, lambda sound: sound.judged_by(crls=(make(sound),)), verdict)
+def _crl(name: str, codes: str, summary: str, make: Callable[[ValidPki], bytes], verdict: str = FAILS) -> Fault:
+    """Return a row that judges the valid QWAC with a CRL."""
+    return _row(name, codes, summary, lambda valid: valid.judged_by(crls=(make(valid),)), verdict)
 
 
-def _ocsp(name: str, codes: str, summary: str, make: Callable[[SoundPki], bytes], verdict: str = FAILS) -> Fault:
-    """Return a row that judges the sound QWAC with an OCSP response."""
-    return _row(name, codes, summary, lambda sound: sound.judged_by(ocsp=(make(sound),)), verdict)
+def _ocsp(name: str, codes: str, summary: str, make: Callable[[ValidPki], bytes], verdict: str = FAILS) -> Fault:
+    """Return a row that judges the valid QWAC with an OCSP response."""
+    return _row(name, codes, summary, lambda valid: valid.judged_by(ocsp=(make(valid),)), verdict)
 
 
-def _constrained(**constraints: list[x509.GeneralName]) -> Callable[[SoundPki], FaultCase]:
+def _constrained(**constraints: list[x509.GeneralName]) -> Callable[[ValidPki], FaultCase]:
     subtrees = {"permitted_subtrees": None, "excluded_subtrees": None, **constraints}
     edit = extension(x509.NameConstraints(**subtrees), critical=True)
-    return lambda sound: sound.below_edited("tppkit TEST Constrained CA", edit)
+    return lambda valid: valid.below_edited("tppkit TEST Constrained CA", edit)
 
 
 # fmt: off
@@ -119,7 +119,7 @@ _ROWS = (
          cases.changed_after_signing),
     _row("signed-by-another-key", "path.signature", "The QSealC authority signed a certificate that names the QWAC authority",
          lambda p: p.edited(key=p.pki.qseal_ca.key)),
-    _qwac("unknown-issuer", "trust.no-path", "The certificate names an issuer that is not trusted", changed(issuer=cases.NOBODY)),
+    _qwac("unknown-issuer", "trust.no-path", "The certificate names an issuer that is not trusted", changed(issuer=cases.UNKNOWN_ISSUER)),
     # Subject.
     _qwac("no-organization-name", "certificate.subject-attribute-missing", "The subject has no organizationName",
           no_attribute(oids.ORGANIZATION)),
@@ -181,27 +181,28 @@ _ROWS = (
           "A certificate for the role PSP_CB names an authority instead of NA", roles((CB, "PSP_CB"))),
     _qwac("bare-statement",
           "qcstatements.bare-statement qcstatements.no-compliance qcstatements.not-web qcstatements.no-english-pds",
-          "The qcStatements are one PSD2 statement instead of a SEQUENCE OF statements (adorsys, Indice)", only_psd2),
+          "The qcStatements are one PSD2 statement instead of a SEQUENCE OF statements (adorsys, Indice)",
+          qc_statements(lambda d: statements_of(d)[-1])),
     _qwac("flattened-roles", "qcstatements.flattened-roles", "All roles are in one RoleOfPSP (an OBIE OpenSSL profile)", flattened_roles),
     _qwac("role-without-its-sequence", "qcstatements.flattened-roles", "The roles are one RoleOfPSP instead of a SEQUENCE OF them",
           raw_psd2(roles=role(PI, "PSP_PI"))),
     _qwac("compliance-with-null", "qcstatements.unexpected-info", "QcCompliance carries a NULL (ING)",
           statement(oids.QC_COMPLIANCE, b"\x05\x00")),
     _qwac("tagged-role", "qcstatements.explicit-tag", "A role has an explicit tag around it",
-          raw_psd2(roles=seq(der.write_element(0xA0, role(PI, "PSP_PI")), role(AI, "PSP_AI")))),
+          raw_psd2(roles=der.write_sequence(der.write_element(0xA0, role(PI, "PSP_PI")), role(AI, "PSP_AI")))),
     _qwac("tagged-roles", "qcstatements.explicit-tag", "The roles have an explicit tag around them",
-          raw_psd2(roles=der.write_element(0xA0, seq(role(PI, "PSP_PI"))))),
+          raw_psd2(roles=der.write_element(0xA0, der.write_sequence(role(PI, "PSP_PI"))))),
     _qwac("printable-authority-name", "qcstatements.string-type", "The NCAName is a PrintableString",
           raw_psd2(nca_name=der.PRINTABLE_STRING)),
     _qwac("printable-authority-id", "qcstatements.string-type", "The NCAId is a PrintableString", raw_psd2(nca_id=der.PRINTABLE_STRING)),
     _qwac("printable-role-name", "qcstatements.string-type", "The name of a role is a PrintableString",
-          raw_psd2(roles=seq(role(PI, "PSP_PI", tag=der.PRINTABLE_STRING)))),
+          raw_psd2(roles=der.write_sequence(role(PI, "PSP_PI", tag=der.PRINTABLE_STRING)))),
     _qwac("role-without-name", "qcstatements.role-malformed qcstatements.role-mismatch qcstatements.text-size", "A role has no name",
-          raw_psd2(roles=seq(seq(der.write_oid(PI)), role(AI, "PSP_AI")))),
+          raw_psd2(roles=der.write_sequence(der.write_sequence(der.write_oid(PI)), role(AI, "PSP_AI")))),
     _qwac("role-without-identifier", "qcstatements.role-malformed", "A role has no object identifier",
-          raw_psd2(roles=seq(seq(der.write_text("PSP_PI")), role(AI, "PSP_AI")))),
+          raw_psd2(roles=der.write_sequence(der.write_sequence(der.write_text("PSP_PI")), role(AI, "PSP_AI")))),
     _qwac("identifier-as-text", "qcstatements.role-malformed", "The object identifier of a role is written as text",
-          raw_psd2(roles=seq(seq(der.write_text(PI), der.write_text("PSP_PI")), role(AI, "PSP_AI")))),
+          raw_psd2(roles=der.write_sequence(der.write_sequence(der.write_text(PI), der.write_text("PSP_PI")), role(AI, "PSP_AI")))),
     _qwac("statement-without-authority", "qcstatements.malformed qcstatements.text-size", "The PSD2 statement ends after the roles",
           raw_psd2(nca_name=b"", nca_id=b"")),
     _qwac("cut-off-statement", "qcstatements.malformed qcstatements.no-psd2", "The NCAId is longer than the statement around it",
@@ -223,7 +224,7 @@ _ROWS = (
     _qwac("empty-authority-name", "qcstatements.text-size", "The NCAName is empty", psd2(lambda _: {"nca_name": ""})),
     _qwac("statement-twice", "qcstatements.duplicate", "QcCompliance appears twice", second_statement(oids.QC_COMPLIANCE)),
     _qwac("psd2-statement-twice", "qcstatements.duplicate", "The PSD2 statement appears twice, the second time with all roles",
-          second_statement(oids.QC_PSD2, seq(seq(*(role(*known) for known in oids.PSP_ROLES.items())),
+          second_statement(oids.QC_PSD2, der.write_sequence(der.write_sequence(*(role(*known) for known in oids.PSP_ROLES.items())),
                                              der.write_text("Bank of Lithuania"), der.write_text("LT-BL")))),
     _qwac("device-in-qwac", "qcstatements.sscd-in-web", "The QWAC claims a qualified device, which is for signatures and seals",
           statement(oids.QC_SSCD)),
@@ -245,7 +246,7 @@ _ROWS = (
           statement(oids.QC_RETENTION_PERIOD, der.write_integer(-1))),
     _qwac("critical-statements", "qcstatements.critical", "The qcStatements are critical", critical_extension(oids.QC_STATEMENTS)),
     _qwac("cut-off-qcstatements", f"certificate.extension-malformed {_NO_STATEMENTS}", "The last bytes of the qcStatements are missing",
-          raw_statements(lambda value: value[:-20])),
+          qc_statements(lambda d: value_of(d, oids.QC_STATEMENTS)[:-20])),
     # Extensions.
     _qwac("provider-as-authority", "certificate.is-ca", "The QWAC is marked as a certificate authority",
           extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)),
@@ -253,7 +254,7 @@ _ROWS = (
           "The certificate is a pre-certificate of certificate transparency, with its poison extension",
           extension(x509.PrecertPoison(), critical=True)),
     _qwac("unknown-critical-extension", "certificate.critical-extension path.critical-extension", "A critical extension is unknown",
-          _UNKNOWN),
+          raw_extension(*_UNKNOWN)),
     _qwac("malformed-extension",
           "certificate.common-name certificate.extension-malformed certificate.no-dns-name path.extension-malformed",
           "The subject alternative name is not DER", raw_extension(oids.SUBJECT_ALTERNATIVE_NAME, b"\x30\x80")),
@@ -316,7 +317,7 @@ _ROWS = (
           lambda d: changed(extensions=(*d.extensions, Extension(oids.KEY_USAGE, value_of(d, oids.KEY_USAGE), critical=True)))(d)),
     _qwac("written-default", "certificate.extension-malformed path.extension-malformed",
           "BasicConstraints contains the default value FALSE, which DER leaves out",
-          raw_extension(oids.BASIC_CONSTRAINTS, seq(der.write_element(der.BOOLEAN, b"\x00")))),
+          raw_extension(oids.BASIC_CONSTRAINTS, der.write_sequence(der.write_element(der.BOOLEAN, b"\x00")))),
     # Chains.
     _row("missing-intermediate", "trust.no-path", "The issuing authority is not sent with the certificate",
          lambda p: p.below_edited("tppkit TEST Absent CA")._replace(intermediates=())),
@@ -340,7 +341,7 @@ _ROWS = (
          lambda p: p.below_edited("tppkit TEST Policy CA",
                                   all_of(policies("2.999.1"), extension(x509.PolicyConstraints(0, None), critical=True)))),
     _row("authority-with-unknown-critical-extension", "path.critical-extension", "The issuing authority has an unknown critical extension",
-         lambda p: p.below_edited("tppkit TEST Odd CA", _UNKNOWN)),
+         lambda p: p.below_edited("tppkit TEST Critical CA", raw_extension(*_UNKNOWN))),
     _row("authority-signed-with-sha1", "path.weak-signature", "The root signed the issuing authority with SHA-1",
          lambda p: p.below_edited("tppkit TEST SHA-1 CA", hash_name="sha1")),
     _row("authority-of-another-root", "path.signature", "Another key than the root's signed the issuing authority in its name",
@@ -365,7 +366,7 @@ _ROWS = (
     _crl("crl-of-another-authority", "revocation.unknown", "The revocation list is that of the QSealC authority",
          lambda p: p.crl(issuer=p.pki.qseal_ca)),
     _crl("crl-with-unknown-critical-extension", "crl.critical-extension revocation.unknown",
-         "The revocation list has an unknown critical extension", lambda p: p.crl(further=(_UNKNOWN_EXTENSION,))),
+         "The revocation list has an unknown critical extension", lambda p: p.crl(further=(_UNKNOWN,))),
     _crl("delta-crl", "crl.delta revocation.unknown", "The revocation list contains only the changes since another one",
          lambda p: p.crl(further=(_DELTA,))),
     _crl("crl-of-authorities-only", "crl.scope revocation.unknown", "The revocation list covers authorities only",
@@ -379,9 +380,9 @@ _ROWS = (
          "The OCSP response begins years from now, in the last week of its authority", cases.future_ocsp),
     _ocsp("unknown-to-ocsp", "revocation.unknown", "The OCSP responder does not know the certificate",
           lambda p: p.ocsp(p.single(known=False))),
-    _row("ocsp-try-later", "ocsp.status revocation.unknown", "The OCSP responder has no answer now", cases.ocsp_refusal),
-    _row("ocsp-about-another-certificate", "revocation.unknown", "The OCSP response is about another certificate of the same authority",
-         cases.ocsp_about_another),
+    _ocsp("ocsp-try-later", "ocsp.status revocation.unknown", "The OCSP responder has no answer now", lambda _: write_refusal(TRY_LATER)),
+    _ocsp("ocsp-about-another-certificate", "revocation.unknown", "The OCSP response is about another certificate of the same authority",
+          lambda p: p.ocsp(p.single(p.pki.other_qwac))),
     _ocsp("forged-ocsp", "ocsp.signature revocation.unknown", "Another key than the responder's signed the OCSP response",
           lambda p: p.ocsp(key=p.pki.qseal.key)),
     _ocsp("ocsp-with-sha1", "ocsp.weak-signature revocation.unknown", "The OCSP response is signed with SHA-1",

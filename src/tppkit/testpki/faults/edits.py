@@ -25,11 +25,6 @@ Edit = Callable[[Draft], Draft]
 PI, AI, CB, UNSPECIFIED = "0.4.0.19495.1.2", "0.4.0.19495.1.3", "0.4.0.19495.1.5", "0.4.0.19495.1.0"
 
 
-def seq(*parts: bytes) -> bytes:
-    """Write a SEQUENCE."""
-    return der.write_element(der.SEQUENCE, *parts)
-
-
 def all_of(*edits: Edit) -> Edit:
     """Apply several edits, the first one first."""
 
@@ -99,8 +94,8 @@ def extension(value: x509.ExtensionType, *, critical: bool = False) -> Edit:
     return lambda draft: draft.with_extension(extension_of(value, critical))
 
 
-def raw_extension(oid: str, value: bytes, *, critical: bool = False) -> Edit:
-    """Replace or add an extension with any value."""
+def raw_extension(oid: str, value: bytes, critical: bool = False) -> Edit:
+    """Replace or add an extension with any value, which may be no DER."""
     return lambda draft: draft.with_extension(Extension(oid, value, critical))
 
 
@@ -153,7 +148,7 @@ def second_dns_name(name: str) -> Edit:
 
 
 def _statement(oid: str, *info: bytes) -> bytes:
-    return seq(der.write_oid(oid), *info)
+    return der.write_sequence(der.write_oid(oid), *info)
 
 
 def statements_of(draft: Draft) -> list[bytes]:
@@ -162,29 +157,24 @@ def statements_of(draft: Draft) -> list[bytes]:
     return [value[s.offset : s.end] for s in der.read_children(value, der.read_whole(value, tag=der.SEQUENCE))]
 
 
-def raw_statements(change: Callable[[bytes], bytes]) -> Edit:
-    """Change the value of QcStatements as bytes."""
-    return lambda draft: raw_extension(oids.QC_STATEMENTS, change(value_of(draft, oids.QC_STATEMENTS)))(draft)
-
-
-def only_psd2(draft: Draft) -> Draft:
-    """Leave the PSD2 statement alone, without the SEQUENCE OF statements around it."""
-    return raw_extension(oids.QC_STATEMENTS, statements_of(draft)[-1])(draft)
+def qc_statements(write: Callable[[Draft], bytes]) -> Edit:
+    """Replace the value of QcStatements by other DER, or by other bytes."""
+    return lambda draft: draft.with_extension(Extension(oids.QC_STATEMENTS, write(draft)))
 
 
 def no_statement(oid: str) -> Edit:
     """Remove the statements of an identifier."""
-    return lambda draft: raw_extension(oids.QC_STATEMENTS, seq(*_others(draft, oid)))(draft)
+    return qc_statements(lambda draft: der.write_sequence(*_others(draft, oid)))
 
 
 def statement(oid: str, *info: bytes) -> Edit:
     """Replace or add a statement."""
-    return lambda draft: raw_extension(oids.QC_STATEMENTS, seq(*_others(draft, oid), _statement(oid, *info)))(draft)
+    return qc_statements(lambda draft: der.write_sequence(*_others(draft, oid), _statement(oid, *info)))
 
 
 def second_statement(oid: str, *info: bytes) -> Edit:
     """Add a statement beside those of the same identifier."""
-    return lambda draft: raw_extension(oids.QC_STATEMENTS, seq(*statements_of(draft), _statement(oid, *info)))(draft)
+    return qc_statements(lambda draft: der.write_sequence(*statements_of(draft), _statement(oid, *info)))
 
 
 def _others(draft: Draft, oid: str) -> list[bytes]:
@@ -196,12 +186,12 @@ def _others(draft: Draft, oid: str) -> list[bytes]:
 
 def qc_types(*types: str) -> Edit:
     """Replace the QcType."""
-    return statement(oids.QC_TYPE, seq(*map(der.write_oid, types)))
+    return statement(oids.QC_TYPE, der.write_sequence(*map(der.write_oid, types)))
 
 
 def legislation(country: str) -> Edit:
     """State that the certificate is qualified by the law of a country."""
-    return statement(oids.QC_CC_LEGISLATION, seq(der.write_text(country, tag=der.PRINTABLE_STRING)))
+    return statement(oids.QC_CC_LEGISLATION, der.write_sequence(der.write_text(country, tag=der.PRINTABLE_STRING)))
 
 
 def pds(*locations: tuple[str, str]) -> Edit:
@@ -249,7 +239,7 @@ def authority(nca_id: str) -> Edit:
 
 def role(oid: str, name: str, *, tag: int = der.UTF8_STRING) -> bytes:
     """Write a RoleOfPSP."""
-    return seq(der.write_oid(oid), der.write_text(name, tag=tag))
+    return der.write_sequence(der.write_oid(oid), der.write_text(name, tag=tag))
 
 
 def raw_psd2(
@@ -258,23 +248,23 @@ def raw_psd2(
     """Write the PSD2 statement from raw parts.
 
     Args:
-        roles: DER in the place of the roles; the sound ones by default.
+        roles: DER in the place of the roles; the valid ones by default.
         nca_name: DER in the place of the name, or another tag for it.
         nca_id: DER in the place of the identifier, or another tag for it.
     """
 
-    def text(part: bytes | int | None, sound: str) -> bytes:
-        return part if isinstance(part, bytes) else der.write_text(sound, tag=part or der.UTF8_STRING)
+    def text(part: bytes | int | None, valid: str) -> bytes:
+        return part if isinstance(part, bytes) else der.write_text(valid, tag=part or der.UTF8_STRING)
 
     def edit(draft: Draft) -> Draft:
         stated = psd2_of(draft)
-        sound = seq(*(role(one.oid, one.name) for one in stated.roles))
+        valid = der.write_sequence(*(role(one.oid, one.name) for one in stated.roles))
         parts = (
-            sound if roles is None else roles,
+            valid if roles is None else roles,
             text(nca_name, stated.nca_name),
             text(nca_id, stated.nca_id),
         )
-        return statement(oids.QC_PSD2, seq(*parts))(draft)
+        return statement(oids.QC_PSD2, der.write_sequence(*parts))(draft)
 
     return edit
 
@@ -282,4 +272,4 @@ def raw_psd2(
 def flattened_roles(draft: Draft) -> Draft:
     """Write all roles into one RoleOfPSP."""
     parts = b"".join(der.write_oid(one.oid) + der.write_text(one.name) for one in psd2_of(draft).roles)
-    return raw_psd2(roles=seq(seq(parts)))(draft)
+    return raw_psd2(roles=der.write_sequence(der.write_sequence(parts)))(draft)

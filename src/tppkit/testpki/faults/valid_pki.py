@@ -1,4 +1,4 @@
-"""The sound PKI that each fault starts from: certificates, CRLs and OCSP responses with nothing wrong but what is changed."""
+"""Certificates, CRLs and OCSP responses of a valid PKI, in which a fault changes one thing."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tppkit.certificates import EidasCertificate, Use, der, oids
+from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.testpki import profiles
 from tppkit.testpki.certificate import (
     Draft,
     Drafted,
-    Extension,
     Issued,
+    below,
     for_key,
-    key_identifier,
     public_key_bits,
     sign_draft,
-    write_name,
 )
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.faults.edits import Edit, attribute
@@ -29,7 +27,7 @@ from tppkit.testpki.pki import DEFAULT_DAYS, Pki
 from tppkit.testpki.provider import Provider, make_provider
 
 DAY = timedelta(days=1)
-# The sound parts of a fault are valid from the PKI's first midnight for a week. What is "not yet valid" begins after that week, and
+# All parts of a fault that have no error are valid for a week from the PKI's first midnight. What is "not yet valid" begins after it, and
 # what is "expired" ended before that midnight, so each fault is a fault from the moment of creation on.
 LASTING = timedelta(days=7)
 
@@ -51,11 +49,11 @@ class FaultCase(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SoundPki:
-    """A sound PKI, and the name of the fault that is made from it.
+class ValidPki:
+    """A valid PKI, and the name of the fault that is made from it.
 
-    sound = SoundPki(plain_pki(pki), "stale-crl")
-    case = sound.judged_by(crls=(sound.crl(next_update=sound.start),))
+    valid = ValidPki(plain_pki(pki), "stale-crl")
+    case = valid.judged_by(crls=(valid.crl(next_update=valid.start),))
 
     Attributes:
         pki: What `plain_pki` returned.
@@ -67,7 +65,7 @@ class SoundPki:
 
     @property
     def start(self) -> datetime:
-        """The midnight at which the sound parts begin, aware UTC."""
+        """The midnight at which the PKI begins, aware UTC."""
         return self.pki.not_before
 
     @property
@@ -91,7 +89,7 @@ class SoundPki:
     def edited(
         self, edit: Edit | None = None, *, use: Use = Use.QWAC, key: PrivateKey | None = None, hash_name: str | None = None,
     ) -> FaultCase:  # fmt: skip
-        """Return the sound certificate of a use with an edit, below its sound authority.
+        """Return the valid certificate of a use with an edit, below its authority.
 
         Args:
             edit: What is changed before it is signed.
@@ -99,8 +97,7 @@ class SoundPki:
             key: The signing key; that of the authority by default.
             hash_name: Hash of the signature, as for `Draft.sign`.
         """
-        pki = self.pki
-        model, issuer = (pki.qwac, pki.qwac_ca) if use is Use.QWAC else (pki.qseal, pki.qseal_ca)
+        model, issuer = self.pki.members[use.value], self.pki.issuer_of(use.value)
         draft = replace(Draft.of(model.certificate), serial=self._serial("leaf"))
         signed = (edit(draft) if edit else draft).sign(key or issuer.key, hash_name=hash_name)
         return FaultCase(signed, (issuer.certificate.der,))
@@ -128,59 +125,51 @@ class SoundPki:
         return self._another(self._responder, "responder", "ocsp", self.pki.qwac_ca, edit)
 
     def below(self, *authorities: Issued) -> FaultCase:
-        """Return a sound QWAC of the first authority, sent with all authorities."""
+        """Return a QWAC of the first authority, sent with all authorities."""
         issuer = authorities[0]
         draft = replace(Draft.of(self.pki.qwac.certificate), serial=self._serial("leaf"))
-        signed = _below(draft, draft.public_key, issuer.name, issuer.key_identifier).sign(issuer.key)
+        signed = below(draft, draft.public_key, issuer).sign(issuer.key)
         return FaultCase(signed, tuple(authority.certificate.der for authority in authorities))
 
     def below_edited(self, label: str, edit: Edit | None = None, *, hash_name: str | None = None) -> FaultCase:
-        """Return a sound QWAC below an `authority` with an edit."""
+        """Return a QWAC below an `authority` with an edit."""
         return self.below(self.authority(label, edit, hash_name=hash_name))
 
     def judged_by(self, **answers: Any) -> FaultCase:
-        """Return the sound QWAC with the `crls` and `ocsp` responses to judge it with."""
+        """Return the valid QWAC with the `crls` and `ocsp` responses to judge it with."""
         return FaultCase(self.pki.qwac.certificate.der, (self.pki.qwac_ca.certificate.der,), **answers)
 
     def crl(self, *revoked: Revocation, issuer: Issued | None = None, **changes: Any) -> bytes:
-        """Write a sound CRL of an authority, as DER.
+        """Write a valid CRL of an authority, as DER.
 
         Args:
             revoked: The revoked certificates.
             issuer: The authority; that of QWACs by default.
             changes: Arguments of `write_crl` that differ.
         """
-        issuer = issuer or self.pki.qwac_ca
-        stated: dict[str, Any] = {
-            "issuer": issuer.name, "key": issuer.key, "authority_key_identifier": issuer.key_identifier, "revoked": revoked,
-            "this_update": self.start, "next_update": self.later, "number": 2,
-        }  # fmt: skip
-        return write_crl(**(stated | changes))
+        stated = {"this_update": self.start, "next_update": self.later, "number": 2, **changes}
+        return write_crl(issuer or self.pki.qwac_ca, revoked, **stated)
 
     def revoked(self, reason: str = "keyCompromise") -> Revocation:
-        """Return the revocation of the sound QWAC since its first moment."""
+        """Return the revocation of the valid QWAC since its first moment."""
         return Revocation(self.pki.qwac.certificate.serial, self.start, reason)
 
-    def single(self, **changes: Any) -> Single:
-        """Return what a sound OCSP response states about the sound QWAC; `changes` are fields of `Single`."""
-        issuer, leaf = self.pki.qwac_ca, self.pki.qwac.certificate
+    def single(self, about: Issued | None = None, **changes: Any) -> Single:
+        """Return what a valid OCSP response states about a QWAC, the valid one by default; `changes` are fields of `Single`."""
+        issuer, leaf = self.pki.qwac_ca, (about or self.pki.qwac).certificate
         cert_id = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), leaf.serial)
         return Single(cert_id, None, self.start, self.later)._replace(**changes)
 
     def ocsp(self, single: Single | None = None, *, responder: Issued | None = None, **changes: Any) -> bytes:
-        """Write a sound OCSP response, as DER.
+        """Write a valid OCSP response, as DER.
 
         Args:
-            single: What it states; that the sound QWAC is good by default.
+            single: What it states; that the valid QWAC is good by default.
             responder: The signer; the delegated responder of the QWAC authority by default.
             changes: Arguments of `write_answer` that differ.
         """
-        responder = responder or self._responder
-        stated: dict[str, Any] = {
-            "responder_key_hash": key_identifier(responder.public_key_der), "key": responder.key,
-            "certificates": (responder.certificate.der,), "produced_at": self.start,
-        }  # fmt: skip
-        return write_answer([single or self.single()], **(stated | changes))
+        stated = {"produced_at": self.start, **changes}
+        return write_answer([single or self.single()], responder or self._responder, **stated)
 
     @property
     def _responder(self) -> Issued:
@@ -194,19 +183,11 @@ class SoundPki:
         draft, public = replace(Draft.of(model.certificate), serial=self._serial(label)), public_key_der(key)
         if kind != "ocsp":
             draft = attribute(oids.COMMON_NAME, label)(draft)
-        above = (issuer.name, issuer.key_identifier) if issuer else (write_name(draft.subject), key_identifier(public))
-        draft = _below(draft, public, *above)
+        draft = below(draft, public, issuer)
         return sign_draft(Drafted(edit(draft) if edit else draft, key), issuer, label, kind, hash_name=hash_name)
 
     def _serial(self, label: str) -> int:
         return self.pki.keys.make_serial(f"fault {self.name} {label}")
-
-
-def _below(draft: Draft, public_key: bytes, issuer_name: bytes, issuer_key: bytes) -> Draft:
-    """Return the draft for another key and issuer, with the identifiers of both keys."""
-    identifier = der.write_element(der.SEQUENCE, der.write_element(0x80, issuer_key))
-    draft = for_key(replace(draft, issuer=issuer_name), public_key)
-    return draft.with_extension(Extension(oids.AUTHORITY_KEY_IDENTIFIER, identifier))
 
 
 def plain_pki(pki: Pki) -> Pki:
@@ -237,12 +218,9 @@ def _plain_provider(provider: Provider) -> Provider:
 
 def _issue_again(plain: Pki, issued: Issued) -> Issued:
     """Issue the certificate with the same key and another serial number."""
-    issuer, make_draft = (
-        (plain.qwac_ca, plain.draft_qwac) if issued.kind == "qwac" else (plain.qseal_ca, plain.draft_qseal)
-    )
     provider = plain.other_provider if issued.label.startswith("other-") else plain.provider
-    draft = make_draft(provider, label=f"fault {issued.label}", key="p256").draft
-    signed = for_key(draft, issued.public_key_der).sign(issuer.key)
+    draft = plain.draft(issued.kind, provider, label=f"fault {issued.label}", key="p256").draft
+    signed = for_key(draft, issued.public_key_der).sign(plain.issuer_of(issued.kind).key)
     return replace(issued, certificate=EidasCertificate.from_der(signed))
 
 
