@@ -19,8 +19,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Scheme
 from tppkit.httpsig.components import Origin
-from tppkit.httpsig.content_digest import make_content_digest
-from tppkit.httpsig.digest import make_digest
+from tppkit.httpsig.digest import make_content_digest, make_digest
 from tppkit.seals import (
     PROFILES,
     PSD2_V1,

@@ -12,7 +12,8 @@ from tppkit.seals.policy import SealPolicy
 from tppkit.seals.profile import EmptyBody, Format, Order, SealProfile
 from tppkit.seals.profile_file import load_profile, parse_profile
 from tppkit.seals.profiles import PROFILES, PSD2_V1
-from tppkit.seals.sign import PreparedRequest, Seal, prepare_request, sign_request, sign_request_async
+from tppkit.seals.seal import Seal
+from tppkit.seals.sign import PreparedRequest, prepare_request, sign_request, sign_request_async
 from tppkit.seals.verified import VerifiedHead, VerifiedRequest
 from tppkit.seals.verify import verify_request, verify_request_head
 

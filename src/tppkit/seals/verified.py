@@ -10,8 +10,7 @@ from typing import NamedTuple
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.cavage import SignatureParameters
-from tppkit.httpsig.content_digest import parse_content_digest
-from tppkit.httpsig.digest import make_digest, parse_digest, require_digests
+from tppkit.httpsig.digest import make_digest, parse_content_digest, parse_digest, require_digests
 from tppkit.httpsig.message import Message, message_components
 from tppkit.seals.advice import digest_form, with_form
 from tppkit.seals.profile import Format, SealProfile, covers_target

@@ -11,8 +11,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Algorithm, key_kind
 from tppkit.httpsig.components import Origin
-from tppkit.httpsig.content_digest import verify_content_digest
-from tppkit.httpsig.digest import verify_digest
+from tppkit.httpsig.digest import verify_content_digest, verify_digest
 from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
 from tppkit.httpsig.message import Message, message_components
 from tppkit.httpsig.wire import length_differences
@@ -35,7 +34,6 @@ from tppkit.seals.diagnose.headers import (
     Repair,
     Sealed,
     repair_start_line,
-    right_digest,
     signature_text,
     with_header,
 )
@@ -233,7 +231,7 @@ class Examination:
         value = message_components(self.message)[0].get(self.profile.digest_name)
         if value is None or self._digest_holds(value):
             return False
-        right = right_digest(self.message, self.profile)
+        right = self.profile.digest_of(self.message.body)
         self.message = with_header(self.message, self.profile.digest_field, right)
         signed = None if self.signed is None else self.signed.steps[-1].value(self.profile.digest_name)
         if signed is not None and signed != value and self._digest_holds(signed):

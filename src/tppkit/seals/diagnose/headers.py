@@ -14,8 +14,6 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.address import split_address
 from tppkit.httpsig.algorithms import key_kind
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES, MAX_HEADER_LENGTH, parse_signature_header
-from tppkit.httpsig.content_digest import make_content_digest
-from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import Message, is_field_name, message_components
 from tppkit.seals.diagnose.certificates import spelling_of
@@ -88,12 +86,6 @@ def repair_start_line(message: Message) -> Repaired:
             findings.append(finding("target-absolute", f"it names the host {host[:100]} before path and query"))
             message = message._replace(target=target)
     return Repaired(message, tuple(findings))
-
-
-def right_digest(message: Message, profile: SealProfile) -> str:
-    """The digest that the dialect has for this body."""
-    make = make_content_digest if profile.format is Format.RFC9421 else make_digest
-    return make(message.body or profile.empty_content, algorithm=profile.digest_algorithm)
 
 
 def with_header(message: Message, name: str, value: str) -> Message:
@@ -171,7 +163,7 @@ def _missing_header(sealed: Sealed) -> Repaired | None:
         return _moved_signature(sealed) if profile.format is Format.CAVAGE else None
     if not message.values(profile.digest_field):
         found = (finding("digest-missing", f"no {profile.digest_field} is among its headers"),)
-        added = message.with_headers((profile.digest_field, right_digest(message, profile)))
+        added = message.with_headers((profile.digest_field, profile.digest_of(message.body)))
         return Repaired(added, found, frozenset({profile.digest_name}))
     return None
 
@@ -285,7 +277,7 @@ def _without_others(sealed: Sealed) -> Repaired | None:
 
 
 def _with_right_digest(sealed: Sealed) -> Repaired | None:
-    repaired = with_header(sealed.message, sealed.profile.digest_field, right_digest(sealed.message, sealed.profile))
+    repaired = with_header(sealed.message, sealed.profile.digest_field, sealed.profile.digest_of(sealed.message.body))
     return Repaired(repaired, (finding("digest-algorithm", sealed.refused.message),))
 
 
