@@ -31,8 +31,8 @@ from tppkit.seals.diagnose.headers import (
     JUDGING_CAVAGE,
     READING,
     READING_CAVAGE,
+    Rejected,
     Repair,
-    Sealed,
     repair_start_line,
     signature_text,
     with_header,
@@ -181,7 +181,7 @@ class Examination:
             if refused is None:
                 return None
             repair = next((one for code, one in repairs.items() if refused.code.startswith(code)), None)
-            sealed = Sealed(self.message, self.certificate, self.candidates, self.verifier, refused, self._added)
+            sealed = Rejected(self.message, self.certificate, self.candidates, self.verifier, refused, self._added)
             repaired = None if repair is None else repair(sealed)
             if repaired is None:
                 return refused
