@@ -79,7 +79,7 @@ def demands_of(profile: SealProfile) -> Demands:
     )
 
 
-class BelievedSeal(NamedTuple):
+class TrustedSeal(NamedTuple):
     """A seal certificate that fits its profile and is trusted within a window.
 
     Attributes:
@@ -149,17 +149,17 @@ class SealPolicy:
         self.origin = origin
         self.organizations = organizations
         self.demands = demands_of(profile)
-        self.remembered: dict[str, BelievedSeal] = {}
+        self.remembered: dict[str, TrustedSeal] = {}
 
-    def remember(self, named: str, seal: BelievedSeal) -> None:
+    def remember(self, named: str, seal: TrustedSeal) -> None:
         """Cache a seal by the text that identifies its certificate."""
         if len(self.remembered) >= _REMEMBERED and named not in self.remembered:
             self.remembered.clear()
         self.remembered[named] = seal
 
-    def believe(
+    def trust(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate]
-    ) -> BelievedSeal:
+    ) -> TrustedSeal:
         """Return the trusted seal of a certificate that fits the profile of seals.
 
         Raises:
@@ -170,4 +170,4 @@ class SealPolicy:
         self.organizations.require(certificate)
         names = self.profile.algorithms_of(key_kind(certificate.public_key))
         verifiers = make_verifiers(certificate.public_key, names=names, pss_only=certificate.key.type == "rsa-pss")
-        return BelievedSeal(certificate, path, path.window, verifiers)
+        return TrustedSeal(certificate, path, path.window, verifiers)

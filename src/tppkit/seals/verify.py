@@ -30,7 +30,7 @@ from tppkit.httpsig.times import verify_times
 from tppkit.seals.advice import coverage_advice, digest_fault, signature_form, with_form
 from tppkit.seals.certificate_header import read_certificate
 from tppkit.seals.key_id import KeyIdForm, verify_key_id
-from tppkit.seals.policy import BelievedSeal, Demands, SealPolicy
+from tppkit.seals.policy import Demands, SealPolicy, TrustedSeal
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.verified import VerifiedHead, VerifiedRequest, read_digest, require_body
 
@@ -259,12 +259,12 @@ def _trusted_seal(
     at: datetime,
     policy: SealPolicy,
     intermediates: Sequence[EidasCertificate],
-) -> BelievedSeal:
+) -> TrustedSeal:
     """Require trust in the certificate of a seal: the given one, else the one in the seal, else the one in the header."""
     sent = [EidasCertificate.from_der(der) for der in read.certificates]
     if isinstance(found, str):
         found = sent[0] if sent else _read_certificate(found, policy.profile)
-    return policy.believe(found, at=at, intermediates=(*sent[1:], *intermediates))
+    return policy.trust(found, at=at, intermediates=(*sent[1:], *intermediates))
 
 
 def _read_certificate(value: str, profile: SealProfile) -> EidasCertificate:
@@ -346,7 +346,7 @@ def _check_times(parameters: SignatureParameters, values: Mapping[str, str], at:
 
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:
     ours, theirs = seal.organization, qwac.organization
-    if ours != theirs:  # never both None: `SealPolicy.believe` requires one of the seal
+    if ours != theirs:  # never both None: `SealPolicy.trust` requires one of the seal
         raise SignatureRejected(
             "seal.other-organisation",
             f"the seal belongs to {ours}, the TLS certificate to {theirs}",
