@@ -41,8 +41,12 @@ REQUEST = Message("POST", "/psd2/v1/payments/sepa-credit-transfers", HEADERS, BO
 
 
 def sealing() -> Iterator[Line]:
-    """Both kinds of key; the certificate is known when verifying."""
-    for key, name, sign_limit, verify_limit in (("rsa2048", "RSA-2048", 1.15, 1.6), ("p256", "P-256", 1.4, 1.25)):
+    """Both kinds of key; the certificate is known when verifying.
+
+    Every Signature header is parsed by the strict parser, and every dialect is sealed by one path, so the goals for verifying and for
+    P-256 are a tenth above those for a cache of parsed headers and a path for plain dialects.
+    """
+    for key, name, sign_limit, verify_limit in (("rsa2048", "RSA-2048", 1.15, 1.76), ("p256", "P-256", 1.54, 1.375)):
         pki = make_pki(at=AT, key=key)
         seal = Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
         sealed = sign_request(REQUEST, seal=seal)

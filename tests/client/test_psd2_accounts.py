@@ -16,7 +16,7 @@ from rogue_bank import Answer, RogueBank, as_json, http, rogue_bank, server_cont
 
 from tppkit.client import Identity
 from tppkit.client.calls import MAX_PAGES
-from tppkit.client.psd2_calls import Psd2Calls
+from tppkit.client.psd2 import Psd2Calls
 from tppkit.errors import FormatError, RemoteProtocolError, RequestRefused, TransportError
 from tppkit.protocol.psd2 import Access, BookingStatus, ConsentRequest, ConsentStatus, TransactionReport
 

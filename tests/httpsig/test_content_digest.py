@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
-from tppkit.httpsig.content_digest import make_content_digest, parse_content_digest, verify_content_digest
+from tppkit.httpsig.digest import make_content_digest, parse_content_digest, verify_content_digest
 
 HELLO = b'{"hello": "world"}'
 HELLO_256 = "X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE="

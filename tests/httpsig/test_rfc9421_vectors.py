@@ -20,7 +20,7 @@ from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import Message
 from tppkit.httpsig.algorithms import RFC9421, make_verifiers, verify_signature
 from tppkit.httpsig.components import Origin
-from tppkit.httpsig.content_digest import make_content_digest, verify_content_digest
+from tppkit.httpsig.digest import make_content_digest, verify_content_digest
 from tppkit.httpsig.rfc9421 import (
     SignatureInput,
     make_signature_base,

@@ -120,14 +120,6 @@ def test_a_row_seals_the_same_request_again_and_with_other_fields(row: SealProfi
         assert verdict(sealed, policy) == "holds"
 
 
-def test_the_memory_of_ways_to_cover_is_bounded(rsa_pki: Pki) -> None:
-    row = PROFILES["wso2"]
-    seal = seal_of(row, rsa_pki.qseal)
-    for number in range(200):
-        prepare_request(request_for(row).with_headers((f"PSU-{number}", "a")), seal=seal)
-        assert len(seal._heads) <= 64
-
-
 @ROWS
 def test_a_header_that_no_dialect_covers_may_appear_twice(row: SealProfile, rsa_pki: Pki) -> None:
     doubled = request_for(row).with_headers(("X-Tag", "a"), ("x-tag", "b"))

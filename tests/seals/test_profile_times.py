@@ -110,14 +110,6 @@ def test_times_that_are_not_covered_are_judged_as_well(times: str, expected: str
     assert [verdict(sealed, policy), verdict(sealed, policy)] == [expected, expected]
 
 
-def test_a_header_with_a_time_in_it_fills_no_memory(pki: Pki) -> None:
-    policy = policy_of(PSD2_V1, pki)
-    for second in range(3):
-        created = f"created={int(AT.timestamp()) + second},"
-        assert verdict(seal_by_hand(REQUEST, pki.qseal, template=created + TEMPLATE), policy) == "holds"
-    assert (len(policy.memory.seals), len(policy.memory.heads)) == (1, 0)
-
-
 MADE = timedelta(days=20)
 JWS_BY_DATE = replace(
     PROFILES["open-finance"], name="jws-by-date", covered=("(request-target)", "date", "digest"), covered_if_present=(),

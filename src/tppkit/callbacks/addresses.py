@@ -14,7 +14,6 @@ from urllib.parse import quote, unquote_to_bytes
 
 from tppkit._addresses import MAX_ADDRESS, SCHEME, parse_signed_address
 from tppkit._encoding import shown
-from tppkit._named_tuple import new_tuple
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.rules import is_token
 
@@ -205,8 +204,6 @@ class AddressBook:
 
 def _with_token(address: CallbackAddress, token: str, urls: tuple[bytes, ...]) -> AddressMatch:
     behind = token.encode()
-    if len(urls) == 1:  # nearly always
-        return new_tuple(AddressMatch, (address, token, (urls[0] + behind,)))
     return AddressMatch(address, token, tuple([url + behind for url in urls]))
 
 

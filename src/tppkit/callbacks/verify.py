@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._clock import as_utc, format_time
 from tppkit._encoding import shown
-from tppkit._named_tuple import new_tuple
 from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress
 from tppkit.callbacks.events import CallbackEvent, parse_event
 from tppkit.callbacks.keys import CallbackKey
@@ -156,8 +155,7 @@ def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: Call
     require_body(method, body)
     der = read_signature(signature)  # 4
     url, key = _find_signed(f"{request_id}{method}".encode(), match.urls, body, der, receiver.keys, at)  # 5
-    proven = (request_id, method, url, body, key.name, None, at, match.address, match.token, signature)
-    return new_tuple(VerifiedCallback, proven)
+    return VerifiedCallback(request_id, method, url, body, key.name, None, at, match.address, match.token, signature)
 
 
 def read_event(callback: VerifiedCallback) -> VerifiedCallback:

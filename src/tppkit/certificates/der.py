@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tppkit._named_tuple import new_tuple
 from tppkit.certificates import oids
 from tppkit.errors import FormatError
 
@@ -51,7 +50,7 @@ def read_element(data: bytes, offset: int, end: int) -> Element:
         length, start = _long_length(data, start, length & 0x7F, end)
     if start + length > end:
         raise FormatError("der.malformed", f"the element at byte {offset} is longer than its container", offset=offset)
-    return new_tuple(Element, (tag, offset, start, start + length))
+    return Element(tag, offset, start, start + length)
 
 
 def _long_length(data: bytes, start: int, count: int, end: int) -> tuple[int, int]:
@@ -69,25 +68,9 @@ def read_children(data: bytes, parent: Element) -> list[Element]:
     Raises:
         FormatError: `der.malformed`.
     """
-    children, offset, end = [], parent.start, parent.end
-    while offset < end:
-        # Repeats `read_element` for lengths below 65,536, which halves the time.
-        start = offset + 2
-        if start <= end:
-            tag, length = data[offset], data[offset + 1]
-            if length >= 0x80:
-                if length == 0x81 and start < end and data[start] >= 0x80:
-                    length, start = data[start], start + 1
-                elif length == 0x82 and start + 2 <= end and data[start]:
-                    length, start = data[start] << 8 | data[start + 1], start + 2
-                else:
-                    length = end  # too long: `read_element` reports the error
-            stop = start + length
-            if stop <= end and tag & 0x1F != 0x1F:
-                children.append(new_tuple(Element, (tag, offset, start, stop)))
-                offset = stop
-                continue
-        child = read_element(data, offset, end)
+    children, offset = [], parent.start
+    while offset < parent.end:
+        child = read_element(data, offset, parent.end)
         children.append(child)
         offset = child.end
     return children

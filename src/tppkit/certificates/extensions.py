@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from tppkit._named_tuple import new_tuple
 from tppkit.certificates import der, oids
 from tppkit.certificates.general_names import read_general_name
 from tppkit.certificates.qcstatements import QcStatements, read_qc_statements_at
@@ -26,10 +25,6 @@ _KEY_USAGE_BITS = tuple((name, 0x8000 >> place) for place, name in enumerate(KEY
 # GeneralName choices (RFC 5280 section 4.2.1.6).
 _DNS_NAME, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
 _TRUE = b"\xff"
-_LEAST_BYTES = 7  # of an extension's content: an identifier of one byte, and a value with an empty element
-# The encoded length of an element by its total size, for up to 255 bytes of content.
-_LENGTHS = {2 + n: bytes([n]) for n in range(0x80)} | {3 + n: bytes([0x81, n]) for n in range(0x80, 0x100)}
-_CRITICAL = der.write_element(der.BOOLEAN, _TRUE)
 _NO_QC_STATEMENTS = QcStatements()
 Facts = Mapping[str, Any]  # fields of ExtensionFacts
 
@@ -124,22 +119,21 @@ def _malformed(message: str, offset: int) -> Finding:
 def _read_extension(data: bytes, element: der.Element, findings: list[Finding]) -> tuple[str, bool, Facts]:
     """Read an extension: its identifier (empty if it cannot be read), criticality and facts."""
     noted: list[Finding] = []
-    oid, critical, content = _plain_frame(data, element) or ("", False, None)
+    oid, critical = "", False
     facts: Facts = {}
     try:
-        if content is None:
-            parts = der.read_children(data, der.expect(element, der.SEQUENCE))
-            if not 2 <= len(parts) <= 3:
-                raise FormatError("der.malformed", f"an extension has {len(parts)} parts", offset=element.offset)
-            oid = der.read_oid(data, parts[0])
-            if len(parts) == 3:
-                critical = True
-                if data[parts[1].start : parts[1].end] != _TRUE:
-                    noted.append(_malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset))
-            value = der.expect(parts[-1], der.OCTET_STRING)
-            content = der.read_element(data, value.start, value.end)
-            if content.end != value.end:
-                raise FormatError("der.malformed", "bytes follow after its end", offset=content.end)
+        parts = der.read_children(data, der.expect(element, der.SEQUENCE))
+        if not 2 <= len(parts) <= 3:
+            raise FormatError("der.malformed", f"an extension has {len(parts)} parts", offset=element.offset)
+        oid = der.read_oid(data, parts[0])
+        if len(parts) == 3:
+            critical = True
+            if data[parts[1].start : parts[1].end] != _TRUE:
+                noted.append(_malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset))
+        value = der.expect(parts[-1], der.OCTET_STRING)
+        content = der.read_element(data, value.start, value.end)
+        if content.end != value.end:
+            raise FormatError("der.malformed", "bytes follow after its end", offset=content.end)
         reader = _READERS.get(oid)
         if reader:
             facts = reader(data, content, noted)
@@ -149,30 +143,6 @@ def _read_extension(data: bytes, element: der.Element, findings: list[Finding]) 
     if noted:
         findings += [replace(finding, values=MappingProxyType({"extension": oid})) for finding in noted]
     return oid, critical, facts
-
-
-def _plain_frame(data: bytes, element: der.Element) -> tuple[str, bool, der.Element] | None:
-    """Return identifier, criticality and content of an extension in the usual form, else None.
-
-    The usual form: a known identifier, criticality absent or TRUE, and a value of less than 256 bytes. The general reader
-    reads the rest.
-    """
-    tag, _, start, end = element
-    if tag != der.SEQUENCE or end - start < _LEAST_BYTES:
-        return None
-    value = start + 2 + data[start + 1]
-    oid = _PLAIN_OIDS.get(data[start:value])
-    critical = data.startswith(_CRITICAL, value)
-    if critical:
-        value += 3
-    octets = _LENGTHS.get(end - value)
-    if oid is None or octets is None or data[value] != der.OCTET_STRING or not data.startswith(octets, value + 1):
-        return None
-    offset = value + 1 + len(octets)
-    length = _LENGTHS.get(end - offset)
-    if length is None or not data.startswith(length, offset + 1) or data[offset] & 0x1F == 0x1F:
-        return None
-    return oid, critical, new_tuple(der.Element, (data[offset], offset, offset + 1 + len(length), end))
 
 
 def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> Facts:
@@ -308,4 +278,3 @@ _READERS: Mapping[str, Callable[[bytes, der.Element, list[Finding]], Facts]] = M
         oids.QC_STATEMENTS: _read_qc,
     }
 )
-_PLAIN_OIDS: Mapping[bytes, str] = MappingProxyType({der.write_oid(oid): oid for oid in _READERS})

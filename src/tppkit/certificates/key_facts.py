@@ -65,17 +65,6 @@ _RSA: Mapping[str, str] = MappingProxyType(
     {"1.2.840.113549.1.1.1": "rsa", "1.2.840.113549.1.1.10": "rsa-pss"}
 )  # RFC 4055
 _RSA_PSS, _EC = "1.2.840.113549.1.1.10", "1.2.840.10045.2.1"
-# Encoded algorithm identifiers of common keys, with the same results as `_read_algorithm`.
-_USUAL: Mapping[bytes, KeyFacts] = MappingProxyType(
-    {
-        der.write_element(der.SEQUENCE, der.write_oid(_EC), der.write_oid(curve)): facts
-        for curve, facts in _CURVES.items()
-    }
-    | {
-        der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.NULL)): KeyFacts(name)
-        for oid, name in _RSA.items()
-    }
-)
 
 
 def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
@@ -88,7 +77,7 @@ def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
     try:
         algorithm = der.read_element(data, key.start, key.end)
         encoded = data[algorithm.offset : algorithm.end]
-        facts = _USUAL.get(encoded) or _read_algorithm(encoded)
+        facts = _read_algorithm(encoded)
         if facts.type not in ("rsa", "rsa-pss"):
             return facts
         bits = der.read_element(data, algorithm.end, key.end)

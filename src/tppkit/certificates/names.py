@@ -29,7 +29,6 @@ _QUOTED_END = re.compile(r'"[ \t\r\n]*(?=[,+]|\Z)')
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
 _NAMES = dict(oids.NAME_ATTRIBUTES)
-_X520 = {der.write_oid(f"2.5.4.{number}"): f"2.5.4.{number}" for number in range(128)}
 
 Attribute = tuple[str, str]
 ComparableName = tuple[frozenset[Attribute], ...]
@@ -161,38 +160,7 @@ def read_name(data: bytes, element: der.Element) -> DistinguishedName:
         FormatError: `der.malformed`, `der.unexpected-tag`.
     """
     der.expect(element, der.SEQUENCE)
-    rdns, offset = [], element.start
-    while offset < element.end:
-        attribute, after = _plain_attribute(data, offset)
-        if attribute is None or after > element.end:
-            rdn = der.read_element(data, offset, element.end)
-            rdns.append(_read_rdn(data, rdn))
-            offset = rdn.end
-        else:
-            rdns.append((attribute,))
-            offset = after
-    return DistinguishedName(tuple(rdns))
-
-
-def _plain_attribute(data: bytes, offset: int) -> tuple[Attribute | None, int]:
-    """Read the attribute at `offset` if it is in the usual form, and return it with the offset after it.
-
-    The usual form: a string attribute of X.520, alone in its set, with each length below 128. The general reader reads the
-    rest, for which this returns None.
-    """
-    oid = _X520.get(data[offset + 4 : offset + 9])
-    if oid is None or offset + 11 > len(data):
-        return None, offset
-    codec, size = der.STRING_CODECS.get(data[offset + 9]), data[offset + 10]
-    start, end = offset + 11, offset + 11 + size
-    if codec is None or size > 0x76 or data[offset] != der.SET or data[offset + 2] != der.SEQUENCE:
-        return None, offset
-    if data[offset + 1] != size + 9 or data[offset + 3] != size + 7:
-        return None, offset
-    try:
-        return (oid, data[start:end].decode(codec)), end
-    except UnicodeDecodeError:
-        return None, offset
+    return DistinguishedName(tuple([_read_rdn(data, rdn) for rdn in der.read_children(data, element)]))
 
 
 def _read_rdn(data: bytes, rdn: der.Element) -> tuple[Attribute, ...]:

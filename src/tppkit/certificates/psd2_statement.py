@@ -8,9 +8,7 @@ Source: ETSI TS 119 495 clause 5.1 and annex A.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from tppkit.certificates import der, oids
 from tppkit.certificates.qc_reading import QcReading, read_string
@@ -58,42 +56,13 @@ class Psd2Statement:
         return tuple(dict.fromkeys([role.standard_name for role in self.roles if role.oid]))
 
 
-_PLAIN_TAGS = (der.SEQUENCE, der.UTF8_STRING, der.UTF8_STRING)
-# Known roles by their usual encoding.
-_PLAIN_ROLES: Mapping[bytes, RoleOfPsp] = MappingProxyType(
-    {
-        der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_text(name)): RoleOfPsp(oid, name)
-        for oid, name in oids.PSP_ROLES.items()
-    }
-)
-
-
 def read_psd2(reading: QcReading, info: der.Element) -> None:
-    """Read the statementInfo of a PSD2 statement into the fact `psd2`.
+    """Read the statementInfo of a PSD2 statement into the fact `psd2`, with a finding for each deviation from the standard.
 
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`, if no part of it can be read.
     """
-    children = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
-    reading.facts["psd2"] = _read_plain(reading.data, children) or _read_any(reading, info, children)
-
-
-def _read_plain(data: bytes, parts: list[der.Element]) -> Psd2Statement | None:
-    """Read a statement of known roles with their standard names and two texts; None for any other form."""
-    if tuple([part.tag for part in parts]) != _PLAIN_TAGS:
-        return None
-    roles, name, identifier = parts
-    try:
-        known = [_PLAIN_ROLES[data[role.offset : role.end]] for role in der.read_children(data, roles)]
-        nca_name, nca_id = data[name.start : name.end].decode(), data[identifier.start : identifier.end].decode()
-        return Psd2Statement(tuple(known), nca_name, nca_id)
-    except (KeyError, UnicodeDecodeError, FormatError):
-        return None
-
-
-def _read_any(reading: QcReading, info: der.Element, children: list[der.Element]) -> Psd2Statement:
-    """Read a statement in any form, with a finding for each deviation from the standard."""
-    parts = [_untagged(reading, part) for part in children]
+    parts = [_untagged(reading, part) for part in der.read_children(reading.data, der.expect(info, der.SEQUENCE))]
     if [part.tag == der.SEQUENCE for part in parts] != [True, False, False]:
         message = "the PSD2 statement does not consist of roles, NCAName and NCAId, in this order"
         reading.report("qcstatements.malformed", message, info.offset)
@@ -106,7 +75,7 @@ def _read_any(reading: QcReading, info: der.Element, children: list[der.Element]
             what = "NCAId" if texts else "NCAName"
             texts.append(_read_text_or_nothing(reading, part, what, "qcstatements.malformed"))
     nca_name, nca_id, *_ = (*texts, "", "")
-    return Psd2Statement(tuple(roles), nca_name, nca_id)
+    reading.facts["psd2"] = Psd2Statement(tuple(roles), nca_name, nca_id)
 
 
 def _read_text_or_nothing(reading: QcReading, element: der.Element, what: str, code: str) -> str:

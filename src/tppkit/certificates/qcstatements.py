@@ -160,13 +160,6 @@ def _statements(reading: QcReading, whole: der.Element) -> list[der.Element]:
 
 def _read_statement(reading: QcReading, statement: der.Element) -> None:
     data, oid = reading.data, ""
-    plain = _PLAIN.get(data[statement.offset : statement.end])
-    if plain and plain[0] not in reading.seen and plain[1] not in reading.facts:
-        oid, fact, value = plain
-        reading.facts[fact] = value
-        reading.statement_oids.append(oid)
-        reading.seen.add(oid)
-        return
     try:
         parts = der.read_children(data, der.expect(statement, der.SEQUENCE))
         if not 1 <= len(parts) <= 2:
@@ -301,21 +294,5 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         oids.QCS_SYNTAX_V1: _read_semantics,
         oids.QCS_SYNTAX_V2: _read_semantics,
         oids.QC_PSD2: read_psd2,
-    }
-)
-
-
-def _plain(statement: str, oid: str) -> bytes:
-    info = der.write_element(der.SEQUENCE, der.write_oid(oid))
-    return der.write_element(der.SEQUENCE, der.write_oid(statement), info)
-
-
-# Common statements by their encoding: identifier, fact and its value, with the same results as the readers above.
-_PLAIN: Mapping[bytes, tuple[str, str, object]] = MappingProxyType(
-    {der.write_element(der.SEQUENCE, der.write_oid(oid)): (oid, fact, True) for oid, fact in _FLAGS.items()}
-    | {_plain(oids.QC_TYPE, oid): (oids.QC_TYPE, "types", (name,)) for oid, name in oids.QC_TYPES.items()}
-    | {
-        _plain(oids.QCS_SYNTAX_V2, oid): (oids.QCS_SYNTAX_V2, "semantics", oid)
-        for oid in (oids.SEMANTICS_LEGAL, oids.SEMANTICS_EIDAS_LEGAL)
     }
 )

@@ -42,23 +42,6 @@ _KEY = re.compile(r"[!-9;-~]+")
 Headers = tuple[Header, ...]
 
 
-class Sealed(NamedTuple):
-    """The headers that sealing adds to a request.
-
-    Attributes:
-        request_id: the header of the id, under the dialect's name; empty if the request had one.
-        seal: digest, signature and certificate, and the Date if the dialect covers it and the request had none.
-    """
-
-    request_id: Headers
-    seal: Headers
-
-    @property
-    def headers(self) -> Headers:
-        """All headers, in order."""
-        return self.request_id + self.seal
-
-
 class _Taken:
     """A request whose id is reserved. Tens of thousands of them are kept, so it is small.
 
@@ -88,25 +71,25 @@ class _Ready(NamedTuple):
     """A request that lacks only its signature.
 
     Attributes:
-        prepared: the request with its id and Date.
+        message: the request with its id, and with the caller's Date if it has one.
+        prepared: the same, with a Date if the dialect covers it.
         request_id: the id in lower case.
         request: the reservation of the id.
         memory: the reservations to add it to.
         given_date: the Date of the original request, if the dialect covers it.
-        added: the header of the id, if the original request had none.
     """
 
+    message: Message
     prepared: PreparedRequest
     request_id: str
     request: _Taken
     memory: _Memory
     given_date: str
-    added: Headers
 
-    def sealed_as(self, request: _Taken) -> Sealed:
-        """Return the headers to add to this request from a reservation with the same fingerprint."""
-        seal = request.headers or ()
-        return Sealed(self.added, (("Date", request.date), *seal) if request.date and not self.given_date else seal)
+    def sealed_as(self, request: _Taken) -> Message:
+        """Return this request with the seal of a reservation with the same fingerprint."""
+        date = (("Date", request.date),) if request.date and not self.given_date else ()
+        return self.message.with_headers(*date, *(request.headers or ()))
 
 
 class SealCredentials:
@@ -138,15 +121,15 @@ class SealCredentials:
         """Return the message, sealed if its row requires `Auth.SEAL`. Raises the errors of `seal`."""
         if row.auth is not Auth.SEAL:
             return message
-        return message.with_headers(*self.seal(message, give_id=_id_of(message)).headers)
+        return self.seal(message, give_id=_id_of(message))
 
     async def authorize_async(self, row: Endpoint[Any, Any], message: Message) -> Message:
         """See `authorize`; awaits the signer."""
         if row.auth is not Auth.SEAL:
             return message
-        return message.with_headers(*(await self.seal_async(message, give_id=_id_of(message))).headers)
+        return await self.seal_async(message, give_id=_id_of(message))
 
-    def seal(self, message: Message, *, give_id: Callable[[str], str]) -> Sealed:
+    def seal(self, message: Message, *, give_id: Callable[[str], str]) -> Message:
         """Seal a request: add digest, signature and certificate, and an id and a Date if they are absent.
 
         Args:
@@ -154,7 +137,8 @@ class SealCredentials:
             give_id: returns the id for a request without one; called with the name of its header.
 
         Returns:
-            The headers to add. For a request that was sealed before, the same headers until its signature has expired.
+            The message with these headers at the end. A request that was sealed before gets the same ones until its signature has
+            expired.
 
         Raises:
             LocalProtocolError: `seal.absent`, `seal.request-id-malformed`, `seal.request-id-reused`, `seal.request-id-in-use`,
@@ -175,7 +159,7 @@ class SealCredentials:
             ready.request.headers = _finish(prepared, prepared.seal.sign(prepared.signing_string))
         return ready.sealed_as(ready.request)
 
-    async def seal_async(self, message: Message, *, give_id: Callable[[str], str]) -> Sealed:
+    async def seal_async(self, message: Message, *, give_id: Callable[[str], str]) -> Message:
         """See `seal`; awaits the signer."""
         ready = self._prepare(message, give_id)
         while (known := self._take(ready)) is not ready.request:
@@ -198,12 +182,10 @@ class SealCredentials:
         self._require_origin(seal)
         name = seal.profile.request_id or "x-request-id"  # of this seal: the identity may have another one by now
         ids = message.values(name)
-        added: Headers = ()
         if not ids:
             header = "X-Request-ID" if name == "x-request-id" else name
             ids = (give_id(header),)
-            added = ((header, ids[0]),)
-            message = message.with_headers(*added)
+            message = message.with_headers((header, ids[0]))
         for request_id in ids:
             _require_id(request_id)
         at, covered = self._now(), seal.layout.covered
@@ -211,12 +193,12 @@ class SealCredentials:
         given = date = ", ".join(message.values("date")) if is_dated else ""
         if not date and "date" in covered:
             date = format_http_date(at)
-            message = message.with_headers(("Date", date))
-        prepared = prepare_request(message, seal=seal, at=at)
+        dated = message.with_headers(("Date", date)) if date and not given else message
+        prepared = prepare_request(dated, seal=seal, at=at)
         expires = _expires(seal.profile, at, is_dated=bool(date))
         request = _Taken(_fingerprint(prepared), at=at, expires=expires, date=date)
         memory = self._reading if message.method in _READING else self._changing
-        return _Ready(prepared, ", ".join(ids).lower(), request, memory, given, added)
+        return _Ready(message, prepared, ", ".join(ids).lower(), request, memory, given)
 
     def _take(self, ready: _Ready) -> _Taken:
         """Reserve the id of a request.

@@ -25,7 +25,7 @@ from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.signers import Signer, load_pkcs12, load_private_key
 from tppkit.seals import Seal, SealProfile
-from tppkit.seals.sign import require_seal_type
+from tppkit.seals.seal import require_seal_type
 
 _LOG = logging.getLogger("tppkit.client")
 Password = bytes | str | Callable[[], bytes | str] | None

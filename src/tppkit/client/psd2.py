@@ -1,4 +1,4 @@
-"""The PSD2 interface from the provider's side: one line for each builder of `psd2_calls`, for threads and asyncio.
+"""The PSD2 interface from the provider's side: a builder for each endpoint and each wait, for threads and asyncio.
 
     with Psd2Client("https://psd2.bank.example", identity=identity) as client:
         initiated = client.initiate_payment(payment)
@@ -11,15 +11,329 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import date, datetime
+from types import MappingProxyType
+from typing import TypeVar, cast
 from uuid import UUID, uuid4
 
 import httpx
 
+from tppkit._clock import utc_now
+from tppkit._encoding import shown
+from tppkit.client.base_url import split_base_url
+from tppkit.client.calls import Call, Calls, PagedCall, Polling
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
+from tppkit.client.credentials import SealCredentials
 from tppkit.client.driver import AsyncClient, Method, StreamMethod, SyncClient
 from tppkit.client.identity import Identity
-from tppkit.client.psd2_calls import Psd2Calls
+from tppkit.errors import TransportError
+from tppkit.httpsig.components import parse_origin
+from tppkit.protocol.endpoint import Endpoint
+from tppkit.protocol.psd2 import (
+    PAYMENT,
+    PSD2,
+    AccountList,
+    BalanceReport,
+    BookingStatus,
+    Consent,
+    ConsentCreated,
+    ConsentRequest,
+    ConsentState,
+    ConsentStatus,
+    PaymentDetails,
+    PaymentInitiated,
+    PaymentInitiation,
+    PaymentProduct,
+    PaymentStatus,
+    Transaction,
+    TransactionReport,
+    TransactionStatus,
+)
+from tppkit.protocol.psd2.endpoints import (
+    ACCOUNTS,
+    BALANCES,
+    CANCEL_PAYMENT,
+    CONSENT,
+    CONSENT_STATUS,
+    CREATE_CONSENT,
+    DELETE_CONSENT,
+    INITIATE_PAYMENT,
+    PAYMENT_DETAILS,
+    PAYMENT_STATUS,
+    PREFIX,
+    TRANSACTIONS,
+)
+from tppkit.protocol.psd2.rules import parse_consent_id, parse_psu_ip_address, parse_redirect_uri
+
+MIN_POLL_INTERVAL_S = 2.0
+POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
+WAIT_S = 600.0
+
+_REPEAT = (
+    "it may have been carried out: to find out, send it again within the hour with the same X-Request-ID {id}, which returns the "
+    "first answer and does nothing twice"
+)
+_ASK_STATUS = "it may have been carried out: to find out, ask for the payment's status"
+_ASK_CONSENT = "it may have been carried out: to find out, ask for the consent's status"
+_DECIDED = frozenset(ConsentStatus) - {ConsentStatus.RECEIVED}
+
+_NO_HEADERS: Mapping[str, str | None] = MappingProxyType({})
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+S = TypeVar("S")
+
+
+class Psd2Calls(Calls):
+    """Builds the requests of the PSD2 interface; sends nothing.
+
+    Args:
+        base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
+        identity: the identity whose seal signs the requests.
+        new_request_id: makes X-Request-IDs.
+        now: the present time, aware.
+
+    Raises:
+        ConfigurationError: `client.base-url`, `seal.other-origin`.
+    """
+
+    def __init__(
+        self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:  # fmt: skip
+        credentials = SealCredentials(identity, origin=parse_origin(split_base_url(base_url)[0]), now=now)
+        super().__init__(PSD2, base_url, credentials=credentials)
+        self._new_request_id = new_request_id
+
+    def initiate_payment(
+        self, payment: PaymentInitiation, *, product: PaymentProduct = PaymentProduct.SEPA, request_id: UUID | None = None,
+        psu_ip_address: str | None = None, redirect_uri: str | None = None,
+    ) -> Call[PaymentInitiated]:  # fmt: skip
+        """Initiate a payment: POST /payments/{payment-product}.
+
+        Args:
+            payment: what to pay.
+            product: over which rail.
+            request_id: the X-Request-ID; give the same one again to repeat the same request after a failure within the hour.
+            psu_ip_address: the payer's IP address, when present.
+            redirect_uri: where the payer's browser returns after approval: https, or a scheme of the payer's application.
+
+        Returns:
+            Payment id, state RCVD, and the approval link for the payer's browser (`links.sca_redirect.href`).
+
+        Raises:
+            RequestRefused: the bank's answer is an error.
+            OutcomeUnknown: the answer is not of this request (`answer.request-id`), so the payment may have been initiated: pass the
+                error's `request_id` again to find out.
+            TransportError: there is no answer, so the payment may have been initiated; the message says how to find out.
+            RemoteProtocolError, FormatError: the answer is not one of this interface.
+            FormatError: `header.redirect-uri`, `header.psu-ip-address`; nothing was sent.
+        """
+        further = _customer(psu_ip_address, redirect_uri)
+        return self._call(
+            INITIATE_PAYMENT, payment, request_id, to_find_out=_REPEAT, further=further, product=product.value
+        )
+
+    def payment_status(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> Call[PaymentStatus]:
+        """The payment's state: GET /payments/{payment-product}/{paymentId}/status. Raises as `initiate_payment`."""
+        return self._call(PAYMENT_STATUS, None, product=product.value, payment_id=payment_id)
+
+    def payment_details(
+        self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA
+    ) -> Call[PaymentDetails]:
+        """The payment as submitted, and its state: GET /payments/{payment-product}/{paymentId}. Raises as `initiate_payment`."""
+        return self._call(PAYMENT_DETAILS, None, product=product.value, payment_id=payment_id)
+
+    def cancel_payment(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> Call[PaymentStatus]:
+        """Cancel a payment that the customer has not opened: DELETE /payments/{payment-product}/{paymentId}.
+
+        Returns CANC if the answer has no body. Raises as `initiate_payment`; RequestRefused has status 409 when it is too late.
+        """
+        call = self._call(CANCEL_PAYMENT, None, to_find_out=_ASK_STATUS, product=product.value, payment_id=payment_id)
+        return replace(call, no_content=PaymentStatus(transaction_status=TransactionStatus.CANC))
+
+    def wait_for_payment(
+        self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA, interval_s: float = POLL_INTERVAL_S,
+        wait_s: float = WAIT_S,
+    ) -> Call[TransactionStatus]:  # fmt: skip
+        """Poll until the payment is final, and return its state. After a restart of the process, wait again with the same id.
+
+        A state that the document does not list is not final.
+
+        Args:
+            payment_id: the payment.
+            product: its product.
+            interval_s: seconds between polls, at least 2; the document suggests 2 to 5.
+            wait_s: give up after this many seconds.
+
+        Raises:
+            TransportError: `payment.not-final` after `wait_s`; otherwise as `initiate_payment`.
+        """
+        return _polled(
+            lambda: self.payment_status(payment_id, product=product), lambda answer: answer.transaction_status,
+            PAYMENT.final, interval_s, wait_s, ("payment.not-final", f"payment {payment_id}"),
+        )  # fmt: skip
+
+    def create_consent(
+        self, consent: ConsentRequest, *, request_id: UUID | None = None, psu_ip_address: str | None = None,
+        redirect_uri: str | None = None,
+    ) -> Call[ConsentCreated]:  # fmt: skip
+        """Create a consent: POST /consents. Arguments and errors are those of `initiate_payment`.
+
+        Returns:
+            Consent id, status received, and the approval link for the customer's browser (`links.sca_redirect.href`).
+        """
+        further = _customer(psu_ip_address, redirect_uri)
+        return self._call(CREATE_CONSENT, consent, request_id, to_find_out=_REPEAT, further=further)
+
+    def consent(self, consent_id: str) -> Call[Consent]:
+        """The consent: GET /consents/{consentId}. Raises as `initiate_payment`."""
+        return self._call(CONSENT, None, consent_id=consent_id)
+
+    def consent_status(self, consent_id: str) -> Call[ConsentState]:
+        """The consent's status: GET /consents/{consentId}/status. Raises as `initiate_payment`."""
+        return self._call(CONSENT_STATUS, None, consent_id=consent_id)
+
+    def delete_consent(self, consent_id: str) -> Call[None]:
+        """Revoke the consent: DELETE /consents/{consentId}. Raises as `initiate_payment`."""
+        return self._call(DELETE_CONSENT, None, to_find_out=_ASK_CONSENT, consent_id=consent_id)
+
+    def wait_for_consent(
+        self, consent_id: str, *, interval_s: float = POLL_INTERVAL_S, wait_s: float = WAIT_S
+    ) -> Call[ConsentStatus]:
+        """Poll until the customer has decided, and return the status. After a restart of the process, wait again with the same id.
+
+        A status that the client does not know, such as `partiallyAuthorised`, does not end the polling.
+
+        Args:
+            consent_id: the consent.
+            interval_s: seconds between polls, at least 2; the document suggests 2 to 5.
+            wait_s: give up after this many seconds.
+
+        Raises:
+            TransportError: `consent.not-decided` after `wait_s`; otherwise as `initiate_payment`.
+        """
+        return _polled(
+            lambda: self.consent_status(consent_id), lambda answer: answer.status, _DECIDED,
+            interval_s, wait_s, ("consent.not-decided", f"consent {consent_id}"),
+        )  # fmt: skip
+
+    def accounts(
+        self, consent_id: str, *, with_balance: bool = False, psu_ip_address: str | None = None
+    ) -> Call[AccountList]:
+        """The accounts of a consent: GET /accounts.
+
+        Args:
+            consent_id: a valid consent.
+            with_balance: ask for balances too; without the grant the accounts come without them.
+            psu_ip_address: the customer's IP address, when present: the bank limits reads without it.
+
+        Raises:
+            RequestRefused: the bank's answer is an error: 401 or 403 for the consent, 429 beyond frequencyPerDay.
+            FormatError: `header.psu-ip-address`, `header.consent-id`; nothing was sent. Otherwise as `initiate_payment`.
+        """
+        query = {"withBalance": "true"} if with_balance else {}
+        return self._call(ACCOUNTS, None, query=query, further=_reading(consent_id, psu_ip_address))
+
+    def balances(self, consent_id: str, resource_id: str, *, psu_ip_address: str | None = None) -> Call[BalanceReport]:
+        """The balances of an account: GET /accounts/{resourceId}/balances. Arguments and errors are those of `accounts`."""
+        further = _reading(consent_id, psu_ip_address)
+        return self._call(BALANCES, None, further=further, resource_id=resource_id)
+
+    def transactions(
+        self, consent_id: str, resource_id: str, *, date_from: date, date_to: date | None = None,
+        booking_status: BookingStatus = BookingStatus.BOOKED, psu_ip_address: str | None = None,
+    ) -> Call[TransactionReport]:  # fmt: skip
+        """The first page of an account's entries: GET /accounts/{resourceId}/transactions. Errors are those of `accounts`.
+
+        Args:
+            consent_id: a valid consent.
+            resource_id: the account, as `accounts` names it.
+            date_from: first booking date.
+            date_to: last booking date; today if absent.
+            booking_status: booked entries, pending ones, which come whatever the dates are, or both.
+            psu_ip_address: the customer's IP address, when present.
+        """
+        query = {"dateFrom": date_from.isoformat()[:10], "bookingStatus": booking_status.value}
+        if date_to is not None:
+            query["dateTo"] = date_to.isoformat()[:10]
+        further = _reading(consent_id, psu_ip_address)
+        return self._call(TRANSACTIONS, None, query=query, further=further, resource_id=resource_id)
+
+    def iter_transactions(
+        self, consent_id: str, resource_id: str, *, date_from: date, date_to: date | None = None,
+        booking_status: BookingStatus = BookingStatus.BOOKED, psu_ip_address: str | None = None,
+    ) -> PagedCall[Transaction]:  # fmt: skip
+        """The account's entries from all pages, in the bank's order; of each page the pending ones first.
+
+        Args: those of `transactions`. An entry does not say whether it is pending, so ask for both only where that does not matter.
+
+        Raises:
+            RemoteProtocolError: `answer.link`, `answer.pages`, after the entries of the page whose link cannot be followed.
+            RequestRefused, TransportError: as `accounts`, also between two pages.
+        """
+
+        def first() -> Call[TransactionReport]:
+            return self.transactions(
+                consent_id, resource_id, date_from=date_from, date_to=date_to, booking_status=booking_status,
+                psu_ip_address=psu_ip_address,
+            )  # fmt: skip
+
+        def following(report: TransactionReport) -> Call[TransactionReport] | None:
+            links = report.transactions.links
+            if links is None or links.next is None:
+                return None
+            call, target = first(), self.linked_target(links.next.href, below=PREFIX)
+            return replace(call, message=call.message._replace(target=target))
+
+        return PagedCall(first(), _entries, following)
+
+    def _call(
+        self, row: Endpoint[Q, A], content: Q, request_id: UUID | None = None, *, to_find_out: str = "",
+        further: Mapping[str, str | None] = _NO_HEADERS, query: Mapping[str, str] | None = None, **parameters: str,
+    ) -> Call[A]:  # fmt: skip
+        rid = str(request_id or self._new_request_id())
+        headers = [("X-Request-ID", rid), *[(name, value) for name, value in further.items() if value is not None]]
+        advice = to_find_out.format(id=rid)
+        return self.call(row, content, query, headers=headers, request_id=rid, to_find_out=advice, **parameters)
+
+
+def _customer(psu_ip_address: str | None, redirect_uri: str | None) -> Mapping[str, str | None]:
+    """Headers about the customer who is to approve."""
+    return {
+        "PSU-IP-Address": None if psu_ip_address is None else parse_psu_ip_address(psu_ip_address),
+        "TPP-Redirect-URI": None if redirect_uri is None else parse_redirect_uri(redirect_uri),
+    }
+
+
+def _reading(consent_id: str, psu_ip_address: str | None) -> Mapping[str, str | None]:
+    """Headers of account-data calls."""
+    address = None if psu_ip_address is None else parse_psu_ip_address(psu_ip_address)
+    return {"Consent-ID": parse_consent_id(consent_id), "PSU-IP-Address": address}
+
+
+def _entries(report: TransactionReport) -> Iterable[Transaction]:
+    page = report.transactions
+    return page.pending + page.booked
+
+
+def _polled(
+    ask: Callable[[], Call[A]], state: Callable[[A], S | str], final: Collection[S], interval_s: float, wait_s: float,
+    late: tuple[str, str],
+) -> Call[S]:  # fmt: skip
+    """A call that is repeated until its state is final; `late` is the code and the subject of the error if it never is."""
+
+    def poll() -> Call[S]:
+        call = ask()
+        return Call(call.row, call.message, lambda raw: cast("S", state(call.result(raw))), call.request_id)
+
+    def not_final(last: S) -> TransportError:
+        return TransportError(late[0], f"{late[1]} is still {shown(str(last))} after {wait_s:g} seconds")
+
+    polling = Polling(final.__contains__, poll, max(MIN_POLL_INTERVAL_S, interval_s), wait_s, not_final)
+    return replace(poll(), polling=polling)
 
 
 class _Methods:

@@ -19,7 +19,7 @@ import httpx
 
 from tppkit._clock import utc_now
 from tppkit.client.connections import AUTHS
-from tppkit.client.credentials import SealCredentials, Sealed
+from tppkit.client.credentials import SealCredentials
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig.components import Origin, parse_origin, shown_origin
@@ -82,10 +82,9 @@ class SealAuth(_Auth):
         """
         self._require_origin(request)
         request.read()
-        message = _message(request)
-        sent = _sealed_copy(
-            request, message, self._credentials.seal(message, give_id=lambda header: self._id_of(request, header))
-        )
+        message = _unsealed(request)
+        sealed = self._credentials.seal(message, give_id=lambda header: self._id_of(request, header))
+        sent = _sealed_copy(request, message, sealed)
         extensions = sent.extensions
         sent.extensions = {**extensions, "trace": _guard(sent, extensions.get("trace"))}
         try:
@@ -97,7 +96,7 @@ class SealAuth(_Auth):
         """See `sync_auth_flow`; does not block the event loop."""
         self._require_origin(request)
         await request.aread()
-        message = _message(request)
+        message = _unsealed(request)
         sealed = await self._credentials.seal_async(message, give_id=lambda header: self._id_of(request, header))
         sent = _sealed_copy(request, message, sealed)
         extensions = sent.extensions
@@ -128,16 +127,16 @@ class SealAuth(_Auth):
                 )
 
 
-def _message(request: Any) -> Message:
-    """Return the request without the seal of an earlier sending."""
+def _unsealed(request: Any) -> Message:
+    """Return the request without the headers that an earlier sending added; its id is still in the request object."""
     message, before = Message.from_httpx(request), request.extensions.get(_SEAL, ())
     return message._replace(headers=tuple([field for field in message.headers if field not in before]))
 
 
-def _sealed_copy(request: Any, message: Message, sealed: Sealed) -> Any:
+def _sealed_copy(request: Any, message: Message, sealed: Message) -> Any:
     """Return the request to send: of the same library, with its own headers and extensions."""
-    fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in message.headers + sealed.headers]
-    extensions = {**request.extensions, _SEAL: sealed.seal}
+    fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sealed.headers]
+    extensions = {**request.extensions, _SEAL: sealed.headers[len(message.headers) :]}
     kind = type(request)
     stream = kind(request.method, request.url, content=request.content).stream  # an unpickled request has no stream
     copy = kind(request.method, request.url, headers=fields, stream=stream, extensions=extensions)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import REQUEST_TARGET, is_covered_field
+from tppkit.httpsig.message import COVERED_FIELD
 
 MAX_HEADER_LENGTH = 8192
 CREATED, EXPIRES = "(created)", "(expires)"
@@ -25,12 +25,12 @@ AUTHORIZATION_SCHEME = "Signature "
 # Base64, or a token of RFC 9110 section 5.6.2 without single quotes and backticks, which another parser may read as quotes.
 _BARE = r"[A-Za-z0-9+/]+={0,2}|[!#$%&*+.^_|~0-9A-Za-z-]+"
 _PARAMETER = re.compile(
-    r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([^"\x00-\x1f\x7f]*)"|([0-9]{1,20})(?![0-9A-Za-z+/=])'
-    rf"|({_BARE}))(?:,[ \t]{{0,8}}|$)"
+    r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([ !#-~\x80-\U0010ffff]*)"' rf"|({_BARE}))(?:,[ \t]{{0,8}}|$)"
 )
 _REQUIRED = ("keyId", "algorithm", "headers", "signature")
 _TIMES = ("created", "expires")
-_IN_BRACKETS = frozenset({REQUEST_TARGET, CREATED, EXPIRES})
+_COVERED_NAME = rf"(?:{COVERED_FIELD}|\((?:request-target|created|expires)\))"
+_COVERED_NAMES = re.compile(rf"{_COVERED_NAME}(?: {_COVERED_NAME})*")
 # These algorithms are from drafts without times, so a signature with one of them cannot cover a time.
 TIMELESS = ("rsa", "hmac", "ecdsa")
 
@@ -90,20 +90,17 @@ def parse_signature_header(value: str, *, reading: Reading = STRICT) -> Signatur
     parameters = _read_parameters(value, reading)
     if reading.absent_headers:
         parameters = {"headers": " ".join(reading.absent_headers), "algorithm": ""} | parameters
-    for name in _REQUIRED:
-        if name not in parameters:
-            raise FormatError("signature.missing-parameter", f"the Signature header has no {name} parameter")
-    created, expires = (int(parameters[name]) if name in parameters else None for name in _TIMES)
-    read = SignatureParameters(
-        key_id=parameters["keyId"],
-        algorithm=parameters["algorithm"],
-        headers=parse_covered_names(parameters["headers"], any_case=reading.any_case),
-        signature=decode_base64(parameters["signature"], what="the signature parameter"),
-        created=created,
-        expires=expires,
-    )
-    _check_times(read)
-    return read
+    try:
+        key_id, algorithm, names, encoded = [parameters[name] for name in _REQUIRED]
+    except KeyError as e:
+        raise FormatError("signature.missing-parameter", f"the Signature header has no {e.args[0]} parameter") from None
+    covered = parse_covered_names(names, any_case=reading.any_case)
+    signature = decode_base64(encoded, what="the signature parameter")
+    created, expires = [int(parameters[name]) if name in parameters else None for name in _TIMES]
+    for name, time in ((CREATED, created), (EXPIRES, expires)):
+        if name in covered:
+            _check_covered_time(name, time, algorithm)
+    return SignatureParameters(key_id, algorithm, covered, signature, created, expires)
 
 
 def _read_parameters(value: str, reading: Reading) -> dict[str, str]:
@@ -114,29 +111,27 @@ def _read_parameters(value: str, reading: Reading) -> dict[str, str]:
     position = 0
     while position < len(value):
         match = _PARAMETER.match(value, position)
-        if match is None or not _has_its_form(match, reading):
+        name, quoted, bare = match.groups() if match else ("", None, "")
+        if match is None or ((quoted is None or name in _TIMES) and not _may_be_bare(name, bare or "", reading)):
             raise FormatError(
                 "signature.malformed", f'no parameter name="value" at character {position} of the Signature header'
             )
-        name = match[1]
-        if name.lower() in seen:  # parsers disagree on whether KEYID and keyId are the same
+        lower = name.lower()
+        if lower in seen:  # parsers disagree on whether KEYID and keyId are the same
             raise FormatError("signature.duplicate-parameter", f"the Signature header gives {name} twice")
-        seen.add(name.lower())
-        parameters[name] = next(form for form in match.groups()[1:] if form is not None)
+        seen.add(lower)
+        parameters[name] = bare if quoted is None else quoted
         position = match.end()
     if not parameters or value[-1] in ", \t":
         raise FormatError("signature.malformed", "the Signature header is empty or ends with a comma")
     return parameters
 
 
-def _has_its_form(match: re.Match[str], reading: Reading) -> bool:
-    """Whether a parameter is in its form: times are bare numbers, other known ones are quoted, unknown ones have any form."""
-    name, quoted, number, _ = match.groups()
+def _may_be_bare(name: str, bare: str, reading: Reading) -> bool:
+    """Whether a parameter may appear without quotes: times only as numbers, the required ones never, unknown ones always."""
     if name in _TIMES:
-        return number is not None
-    if name == "signature" and reading.bare_signature:
-        return True
-    return quoted is not None or name not in _REQUIRED
+        return bare.isdigit() and len(bare) <= 20
+    return name not in _REQUIRED or (name == "signature" and reading.bare_signature)
 
 
 def parse_covered_names(text: str, *, any_case: bool = False) -> tuple[str, ...]:
@@ -149,26 +144,20 @@ def parse_covered_names(text: str, *, any_case: bool = False) -> tuple[str, ...]
     Raises:
         FormatError: `signature.covered-names`.
     """
-    names = tuple((text.lower() if any_case and text.isascii() else text).split(" "))
-    if len(set(names)) != len(names) or not all(name in _IN_BRACKETS or is_covered_field(name) for name in names):
+    lower = text.lower() if any_case and text.isascii() else text
+    names = tuple(lower.split(" "))
+    if len(set(names)) != len(names) or not _COVERED_NAMES.fullmatch(lower):
         raise FormatError(
             "signature.covered-names", f"the headers parameter {shown(text)} is not lower-case names, each once"
         )
     return names
 
 
-def _check_times(parameters: SignatureParameters) -> None:
-    for name, value in zip((CREATED, EXPIRES), parameters[4:], strict=True):
-        if name not in parameters.headers:
-            continue
-        if value is None:
-            raise FormatError(
-                "signature.missing-parameter", f"the signature covers {name}, but the parameter is absent"
-            )
-        if parameters.algorithm.startswith(TIMELESS):
-            raise FormatError(
-                "signature.time-not-allowed", f"a signature by {shown(parameters.algorithm)} cannot cover {name}"
-            )
+def _check_covered_time(name: str, time: int | None, algorithm: str) -> None:
+    if time is None:
+        raise FormatError("signature.missing-parameter", f"the signature covers {name}, but the parameter is absent")
+    if algorithm.startswith(TIMELESS):
+        raise FormatError("signature.time-not-allowed", f"a signature by {shown(algorithm)} cannot cover {name}")
 
 
 def time_components(parameters: SignatureParameters) -> Mapping[str, str]:

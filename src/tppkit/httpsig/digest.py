@@ -1,9 +1,11 @@
-"""The Digest header: a hash of the raw body.
+"""The Digest and Content-Digest headers: a hash of the raw body.
 
     Digest: SHA-256=X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=
+    Content-Digest: sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:
 
-A header can have several algorithms; each supported one must fit. Their names are case-insensitive.
-Source: RFC 3230 sections 4.1.1 and 4.3.2. Only SHA-256 and SHA-512 are accepted as proof.
+A header can have several algorithms; each supported one must fit. Only SHA-256 and SHA-512 are accepted as proof. Their names are
+case-insensitive in Digest and in lower case in Content-Digest.
+Source: RFC 3230 sections 4.1.1 and 4.3.2; RFC 9530 section 2.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from types import MappingProxyType
 
 from tppkit._encoding import decode_base64, encode_base64, shown
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
+from tppkit.httpsig.structured import Item, parse_dictionary
 
 MAX_DIGEST_LENGTH = 1024
 
-# Content-Digest has the same algorithms in lower case.
 HASHES: Mapping[str, Callable[..., hashlib._Hash]] = MappingProxyType(
     {"SHA-256": hashlib.sha256, "SHA-512": hashlib.sha512}
 )
@@ -49,11 +51,15 @@ def digest_hash(algorithm: str) -> Callable[..., hashlib._Hash]:
     """
     hashed = HASHES.get(algorithm.upper())
     if hashed is None:
-        raise ConfigurationError(
-            "digest.unknown-algorithm",
-            f"{shown(algorithm)} is not a supported digest algorithm; use SHA-256 or SHA-512",
-        )
+        raise _unknown_algorithm(algorithm)
     return hashed
+
+
+def _unknown_algorithm(algorithm: str) -> ConfigurationError:
+    return ConfigurationError(
+        "digest.unknown-algorithm",
+        f"{shown(algorithm)} is not a supported digest algorithm; use SHA-256 or SHA-512, in lower case for Content-Digest",
+    )
 
 
 def parse_digest(value: str) -> Mapping[str, bytes]:
@@ -133,3 +139,60 @@ def require_digests(hashes: Mapping[str, bytes], body: bytes) -> tuple[str, ...]
                 clause="PSD2 document A.5 rule 4",
             )
     return tuple(hashes)
+
+
+def make_content_digest(body: bytes, *, algorithm: str = "sha-256") -> str:
+    """Return the value of a Content-Digest field for raw bytes; without content, those are empty.
+
+    Args:
+        body: the bytes exactly as they will be sent, after any content coding.
+        algorithm: `sha-256` or `sha-512`, in lower case.
+
+    Raises:
+        ConfigurationError: `digest.unknown-algorithm`.
+    """
+    if not algorithm.islower():
+        raise _unknown_algorithm(algorithm)
+    return f"{algorithm}=:{encode_base64(digest_hash(algorithm)(body).digest())}:"
+
+
+def parse_content_digest(value: str) -> Mapping[str, bytes]:
+    """Parse the value of a Content-Digest field.
+
+    Returns:
+        The hashes by algorithm, only those of sha-256 and sha-512; at least one.
+
+    Raises:
+        FormatError: `digest.malformed`, `digest.unsupported`, `structured.malformed`, `structured.duplicate` (an algorithm
+            appears twice), `base64.*`.
+    """
+    members = parse_dictionary(value, what="the Content-Digest field")
+    hashes: dict[str, bytes] = {}
+    for name, member in members.items():
+        if not (isinstance(member, Item) and isinstance(member.value, bytes)) or member.parameters:
+            raise FormatError("digest.malformed", f"the Content-Digest field's {name} is not one byte sequence")
+        if name.upper() in HASHES:
+            hashes[name] = require_length(name, member.value)
+    if not hashes:
+        raise FormatError(
+            "digest.unsupported",
+            f"the Content-Digest field has {shown(', '.join(members))}, but neither sha-256 nor sha-512",
+        )
+    return MappingProxyType(hashes)
+
+
+def verify_content_digest(value: str, body: bytes) -> tuple[str, ...]:
+    """Recompute every supported hash of a Content-Digest field over the raw content.
+
+    Args:
+        value: the field's value.
+        body: the content's bytes.
+
+    Returns:
+        The algorithms whose hashes were compared and are equal.
+
+    Raises:
+        FormatError: see `parse_content_digest`.
+        SignatureRejected: `digest.mismatch`.
+    """
+    return require_digests(parse_content_digest(value), body)

@@ -15,7 +15,9 @@ _WHITE_SPACE = " \t"
 # RFC 9110 sections 5.1 and 5.6.2: the name of a field.
 FIELD_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _NAME = re.compile(FIELD_NAME)
-_COVERED_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
+# A field name that a signature can cover: in lower case.
+COVERED_FIELD = r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}"
+_COVERED_FIELD = re.compile(COVERED_FIELD)
 # No lower case, although RFC 9110 allows it: `(request-target)` is in lower case, so `post` would pass as `POST`.
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Z-]+")
 REQUEST_TARGET = "(request-target)"

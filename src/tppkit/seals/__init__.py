@@ -12,12 +12,13 @@ from tppkit.seals.policy import SealPolicy
 from tppkit.seals.profile import EmptyBody, Format, Order, SealProfile
 from tppkit.seals.profile_file import load_profile, parse_profile
 from tppkit.seals.profiles import PROFILES, PSD2_V1
-from tppkit.seals.sign import PreparedRequest, Seal, prepare_request, sign_request, sign_request_async
-from tppkit.seals.verified import BodyReceiver, VerifiedHead, VerifiedRequest
+from tppkit.seals.seal import Seal
+from tppkit.seals.sign import PreparedRequest, prepare_request, sign_request, sign_request_async
+from tppkit.seals.verified import VerifiedHead, VerifiedRequest
 from tppkit.seals.verify import verify_request, verify_request_head
 
 __all__ = [
-    "PROFILES", "PSD2_V1", "BodyReceiver", "CertificateForm", "EmptyBody", "Format", "KeyIdForm", "KeyIdStyle", "KeySigner",
+    "PROFILES", "PSD2_V1", "CertificateForm", "EmptyBody", "Format", "KeyIdForm", "KeyIdStyle", "KeySigner",
     "Message", "Order", "PreparedRequest", "Radix", "Seal", "SealPolicy", "SealProfile", "Signer", "VerifiedHead",
     "VerifiedRequest", "load_private_key", "load_profile", "parse_profile",
     "prepare_request", "sign_request", "sign_request_async", "verify_request",

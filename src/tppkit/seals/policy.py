@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.httpsig.algorithms import Verify, key_kind, make_verifiers
-from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.times import CLOCK_SKEW
 from tppkit.seals.advice import digest_fault
@@ -80,7 +79,7 @@ def demands_of(profile: SealProfile) -> Demands:
     )
 
 
-class BelievedSeal(NamedTuple):
+class TrustedSeal(NamedTuple):
     """A seal certificate that fits its profile and is trusted within a window.
 
     Attributes:
@@ -88,6 +87,7 @@ class BelievedSeal(NamedTuple):
         path: its chain.
         window: when the chain is trusted.
         verifiers: verification functions by the algorithm's name on the wire.
+        key_id: the keyId last accepted for it; None before the first.
         qwac: the website certificate last accepted with it.
     """
 
@@ -95,32 +95,8 @@ class BelievedSeal(NamedTuple):
     path: TrustedPath
     window: Window
     verifiers: Mapping[str, Verify]
+    key_id: str | None = None
     qwac: EidasCertificate | None = None
-
-
-class SealMemory:
-    """A cache of at most 256 certificates and 256 heads of Signature headers, filled only after a signature was verified.
-
-    A certificate is trusted only within the window of its chain, which ends at a known revocation.
-
-    Attributes:
-        seals: by the text that identifies the certificate in a request (value of its header, hash, or keyId).
-        heads: parsed parameters before the signature, by their text and by the text that identifies the certificate.
-    """
-
-    def __init__(self) -> None:
-        self.seals: dict[str, BelievedSeal] = {}
-        self.heads: dict[tuple[str, str], SignatureParameters] = {}
-
-    def keep(self, named: str, seal: BelievedSeal, head: str, parameters: SignatureParameters) -> None:
-        """Cache a seal, and the head of its signature unless that is empty."""
-        if len(self.seals) >= _REMEMBERED or len(self.heads) >= _REMEMBERED:
-            # Together: a head without its certificate would keep that certificate out of the cache.
-            self.seals.clear()
-            self.heads.clear()
-        self.seals[named] = seal
-        if head:
-            self.heads[head, named] = parameters
 
 
 class Paths(Protocol):
@@ -137,9 +113,10 @@ class Paths(Protocol):
 
 
 class SealPolicy:
-    """The requirements of a relying party for seals, with a cache of verified ones.
+    """The requirements of a relying party for seals, with a cache of at most 256 verified certificates.
 
-    The cache helps because a provider sends the same certificate and the same parameters with every request.
+    The cache helps because a provider sends the same certificate with every request. A certificate is cached only after a signature
+    was verified, and trusted only within the window of its chain, which ends at a known revocation.
 
     Args:
         paths: decides whether a certificate is trusted.
@@ -152,7 +129,7 @@ class SealPolicy:
 
     Attributes:
         demands: the requirements of the profile for a request's headers.
-        memory: the cache.
+        remembered: the cached seals, by the text that identifies the certificate in a request (value of its header, hash, or keyId).
     """
 
     def __init__(
@@ -172,11 +149,17 @@ class SealPolicy:
         self.origin = origin
         self.organizations = organizations
         self.demands = demands_of(profile)
-        self.memory = SealMemory()
+        self.remembered: dict[str, TrustedSeal] = {}
 
-    def believe(
+    def remember(self, named: str, seal: TrustedSeal) -> None:
+        """Cache a seal by the text that identifies its certificate."""
+        if len(self.remembered) >= _REMEMBERED and named not in self.remembered:
+            self.remembered.clear()
+        self.remembered[named] = seal
+
+    def trust(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate]
-    ) -> BelievedSeal:
+    ) -> TrustedSeal:
         """Return the trusted seal of a certificate that fits the profile of seals.
 
         Raises:
@@ -187,4 +170,4 @@ class SealPolicy:
         self.organizations.require(certificate)
         names = self.profile.algorithms_of(key_kind(certificate.public_key))
         verifiers = make_verifiers(certificate.public_key, names=names, pss_only=certificate.key.type == "rsa-pss")
-        return BelievedSeal(certificate, path, path.window, verifiers)
+        return TrustedSeal(certificate, path, path.window, verifiers)

@@ -15,8 +15,7 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Algorithm, Names, Scheme, key_kind
 from tppkit.httpsig.cavage import CREATED, EXPIRES, TIMELESS, Reading
 from tppkit.httpsig.components import DERIVED
-from tppkit.httpsig.content_digest import make_content_digest
-from tppkit.httpsig.digest import make_digest
+from tppkit.httpsig.digest import make_content_digest, make_digest
 from tppkit.httpsig.message import REQUEST_TARGET, Header, is_covered_field, is_field_name
 from tppkit.httpsig.structured import is_key
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
@@ -257,11 +256,13 @@ class SealProfile:
                 )
 
     def _check_digests(self) -> None:
-        make = make_content_digest if self.format is Format.RFC9421 else make_digest
         for name in (self.digest_algorithm, *self.digest_algorithms):
-            make(b"", algorithm=name)  # raises for an unknown algorithm
+            self._make_digest(b"", algorithm=name)  # raises for an unknown algorithm
         if self.digest_algorithms and not set(self.digest_algorithm.split(",")) <= set(self.digest_algorithms):
             raise self._malformed(f"it writes the digest {self.digest_algorithm}, which it does not accept")
+
+    def _make_digest(self, body: bytes, *, algorithm: str) -> str:
+        return (make_content_digest if self.format is Format.RFC9421 else make_digest)(body, algorithm=algorithm)
 
     def _malformed(self, text: str) -> ConfigurationError:
         return ConfigurationError("profile.malformed", f"the profile {self.name[:40]!r}: {text}")
@@ -296,6 +297,10 @@ class SealProfile:
     def empty_content(self) -> bytes:
         """The bytes that both sides hash for a request without body."""
         return b"{}" if self.empty_body is EmptyBody.BRACES else b""
+
+    def digest_of(self, body: bytes) -> str:
+        """The value of the digest header for a body."""
+        return self._make_digest(body or self.empty_content, algorithm=self.digest_algorithm)
 
     def certificate_headers(self, certificate: EidasCertificate) -> tuple[Header, ...]:
         """The header with this seal certificate; empty if the dialect has none."""

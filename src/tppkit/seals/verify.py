@@ -9,22 +9,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tppkit._clock import as_utc
-from tppkit._encoding import decode_base64, encode_base64url, shown
-from tppkit._named_tuple import new_tuple
+from tppkit._encoding import encode_base64url, shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import verify_signature
 from tppkit.httpsig.cavage import (
     AUTHORIZATION_SCHEME,
-    MAX_HEADER_LENGTH,
     SignatureParameters,
     parse_signature_header,
     time_components,
 )
-from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.jws import make_jws_signing_input, parse_detached_jws
 from tppkit.httpsig.message import Message, make_signing_string, message_components
@@ -33,11 +30,11 @@ from tppkit.httpsig.times import verify_times
 from tppkit.seals.advice import coverage_advice, digest_fault, signature_form, with_form
 from tppkit.seals.certificate_header import read_certificate
 from tppkit.seals.key_id import KeyIdForm, verify_key_id
-from tppkit.seals.policy import BelievedSeal, Demands, SealPolicy
+from tppkit.seals.policy import Demands, SealPolicy, TrustedSeal
 from tppkit.seals.profile import Format, SealProfile
-from tppkit.seals.verified import VerifiedHead, VerifiedRequest, read_digest, verify_body
+from tppkit.seals.verified import VerifiedHead, VerifiedRequest, read_digest, require_body
 
-_LAST = ',signature="'
+V = TypeVar("V", bound=VerifiedHead)
 
 
 def verify_request(
@@ -75,9 +72,9 @@ def verify_request(
 
     Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10 and -12; RFC 9421; RFC 7797.
     """
-    proven, digest = _verify_head(message, qwac, as_utc(at), policy, intermediates)
-    _verify_body(digest, message.body, policy.profile)  # 7
-    return new_tuple(VerifiedRequest, proven)
+    verified = _verify_head(VerifiedRequest, message, qwac, as_utc(at), policy, intermediates)
+    require_body(verified.digest, message.body, policy.profile)  # 7
+    return verified
 
 
 def verify_request_head(
@@ -88,7 +85,7 @@ def verify_request_head(
     policy: SealPolicy,
     intermediates: Sequence[EidasCertificate] = (),
 ) -> VerifiedHead:
-    """Verify a request except its body, which may arrive later; see `VerifiedHead.receive_body`.
+    """Verify a request except its body, which may arrive later; see `VerifiedHead.verify_body`.
 
     Args:
         message: the request as received; its body is ignored.
@@ -98,10 +95,12 @@ def verify_request_head(
         intermediates: possible authorities of the seal; trusted only through an anchor.
 
     Raises:
-        The errors of `verify_request`, except those about the form of the digest and about the body.
+        The errors of `verify_request`, except those about the body.
     """
-    proven, _ = _verify_head(new_tuple(Message, (*message[:3], b"")), qwac, as_utc(at), policy, intermediates)
-    return new_tuple(VerifiedHead, proven)
+    head = _verify_head(VerifiedHead, message._replace(body=b""), qwac, as_utc(at), policy, intermediates)
+    if head.digest is not None:
+        read_digest(head.digest, policy.profile)
+    return head
 
 
 class ReadSeal(NamedTuple):
@@ -111,27 +110,21 @@ class ReadSeal(NamedTuple):
         parameters: in the form of a Signature header; `headers` are the covered names, `key_id` is empty if the seal has none.
         signing_string: the signed bytes.
         certificates: DER of the certificates in the seal itself, the signer's first.
-        head: the text before the signature, if it may be cached: it has no time and covers only watched fields.
-        is_new: the text is not cached from a seal that was verified before.
     """
 
     parameters: SignatureParameters
     signing_string: bytes
     certificates: tuple[bytes, ...] = ()
-    head: str = ""
-    is_new: bool = True
-
-
-_Proven = tuple[object, ...]  # the fields of a verified request, in order
 
 
 def _verify_head(
+    kind: type[V],
     message: Message,
     qwac: EidasCertificate | None,
     at: datetime,
     policy: SealPolicy,
     intermediates: Sequence[EidasCertificate],
-) -> tuple[_Proven, str | None]:
+) -> V:
     # The steps are the same for every format; only the parser differs.
     # 1. Collect the headers; reject duplicates of single ones.
     # 2. Parse the seal strictly.
@@ -140,12 +133,11 @@ def _verify_head(
     # 5. The signature fits the signing string under the certificate's key, and its times are within their limits.
     # 6. Seal and QWAC are of the same organisation, which the relying party accepts.
     # 7. (in the callers) The digest fits the raw body.
-    demands, memory, profile = policy.demands, policy.memory, policy.profile
+    demands, profile = policy.demands, policy.profile
     values = _collect(message, demands)  # 1
     read = read_seal(message, values, policy)  # 2
-    parameters, signing_string, certificates, head, is_new = read
-    if is_new or demands.if_present or demands.prefixes:  # 3
-        _check_coverage(read, values, demands, profile)
+    parameters, signing_string, certificates = read
+    _check_coverage(parameters.headers, values, demands, profile)  # 3
     digest = values.get(profile.digest_name)
     if digest is not None and ("," in digest or not digest.startswith(demands.digests)):
         fault = digest_fault(digest, profile)
@@ -154,22 +146,25 @@ def _verify_head(
     named, known = values.get(demands.certificate_header or ""), None  # 4
     if named is None:
         named, known = _find_certificate(read, policy)
-    seal = remembered = memory.seals.get(named)
+    seal = remembered = policy.remembered.get(named)
     if seal is None or not seal.window.not_before <= at <= seal.window.not_after:
         seal = _trusted_seal(read, named if known is None else known, at, policy, intermediates)
-    if is_new and (parameters.key_id or not certificates):
-        verify_key_id(parameters.key_id, seal.certificate, style=profile.key_id)
+    key_id = parameters.key_id
+    if key_id != seal.key_id and (key_id or not certificates):
+        verify_key_id(key_id, seal.certificate, style=profile.key_id)
     if policy.certificates:
-        _check_known(parameters.key_id, seal.certificate, policy)
+        _check_known(key_id, seal.certificate, policy)
     _check_times(parameters, values, at, policy)  # 5
     verify_signature(seal.verifiers, parameters.algorithm, parameters.signature, signing_string)
-    if (is_new and head) or seal is not remembered:
-        memory.keep(named, seal, head, parameters)
     if qwac is not None and qwac is not seal.qwac:  # 6
         _check_organisation(seal.certificate, qwac)
         policy.organizations.require(qwac)
-        memory.seals[named] = seal._replace(qwac=qwac)
-    return (parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, message), digest
+        seal = seal._replace(qwac=qwac)
+    if key_id != seal.key_id:
+        seal = seal._replace(key_id=key_id)
+    if seal is not remembered:
+        policy.remember(named, seal)
+    return kind(parameters, signing_string, seal.certificate, seal.path, qwac, at, profile, digest, message)
 
 
 def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
@@ -178,7 +173,7 @@ def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -
     Args:
         message: the request.
         values: its fields by lower-case name, including those of the seal.
-        policy: the dialect, the cache of verified seals, and the origin of requests.
+        policy: the dialect, and the origin of requests.
 
     Raises:
         FormatError: see the parsers of the formats in `httpsig`.
@@ -187,26 +182,6 @@ def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -
     if policy.profile.format is not Format.CAVAGE:
         read = _read_jws if policy.profile.format is Format.JWS else _read_rfc9421
         return read(message, values, policy)
-    value, named = values[policy.demands.carrier], values.get(policy.demands.certificate_header or "")
-    # The cache of heads is used only if the quoted `signature` is last in the header. Then a cached text with another signature has
-    # exactly the result of the strict parser.
-    head, _, last = value.rpartition(_LAST)
-    encoded, quote, rest = last.partition('"')
-    if named is None or not quote or rest or len(value) > MAX_HEADER_LENGTH:
-        return _read_cavage(message, values, policy, "")
-    known = policy.memory.heads.get((head, named))
-    if known is None:
-        return _read_cavage(message, values, policy, head)
-    try:
-        signature = decode_base64(encoded, what="the signature parameter")
-    except FormatError:  # the strict parser reports it
-        return _read_cavage(message, values, policy, head)
-    key_id, algorithm, covered, *_ = known
-    parameters = new_tuple(SignatureParameters, (key_id, algorithm, covered, signature, None, None))
-    return new_tuple(ReadSeal, (parameters, make_signing_string(covered, values), (), head, False))
-
-
-def _read_cavage(message: Message, values: Mapping[str, str], policy: SealPolicy, head: str) -> ReadSeal:
     value, watched = values[policy.demands.carrier], policy.demands.watched
     if policy.profile.carrier == "Authorization":
         value = _after_scheme(value)
@@ -214,12 +189,12 @@ def _read_cavage(message: Message, values: Mapping[str, str], policy: SealPolicy
         parameters = parse_signature_header(value, reading=policy.profile.reading)
     except FormatError as e:
         raise with_form(e, signature_form(policy.profile), policy.profile) from e
+    covered = parameters.headers
+    if watched is not None and not watched.issuperset(covered):
+        values = message_components(message)[0]
     if parameters.created is not None or parameters.expires is not None:
-        head = ""  # a text with a time does not repeat
-    if watched is not None and not watched.issuperset(parameters.headers):
-        values, head = message_components(message)[0], ""
-    signing_string = make_signing_string(parameters.headers, {**values, **time_components(parameters)})
-    return ReadSeal(parameters, signing_string, (), head)
+        values = {**values, **time_components(parameters)}
+    return ReadSeal(parameters, make_signing_string(covered, values))
 
 
 def _after_scheme(value: str) -> str:
@@ -284,12 +259,12 @@ def _trusted_seal(
     at: datetime,
     policy: SealPolicy,
     intermediates: Sequence[EidasCertificate],
-) -> BelievedSeal:
+) -> TrustedSeal:
     """Require trust in the certificate of a seal: the given one, else the one in the seal, else the one in the header."""
     sent = [EidasCertificate.from_der(der) for der in read.certificates]
     if isinstance(found, str):
         found = sent[0] if sent else _read_certificate(found, policy.profile)
-    return policy.believe(found, at=at, intermediates=(*sent[1:], *intermediates))
+    return policy.trust(found, at=at, intermediates=(*sent[1:], *intermediates))
 
 
 def _read_certificate(value: str, profile: SealProfile) -> EidasCertificate:
@@ -324,9 +299,12 @@ def _collect(message: Message, demands: Demands) -> dict[str, str]:
     return values
 
 
-def _check_coverage(read: ReadSeal, values: Mapping[str, str], demands: Demands, profile: SealProfile) -> None:
-    covered = read.parameters.headers
-    demanded = demands.covered | demands.if_present.intersection(values)
+def _check_coverage(
+    covered: tuple[str, ...], values: Mapping[str, str], demands: Demands, profile: SealProfile
+) -> None:
+    demanded = demands.covered
+    if demands.if_present:
+        demanded |= demands.if_present.intersection(values)
     if demands.prefixes:
         demanded |= {name for name in values if name.startswith(demands.prefixes)}
     if missing := demanded.difference(covered):
@@ -336,7 +314,7 @@ def _check_coverage(read: ReadSeal, values: Mapping[str, str], demands: Demands,
             f"(it covers {', '.join(covered)[:200]})",
             clause=profile.source,
         )
-    if read.is_new and demands.allowed is not None:
+    if demands.allowed is not None:
         others = [n for n in covered if n not in demands.allowed and not n.startswith(demands.prefixes)]
         if others:
             raise SignatureRejected(
@@ -366,15 +344,9 @@ def _check_times(parameters: SignatureParameters, values: Mapping[str, str], at:
         )
 
 
-def _verify_body(digest: str | None, body: bytes, profile: SealProfile) -> None:
-    if profile.format is not Format.RFC9421 and digest == make_digest(body or profile.empty_content):
-        return  # fast path without parsing
-    verify_body(None if digest is None else read_digest(digest, profile), body, profile)
-
-
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:
     ours, theirs = seal.organization, qwac.organization
-    if ours != theirs:  # never both None: `SealPolicy.believe` requires one of the seal
+    if ours != theirs:  # never both None: `SealPolicy.trust` requires one of the seal
         raise SignatureRejected(
             "seal.other-organisation",
             f"the seal belongs to {ours}, the TLS certificate to {theirs}",

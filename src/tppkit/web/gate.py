@@ -26,7 +26,7 @@ from tppkit.httpsig.message import Message, message_components
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Nothing
-from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
+from tppkit.seals import SealPolicy, VerifiedHead, verify_request_head
 from tppkit.web.caller import Caller, QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.replay import ReplayGuard
@@ -248,12 +248,11 @@ class SealGate:
             beside = " in addition to a Content-Length" if _LENGTH in values else ""
             raise FormatError("message.malformed", f"the Transfer-Encoding is {shown(coding)}{beside}")
 
-    def _open_seal(self, head: Message, values: Mapping[str, str], caller: Caller) -> BodyReceiver:
+    def _open_seal(self, head: Message, values: Mapping[str, str], caller: Caller) -> VerifiedHead:
         if values.get(_ENCODING):
             # The seal covers the encoded body, not the decoded one.
             raise FormatError("message.content-encoding", "a sealed body has a Content-Encoding")
-        verified = verify_request_head(head, qwac=caller.qwac_chain[0], at=caller.at, policy=self._seals)
-        return verified.receive_body(max_bytes=self.max_body_bytes)
+        return verify_request_head(head, qwac=caller.qwac_chain[0], at=caller.at, policy=self._seals)
 
 
 class SealPending:
@@ -261,14 +260,14 @@ class SealPending:
 
     Args:
         caller: the caller that the head proves.
-        body: verifies a sealed body; None for an endpoint without seal.
+        head: the verified head of a sealed request; None for an endpoint without seal.
         max_bytes: a longer body is rejected.
         length: the Content-Length, or None.
     """
 
-    def __init__(self, caller: Caller, body: BodyReceiver | None, max_bytes: int, length: int | None) -> None:
+    def __init__(self, caller: Caller, head: VerifiedHead | None, max_bytes: int, length: int | None) -> None:
         self.caller = caller
-        self._body = body
+        self._head = head
         self._max_bytes = max_bytes
         self._announced = length
         self._length = 0
@@ -281,20 +280,17 @@ class SealPending:
         self._length += len(chunk)
         if self._length > self._max_bytes:
             raise too_large(self._max_bytes)
-        if self._body is not None:
-            self._body.update(chunk)
-        else:
-            self._chunks.append(chunk)
+        self._chunks.append(chunk)
 
     def finish(self) -> tuple[Caller, bytes]:
         """See `Pending.finish`."""
         if self._announced not in (None, self._length):
             message = f"the body has {self._length} bytes, but its Content-Length is {self._announced}"
             raise FormatError("message.malformed", message)
-        if self._body is None:
-            return self.caller, b"".join(self._chunks)
-        verified = self._body.finish()
-        return self.caller._replace(seal=verified), verified.unverified_message.body
+        body = b"".join(self._chunks)
+        if self._head is None:
+            return self.caller, body
+        return self.caller._replace(seal=self._head.verify_body(body)), body
 
 
 def authorize(certificate: EidasCertificate, interface: Interface, method: str, path: str) -> Route:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Self
 
 from tppkit._currency import minor_units
 from tppkit._encoding import parse_json, shown
-from tppkit._named_tuple import new_tuple
 from tppkit.errors import FormatError
 from tppkit.protocol.wire import MAX_BODY_BYTES
 
@@ -50,7 +49,7 @@ class Amount(NamedTuple):
         if match is None:
             raise FormatError("model.invalid", f"{shown(text)} is not a currency code and a signed decimal amount")
         currency, value = match.groups()
-        return new_tuple(cls, (currency, Decimal(value)))
+        return cls(currency, Decimal(value))
 
     def __str__(self) -> str:
         return f"{self.currency}{self.value:f}"

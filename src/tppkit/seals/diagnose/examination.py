@@ -11,8 +11,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Algorithm, key_kind
 from tppkit.httpsig.components import Origin
-from tppkit.httpsig.content_digest import verify_content_digest
-from tppkit.httpsig.digest import verify_digest
+from tppkit.httpsig.digest import verify_content_digest, verify_digest
 from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
 from tppkit.httpsig.message import Message, message_components
 from tppkit.httpsig.wire import length_differences
@@ -32,10 +31,9 @@ from tppkit.seals.diagnose.headers import (
     JUDGING_CAVAGE,
     READING,
     READING_CAVAGE,
+    Rejected,
     Repair,
-    Sealed,
     repair_start_line,
-    right_digest,
     signature_text,
     with_header,
 )
@@ -183,7 +181,7 @@ class Examination:
             if refused is None:
                 return None
             repair = next((one for code, one in repairs.items() if refused.code.startswith(code)), None)
-            sealed = Sealed(self.message, self.certificate, self.candidates, self.verifier, refused, self._added)
+            sealed = Rejected(self.message, self.certificate, self.candidates, self.verifier, refused, self._added)
             repaired = None if repair is None else repair(sealed)
             if repaired is None:
                 return refused
@@ -233,7 +231,7 @@ class Examination:
         value = message_components(self.message)[0].get(self.profile.digest_name)
         if value is None or self._digest_holds(value):
             return False
-        right = right_digest(self.message, self.profile)
+        right = self.profile.digest_of(self.message.body)
         self.message = with_header(self.message, self.profile.digest_field, right)
         signed = None if self.signed is None else self.signed.steps[-1].value(self.profile.digest_name)
         if signed is not None and signed != value and self._digest_holds(signed):

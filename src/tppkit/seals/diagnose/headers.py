@@ -14,8 +14,6 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.address import split_address
 from tppkit.httpsig.algorithms import key_kind
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES, MAX_HEADER_LENGTH, parse_signature_header
-from tppkit.httpsig.content_digest import make_content_digest
-from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import Message, is_field_name, message_components
 from tppkit.seals.diagnose.certificates import spelling_of
@@ -35,7 +33,7 @@ _NAMES = {name.lower(): name for name in ("keyId", "algorithm", "headers", "sign
 _SCHEME = re.compile(r"signature[ \t]+", re.IGNORECASE)
 
 
-class Sealed(NamedTuple):
+class Rejected(NamedTuple):
     """A request that the verifier rejects.
 
     Attributes:
@@ -90,12 +88,6 @@ def repair_start_line(message: Message) -> Repaired:
     return Repaired(message, tuple(findings))
 
 
-def right_digest(message: Message, profile: SealProfile) -> str:
-    """The digest that the dialect has for this body."""
-    make = make_content_digest if profile.format is Format.RFC9421 else make_digest
-    return make(message.body or profile.empty_content, algorithm=profile.digest_algorithm)
-
-
 def with_header(message: Message, name: str, value: str) -> Message:
     """A request with one header of this name, in the place of the first."""
     places = [place for place, header in enumerate(message.headers) if header[0].lower() == name.lower()]
@@ -143,7 +135,7 @@ def _signature_value(message: Message, profile: SealProfile) -> str:
     return _SCHEME.sub("", value, count=1) if _SCHEME.match(value) else value
 
 
-def _with_parameters(sealed: Sealed, **changes: str) -> Message:
+def _with_parameters(sealed: Rejected, **changes: str) -> Message:
     """The request with other parameters in its signature header, each written as the draft has it."""
     parameters = sealed.parameters | changes
     written = [
@@ -153,7 +145,7 @@ def _with_parameters(sealed: Sealed, **changes: str) -> Message:
     return with_header(sealed.message, sealed.profile.carrier, scheme + ",".join(written))
 
 
-def _single_header(sealed: Sealed) -> Repaired | None:
+def _single_header(sealed: Rejected) -> Repaired | None:
     demands = demands_of(sealed.profile)
     doubled = [name for name in message_components(sealed.message)[1] if name in demands.singletons]
     if not doubled:
@@ -165,18 +157,18 @@ def _single_header(sealed: Sealed) -> Repaired | None:
     return Repaired(next(holds, kept[0]), (finding("header-doubled", f"{name} appears {len(values)} times"),))
 
 
-def _missing_header(sealed: Sealed) -> Repaired | None:
+def _missing_header(sealed: Rejected) -> Repaired | None:
     message, profile = sealed.message, sealed.profile
     if not message.values(profile.carrier):
         return _moved_signature(sealed) if profile.format is Format.CAVAGE else None
     if not message.values(profile.digest_field):
         found = (finding("digest-missing", f"no {profile.digest_field} is among its headers"),)
-        added = message.with_headers((profile.digest_field, right_digest(message, profile)))
+        added = message.with_headers((profile.digest_field, profile.digest_of(message.body)))
         return Repaired(added, found, frozenset({profile.digest_name}))
     return None
 
 
-def _moved_signature(sealed: Sealed) -> Repaired | None:
+def _moved_signature(sealed: Rejected) -> Repaired | None:
     """A signature of draft-cavage from the other header that it may be in, Signature or Authorization."""
     due = sealed.profile.carrier
     for name in ("Signature", "Authorization"):
@@ -190,7 +182,7 @@ def _moved_signature(sealed: Sealed) -> Repaired | None:
     return None
 
 
-def _tidied(sealed: Sealed) -> Repaired | None:
+def _tidied(sealed: Rejected) -> Repaired | None:
     """The signature header of draft-cavage in its strict form, if all that it lacks is form."""
     value = next(iter(sealed.message.values(sealed.profile.carrier)), "").strip(" \t")
     parameters = _parameters(_signature_value(sealed.message, sealed.profile))
@@ -208,7 +200,7 @@ def _tidied(sealed: Sealed) -> Repaired | None:
     return tidy if faults else None
 
 
-def _with_missing_parameters(sealed: Sealed) -> Repaired | None:
+def _with_missing_parameters(sealed: Rejected) -> Repaired | None:
     """The request with the parameters that the drafts let a sender omit: `headers` stands for the Date then."""
     given = sealed.parameters.keys()
     missing = [name for name in ("algorithm", "headers") if name not in given]
@@ -219,35 +211,35 @@ def _with_missing_parameters(sealed: Sealed) -> Repaired | None:
     return Repaired(repaired, (finding("parameter-missing", ", ".join(missing)),), frozenset({*missing} & {"headers"}))
 
 
-def _without_times(sealed: Sealed) -> Repaired | None:
+def _without_times(sealed: Rejected) -> Repaired | None:
     parameters = sealed.parameters
     names = [name for name in parameters["headers"].split() if name not in (CREATED, EXPIRES)]
     evidence = f"{CREATED} or {EXPIRES} under {parameters['algorithm'][:40]}"
     return Repaired(_with_parameters(sealed, headers=" ".join(names)), (finding("time-not-allowed", evidence),))
 
 
-def _algorithms(sealed: Sealed) -> tuple[str, ...]:
+def _algorithms(sealed: Rejected) -> tuple[str, ...]:
     """The names that the dialect has for the certificate's key; an empty one if it has none."""
     with suppress(FormatError):
         return tuple(sealed.profile.algorithms_of(key_kind(sealed.certificate.public_key)))
     return ("",)
 
 
-def _canonical_signature(sealed: Sealed) -> Repaired | None:
+def _canonical_signature(sealed: Rejected) -> Repaired | None:
     """The request with a signature in canonical base64; how the real one is encoded is found with what it is over."""
     if signature_text(sealed.message, sealed.profile) == _NO_SIGNATURE:
         return None
     return Repaired(_with_parameters(sealed, signature=_NO_SIGNATURE))
 
 
-def _covered(sealed: Sealed) -> tuple[str, ...]:
+def _covered(sealed: Rejected) -> tuple[str, ...]:
     with suppress(FormatError):
         value = _signature_value(sealed.message, sealed.profile)
         return parse_signature_header(value, reading=sealed.profile.reading).headers
     return ()
 
 
-def _without_absent(sealed: Sealed) -> Repaired | None:
+def _without_absent(sealed: Rejected) -> Repaired | None:
     covered, present = _covered(sealed), {name.lower() for name, _ in sealed.message.headers}
     absent = [name for name in covered if name not in present and not name.startswith("(")]
     if not absent:
@@ -257,7 +249,7 @@ def _without_absent(sealed: Sealed) -> Repaired | None:
     return Repaired(_with_parameters(sealed, headers=names), found, frozenset(absent))
 
 
-def _with_coverage(sealed: Sealed) -> Repaired | None:
+def _with_coverage(sealed: Rejected) -> Repaired | None:
     message, demands, covered = sealed.message, demands_of(sealed.profile), _covered(sealed)
     present = {name.lower() for name, _ in message.headers}
     demanded = demands.covered | demands.if_present.intersection(present)
@@ -276,7 +268,7 @@ def _with_coverage(sealed: Sealed) -> Repaired | None:
     return Repaired(repaired, tuple(found), frozenset(unsent))
 
 
-def _without_others(sealed: Sealed) -> Repaired | None:
+def _without_others(sealed: Rejected) -> Repaired | None:
     demands, covered = demands_of(sealed.profile), _covered(sealed)
     allowed = demands.allowed or frozenset(covered)
     others = [name for name in covered if name not in allowed and not name.startswith(demands.prefixes)]
@@ -284,12 +276,12 @@ def _without_others(sealed: Sealed) -> Repaired | None:
     return Repaired(_with_parameters(sealed, headers=names), (finding("covered-too-much", ", ".join(others)[:200]),))
 
 
-def _with_right_digest(sealed: Sealed) -> Repaired | None:
-    repaired = with_header(sealed.message, sealed.profile.digest_field, right_digest(sealed.message, sealed.profile))
+def _with_right_digest(sealed: Rejected) -> Repaired | None:
+    repaired = with_header(sealed.message, sealed.profile.digest_field, sealed.profile.digest_of(sealed.message.body))
     return Repaired(repaired, (finding("digest-algorithm", sealed.refused.message),))
 
 
-def _with_key_id(sealed: Sealed) -> Repaired | None:
+def _with_key_id(sealed: Rejected) -> Repaired | None:
     parameters = sealed.parameters
     text, certificate = parameters.get("keyId", ""), sealed.certificate
     spelled = spelling_of(text, certificate)
@@ -306,14 +298,14 @@ def _with_key_id(sealed: Sealed) -> Repaired | None:
     return None
 
 
-def _with_algorithm(sealed: Sealed) -> Repaired | None:
+def _with_algorithm(sealed: Rejected) -> Repaired | None:
     parameters = sealed.parameters
     names = _algorithms(sealed)
     evidence = f"it is {parameters.get('algorithm', '')[:60]!r}; the dialect has {' or '.join(names)} for this key"
     return Repaired(_with_parameters(sealed, algorithm=names[0]), (finding("algorithm-name", evidence),))
 
 
-Repair = Callable[[Sealed], Repaired | None]
+Repair = Callable[[Rejected], Repaired | None]
 
 # By the beginning of the code that the verifier rejects a request with: before its seal can be read, and then. Those of a signature
 # header of draft-cavage are apart: for other formats their parsers' findings are reported.

@@ -13,7 +13,7 @@ from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.message import Message, message_components
 from tppkit.seals.key_id import KeyIdForm
-from tppkit.seals.policy import BelievedSeal, SealPolicy
+from tppkit.seals.policy import SealPolicy, TrustedSeal
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PROFILES
 from tppkit.seals.verify import ReadSeal, read_seal, verify_request
@@ -43,11 +43,11 @@ class _AnyOrganization(OrganizationPolicy):
 class _AnySignature(SealPolicy):
     """Accepts every signature under the names of the key's algorithms, so that the rest can be judged alone."""
 
-    def believe(
+    def trust(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate]
-    ) -> BelievedSeal:
+    ) -> TrustedSeal:
         """The seal, with verifiers that reject nothing."""
-        seal = super().believe(certificate, at=at, intermediates=intermediates)
+        seal = super().trust(certificate, at=at, intermediates=intermediates)
         return seal._replace(verifiers=dict.fromkeys(seal.verifiers, lambda signature, data: None))
 
 
