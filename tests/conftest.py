@@ -43,7 +43,7 @@ SLOW = frozenset(
         "sandbox/test_gateway_races.py", "sandbox/test_gateway_walk.py", "sandbox/test_gateway_webhooks.py",
         "sandbox/test_kills.py", "sandbox/test_legacy_bad_input.py",
         "sandbox/test_legacy_callbacks.py", "sandbox/test_legacy_curl.py", "sandbox/test_legacy_kills.py",
-        "sandbox/test_legacy_logins.py", "sandbox/test_legacy_pages.py", "sandbox/test_outgoing.py",
+        "sandbox/test_legacy_logins.py", "sandbox/test_legacy_pages.py", "sandbox/test_outgoing_http.py",
         "sandbox/test_pages_browser.py", "sandbox/test_pki_server.py", "sandbox/test_postgresql.py",
         "sandbox/test_psd2_control.py", "sandbox/test_psd2_curl.py", "sandbox/test_psd2_evidence.py",
         "sandbox/test_psd2_execution.py", "sandbox/test_psd2_hostile.py", "sandbox/test_psd2_idempotency.py",

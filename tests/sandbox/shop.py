@@ -18,8 +18,8 @@ from tppkit.client import AccessKind, LegacyClient
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import LoginConfirmed, LoginPermission, Transaction
 from tppkit.sandbox import SandboxServer
-from tppkit.sandbox.listening import QuietServer, listen, serve, stop
 from tppkit.sandbox.thread import in_thread
+from tppkit.sandbox.uvicorn_server import QuietServer, listen, serve, stop
 from tppkit.testpki import Issued, Pki
 from tppkit.web import CallbackGate, CallbackMiddleware
 

@@ -17,7 +17,7 @@ import pytest
 from raw_provider import server_context
 
 from tppkit.errors import FormatError, TransportError
-from tppkit.sandbox.outgoing import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
+from tppkit.sandbox.outgoing_http import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import authority_name
 
