@@ -1,4 +1,4 @@
-"""A provider that reads account data, and what its customer decides."""
+"""A provider that reads account data, and the decisions of its customer."""
 
 from __future__ import annotations
 

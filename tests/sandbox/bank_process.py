@@ -1,4 +1,4 @@
-"""A sandbox in a process of its own, which may be killed and started again in the same folder."""
+"""A sandbox in a separate process, which may be killed and started again in the same folder."""
 
 from __future__ import annotations
 

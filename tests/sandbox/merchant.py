@@ -1,4 +1,4 @@
-"""A merchant with a project of its own, which sends good and bad requests alike over HTTPS."""
+"""A merchant with its own project, which sends valid and invalid requests over HTTPS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A provider that sends good and bad requests alike: nothing that it receives is checked on this side."""
+"""A provider that sends valid and invalid requests, and does not check the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shop that is a provider of the legacy interface with our own code: the client calls the bank, the receiver gets its callbacks."""
+"""A shop as a provider of the legacy interface: our client calls the bank, and our receiver gets its callbacks."""
 
 from __future__ import annotations
 

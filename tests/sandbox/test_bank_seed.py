@@ -1,4 +1,4 @@
-"""With what a bank begins."""
+"""The initial data of a bank."""
 
 from __future__ import annotations
 

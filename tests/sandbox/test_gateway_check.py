@@ -1,4 +1,4 @@
-"""What the check of the gateway finds in its tables, and what the index page shows of them."""
+"""The findings of the gateway's check, and the gateway's part of the index page."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def differences(tables: Path, change: str = "SELECT 1") -> list[str]:
         engine.dispose()
 
 
-def test_what_was_sold_agrees(tables: Path) -> None:
+def test_sold_orders_have_no_differences(tables: Path) -> None:
     assert differences(tables) == []
 
 
@@ -148,7 +148,7 @@ def test_a_restart_with_the_same_seed_makes_new_orders(
     assert len(ids) == 4
 
 
-def test_another_vault_key_is_noticed_at_the_start_if_there_are_cards(
+def test_another_vault_key_is_detected_at_the_start_if_there_are_cards(
     tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)
