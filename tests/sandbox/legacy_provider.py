@@ -63,12 +63,12 @@ class Receiver:
     delay_s: float = 0.0
 
     def answer(self, status: int, body: Any = None, **headers: str) -> None:
-        """What the next request gets; a body that is no bytes as JSON."""
+        """Set the answer to the next request; a body that is not bytes is sent as JSON."""
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         self.answers.append((status, {"Content-Type": "application/json", **headers}, raw))
 
     def wait(self, count: int) -> list[Arrived]:
-        """What has arrived, when it is so many."""
+        """Wait for this number of requests, and return them."""
         deadline = time.monotonic() + 10
         while len(self.arrived) < count:
             assert time.monotonic() < deadline, self.arrived

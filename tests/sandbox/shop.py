@@ -26,7 +26,7 @@ from tppkit.web import CallbackGate, CallbackMiddleware
 
 @dataclass
 class Shop:
-    """Our client of one host, and what our receiver has handled.
+    """Our client of one host, and the events that our receiver has handled.
 
     Attributes:
         bank: the sandbox.

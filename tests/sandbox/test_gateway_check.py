@@ -115,11 +115,11 @@ HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
         (ORDERS + "amount = amount + 1 WHERE status = 'error'", "a transaction has another amount"),
         (ORDERS + "due_at = NULL WHERE status = 'new'", "it is new forever"),
         (TRANSACTIONS + "due_at = NULL WHERE capture_mode = 'delayed'", "a transaction is open forever"),
-        (LINKS + "completed_order_id = NULL WHERE status = 'completed'", "and not the one that it names"),
+        (LINKS + "completed_order_id = NULL WHERE status = 'completed'", "but not the one that it names"),
         (LINKS + "status = 'processing' WHERE status = 'completed'", "it is processing, 1 orders are completed and 0 open"),
         (LINKS + "status = 'new' WHERE status = 'all_unsuccessful'", "it is new with 1 orders"),
         ("DELETE FROM gateway_links", "which does not exist"),
-        ("INSERT INTO gateway_cards VALUES ('card-1', 'p', x'00', NULL, 1)", "the card card-1 was kept"),
+        ("INSERT INTO gateway_cards VALUES ('card-1', 'p', x'00', NULL, 1)", "the card card-1 was to be deleted"),
     ],
 )  # fmt: skip
 def test_a_change_of_the_tables_is_found(tables: Path, change: str, expected: str) -> None:

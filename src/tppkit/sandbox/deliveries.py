@@ -45,7 +45,7 @@ _LOGGER = logging.getLogger("tppkit.sandbox.deliveries")
 
 
 class Schedule(NamedTuple):
-    """When a delivery that fails is attempted again.
+    """The times of the attempts of a delivery.
 
     Attributes:
         gaps_s: seconds from each failure to the next attempt; the number of attempts is one more, unless there is `last_s`.
@@ -81,7 +81,7 @@ class Sender(Protocol):
 
     @property
     def schedule(self) -> Schedule:
-        """When its deliveries are attempted."""
+        """The schedule of its deliveries."""
 
     async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
         """Sign and send a delivery once; called again for each attempt, and cancelled when the sandbox stops."""

@@ -35,7 +35,7 @@ class Secret(Protocol):
 
 
 class Hit(NamedTuple):
-    """Where a card was found.
+    """The place of a card in the data.
 
     Attributes:
         card: its position among the cards, from 1.

@@ -93,7 +93,7 @@ class StoredLink:
 
     @property
     def due_at(self) -> datetime | None:
-        """When it expires; None while an attempt is open, and if it is final."""
+        """The time of its expiry; None while an attempt is open, and if it is final."""
         return self.ends_at if self.status in (LinkStatus.NEW, LinkStatus.ALL_UNSUCCESSFUL) else None
 
 
