@@ -39,8 +39,8 @@ from tppkit.sandbox.database import MAX_STREAMS, Database
 from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.host import Host
-from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.sandbox.tls import ServerTls, make_http_protocol
+from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config
 from tppkit.testpki import Pki
 from tppkit.web.keys import KeyAuthenticator, hash_key
 from tppkit.web.replay_stores.table import RequestTable

@@ -1,4 +1,4 @@
-"""The archive's writer: one stream without gaps, one writer, nothing dropped."""
+"""The archive's writer: one stream without gaps, one writer, no dropped record."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_second_writer_in_another_process_is_refused(filled: Path) -> None:
     assert done.stdout == "archive.locked\n"
 
 
-def test_a_closed_archive_takes_nothing_more(tmp_path: Path, make_verified: Callable[..., VerifiedRequest]) -> None:
+def test_a_closed_archive_accepts_no_record(tmp_path: Path, make_verified: Callable[..., VerifiedRequest]) -> None:
     archive = EvidenceArchive(tmp_path, stream_id=STREAM)
     archive.close()
     with refused(ArchiveError, "archive.unusable"):
@@ -117,7 +117,7 @@ def test_a_line_that_a_crash_cut_off_is_set_aside(filled: Path, append: Callable
     assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
 
 
-def test_what_was_set_aside_before_is_never_overwritten(filled: Path) -> None:
+def test_an_earlier_file_of_a_partial_line_is_never_overwritten(filled: Path) -> None:
     (filled / "records.torn-2").write_bytes(b"earlier")  # and an operator took torn-1 away
     with (filled / "records.jsonl").open("ab") as file:
         file.write(b"later")
@@ -134,7 +134,7 @@ def test_an_archive_whose_first_line_was_cut_off_begins_again(tmp_path: Path, ap
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b"\0" * 4096 + b"\n", b"x" * 9_000_000 + b"\n"], ids=len)
-def test_an_archive_with_a_damaged_last_line_is_refused_and_left_alone(line: bytes, filled: Path) -> None:
+def test_an_archive_with_a_damaged_last_line_is_rejected_and_unchanged(line: bytes, filled: Path) -> None:
     with (filled / "records.jsonl").open("ab") as file:
         file.write(line)
     before = {path.name: path.read_bytes() for path in filled.iterdir() if path.is_file()}
@@ -148,7 +148,7 @@ def test_an_archive_with_a_damaged_last_line_is_refused_and_left_alone(line: byt
     [{"body": bytes(7_000_000)}, {"extra": {"share": 0.5}}, {"seal_cert": "not hexadecimal"}, {"http_status": -1}],
     ids=lambda change: next(iter(change)),
 )
-def test_what_could_not_be_read_again_is_not_kept(
+def test_a_record_that_cannot_be_parsed_again_is_rejected(
     change: dict[str, object], filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
 ) -> None:
     with EvidenceArchive(filled, stream_id=STREAM) as archive:
@@ -189,7 +189,7 @@ def test_the_rest_of_a_crash_does_not_stop_a_certificate(
     assert load_certificate(filled, certificate.sha256) == certificate
 
 
-def test_records_are_for_their_owner_and_certificates_for_everybody(filled: Path) -> None:
+def test_records_are_readable_by_their_owner_and_certificates_by_everyone(filled: Path) -> None:
     with (filled / "records.jsonl").open("ab") as file:
         file.write(b"torn")
     EvidenceArchive(filled, stream_id=STREAM).close()

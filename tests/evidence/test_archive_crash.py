@@ -1,4 +1,4 @@
-"""The writer killed, and the disk full: what append acknowledged stays, and nothing else is hurt."""
+"""A killed writer and a full disk: acknowledged records stay, and no others are damaged."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_writer(script: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("acknowledged", [1, 7, 40])
-def test_what_was_acknowledged_before_the_writer_was_killed_is_there(
+def test_acknowledged_records_survive_a_killed_writer(
     acknowledged: int, tmp_path: Path, paths: PathVerifier, append: Callable[..., None]
 ) -> None:
     command = [sys.executable, "-c", WRITER + KILLED, str(tmp_path)]
@@ -154,7 +154,7 @@ EvidenceArchive(folder, stream_id="5a" * 16).append(record, *certificates)
 """
 
 
-def test_a_cut_off_line_that_cannot_be_set_aside_stays_where_it_is(tmp_path: Path, paths: PathVerifier) -> None:
+def test_a_partial_line_that_cannot_be_moved_away_is_unchanged(tmp_path: Path, paths: PathVerifier) -> None:
     assert run_writer(SET_ASIDE, tmp_path) == ["archive.unusable"]
     assert b"x" * 5000 in {path.read_bytes() for path in tmp_path.glob("records.torn-*")}
     assert audit_of(tmp_path, paths).exit_code == 0

@@ -1,4 +1,4 @@
-"""Reading an archive: every line, whatever it holds, in bounded memory."""
+"""Reading an archive: every line, whatever its content, in bounded memory."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_the_authorities_kept_with_a_record_complete_its_chains(tmp_path, pki, s
     assert row.code is None
 
 
-def test_the_head_of_a_stream_shows_what_was_cut_off(tmp_path, pki, seal, policy, paths):
+def test_the_head_of_a_stream_shows_cut_off_records(tmp_path, pki, seal, policy, paths):
     archive_of(tmp_path / "a", pki, seal, policy, records=3, threads=1)
     audit = partial(audit_of, tmp_path / "a", paths)
     head = audit().heads[tmp_path / "a"]

@@ -1,4 +1,4 @@
-"""The verdict on one record: what is disproved, what cannot be proved, and what is in order."""
+"""The verdict on one record: failed, indeterminate, or passed."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ ID = "00000000-0000-0000-0000-000000000009"
 
 
 @pytest.fixture
-def judge(
+def audit_one(
     tmp_path: Path, paths: PathVerifier, pki: Pki, make_verified: Callable[..., VerifiedRequest]
 ) -> Callable[..., RecordVerdict]:
-    """Keeps one record, with some of its columns changed, and gives the verdict on it."""
+    """Store one record, with some of its columns changed, and return the verdict on it."""
 
-    def judged(
+    def audited(
         change: dict[str, object] | None = None, *, at: datetime | None = None, paths: PathVerifier = paths
     ) -> RecordVerdict:
         verified = make_verified(0)
@@ -53,7 +53,7 @@ def judge(
         (row,) = audit_archive(tmp_path / "one", paths=paths, at=at)
         return row
 
-    return judged
+    return audited
 
 
 def test_every_record_of_an_archive_in_order_passes(filled: Path, paths: PathVerifier) -> None:
@@ -63,7 +63,9 @@ def test_every_record_of_an_archive_in_order_passes(filled: Path, paths: PathVer
     ]
 
 
-def test_a_row_says_whose_seal_it_is_and_when_it_was_judged(filled: Path, paths: PathVerifier, pki: Pki) -> None:
+def test_a_row_has_the_organisation_of_the_seal_and_the_time_of_verification(
+    filled: Path, paths: PathVerifier, pki: Pki
+) -> None:
     rows = list(audit_archive(filled, paths=paths))
     assert {row.organization_identifier for row in rows} == {pki.provider.organization_identifier.text}
     assert [row.at for row in rows] == [RECEIVED + timedelta(seconds=number) for number in range(3)]
@@ -104,9 +106,9 @@ def test_a_time_without_a_zone_is_refused(filled: Path, paths: PathVerifier) -> 
     ],
 )
 def test_a_record_that_was_changed_is_disproved(
-    change: dict[str, object], code: str, judge: Callable[..., RecordVerdict]
+    change: dict[str, object], code: str, audit_one: Callable[..., RecordVerdict]
 ) -> None:
-    row = judge(change)
+    row = audit_one(change)
     assert (row.verdict, row.code) == (Verdict.FAILED, code)
     assert row.message
 
@@ -125,9 +127,9 @@ def test_a_record_that_was_changed_is_disproved(
     ],
 )
 def test_a_record_that_cannot_be_proved_is_indeterminate(
-    change: dict[str, object], code: str, judge: Callable[..., RecordVerdict]
+    change: dict[str, object], code: str, audit_one: Callable[..., RecordVerdict]
 ) -> None:
-    row = judge(change)
+    row = audit_one(change)
     assert (row.verdict, row.code) == (Verdict.INDETERMINATE, code)
 
 
@@ -141,8 +143,10 @@ def test_a_redacted_body_leaves_the_chain_whole(filled: Path, paths: PathVerifie
     assert [row.stream_code for row in rows] == [None] * 3
 
 
-def test_a_record_judged_after_its_certificate_ended_is_indeterminate(judge: Callable[..., RecordVerdict]) -> None:
-    row = judge(at=RECEIVED + timedelta(days=400))
+def test_a_record_verified_after_its_certificate_expired_is_indeterminate(
+    audit_one: Callable[..., RecordVerdict],
+) -> None:
+    row = audit_one(at=RECEIVED + timedelta(days=400))
     assert (row.verdict, row.code, row.at) == (
         Verdict.INDETERMINATE,
         "certificate.expired",
@@ -150,23 +154,25 @@ def test_a_record_judged_after_its_certificate_ended_is_indeterminate(judge: Cal
     )
 
 
-def test_a_record_under_authorities_that_are_not_trusted_is_indeterminate(judge: Callable[..., RecordVerdict]) -> None:
+def test_a_record_under_authorities_that_are_not_trusted_is_indeterminate(
+    audit_one: Callable[..., RecordVerdict],
+) -> None:
     others = PathVerifier(make_anchors(make_pki(at=RECEIVED, seed=2).authorities))
-    row = judge(paths=others)
+    row = audit_one(paths=others)
     assert (row.verdict, row.code) == (Verdict.INDETERMINATE, "trust.no-path")
 
 
-def test_a_further_column_of_a_later_version_does_not_matter(judge: Callable[..., RecordVerdict]) -> None:
-    assert judge({"extra": MappingProxyType({"trust_snapshot": "00"})}).verdict is Verdict.PASSED
+def test_a_further_column_of_a_later_version_does_not_matter(audit_one: Callable[..., RecordVerdict]) -> None:
+    assert audit_one({"extra": MappingProxyType({"trust_snapshot": "00"})}).verdict is Verdict.PASSED
 
 
 def test_a_seal_of_another_organisation_is_disproved(
-    judge: Callable[..., RecordVerdict], pki: Pki, tmp_path: Path
+    audit_one: Callable[..., RecordVerdict], pki: Pki, tmp_path: Path
 ) -> None:
     other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac").certificate
     (tmp_path / "one" / "certs").mkdir(parents=True)
     (tmp_path / "one" / "certs" / f"{other.sha256}.der").write_bytes(other.der)
-    row = judge({"qwac_cert": other.sha256})
+    row = audit_one({"qwac_cert": other.sha256})
     assert (row.verdict, row.code) == (Verdict.FAILED, "seal.other-organisation")
 
 
@@ -192,17 +198,17 @@ def test_an_organization_that_is_not_accepted_is_disproved(
     assert (row.verdict, row.code) == (verdict, code)
 
 
-def test_a_website_certificate_that_is_not_one_is_disproved(judge: Callable[..., RecordVerdict], pki: Pki) -> None:
-    row = judge({"qwac_cert": pki.qseal.certificate.sha256})
+def test_a_website_certificate_that_is_not_one_is_disproved(audit_one: Callable[..., RecordVerdict], pki: Pki) -> None:
+    row = audit_one({"qwac_cert": pki.qseal.certificate.sha256})
     assert (row.verdict, row.code) == (Verdict.FAILED, "qcstatements.not-web")
 
 
 def test_a_certificate_of_another_key_is_disproved(
-    judge: Callable[..., RecordVerdict], other_qseal: Issued, tmp_path: Path
+    audit_one: Callable[..., RecordVerdict], other_qseal: Issued, tmp_path: Path
 ) -> None:
     (tmp_path / "one" / "certs").mkdir(parents=True)
     (tmp_path / "one" / "certs" / f"{other_qseal.certificate.sha256}.der").write_bytes(other_qseal.certificate.der)
-    row = judge({"seal_cert": other_qseal.certificate.sha256})
+    row = audit_one({"seal_cert": other_qseal.certificate.sha256})
     assert (row.verdict, row.code) == (Verdict.FAILED, "key-id.mismatch")
 
 
@@ -225,11 +231,11 @@ def with_chains(
     return tmp_path / "chains"
 
 
-def test_authorities_that_were_kept_lead_to_the_root(with_chains: Path, root_only: PathVerifier) -> None:
+def test_stored_authorities_complete_the_path_to_the_root(with_chains: Path, root_only: PathVerifier) -> None:
     assert audit_of(with_chains, root_only).exit_code == 0
 
 
-def test_authorities_that_were_lost_leave_a_record_unproved(
+def test_without_its_authorities_a_record_is_indeterminate(
     with_chains: Path, root_only: PathVerifier, pki: Pki
 ) -> None:
     (with_chains / "certs" / f"{pki.qwac_ca.certificate.sha256}.der").unlink()
@@ -238,7 +244,7 @@ def test_authorities_that_were_lost_leave_a_record_unproved(
 
 
 @pytest.mark.parametrize("damage", ["another", "flipped", "empty", "no certificate"])
-def test_an_authority_that_was_damaged_counts_as_lost(
+def test_a_damaged_authority_is_treated_as_absent(
     damage: str, with_chains: Path, root_only: PathVerifier, paths: PathVerifier, pki: Pki
 ) -> None:
     der = pki.qwac_ca.certificate.der
@@ -278,7 +284,7 @@ def test_a_seal_that_covers_its_own_certificate_header_passes(
     assert (row.verdict, row.message) == (Verdict.PASSED, None)
 
 
-def test_an_unreadable_line_says_why_and_nothing_of_the_record(filled: Path, paths: PathVerifier) -> None:
+def test_the_message_for_an_unreadable_line_has_the_reason_and_no_content(filled: Path, paths: PathVerifier) -> None:
     lines = (filled / "records.jsonl").read_bytes().splitlines(keepends=True)
     (filled / "records.jsonl").write_bytes(lines[0] + json.dumps({"v": 2}).encode() + b"\n" + lines[2])
     row = list(audit_archive(filled, paths=paths))[1]

@@ -1,4 +1,4 @@
-"""A record of any bank's dialect of draft-cavage is judged by that dialect."""
+"""A record of a dialect of draft-cavage is verified by that dialect."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def verified_by(name: str, pki: Pki, *, body: bytes = b"{}") -> VerifiedRequest:
     return verify_request(sealed, qwac=pki.qwac.certificate, at=AT, policy=policy)
 
 
-def judged(folder: Path, record: EvidenceRecord, verified: VerifiedRequest, pki: Pki) -> tuple[Verdict, str | None]:
+def verdict_on(folder: Path, record: EvidenceRecord, verified: VerifiedRequest, pki: Pki) -> tuple[Verdict, str | None]:
     with EvidenceArchive(folder, stream_id="5a" * 16) as archive:
         archive.append(record, *verified.chain, pki.qwac.certificate, *pki.authorities)
     (row,) = audit_archive(folder, paths=PathVerifier(make_anchors(pki.authorities)))
@@ -58,17 +58,17 @@ def judged(folder: Path, record: EvidenceRecord, verified: VerifiedRequest, pki:
 
 @DIALECTS
 @pytest.mark.parametrize("body", [b"{}", b""], ids=["body", "no body"])
-def test_a_kept_seal_of_a_dialect_holds_again(name: str, body: bytes, tmp_path: Path, rsa_pki: Pki) -> None:
+def test_a_stored_seal_of_a_dialect_verifies_again(name: str, body: bytes, tmp_path: Path, rsa_pki: Pki) -> None:
     verified = verified_by(name, rsa_pki, body=body)
     record = make_record(verified)
     assert (record.method, record.target, record.profile) == ("POST" if body else "GET", "/v1/payments?x=1", name)
     assert b"X-Other" not in record.header_block
-    assert judged(tmp_path, record, verified, rsa_pki) == (Verdict.PASSED, None)
+    assert verdict_on(tmp_path, record, verified, rsa_pki) == (Verdict.PASSED, None)
 
 
 @DIALECTS
 def test_a_record_under_the_name_of_another_dialect_fails(name: str, tmp_path: Path, rsa_pki: Pki) -> None:
     verified = verified_by(name, rsa_pki)
     other = "rabobank" if name != "rabobank" else "cavage-12"
-    verdict, code = judged(tmp_path, replace(make_record(verified), profile=other), verified, rsa_pki)
+    verdict, code = verdict_on(tmp_path, replace(make_record(verified), profile=other), verified, rsa_pki)
     assert verdict is Verdict.FAILED, code

@@ -1,4 +1,4 @@
-"""Seals in other formats than draft-cavage are kept and audited like every other."""
+"""Seals in other formats than draft-cavage are stored and audited like all others."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def verified(request: pytest.FixtureRequest, rsa_pki: Pki) -> VerifiedRequest:
 def kept(tmp_path: Path, rsa_pki: Pki, verified: VerifiedRequest) -> Kept:
     """Keeps one record and gives the verdict on it."""
 
-    def judged(record: EvidenceRecord) -> tuple[Verdict, str | None]:
+    def verdict_on(record: EvidenceRecord) -> tuple[Verdict, str | None]:
         with EvidenceArchive(tmp_path, stream_id="5a" * 16) as archive:
             archive.append(record, *verified.chain, rsa_pki.qwac.certificate, *rsa_pki.authorities)
         (row,) = audit_archive(tmp_path, paths=PathVerifier(make_anchors(rsa_pki.authorities)))
         return row.verdict, row.code
 
-    return judged
+    return verdict_on
 
 
-def test_a_kept_seal_holds_again(kept: Kept, verified: VerifiedRequest) -> None:
+def test_a_stored_seal_verifies_again(kept: Kept, verified: VerifiedRequest) -> None:
     record = make_record(verified)
     assert (record.kind, b"X-Other" in record.header_block) == (KINDS[verified.profile.name], False)
     assert kept(record) == (Verdict.PASSED, None)

@@ -1,4 +1,4 @@
-"""An archive from somebody else: files that are no files, damaged certificates, times of receipt that go back."""
+"""A hostile archive: special files, damaged certificates, times of receipt that go back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many verdicts come to: counts, the first failures, the exit code."""
+"""The summary of many verdicts: counts, the first failures, the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An archive that an earlier release wrote stays readable, and its signatures verify again."""
+"""An archive of an earlier release stays readable, and its signatures verify again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as values and as lines: both ways give the same, and no bytes get through that are not a record."""
+"""Records as values and as lines: both forms are equal, and other bytes are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the leaf hash covers: every column but the body and where the body is."""
+"""The leaf hash covers every column except the body and its state."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_redacted_record_reads_back_with_the_same_leaf(record: EvidenceRecor
     assert EvidenceRecord.from_line(redacted.to_line()).leaf == record.leaf
 
 
-def test_the_message_of_a_record_has_what_was_signed(make_verified: Callable[..., VerifiedRequest], pki: Pki) -> None:
+def test_the_message_of_a_record_has_the_signed_values(make_verified: Callable[..., VerifiedRequest], pki: Pki) -> None:
     verified = make_verified(3)
     message = make_record(verified).to_message(pki.qseal.certificate, profile=PSD2_V1)
     assert (message.method, message.target, message.body) == (verified.method, verified.target, verified.body)

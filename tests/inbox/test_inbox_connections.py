@@ -1,4 +1,4 @@
-"""Connections of callers, and what an application has set on its database."""
+"""Connections of callers, and databases with settings of an application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A receiver that is killed under concurrent deliveries loses nothing and does nothing twice. `make crash` kills it 50 times."""
+"""A receiver that is killed under concurrent deliveries loses and repeats no effect. `make crash` kills it 50 times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from inbox_lives import RECORDS
+from killed_receiver import RECORDS
 
 KILLS = os.environ.get("CRASH_KILLS", "3")
 SEED = "16"
@@ -23,7 +23,7 @@ def test_each_entry_takes_effect_once_however_often_its_receiver_is_killed(
     url = f"sqlite:///{tmp_path}/killed.sqlite"
     if kind == "postgresql":
         url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
-    script = str(Path(__file__).with_name("inbox_lives.py"))
+    script = str(Path(__file__).with_name("killed_receiver.py"))
     done = subprocess.run(
         [sys.executable, script, url, KILLS, SEED, how], capture_output=True, text=True, timeout=900, check=False
     )

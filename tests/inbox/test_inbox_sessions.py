@@ -1,4 +1,4 @@
-"""Sessions of SQLAlchemy with objects that are not written yet, as the transaction of the caller."""
+"""SQLAlchemy sessions with unwritten objects as the transaction of the caller."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_objects_that_a_handler_adds_are_committed_with_the_done_flag(store: Inb
     assert lines(store) == ["a"]
 
 
-def test_what_the_caller_has_not_finished_is_not_flushed(store: InboxStore) -> None:
+def test_unfinished_objects_of_the_caller_are_not_flushed(store: InboxStore) -> None:
     with Session(store.engine) as session:
         unfinished = Line(text="later")  # key is missing
         session.add(unfinished)

@@ -1,4 +1,4 @@
-"""Tasks that share transactions of SQLite: what one of them does to the others."""
+"""Tasks that share SQLite transactions: the effects of one task on the others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_tasks_commit_together_and_each_entry_takes_effect_once(file_store: Inbo
     assert asyncio.run(receive(shared, "ae", apply)) == [Outcome.REPEATED, Outcome.APPLIED]  # in another event loop
 
 
-def test_a_handler_that_fails_undoes_only_what_is_its_own(store: InboxStore) -> None:
+def test_a_failing_handler_rolls_back_only_its_own_writes(store: InboxStore) -> None:
     outcomes = asyncio.run(receive(store.for_tasks(), "abc", at_b(lambda _: {}["x"])))
     assert [type(one) for one in outcomes] == [Outcome, KeyError, Outcome]
     assert [(one.entry.key, one.reason) for one in store.failed(SOURCE)] == [("b", "KeyError")]
@@ -83,7 +83,7 @@ def test_a_handler_that_ends_the_transaction_has_others_repeated(store: InboxSto
     assert [key for key in sorted(effects(store)) if key != "b"] == ["a", "c", "d"]
 
 
-def test_what_only_the_commit_rejects_is_the_failure_of_one_that_is_alone(file_store: InboxStore) -> None:
+def test_an_error_at_the_commit_is_a_failure_of_the_only_handler_in_it(file_store: InboxStore) -> None:
     with file_store.engine.begin() as db:
         db.exec_driver_sql("CREATE TABLE ordered (id INTEGER PRIMARY KEY)")
         db.exec_driver_sql("CREATE TABLE paid (id INTEGER REFERENCES ordered DEFERRABLE INITIALLY DEFERRED)")

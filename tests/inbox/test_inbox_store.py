@@ -1,4 +1,4 @@
-"""What a store promises to any source of entries."""
+"""The guarantees of a store for any source of entries."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
     assert sorted(effects(store)) == ["a", "b"]
 
 
-def test_a_purge_discards_what_failed_for_good_and_not_what_is_tried_again(store: InboxStore) -> None:
+def test_a_purge_discards_failed_entries_but_none_that_is_retried(store: InboxStore) -> None:
     for key in "ab":
         store.accept(entry(key), fault="unreadable")
     with pytest.raises(LookupError):
@@ -149,7 +149,7 @@ def test_of_many_threads_one_has_the_effect_and_versions_only_grow(store: InboxS
         assert effects(store)[-1] == "7"
 
 
-def test_of_two_workers_one_takes_each_entry(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_each_entry_is_claimed_by_one_of_two_workers(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     store = open_store("postgresql", tmp_path, request)
     for n in range(60):
         store.accept(entry(f"{n}"))
@@ -175,7 +175,9 @@ def test_the_entries_without_content_that_wait_are_counted_by_an_index(
         assert "COVERING INDEX" in str(driver.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall())
 
 
-def test_a_database_that_fails_midway_returns_what_is_done(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_if_the_database_fails_midway_the_finished_entries_are_returned(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     store = open_store("sqlite", tmp_path, request, wait_s=0.2)
     for key in "ab":
         store.accept(entry(key, at=AT if key == "a" else AT + SECOND))
@@ -199,7 +201,7 @@ def effects_of(connection: sqlite3.Connection) -> list[Any]:
     return connection.execute("SELECT line FROM store_effects").fetchall()
 
 
-def test_tables_are_made_by_several_at_once_and_then_only_read(request: pytest.FixtureRequest) -> None:
+def test_tables_are_created_by_concurrent_processes_and_then_only_read(request: pytest.FixtureRequest) -> None:
     address, start = postgresql_address(request), threading.Barrier(4)
     stores = [InboxStore(address, prefix="together_") for _ in range(4)]
 
@@ -221,7 +223,7 @@ def test_tables_are_made_by_several_at_once_and_then_only_read(request: pytest.F
     reader.close()
 
 
-def test_without_tables_nothing_is_acknowledged_and_foreign_tables_are_rejected(tmp_path: Path) -> None:
+def test_without_tables_nothing_is_acknowledged_and_tables_of_others_are_rejected(tmp_path: Path) -> None:
     store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")
     with pytest.raises(InboxError, match="no such table"):
         store.accept(entry("a"))

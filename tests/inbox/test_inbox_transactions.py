@@ -1,4 +1,4 @@
-"""What handlers, other programs, interrupts, forks and full disks do to the transactions of a store."""
+"""The effects of handlers, other processes, interrupts, forks and full disks on the transactions of a store."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_handler_may_use_savepoints(store: InboxStore) -> None:
     assert effects(store) == ["a", "a"]
 
 
-def test_what_only_the_commit_rejects_is_the_failure_of_the_handler(store: InboxStore) -> None:
+def test_an_error_at_the_commit_is_a_failure_of_the_handler(store: InboxStore) -> None:
     with store.engine.begin() as db:
         for name in ("paid", "ordered"):
             db.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
@@ -300,7 +300,7 @@ def test_an_error_of_the_handler_is_raised_though_it_cannot_be_kept(postgresql_s
     store.close()
 
 
-def test_a_handler_that_uses_its_own_inbox_waits_for_itself_no_longer_than_others_would(
+def test_a_handler_that_uses_its_own_inbox_fails_after_the_usual_wait(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     for kind in KINDS:
@@ -415,7 +415,7 @@ def test_the_files_are_for_their_owner_only(sqlite_store: InboxStore, tmp_path: 
 def test_a_forked_worker_loses_nothing_when_its_parent_ends(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """The parent closes what the child would inherit; the last program that closes a SQLite file takes its log away."""
+    """The parent closes the connections that the child would inherit; the last process to close a SQLite file deletes its log."""
     store = open_store(kind, tmp_path, request)
     store.handle(entry("parent"), apply, at=AT)
     middle = os.fork()
@@ -428,7 +428,7 @@ def test_a_forked_worker_loses_nothing_when_its_parent_ends(
                     time.sleep(0.01)
                 for n in range(3):
                     assert store.handle(entry(f"child{n}"), apply, at=AT) is Outcome.APPLIED
-                    if kind == "sqlite":  # another program looks, and closes the file as the last one
+                    if kind == "sqlite":  # another process reads, and is the last to close the file
                         os.system(
                             f"{sys.executable} -c \"import sqlite3; sqlite3.connect('{tmp_path}/inbox.sqlite').close()\""
                         )

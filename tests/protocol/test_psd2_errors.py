@@ -19,27 +19,33 @@ from tppkit.protocol.psd2.errors import REFUSALS
 from tppkit.protocol.refusals import MAX_ERROR_BYTES, MAX_TEXT, Refusal, RefusalRow
 
 SOURCE = Path(tppkit.__file__).parent
-# What runs between a request's arrival and its answer.
-AT_THE_DOOR = ("certificates", "trust", "httpsig", "seals", "web", "protocol", "sandbox/psd2", "_encoding.py")
-# Comparisons of certificates, which no request runs.
-AT_A_DESK = frozenset({SOURCE / "certificates/pair.py", SOURCE / "certificates/renewal.py"})
-# Doors of their own, at which no request of the PSD2 interface arrives: they answer with bare statuses.
-CALLBACK_DOORS = frozenset({*SOURCE.glob("web/callback*.py"), *SOURCE.glob("web/webhook*.py")})
+# Modules that run between a request's arrival and its answer.
+REQUEST_MODULES = ("certificates", "trust", "httpsig", "seals", "web", "protocol", "sandbox/psd2", "_encoding.py")
+# Comparisons of certificates and parsers of stored requests, which no request runs.
+OFFLINE_MODULES = frozenset(
+    SOURCE / place / f"{name}.py"
+    for place, name in (
+        ("certificates", "pair"), ("certificates", "renewal"),
+        ("httpsig", "cmd_words"), ("httpsig", "curl"), ("httpsig", "har"), ("httpsig", "shell_words"),
+    )
+)  # fmt: skip
+# Receivers of callbacks and webhooks get no request of the PSD2 interface; they answer with a status only.
+RECEIVER_MODULES = frozenset({*SOURCE.glob("web/callback*.py"), *SOURCE.glob("web/webhook*.py")})
 OTHER_INTERFACES = frozenset({*SOURCE.glob("protocol/legacy/*.py"), *SOURCE.glob("protocol/gateway/*.py")})
 KEYS = SOURCE / "web/keys.py"  # no endpoint of this interface authenticates by key
-# Codes of these modules that no request can cause, and why; they are ours and stay 500.
+# Codes of these modules that no request can cause, and why. They are errors of ours, with status 500 unless noted.
 OURS: Mapping[str, str] = MappingProxyType(
     {
         "archive.unusable": "the request was right, and our archive failed: 503",
         "authority.unknown": "a notice: no request fails for it",
         "database.unavailable": "the request was right, and our database failed: 503",
-        "machine.no-such-move": "handlers ask the table before they move",
-        "name.malformed": "only keyId holds a name as text, and its reader says key-id.malformed",
+        "machine.no-such-move": "handlers check the table before they change a state",
+        "name.malformed": "only keyId contains a name as text, and its parser raises key-id.malformed",
         "pkcs12.too-costly": "files of our own only",
         "pkcs12.unreadable": "files of our own only",
-        "origin.malformed": "who verifies says where requests arrive; no request does",
+        "origin.malformed": "the origin is a setting of the verifier, not part of a request",
         "profile.file": "a mistake in a profile's file",
-        "request.signature": "requests for certificates come in by no door",
+        "request.signature": "no endpoint accepts requests for certificates",
         "seal.header-present": "sealing, not verifying",
         "replay.unavailable": "the request was right, and our store failed: 503",
         "account.unfit": "of the customer's page and the control host, not of the interface",
@@ -51,29 +57,31 @@ OURS: Mapping[str, str] = MappingProxyType(
 # Answers about revocation are refused with these, which become findings of `revocation.unknown` and `revocation.stale`.
 ABOUT_EVIDENCE = ("crl.", "ocsp.", "fetch.")
 ABOUT_REPORTS = "csv."  # of a service, read by its client
-ABOUT_SIGNING = "signer."  # no door signs
+ABOUT_SIGNING = "signer."  # no request makes the bank sign
 
 
-def codes_at_the_door() -> Iterator[str]:
-    for place in AT_THE_DOOR:
+def codes_of_requests() -> Iterator[str]:
+    for place in REQUEST_MODULES:
         path = SOURCE / place
         files = [path] if path.is_file() else sorted(path.rglob("*.py"))
-        for file in [file for file in files if file not in AT_A_DESK | CALLBACK_DOORS | OTHER_INTERFACES | {KEYS}]:
+        for file in [
+            file for file in files if file not in OFFLINE_MODULES | RECEIVER_MODULES | OTHER_INTERFACES | {KEYS}
+        ]:
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and node.value in CODES:
                     yield node.value
 
 
-def told(code: str) -> Refusal:
+def refusal_of(code: str) -> Refusal:
     return REFUSALS.refusal_for(LocalProtocolError(code, "what is wrong"))
 
 
 def test_every_code_that_a_request_can_cause_is_reported_as_the_peers_fault() -> None:
     codes = {
-        code for code in codes_at_the_door() if not code.startswith((*ABOUT_EVIDENCE, ABOUT_REPORTS, ABOUT_SIGNING))
+        code for code in codes_of_requests() if not code.startswith((*ABOUT_EVIDENCE, ABOUT_REPORTS, ABOUT_SIGNING))
     }
     assert len(codes) > 60
-    assert sorted(code for code in codes if not 400 <= told(code).status < 500) == sorted(OURS.keys() & codes)
+    assert sorted(code for code in codes if not 400 <= refusal_of(code).status < 500) == sorted(OURS.keys() & codes)
 
 
 def test_every_code_that_is_ours_still_exists() -> None:
@@ -81,7 +89,7 @@ def test_every_code_that_is_ours_still_exists() -> None:
 
 
 @pytest.mark.parametrize("row", REFUSALS.rows, ids=lambda row: row[0])
-def test_every_row_fits_a_code_and_says_a_client_error_or_a_passing_one_of_ours(row: RefusalRow) -> None:
+def test_every_row_matches_a_code_and_has_a_client_error_or_status_503(row: RefusalRow) -> None:
     beginning, status, code = row
     assert any(known == beginning or (beginning[-1] == "." and known.startswith(beginning)) for known in CODES)
     assert 400 <= status < 500 or (status == 503 and beginning in OURS)
@@ -114,7 +122,7 @@ def test_every_row_fits_a_code_and_says_a_client_error_or_a_passing_one_of_ours(
     ],
 )
 def test_a_failure_has_the_status_and_code_of_the_document(code: str, status: int, peer_code: str) -> None:
-    assert (told(code).status, told(code).code) == (status, peer_code)
+    assert (refusal_of(code).status, refusal_of(code).code) == (status, peer_code)
 
 
 @pytest.mark.parametrize("code", ["database.unusable", "nonsense", "signature", "certificate", "", "."])

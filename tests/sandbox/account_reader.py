@@ -1,4 +1,4 @@
-"""A provider that reads account data, and what its customer decides."""
+"""A provider that reads account data, and the decisions of its customer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Reader:
         return str(response.json()["consentId"])
 
     def decide(self, consent_id: str, action: str, **choice: str) -> httpx.Response:
-        """What the customer does: approve, decline or revoke."""
+        """Approve, decline or revoke as the customer."""
         return control(self.server, f"/consents/{consent_id}/{action}", choice or None)
 
     def approved(self, access: Mapping[str, Any] = ALL, *, iban: str = DAILY, **fields: Any) -> str:

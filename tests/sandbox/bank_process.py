@@ -1,4 +1,4 @@
-"""A sandbox in a process of its own, which may be killed and started again in the same folder."""
+"""A sandbox in a separate process, which may be killed and started again in the same folder."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class BankProcess:
         return datetime.fromisoformat(now)
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
-        """Check the books, and let it end by itself."""
+        """Check the consistency, and stop the process."""
         checked = httpx.get(self.control_url + "/ledger/check", trust_env=False, timeout=60).json()
         assert checked == {"ok": True, "differences": []}
         process.send_signal(signal.SIGTERM)
@@ -97,7 +97,7 @@ class BankProcess:
         return [EvidenceRecord.from_line(line) for _, line in read_lines(self.folder / "archive")]
 
     def require_whole(self) -> dict[str, str]:
-        """Every order has one record, every record its order, and the chain is whole; the order's id for each request id."""
+        """Check that orders and records match one to one and the chain is complete; return the order's id for each request id."""
         records = self.records()
         assert {(record.http_status, record.error_code) for record in records} == {(201, None)}
         made = self.rows("payments", "payment_id") + self.rows("consents", "consent_id")

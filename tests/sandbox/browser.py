@@ -1,4 +1,4 @@
-"""Forms of screens, what tests do in a page, what axe finds in it, and a merchant's or provider's own site."""
+"""Browser helpers: forms of screens, actions in a page, findings of axe, and the site of a merchant or provider."""
 
 from __future__ import annotations
 

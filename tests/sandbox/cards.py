@@ -1,4 +1,4 @@
-"""Cards of a test, and the check that nothing that it wrote, logged or answered has one."""
+"""Cards of a test, and the check that no file, log or answer contains one."""
 
 from __future__ import annotations
 

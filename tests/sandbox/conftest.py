@@ -29,7 +29,7 @@ Connect = Callable[..., RawProvider]
 
 @pytest.fixture(scope="session")
 def bank_pki() -> Pki:
-    """A test PKI that is valid today: TLS asks the machine's clock."""
+    """A test PKI that is valid today, because TLS uses the machine's clock."""
     return make_pki(at=utc_now(), seed=11)
 
 
@@ -49,7 +49,7 @@ def second_provider(bank_pki: Pki) -> tuple[Issued, Issued]:
 
 @pytest.fixture(scope="module")
 def bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
-    """A sandbox for the tests of one file, which leave its clock alone."""
+    """A sandbox for the tests of one file, which do not move its clock."""
     settings = SandboxSettings(tmp_path_factory.mktemp("sandbox"), pki=bank_pki_folder)
     with checked_sandbox(settings) as server:
         yield server
@@ -57,7 +57,7 @@ def bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(autouse=True)
 def books_agree(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After each test that used `bank`; other sandboxes are checked before they stop."""
+    """Check consistency after each test that used `bank`; other sandboxes are checked before they stop."""
     used = request.getfixturevalue("bank") if "bank" in request.fixturenames else None
     yield
     if used is not None:
@@ -167,13 +167,13 @@ def open_shop(bank_pki: Pki) -> Iterator[Open]:
 
 @pytest.fixture
 def shop(merchant: Merchant, open_shop: Open) -> Shop:
-    """At `bank`, whose clock stays."""
+    """A shop at `bank`, whose clock does not move."""
     return open_shop(merchant)
 
 
 @pytest.fixture
 def timed(timed_merchant: Merchant, open_shop: Open) -> Shop:
-    """At a sandbox of its own."""
+    """A shop at a sandbox of its own."""
     return open_shop(timed_merchant)
 
 

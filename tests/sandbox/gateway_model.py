@@ -1,11 +1,11 @@
-"""An order of the payment gateway as the walk expects it: what requests, issuers and time make of it."""
+"""The model of an order of the payment gateway: the effects of requests, issuers and time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from test_psd2_walk import AT
+from test_psd2_stateful import AT
 
 HOLD = timedelta(days=5)
 MANUAL, DELAYED = "manual", "delayed"

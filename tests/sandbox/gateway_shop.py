@@ -26,7 +26,7 @@ CREDIT = "credit-card"
 
 
 class Shop:
-    """A merchant's backend: both clients, and what its developer does.
+    """A merchant's backend: both clients, and the control calls of its developer.
 
     Attributes:
         merchant: control calls, and the cards of the test.

@@ -1,4 +1,4 @@
-"""A provider of the legacy interface over HTTPS, and its receiver of callbacks: nothing that it receives is checked on this side."""
+"""A provider of the legacy interface over HTTPS, and its receiver of callbacks; neither checks what it receives."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Receiver:
     delay_s: float = 0.0
 
     def answer(self, status: int, body: Any = None, **headers: str) -> None:
-        """What the next request gets; a body that is no bytes as JSON."""
+        """Set the answer to the next request; a body that is not bytes is sent as JSON."""
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         self.answers.append((status, {"Content-Type": "application/json", **headers}, raw))
 
     def wait(self, count: int) -> list[Arrived]:
-        """What has arrived, when it is so many."""
+        """Wait for this number of requests, and return them."""
         deadline = time.monotonic() + 10
         while len(self.arrived) < count:
             assert time.monotonic() < deadline, self.arrived
@@ -83,7 +83,7 @@ def receiving(issued: Issued, folder: Path) -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            # Before a test hears of it: what the test says then is for the next one.
+            # Before a test is notified, because the answer that it then sets is for the next request.
             status, headers, answer = receiver.answers.pop(0) if receiver.answers else (receiver.afterwards, {}, b"")
             receiver.arrived.append(Arrived(self.command, self.path, dict(self.headers), body))
             time.sleep(receiver.delay_s)

@@ -1,4 +1,4 @@
-"""A merchant with a project of its own, which sends good and bad requests alike over HTTPS."""
+"""A merchant with its own project, which sends valid and invalid requests over HTTPS."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Merchant:
         )  # fmt: skip
 
     def send(self, method: str, target: str, body: Any = None) -> httpx.Response:
-        """A request with a JSON body, or with none."""
+        """Send a request with a JSON body, or without a body."""
         content = None if body is None else json.dumps(body).encode()
         headers = None if body is None else {"Content-Type": "application/json"}
         return self.http.request(method, target, content=content, headers=headers)
@@ -121,7 +121,7 @@ class Merchant:
         return answer.json()
 
     def pay(self, order: Any, **choice: Any) -> Any:
-        """The order after what its customer does."""
+        """Act as the order's customer, and return the order."""
         if "card" in choice:
             self.cards.pan(choice["card"])
         return self.control(f"/gateway/orders/{order['id']}/pay", choice)
@@ -131,7 +131,7 @@ class Merchant:
         self.control("/clock/advance", {"seconds": seconds})
 
     def show_everything(self) -> None:
-        """Have the latest orders answered and reported, so that `cards` searches all fields; not if the sandbox has stopped."""
+        """Request the latest orders and their report, so that `cards` searches all fields; skipped if the sandbox has stopped."""
         with suppress(httpx.TransportError):
             for form in ("", "?format=csv"):
                 answer = self.send("POST", f"/v1/search/orders/{form}", {"query": "*", "size": 100})

@@ -1,4 +1,4 @@
-"""A provider that sends good and bad requests alike: nothing that it receives is checked on this side."""
+"""A provider that sends valid and invalid requests, and does not check the answers."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def approval_link(payment: Mapping[str, Any]) -> str:
 
 
 def decide(payment: Mapping[str, Any], action: str) -> httpx.Response:
-    """What the payer's browser sends when a button is pressed, and the page it is led to."""
+    """Send the form of a button as the payer's browser, and return the page that follows."""
     return httpx.post(approval_link(payment), data={"action": action}, follow_redirects=True, trust_env=False)
 
 
@@ -159,7 +159,7 @@ def require_books(server: SandboxServer) -> None:
 def checked_sandbox(
     settings: SandboxSettings, *, log: Callable[[str], object] | None = None
 ) -> Iterator[SandboxServer]:
-    """A sandbox whose books are checked before it stops."""
+    """A sandbox whose consistency is checked before it stops."""
     with run_sandbox(settings, log=log) as server:
         yield server
         require_books(server)

@@ -1,4 +1,4 @@
-"""A shop that is a provider of the legacy interface with our own code: the client calls the bank, the receiver gets its callbacks."""
+"""A shop as a provider of the legacy interface: our client calls the bank, and our receiver gets its callbacks."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tppkit.client import AccessKind, LegacyClient
 from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import LoginConfirmed, LoginPermission, Transaction
 from tppkit.sandbox import SandboxServer
-from tppkit.sandbox.listening import QuietServer, listen, serve, stop
 from tppkit.sandbox.thread import in_thread
+from tppkit.sandbox.uvicorn_server import QuietServer, listen, serve, stop
 from tppkit.testpki import Issued, Pki
 from tppkit.web import CallbackGate, CallbackMiddleware
 
 
 @dataclass
 class Shop:
-    """Our client of one host, and what our receiver has handled.
+    """Our client of one host, and the events that our receiver has handled.
 
     Attributes:
         bank: the sandbox.

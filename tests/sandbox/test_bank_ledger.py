@@ -1,4 +1,4 @@
-"""The bank's ledger: what is booked, what is pending, and what the check finds."""
+"""The bank's ledger: bookings, pending transfers, and the findings of the check."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_payment_between_customers_is_one_booking_with_two_sides(db: Connectio
     assert (received.transaction_id, received.amount_minor) == (one.id, 5_00)
 
 
-def test_a_transfer_takes_money_of_its_own_currency_only(db: Connection) -> None:
+def test_a_transfer_debits_only_its_own_currency(db: Connection) -> None:
     post(db, "in-gbp", NOW, Move(CLEARING, "a0", 20_00, "GBP"))
     first, second = (replace(transfer(number, 15_00), currency="GBP") for number in (1, 2))
     for one in (first, second):
@@ -141,7 +141,7 @@ def test_a_transfers_id_does_not_show_its_order() -> None:
         ("UPDATE transfers SET amount = amount + 1", "a transfer and its booking differ"),
     ],
 )
-def test_the_check_finds_what_does_not_agree(damage: str, found: str, db: Connection) -> None:
+def test_the_check_finds_differences(damage: str, found: str, db: Connection) -> None:
     ledger.start_transfer(db, transfer(1, 5_00))
     ledger.book_transfer(db, transfer(1, 5_00), at=NOW)
     assert ledger.check(db) == []
@@ -156,7 +156,7 @@ def pages(db: Connection, first: date, last: date, limit: int) -> Iterator[list[
         yield [one.transaction_id for one in page]
 
 
-def test_a_window_holds_whole_days_of_the_bank_newest_first(db: Connection) -> None:
+def test_a_window_has_whole_days_of_the_bank_newest_first(db: Connection) -> None:
     day = date(2026, 10, 25)  # 25 hours: summer time ends
     assert day_end(day) - day_start(day) == timedelta(hours=25)
     tick = timedelta(microseconds=1)
@@ -176,7 +176,7 @@ def test_a_window_at_the_ends_of_the_calendar_is_read(first: date, last: date, d
     assert len(list(pages(db, first, last, 10))) == (first != last)
 
 
-def test_pages_hold_every_entry_once_while_new_ones_arrive(db: Connection) -> None:
+def test_pages_list_every_entry_once_while_new_ones_arrive(db: Connection) -> None:
     for number in range(25):  # several at one time
         post(db, f"t-{number:02}", NOW + timedelta(days=number // 3), Move(CLEARING, "a0", 1))
     fresh, seen = count(), []
@@ -207,7 +207,7 @@ def fill(db: Connection, entries: int) -> None:
 
 
 @pytest.mark.parametrize("entries", [1_000, 100_000])
-def test_a_page_reads_as_many_rows_as_it_shows_whatever_the_account_holds(entries: int, db: Connection) -> None:
+def test_a_page_reads_only_the_rows_that_it_shows(entries: int, db: Connection) -> None:
     fill(db, entries)
     steps = 0
 

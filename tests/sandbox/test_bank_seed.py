@@ -1,4 +1,4 @@
-"""With what a bank begins."""
+"""The initial data of a bank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, create_engine
 
 from tppkit._iban import is_iban
 from tppkit.sandbox.bank import customers, ledger, tables
-from tppkit.sandbox.bank.customers import accounts_of, find_account, fitting
+from tppkit.sandbox.bank.customers import accounts_of, approving_accounts, find_account
 from tppkit.sandbox.bank.ledger import Booked
 from tppkit.sandbox.bank.seed import seed_bank
 
@@ -72,8 +72,8 @@ def test_customers_have_personal_and_represented_accounts_of_several_currencies(
 
 def test_the_first_account_pays_any_trial_and_another_hardly_any() -> None:
     with bank() as db:
-        _, first = next(fitting(db, None))
+        _, first = next(approving_accounts(db, None))
         assert ledger.balances(db, first.id)["EUR"] > 1_000_000_00
         held = {one: ledger.balances(db, one)["EUR"] for one in bookings(db)}
         assert min(held.values()) < 10_00
-        assert not list(fitting(db, "DE89370400440532013000"))
+        assert not list(approving_accounts(db, "DE89370400440532013000"))

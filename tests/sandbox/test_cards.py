@@ -1,4 +1,4 @@
-"""The firewall of the gateway's tests would notice a card."""
+"""The card search of the gateway's tests finds a card in every place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cards import Cards, logged_at_debug
 LOGGER = logging.getLogger("tppkit.sandbox.test")
 
 
-def test_cards_are_made_and_none_is_found_where_none_is(cards: Cards, tmp_path: Path) -> None:
+def test_a_test_without_card_data_passes_the_search(cards: Cards, tmp_path: Path) -> None:
     LOGGER.debug("card %s", cards.pan()[:6])
     cards.watch(tmp_path)
     assert len({cards.pan(), cards.cvc(), cards.pan("4111111111111111"), cards.pan("4111111111111111")}) == 3

@@ -1,4 +1,4 @@
-"""The control host: the clock, moved forward by a developer and by nobody else."""
+"""The control host: only a developer on this machine can move the clock."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_restart_keeps_the_clock(step_s: int, tmp_path: Path, bank_pki_folder:
         "application/jsonp",
     ],
 )
-def test_what_a_page_of_another_origin_can_send_does_not_move_the_clock(content_type: str, bank: SandboxServer) -> None:
+def test_a_request_that_another_origin_can_send_does_not_move_the_clock(content_type: str, bank: SandboxServer) -> None:
     response = advance_with(bank, b'{"seconds": 300}', content_type)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "message.content-type")
     assert parse_time(now(bank)) < utc_now() + timedelta(seconds=60)
@@ -98,7 +98,7 @@ def test_a_step_that_cannot_be_taken_is_refused(content: bytes, code: str, bank:
         (LocalProtocolError("payment.decided", "no"), 400),
     ],
 )
-def test_what_the_bank_cannot_do_now_is_not_the_callers_fault(error: TppkitError, status: int) -> None:
+def test_a_temporary_failure_of_the_bank_is_answered_with_503(error: TppkitError, status: int) -> None:
     async def fails(parameters: object, body: object) -> None:
         raise error
 

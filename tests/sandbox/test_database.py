@@ -1,4 +1,4 @@
-"""Transactions of the sandbox: durable when they return, alone in what they decide, and bounded in time."""
+"""Transactions of the sandbox: durable when they return, isolated, and bounded in time."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:
     assert numbers(tmp_path / "d") == 2
 
 
-def test_what_follows_a_commit_and_fails_is_raised_and_the_batch_continues(tmp_path: Path) -> None:
+def test_an_error_after_the_commit_is_raised_and_the_batch_continues(tmp_path: Path) -> None:
     def fails(number: int) -> None:
         raise ValueError(number)
 
@@ -160,7 +160,7 @@ def test_a_locked_database_is_refused_in_time_and_does_not_block_the_loop(tmp_pa
     assert longest < BUSY_TIMEOUT_S / 2
 
 
-def test_a_cancelled_caller_leaves_the_commit_and_what_follows_it(tmp_path: Path) -> None:
+def test_a_cancelled_caller_stops_neither_the_commit_nor_its_callback(tmp_path: Path) -> None:
     async def main(database: Database) -> list[int]:
         followed: list[int] = []
         writing = asyncio.create_task(database.write(add(1), then=followed.append))

@@ -1,4 +1,4 @@
-"""Deliveries: none is lost, in the order of their stream, by their schedule, and none holds up another receiver's."""
+"""Deliveries: none is lost, streams keep their order, schedules are followed, and no receiver delays another."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Receivers:
 
 
 class Outbox:
-    """Deliveries on a clock that stands until it is moved."""
+    """Deliveries on a clock that moves only on request."""
 
     def __init__(self, url: str, receivers: Receivers) -> None:
         self.at = AT
@@ -110,7 +110,7 @@ def run(tmp_path: Path) -> Callable[[Callable[[Outbox], Awaitable[Any]]], Any]:
     return running
 
 
-def test_a_delivery_is_sent_once_and_what_is_undone_never(run: Any) -> None:
+def test_a_delivery_is_sent_once_and_a_rolled_back_one_never(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         await outbox.add(1)
 
@@ -142,7 +142,7 @@ def test_a_failed_one_is_repeated_by_its_schedule_and_given_up_at_its_end(run: A
     run(main)
 
 
-def test_one_that_is_overdue_at_the_end_of_its_time_is_given_up(run: Any) -> None:
+def test_a_delivery_that_is_overdue_after_its_last_time_is_given_up(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.answers[SHOP] = [False]
         await outbox.add(1, 2)
@@ -153,7 +153,7 @@ def test_one_that_is_overdue_at_the_end_of_its_time_is_given_up(run: Any) -> Non
     run(main)
 
 
-def test_without_a_last_time_the_gaps_are_all() -> None:
+def test_without_a_last_time_there_are_no_attempts_after_the_gaps() -> None:
     schedule = Schedule((120,) * 9, timeout_s=4)
     assert schedule.next_at(9, first_at=AT, at=AT) == AT + timedelta(minutes=2)
     assert schedule.next_at(10, first_at=AT, at=AT) is None
@@ -178,7 +178,7 @@ def test_a_stream_keeps_its_order_and_others_do_not_wait(run: Any) -> None:
     run(main)
 
 
-def test_one_behind_another_that_is_given_up_is_sent(run: Any) -> None:
+def test_a_delivery_after_one_that_was_given_up_is_sent(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.schedule = Schedule((), timeout_s=4)
         outbox.receivers.answers[SHOP] = [False]
@@ -270,7 +270,7 @@ def test_a_result_that_cannot_be_written_is_not_sent_again(run: Any, monkeypatch
 
 @pytest.mark.slow
 def test_an_attempt_during_which_the_process_is_killed_is_made_again(run: Any, tmp_path: Path) -> None:
-    program = f"import test_deliveries; test_deliveries.send_for_ever({str(tmp_path / 'd')!r})"
+    program = f"import test_deliveries; test_deliveries.send_forever({str(tmp_path / 'd')!r})"
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=Path(__file__).parent, stdout=subprocess.PIPE
     ) as process:
@@ -285,7 +285,7 @@ def test_an_attempt_during_which_the_process_is_killed_is_made_again(run: Any, t
     run(main)
 
 
-def send_for_ever(path: str) -> None:
+def send_forever(path: str) -> None:
     class Slow(Receivers):
         async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
             print("sent", delivery.ver, flush=True)
@@ -330,7 +330,7 @@ def test_faults_of_several_deliveries_reorder_each_stream(run: Any) -> None:
     run(main)
 
 
-def test_a_reordered_one_waits_for_what_comes_later(run: Any) -> None:
+def test_a_reordered_delivery_waits_for_the_next_one(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.faults.add(Fault("reorder"))
         await outbox.add(1)

@@ -1,4 +1,4 @@
-"""`--profile`: a sandbox takes the seals of every dialect, and what it keeps of them passes the audit."""
+"""`--profile`: a sandbox accepts the seals of every dialect, and their records pass the audit."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_request_whose_seal_covers_no_id_needs_one_all_the_same(
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (400, "FORMAT_ERROR")
 
 
-def test_a_new_pki_has_seals_whose_key_the_dialect_takes(tmp_path: Path) -> None:
+def test_a_new_pki_has_seals_with_a_key_that_the_dialect_accepts(tmp_path: Path) -> None:
     with checked_sandbox(SandboxSettings(tmp_path, profile=PROFILES["rabobank"])):
         pass
     assert load_certificates(tmp_path / "pki" / "qseal.pem")[0].key.type == "rsa"

@@ -1,4 +1,4 @@
-"""A sandbox in a process of its own with few files, little memory and a locked database: the other ports keep answering."""
+"""A sandbox process with few files, little memory and a locked database: the other ports keep answering."""
 
 from __future__ import annotations
 

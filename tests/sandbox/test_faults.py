@@ -1,4 +1,4 @@
-"""Faults of deliveries: asked for by name at the control host, and used up."""
+"""Faults of deliveries: requested by name at the control host, and used up."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_an_unknown_name_is_refused_with_the_list(faults: Faults) -> None:
         {"name": "drop", "sender": "other"}, {"name": "drop", "sender": []},
     ],
 )  # fmt: skip
-def test_a_body_that_asks_for_nothing_is_refused(body: Any, faults: Faults) -> None:
+def test_an_empty_request_for_faults_is_rejected(body: Any, faults: Faults) -> None:
     assert ask(faults, "POST", body)[0] == 400
 
 
-def test_a_running_sandbox_takes_them_and_waits_for_its_deliveries(bank: SandboxServer) -> None:
+def test_a_running_sandbox_lists_and_deletes_requested_faults(bank: SandboxServer) -> None:
     with httpx.Client(base_url=bank.addresses.control_url, trust_env=False) as control:
         assert control.post("/faults", json={"name": "reorder"}).json() == [{"name": "reorder", "count": 1}]
         assert control.delete("/faults").json() == []

@@ -1,4 +1,4 @@
-"""The gateway and its vault against bad input: the code of the table, in its form, and nothing stored."""
+"""Bad input to the gateway and its vault: the documented code and form of the answer, and no stored change."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def basic(user: str, scheme: str = "Basic") -> str:
     return f"{scheme} {base64.b64encode(user.encode()).decode()}"
 
 
-def test_without_its_key_nothing_is_answered(case: Case) -> None:
+def test_a_request_without_the_key_is_rejected(case: Case) -> None:
     key = case.merchant.api_key
     for value in (
         None, "", key, f"Bearer {key}", basic(f"{key}:x"), basic(key), basic(f":{key}"), basic(":"), basic(f"{key[:-1]}:"),
@@ -188,12 +188,12 @@ def test_another_token_is_unknown(case: Case) -> None:
         assert is_refused(case.send(name, path=path, body=case.filled(body).encode()), *UNKNOWN), name
 
 
-def test_a_malformed_query_is_refused_where_one_is_read(case: Case) -> None:
+def test_a_malformed_query_is_rejected_if_the_endpoint_reads_one(case: Case) -> None:
     for query in ("format=csv&format=csv", "format=%FF", "format", "&".join(f"x{i}=1" for i in range(200))):
         assert is_refused(case.send("search", path=f"/v1/search/orders/?{query}"), *FORMAT), query[:40]
 
 
-def test_a_body_where_none_belongs_is_refused(case: Case) -> None:
+def test_an_unexpected_body_is_rejected(case: Case) -> None:
     for body in (b"{}", b" ", b"\xff", b"x" * (MAX_BODY_BYTES + 1)):
         status = 413 if len(body) > MAX_BODY_BYTES else 400
         for name in ROWS.keys() - set(POSTS):
@@ -323,7 +323,7 @@ def test_a_request_against_a_rule_is_refused(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", ["capture", "capture_amount", "void", "void_amount"])
-def test_what_is_not_authorised_is_neither_captured_nor_voided(merchant: Merchant, name: str) -> None:
+def test_a_transaction_without_authorisation_is_neither_captured_nor_voided(merchant: Merchant, name: str) -> None:
     path, body = ROWS[name].path.removeprefix(_T), ROWS[name].body
     voided = merchant.own_checkout(transaction={"capture_mode": "manual"})
     assert merchant.act(voided, "voids/").status_code == 201

@@ -1,4 +1,4 @@
-"""One-click payments, name inquiries, account funding and what is not kept of cards, over HTTPS."""
+"""One-click payments, name inquiries, account funding, and card data that is not stored, over HTTPS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the check of the gateway finds in its tables, and what the index page shows of them."""
+"""The findings of the gateway's check, and the gateway's part of the index page."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def differences(tables: Path, change: str = "SELECT 1") -> list[str]:
         engine.dispose()
 
 
-def test_what_was_sold_agrees(tables: Path) -> None:
+def test_sold_orders_have_no_differences(tables: Path) -> None:
     assert differences(tables) == []
 
 
@@ -108,18 +108,18 @@ HELD = " WHERE capture_mode = 'manual' AND authorised IS NOT NULL"
         ("DELETE FROM gateway_orders WHERE id IN (SELECT original_id FROM gateway_orders)", "which does not exist"),
         ("DELETE FROM gateway_transactions WHERE capture_mode = 'manual'", "and 0 transactions are accepted"),
         (TRANSACTIONS + "authorised = NULL" + HELD, "1 transactions are accepted, and 0 authorised"),
-        (ORDERS + "status = 'processing' WHERE status = 'completed' AND made_by IS NULL", "it is processing for ever"),
+        (ORDERS + "status = 'processing' WHERE status = 'completed' AND made_by IS NULL", "it is processing forever"),
         (ORDERS + "completed_at = NULL WHERE status = 'completed'", "which its time of completion contradicts"),
         (ORDERS + "status = 'completed', completed_at = 1 WHERE status = 'error'", "and 0 transactions are accepted"),
         (ORDERS + "status = 'error', completed_at = NULL WHERE made_by = 'void'", "it was made by a void, and is error"),
         (ORDERS + "amount = amount + 1 WHERE status = 'error'", "a transaction has another amount"),
-        (ORDERS + "due_at = NULL WHERE status = 'new'", "it is new for ever"),
-        (TRANSACTIONS + "due_at = NULL WHERE capture_mode = 'delayed'", "a transaction is open for ever"),
-        (LINKS + "completed_order_id = NULL WHERE status = 'completed'", "and not the one that it names"),
+        (ORDERS + "due_at = NULL WHERE status = 'new'", "it is new forever"),
+        (TRANSACTIONS + "due_at = NULL WHERE capture_mode = 'delayed'", "a transaction is open forever"),
+        (LINKS + "completed_order_id = NULL WHERE status = 'completed'", "but not the one that it names"),
         (LINKS + "status = 'processing' WHERE status = 'completed'", "it is processing, 1 orders are completed and 0 open"),
         (LINKS + "status = 'new' WHERE status = 'all_unsuccessful'", "it is new with 1 orders"),
         ("DELETE FROM gateway_links", "which does not exist"),
-        ("INSERT INTO gateway_cards VALUES ('card-1', 'p', x'00', NULL, 1)", "the card card-1 was kept"),
+        ("INSERT INTO gateway_cards VALUES ('card-1', 'p', x'00', NULL, 1)", "the card card-1 was to be deleted"),
     ],
 )  # fmt: skip
 def test_a_change_of_the_tables_is_found(tables: Path, change: str, expected: str) -> None:
@@ -148,7 +148,7 @@ def test_a_restart_with_the_same_seed_makes_new_orders(
     assert len(ids) == 4
 
 
-def test_another_vault_key_is_noticed_at_the_start_if_there_are_cards(
+def test_another_vault_key_is_detected_at_the_start_if_there_are_cards(
     tmp_path: Path, bank_pki_folder: Path, make_merchant: MakeMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)

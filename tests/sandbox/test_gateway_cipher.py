@@ -1,4 +1,4 @@
-"""Stored cards: what is encrypted stays so, and with which key."""
+"""Encryption of stored cards, and its key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cipher(tmp_path: Path) -> CardCipher:
     return CardCipher.open(tmp_path, {})
 
 
-def test_a_card_is_encrypted_for_its_place_and_differently_each_time(cipher: CardCipher) -> None:
+def test_a_card_is_encrypted_for_its_project_and_token_and_differently_each_time(cipher: CardCipher) -> None:
     sealed = [cipher.encrypt(CARD, **PLACE) for _ in range(2)]
     assert [cipher.decrypt(one, **PLACE) for one in sealed] == [CARD, CARD]
     assert sealed[0] != sealed[1]
@@ -65,7 +65,7 @@ def test_a_card_that_was_changed_does_not_decrypt(change, cipher: CardCipher) ->
         cipher.decrypt(sealed, **PLACE)
 
 
-def test_another_key_is_noticed(tmp_path: Path, cipher: CardCipher) -> None:
+def test_another_key_is_detected(tmp_path: Path, cipher: CardCipher) -> None:
     sealed = cipher.encrypt(CARD, **PLACE)
     with pytest.raises(ConfigurationError, match=f"{VARIABLE}: give the key") as refused:
         CardCipher.open(tmp_path, KEY).decrypt(sealed, **PLACE)

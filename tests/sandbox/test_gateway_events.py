@@ -1,4 +1,4 @@
-"""What time does at the gateway, each thing at its own time; and how much an order can hold."""
+"""Timed changes at the gateway, each at its own time; and the limits of an order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def test_one_step_of_the_clock_does_everything_at_its_own_time(timed_merchant: Merchant) -> None:
+def test_in_one_step_of_the_clock_each_event_happens_at_its_own_time(timed_merchant: Merchant) -> None:
     shop = timed_merchant
     periods = {"PT3H": 3, "PT1H": 1, "PT2H": 2}
     held = [

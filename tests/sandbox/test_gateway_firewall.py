@@ -1,4 +1,4 @@
-"""Cards where they do not belong: what the gateway and the vault then store, log and answer has none. The fixture `cards` searches."""
+"""Cards in wrong places: neither storage nor logs nor answers contain them. The fixture `cards` searches."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant: Me
     assert answer.json()["error"]["message"].startswith("PayBody: name:")
 
 
-def test_what_is_logged_of_unexpected_failures_has_no_card_among_the_variables(
+def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(
     merchant: Merchant, caplog: pytest.LogCaptureFixture
 ) -> None:
     order, hosted = merchant.card_order(), merchant.order()

@@ -148,9 +148,7 @@ class Load:
 
 # CPython leaves a socket to the collector whose peer resets it between connect and handshake.
 @pytest.mark.filterwarnings("ignore:.*Socket:pytest.PytestUnraisableExceptionWarning")
-def test_nothing_acknowledged_is_lost_and_nothing_doubled_by_kills(
-    killed_bank: BankProcess, make_merchant: MakeMerchant
-) -> None:
+def test_kills_lose_and_duplicate_no_acknowledged_change(killed_bank: BankProcess, make_merchant: MakeMerchant) -> None:
     chance, load = random.Random(SEED), None
     for number in range(KILLS):  # by turns at once after an answer, and somewhat later
         with killed_bank.running() as (process, tpp), tpp.http, ThreadPoolExecutor(CONNECTIONS) as threads:

@@ -100,7 +100,7 @@ def test_the_page_of_a_link_offers_the_methods_that_the_project_and_the_link_hav
 
 
 @pytest.mark.parametrize("path", ["/v1/orders/", "/sandbox/v1/paymentlinks/"])
-def test_what_lists_no_method_of_the_project_is_refused(path: str, merchant: Merchant) -> None:
+def test_an_order_without_a_payment_method_of_the_project_is_rejected(path: str, merchant: Merchant) -> None:
     answer = merchant.send("POST", path, {**TERMS, "payment_methods": ["other"]})
     assert is_refused(answer, 400, "FORMAT_ERROR")
     assert "credit-card, bank-transfer" in answer.text

@@ -1,4 +1,4 @@
-"""The gateway and its vault against what schemathesis generates from their OpenAPI document."""
+"""The gateway and its vault against requests that schemathesis generates from their OpenAPI document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLES, SLOWEST_S, RUN_S = 30, 10, 900  # the run also writes everything to th
 
 
 @pytest.mark.parametrize("host", ["gateway", "vault"])
-def test_what_is_generated_has_a_documented_answer_in_bounded_time(
+def test_each_generated_request_has_a_documented_answer_in_bounded_time(
     bank: SandboxServer, merchant: Merchant, bank_pki_folder: Path, tmp_path: Path, host: str
 ) -> None:
     pytest.importorskip("schemathesis", reason="needs schemathesis, which the dev extra installs")

@@ -1,4 +1,4 @@
-"""The hosted pages of the gateway without a browser: what they say in every state, which forms count, and where customers go then."""
+"""The hosted pages of the gateway without a browser: texts of each state, valid forms, and redirects."""
 
 from __future__ import annotations
 
@@ -182,14 +182,14 @@ def test_a_card_can_be_typed_as_customers_do(form: dict[str, str], merchant: Mer
         (["cancel"], BOTH, FAILED), (["cancel"], {"return_url": BACK}, BACK), (["cancel"], {}, "Payment cancelled"),
     ],
 )  # fmt: skip
-def test_the_customer_goes_where_the_merchant_wants(
+def test_the_customer_is_sent_to_the_merchants_address(
     choices: list[str], fields: dict[str, str], address: str, merchant: Merchant, visit: Any
 ) -> None:
     customer = visit(merchant.order(**fields))
     assert [customer.press(choice, **customer.card()) for choice in choices][-1] == address
 
 
-def test_a_result_page_leads_to_the_merchant_too(merchant: Merchant, visit: Any) -> None:
+def test_a_result_page_links_to_the_merchant(merchant: Merchant, visit: Any) -> None:
     order = merchant.order(**BOTH)
     visit(order).press("cancel")
     assert FAILED in visit(order).page.values("href")
@@ -250,7 +250,7 @@ def test_a_card_is_kept_until_the_customer_has_answered(end: str, timed_merchant
     assert stored_cards(merchant) == 0
 
 
-def test_a_card_that_expires_while_its_bank_asks_is_declined(timed_merchant: Merchant) -> None:
+def test_a_card_that_expires_during_authentication_is_declined(timed_merchant: Merchant) -> None:
     merchant = timed_merchant
     order = merchant.card_order(transaction={"expiration_period": "P40D"})
     customer = Customer(merchant, order["transactions"][0]["payment_url"])
@@ -330,7 +330,7 @@ def test_the_customer_of_a_link_can_leave_and_come_back(merchant: Merchant) -> N
     assert customer.pay() == "Payment successful"
 
 
-def test_a_form_that_is_sent_eight_times_at_once_counts_once(merchant: Merchant) -> None:
+def test_a_form_that_is_sent_eight_times_concurrently_has_one_effect(merchant: Merchant) -> None:
     order, link = merchant.order(), new_link(merchant)
     for customer in (Customer(merchant, order["order_url"]), Customer(merchant, link["payment_url"])):
         form = {**customer.fields(), **customer.card(DECLINED), "action": "pay"}
@@ -411,7 +411,7 @@ def test_no_page_is_stored_framed_or_runs_a_script(page: str, merchant: Merchant
     assert not {"script", "iframe"} & set(customer.page.tags)
 
 
-def test_what_a_merchant_sends_is_shown_as_text(merchant: Merchant, visit: Any) -> None:
+def test_texts_of_a_merchant_are_escaped(merchant: Merchant, visit: Any) -> None:
     markup = '<script>"&amp;'
     fields = ("merchant_name", "description", "merchant_order_id")
     order = merchant.order(**dict.fromkeys(fields, markup), return_url='https://shop.example/?"><script>')

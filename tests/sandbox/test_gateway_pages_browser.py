@@ -1,4 +1,4 @@
-"""The hosted pages of the gateway in Chromium: without script, by keyboard, in several tabs, and what axe finds in them."""
+"""The hosted pages of the gateway in Chromium: without script, by keyboard, in several tabs, and checked by axe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks of the gateway: which status changes are reported, where, how often, and what faults make of them."""
+"""Webhooks of the gateway: the reported status changes, their addresses and attempts, and the effects of faults."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shop(fresh_bank: SandboxServer, make_merchant: MakeMerchant, receiver: Recei
     return make_merchant(fresh_bank, webhook_url=receiver.url)
 
 
-def told(receiver: Receiver) -> list[tuple[str, str]]:
+def received(receiver: Receiver) -> list[tuple[str, str]]:
     """Path and order of what has arrived."""
     return [(one.path, one.json["order_id"]) for one in receiver.arrived]
 
@@ -65,7 +65,7 @@ def test_story_1_each_change_of_an_order_is_reported_once_in_three_fields(
     cards.firewall([one.body for one in receiver.arrived], log(shop))
 
 
-def test_what_a_request_changes_is_reported_at_once(shop: Merchant, receiver: Receiver) -> None:
+def test_a_change_by_a_request_is_reported_at_once(shop: Merchant, receiver: Receiver) -> None:
     order = shop.own_checkout(transaction={"capture_mode": "manual"})
     receiver.wait(2)
     started = time.monotonic()
@@ -81,7 +81,7 @@ def test_story_6_a_capture_order_is_reported_and_a_refused_capture_is_not(shop: 
     made = shop.act(order, "captures/amount/", {"amount": 400, "description": "sent"}).json()
     assert shop.act(order, "captures/").status_code == 409
     shop.advance(0)
-    assert Counter(told(receiver)) == {("/cb", order["id"]): 2, ("/cb", made["id"]): 1}
+    assert Counter(received(receiver)) == {("/cb", order["id"]): 2, ("/cb", made["id"]): 1}
 
 
 def test_story_8_a_delayed_capture_is_reported(shop: Merchant, receiver: Receiver) -> None:
@@ -91,7 +91,7 @@ def test_story_8_a_delayed_capture_is_reported(shop: Merchant, receiver: Receive
     shop.advance(HOUR)
     (captured,) = shop.read(order)["related_orders"][1:]
     assert shop.read({"id": captured})["amount"] == 750
-    assert told(receiver)[2:] == [("/cb", void["id"]), ("/cb", captured)]
+    assert received(receiver)[2:] == [("/cb", void["id"]), ("/cb", captured)]
 
 
 def test_story_14_ten_attempts_are_made_two_minutes_after_each_failure(shop: Merchant, receiver: Receiver) -> None:
@@ -129,7 +129,7 @@ def test_story_15_the_address_of_the_order_counts_before_that_of_the_project(
     shop.pay(other, outcome="cancelled")
     shop.advance(0)
     own, project = ("/cb/own", order["id"]), ("/cb", other["id"])
-    assert Counter(told(receiver)) == {own: 2, ("/cb/own", refund["id"]): 1, project: 1}
+    assert Counter(received(receiver)) == {own: 2, ("/cb/own", refund["id"]): 1, project: 1}
 
 
 def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop: Merchant, receiver: Receiver) -> None:
@@ -138,7 +138,7 @@ def test_stories_15_and_16_the_orders_of_a_link_have_its_address(shop: Merchant,
         link = shop.control(f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": outcome})
     shop.advance(0)
     failed, paid = link["orders"]["error"], link["completed_order_id"]
-    assert Counter(told(receiver)) == {("/cb/link", one): 2 for one in (*failed, paid)}
+    assert Counter(received(receiver)) == {("/cb/link", one): 2 for one in (*failed, paid)}
     assert len(failed) == 2
 
 
@@ -195,7 +195,7 @@ def test_another_status_of_success_acknowledges_and_a_redirect_is_not_followed(
         (f"https://{'a' * 2000}.example/", "qr.address-host"),
     ],
 )
-def test_an_address_that_is_not_called_fails_each_attempt_and_the_log_says_why(
+def test_a_forbidden_address_fails_each_attempt_and_the_log_has_the_reason(
     url: str, reason: str, shop: Merchant
 ) -> None:
     assert shop.pay(shop.order(webhook_url=url), outcome="cancelled")["status"] == "cancelled"
@@ -214,7 +214,7 @@ def test_an_address_that_is_not_called_fails_each_attempt_and_the_log_says_why(
         ({"name": "drop", "count": 2}, [], []),
     ],
 )
-def test_webhooks_are_doubled_lost_and_late_on_demand(
+def test_faults_duplicate_drop_and_delay_webhooks(
     fault: Mapping[str, Any], now: list[int], later: list[int], shop: Merchant, receiver: Receiver
 ) -> None:
     orders = [shop.order(), shop.order()]
@@ -223,9 +223,9 @@ def test_webhooks_are_doubled_lost_and_late_on_demand(
         shop.pay(order, outcome="cancelled")
         shop.advance(0)
     number = {order["id"]: place for place, order in enumerate(orders)}
-    assert [number[order] for _, order in told(receiver)] == now
+    assert [number[order] for _, order in received(receiver)] == now
     shop.advance(600)
-    assert [number[order] for _, order in told(receiver)[len(now) :]] == later
+    assert [number[order] for _, order in received(receiver)[len(now) :]] == later
 
 
 def test_faults_of_signatures_and_streams_wait_for_what_has_them(shop: Merchant, receiver: Receiver) -> None:
@@ -271,5 +271,5 @@ def test_webhooks_that_are_pending_at_kills_are_sent_after_the_restart(
     assert set(killed_bank.rows("deliveries", "state")) == {"acknowledged"}
     changes = Counter(json.loads(body)["order_id"] for body in killed_bank.rows("deliveries", "body"))
     assert {order_id: changes[order_id] for order_id in owed} == dict.fromkeys(owed, 2)
-    assert Counter(order_id for _, order_id in told(receiver)[refused:]) == changes
+    assert Counter(order_id for _, order_id in received(receiver)[refused:]) == changes
     assert refused > 0

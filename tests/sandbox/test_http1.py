@@ -1,4 +1,4 @@
-"""Bounds of a request, and its target as it stood on the wire: real sockets, one connection a test."""
+"""Limits of a request, and its target exactly as sent: real sockets, one connection for each test."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_an_identity_is_issued_once(sandbox: Sandbox) -> None:
         sandbox.identity(roles=["PSP_XX"])
 
 
-def test_a_custom_client_is_judged_by_its_certificate(sandbox: Sandbox) -> None:
+def test_a_custom_client_is_verified_by_its_certificate(sandbox: Sandbox) -> None:
     statuses = []
     foreign = sandbox.pki.issue_qwac(make_provider(), label="foreign")
     for identity in (sandbox.identity(), Identity(foreign.certificate, foreign.key), None):
@@ -161,7 +161,7 @@ def test_an_identity_shows_its_own_chain(sandbox: Sandbox) -> None:
         assert transport._peer() == shown
 
 
-def test_waiting_moves_the_banks_clock_and_takes_no_time() -> None:
+def test_waiting_moves_the_banks_clock_and_takes_no_real_time() -> None:
     with Sandbox() as bank:
         client, begun, at = bank.client(), time.monotonic(), bank.now()
         initiated = client.initiate_payment(PAYMENT)
@@ -191,7 +191,7 @@ def test_two_banks_share_nothing() -> None:
 
 
 @pytest.mark.parametrize("failure", [None, LookupError("of the test")])
-def test_nothing_is_left_behind(failure: Exception | None) -> None:
+def test_close_removes_all_files_and_threads(failure: Exception | None) -> None:
     def use() -> tuple[Path, Psd2Client, Sandbox]:
         with Sandbox() as bank:
             used.append(bank)

@@ -1,4 +1,4 @@
-"""The legacy interface against bad input: the code of the table, in its form, and nothing stored."""
+"""Bad input to the legacy interface: the documented code and form of the answer, and no stored change."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def test_every_row_is_listed_here() -> None:
 
 
 @pytest.mark.parametrize("key", [None, "", "0" * 32, "Bearer {}", "{}x", "{}, {}", "\xff", "x" * 5000], ids=str)
-def test_without_its_key_nothing_is_answered(case: Case, key: str | None) -> None:
+def test_a_request_without_the_key_is_rejected(case: Case, key: str | None) -> None:
     for name in ROWS:
         headers = {} if key is None else {"Authorization": key.replace("{}", case.legacy.key).encode("latin-1")}
         assert is_refused(case.send(name, headers={**JSON, **headers}), *KEY)
 
 
-def test_two_keys_are_not_one_key(case: Case) -> None:
+def test_a_request_with_two_keys_is_rejected(case: Case) -> None:
     for name in ROWS:
         headers = [("Authorization", case.legacy.key)] * 2
         assert is_refused(case.send(name, headers=headers), *FORMAT)
@@ -112,7 +112,7 @@ def test_another_path_is_unknown(case: Case, change: Callable[[str], str]) -> No
 
 @pytest.mark.parametrize("name", ["balance", "transactions"])
 @pytest.mark.parametrize("body", [b"{}", b" ", b"\xff", b"x" * (MAX_BODY_BYTES + 1)], ids=len)
-def test_a_body_where_none_belongs_is_refused(case: Case, name: str, body: bytes) -> None:
+def test_an_unexpected_body_is_rejected(case: Case, name: str, body: bytes) -> None:
     assert is_refused(case.send(name, body=body), 413 if len(body) > MAX_BODY_BYTES else 400, "FORMAT_ERROR")
 
 
@@ -172,7 +172,7 @@ def test_an_order_with_a_bad_field_is_refused(case: Case, changed: Any) -> None:
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e400", "1" * 50, "0x1", "01", "1.", "+1", "1_0"])
-def test_what_is_not_a_number_of_json_is_not_an_amount(case: Case, number: str) -> None:
+def test_an_amount_must_be_a_number_of_json(case: Case, number: str) -> None:
     body = b'{"acc":"%b","amts":{"EUR":%b}}' % (SMALL.encode(), number.encode())
     assert is_refused(case.send("pay", body=body), *FORMAT)
 

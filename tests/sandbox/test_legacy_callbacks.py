@@ -1,4 +1,4 @@
-"""How callbacks are sent: where they go, and what faults make of them."""
+"""Sending of callbacks: addresses, schedule, and the effects of faults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_each_attempt_is_made_at_its_time_however_far_the_clock_is_moved(tpp: Le
     assert parse_time(executed["attempts"][0]["at"]) - times[-1] < timedelta(seconds=10)
 
 
-def test_the_clock_moves_to_what_is_due_next(tpp: Legacy, receiver: Receiver) -> None:
+def test_the_clock_moves_to_the_next_due_time(tpp: Legacy, receiver: Receiver) -> None:
     token = tpp.access("pis")
     receiver.wait(1)
     receiver.answer(500)
@@ -90,7 +90,7 @@ def test_an_address_of_another_form_is_refused(url: str, legacy: Legacy, tmp_pat
         assert control(legacy.bank, "/legacy/provider", body).status_code == 400
 
 
-def test_the_address_of_the_settings_is_kept_and_what_waits_is_sent_after_a_restart(
+def test_the_address_of_the_settings_is_stored_and_waiting_callbacks_are_sent_after_a_restart(
     tmp_path: Path, bank_pki_folder: Path, receiver: Receiver, connect_legacy: ConnectLegacy
 ) -> None:
     settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, callback_url=receiver.url + "/")

@@ -1,4 +1,4 @@
-"""Callbacks that are owed when the sandbox is killed are delivered after its restart, none is lost, and in their order."""
+"""Callbacks that are pending when the sandbox is killed are delivered after its restart, in their order."""
 
 from __future__ import annotations
 

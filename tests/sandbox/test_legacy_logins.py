@@ -1,4 +1,4 @@
-"""Login codes: the signed GET, what a customer lets be known, and what leaves a login dead."""
+"""Login codes: the signed GET, the data that a customer grants, and the causes of a dead login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bank's app as a page, and the page of scan links, without a browser: what they show, and which forms decide."""
+"""The bank's app as a page, and the page of scan links, without a browser: their content, and the forms that decide."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_wrong_form_pays_nothing(fields: Mapping[str, str], status: int, brows
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_a_login_shows_what_is_requested_and_posts_what_stays_ticked(
+def test_a_login_shows_the_requested_data_and_posts_the_selected_data(
     live: bool, bank: SandboxServer, connect_legacy: ConnectLegacy, browser: httpx.Client, receiver: Receiver
 ) -> None:
     legacy = connect_legacy(bank, live=live)
@@ -143,14 +143,14 @@ def test_a_login_is_for_the_customer_who_scanned_it_and_for_five_minutes(
     assert len(receiver.arrived) == 1
 
 
-def test_a_dead_login_says_why(browser: httpx.Client, receiver: Receiver) -> None:
+def test_a_dead_login_shows_the_reason(browser: httpx.Client, receiver: Receiver) -> None:
     code = f"LOGIN:{receiver.url.removeprefix('https://')}/login"
     receiver.answer(200, {"perm": []})
     page = send(browser, browser.get(f"/scan?{quote(code, safe='')}"), {"customer": ONA})
     assert (page.status_code, "cannot log in with this code" in page.text, "name" in page.text) == (502, True, True)
 
 
-def test_a_pasted_code_leads_to_its_page(browser: httpx.Client, bank: SandboxServer) -> None:
+def test_a_pasted_code_opens_its_page(browser: httpx.Client, bank: SandboxServer) -> None:
     for code in (TX, f"https://other.example/scan?{quote(TX, safe='')}"):
         assert browser.get("/app", params={"code": code, "host": "live"}).url.path == "/scan/live"
     assert browser.get("/app", params={"code": "hello"}).status_code == 400
@@ -159,7 +159,7 @@ def test_a_pasted_code_leads_to_its_page(browser: httpx.Client, bank: SandboxSer
 @pytest.mark.parametrize(
     "path", ["/scan", "/scan?", "/scan?hello", "/scan?TX%3A", "/scan?LOGIN%3Alocalhost", "/scan/x?TX", "/app/login/x"]
 )
-def test_what_cannot_be_read_is_reported_in_plain_words(path: str, browser: httpx.Client) -> None:
+def test_an_unreadable_code_is_reported_in_plain_words(path: str, browser: httpx.Client) -> None:
     page = browser.get(path)
     assert page.status_code in (400, 404)
     assert "<h1>" in page.text
@@ -173,7 +173,9 @@ def test_what_cannot_be_read_is_reported_in_plain_words(path: str, browser: http
         {"Host": "evil.example", "Sec-Fetch-Site": "same-origin"},
     ],
 )
-def test_a_form_from_elsewhere_decides_nothing(headers: dict[str, str], browser: httpx.Client, legacy: Legacy) -> None:
+def test_a_form_of_another_origin_decides_nothing(
+    headers: dict[str, str], browser: httpx.Client, legacy: Legacy
+) -> None:
     token = new_id()
     legacy.send("POST", f"/ais/{token}", {"acc": ONA_PHONE})
     form = {**hidden(browser.get(f"/app?customer={ONA}")), "iban": DAILY, "action": "approve"}

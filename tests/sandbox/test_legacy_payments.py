@@ -1,4 +1,4 @@
-"""Payments of the legacy interface: what is taken, what moves, and what the callbacks say; over HTTPS with a plain client."""
+"""Payments of the legacy interface: accepted orders, transfers, and the content of callbacks; over HTTPS with a plain client."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def test_a_customer_of_the_bank_is_paid_by_phone_in_the_same_ledger(tpp: Legacy)
         ({"acc": "+48600000003", "amts": {"USD": 1}}, "CURRENCY_INVALID"),  # only her company's account has it
     ],
 )
-def test_what_cannot_be_paid_is_refused(changed, code, legacy):
+def test_an_order_that_cannot_be_paid_is_rejected(changed, code, legacy):
     assert is_refused(legacy.order(legacy.access("pis"), {**ORDER, **changed})[1], 400, code)
 
 
-def test_story_15_a_uuid_sent_four_times_at_once_is_one_payment(legacy: Legacy) -> None:
+def test_story_15_four_concurrent_requests_with_one_uuid_make_one_payment(legacy: Legacy) -> None:
     token, uuid = legacy.access("pis"), new_id()
     with ThreadPoolExecutor(4) as threads:
         answers = [threads.submit(legacy.order, token, ORDER, uuid) for _ in range(4)]

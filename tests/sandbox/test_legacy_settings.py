@@ -1,4 +1,4 @@
-"""Keys of the legacy interface's hosts: made once, and never from a file that is not one."""
+"""Keys of the legacy interface's hosts: created once, and never read from a file that is not a key."""
 
 from __future__ import annotations
 

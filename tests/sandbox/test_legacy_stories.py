@@ -83,11 +83,9 @@ def test_story_3_an_unknown_account_key_or_token_is_refused(shop: Shop, bank_pki
     for acc in ("+37069999999", FOREIGN):
         with pytest.raises(AccountUnknown):
             shop.client.request_access(ACCOUNTS, acc)
-    stranger = LegacyClient(
-        shop.bank.addresses.legacy_url, api_key="0" * 32, server_anchors=[bank_pki.root.certificate]
-    )
-    with stranger, pytest.raises(Unauthorized):
-        stranger.request_access(ACCOUNTS, ONA_PHONE)
+    other = LegacyClient(shop.bank.addresses.legacy_url, api_key="0" * 32, server_anchors=[bank_pki.root.certificate])
+    with other, pytest.raises(Unauthorized):
+        other.request_access(ACCOUNTS, ONA_PHONE)
     with pytest.raises(Unauthorized):
         shop.client.balance(new_id())
 

@@ -1,4 +1,4 @@
-"""The pages in Chromium: on a desktop and a phone, in an iframe, without script, by keyboard, and what axe finds in them."""
+"""The pages in Chromium: on a desktop and a phone, in an iframe, without script, by keyboard, and checked by axe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def choose(page: Any, customer: str = "Ona Kazlauskienė") -> None:
     page.get_by_role("link", name=customer).click()
 
 
-def test_on_a_desktop_the_code_leads_the_phone_and_the_desktop_follows_its_decision(
+def test_the_desktop_shows_a_code_for_the_phone_and_follows_its_decision(
     tpp: RawProvider, provider: Provider, browse: Callable[..., Any]
 ) -> None:
     payment, back = returning(tpp, provider)
@@ -45,7 +45,9 @@ def test_on_a_desktop_the_code_leads_the_phone_and_the_desktop_follows_its_decis
     assert tpp.status(payment) == "ACSP"
 
 
-def test_on_a_phone_a_button_leads_on(tpp: RawProvider, provider: Provider, browse: Callable[..., Any]) -> None:
+def test_a_phone_shows_a_button_to_the_next_page(
+    tpp: RawProvider, provider: Provider, browse: Callable[..., Any]
+) -> None:
     payment, back = returning(tpp, provider)
     page = browse(approval_link(payment), PHONE)
     assert not page.get_by_role("img", name="QR code").is_visible()
@@ -73,7 +75,7 @@ def test_only_the_named_account_can_be_chosen(tpp: RawProvider, browse: Callable
     assert consent_status(tpp, consent) == "valid"
 
 
-def test_story_18_in_an_iframe_of_another_origin_a_decision_leads_to_the_return_address(
+def test_story_18_in_an_iframe_of_another_origin_a_decision_redirects_to_the_return_address(
     tpp: RawProvider, provider: Provider, browse: Callable[..., Any]
 ) -> None:
     """The page has the site localhost, the provider 127.0.0.1."""
@@ -102,7 +104,7 @@ def test_of_two_tabs_the_first_decides_and_the_second_shows_it(tpp: RawProvider,
     assert tpp.status(payment) == "RJCT"
 
 
-def test_going_back_shows_what_became_of_it(tpp: RawProvider, provider: Provider, browse: Callable[..., Any]) -> None:
+def test_going_back_shows_the_outcome(tpp: RawProvider, provider: Provider, browse: Callable[..., Any]) -> None:
     payment, back = returning(tpp, provider)
     page = browse(f"{approval_link(payment)}/phone?customer={ONA}")
     press(page, "Approve")
@@ -216,7 +218,7 @@ def test_the_app_takes_codes_and_decides_in_accessible_pages(
     assert set(receiver.wait(2)[1].json) == {"id", "name"}
 
 
-def test_a_page_that_waits_says_when_the_time_is_over(
+def test_a_waiting_page_shows_that_the_time_is_over(
     fresh_bank: SandboxServer, connect: Callable[..., RawProvider], browse: Callable[..., Any]
 ) -> None:
     page = browse(approval_link(connect(fresh_bank).new_payment()))

@@ -1,4 +1,4 @@
-"""`pki serve` as a process, asked by programs that are not ours: OpenSSL and curl."""
+"""`pki serve` as a process, with OpenSSL and curl as clients."""
 
 from __future__ import annotations
 
@@ -69,20 +69,20 @@ def served(tmp_path: Path) -> Iterator[Served]:
             time.sleep(0.02)
         yield Served(folder, process, json.loads(ready.read_text()))
         process.send_signal(signal.SIGTERM)
-        said = b"".join(process.communicate(timeout=20))
+        output = b"".join(process.communicate(timeout=20))
         assert process.returncode == 0
-        assert b"Traceback" not in said
+        assert b"Traceback" not in output
     finally:
         process.kill()
         process.communicate()
 
 
-def test_openssl_asks_by_ocsp(served):
+def test_openssl_gets_the_status_by_ocsp(served):
     for options in ((), ("-no_nonce",), ("-sha256",), ("-sha1", "-no_nonce")):
-        said = served.ocsp("qwac", options=options)
-        assert "Response verify OK" in said
-        assert "qwac.pem: good" in said
-        assert "WARNING" not in said.replace(
+        output = served.ocsp("qwac", options=options)
+        assert "Response verify OK" in output
+        assert "qwac.pem: good" in output
+        assert "WARNING" not in output.replace(
             "WARNING: no nonce in response", "" if "-no_nonce" in options else "WARNING"
         )
     several = served.ocsp("qwac", "other-qwac", "server")
@@ -91,13 +91,13 @@ def test_openssl_asks_by_ocsp(served):
     assert "issuing-ca-qwac.pem: good" in served.ocsp("issuing-ca-qwac", issuer="root")
 
 
-def test_answers_change_with_what_is_issued_and_revoked(served):
+def test_new_certificates_and_revocations_change_the_answers(served):
     assert "qwac.pem: good" in served.ocsp("qwac")
     served.revoke("qwac")
-    said = served.ocsp("qwac", "other-qwac")
-    assert "qwac.pem: revoked" in said
-    assert "Reason: keyCompromise" in said
-    assert "other-qwac.pem: good" in said
+    output = served.ocsp("qwac", "other-qwac")
+    assert "qwac.pem: revoked" in output
+    assert "Reason: keyCompromise" in output
+    assert "other-qwac.pem: good" in output
     open_pki(served.folder).issue("qwac", make_provider(), at=utc_now(), label="new")
     assert "new.pem: good" in served.ocsp("new")
     request = served.folder.parent / "theirs.csr"
@@ -119,7 +119,7 @@ def test_the_list_over_http_is_the_one_in_the_folder(served):
         served.revoke("qwac" if _ == 0 else "other-qwac")
 
 
-def test_lists_that_end_soon_are_signed_again_where_they_are_served(tmp_path):
+def test_lists_that_end_soon_are_signed_again_when_they_are_served(tmp_path):
     begin = utc_now() - timedelta(days=300)
     write_pki(make_pki(at=begin), tmp_path / "pki")
     old = {name: (tmp_path / "pki" / name).read_bytes() for name in ("root.crl", "trusted-lists/LT.xml")}
@@ -147,7 +147,7 @@ def test_a_get_that_is_not_a_request_is_answered_as_a_post_is(served, path):
     assert got.content == httpx.post(served.urls["ocsp_url"], content=b"garbage").content
 
 
-def test_curl_asks_by_get(served):
+def test_curl_gets_the_status_with_get(served):
     request = served.folder.parent / "request.der"
     openssl(
         "ocsp", "-issuer", served.folder / "issuing-ca-qwac.pem", "-cert", served.folder / "qwac.pem", "-no_nonce", "-reqout", request
@@ -159,11 +159,11 @@ def test_curl_asks_by_get(served):
     ):
         command = ["curl", "-sSf", "-o", str(answer), "-w", "%{content_type}", f"{served.urls['ocsp_url']}/{encoded}"]
         assert subprocess.run(command, capture_output=True, check=True).stdout == b"application/ocsp-response"
-        said = openssl(
+        output = openssl(
             "ocsp", "-respin", answer, "-issuer", served.folder / "issuing-ca-qwac.pem", "-cert", served.folder / "qwac.pem",
             "-CAfile", served.folder / "root.pem", "-verify_other", served.folder / "issuing-ca-qwac.pem",
         )  # fmt: skip
-        assert "qwac.pem: good" in said
+        assert "qwac.pem: good" in output
 
 
 def stamped(served: Served, *options: str) -> tuple[Path, Path]:
@@ -205,17 +205,17 @@ def test_lists_authorities_and_trusted_lists_are_there(served):
             (served.folder / f"{label}.der").read_bytes(),
         )
         (served.folder.parent / "now.crl").write_bytes(httpx.get(f"{served.base}/{label}.crl").content)
-        said = openssl(
+        output = openssl(
             "crl", "-in", served.folder.parent / "now.crl", "-noout", "-CAfile", served.folder / f"{label}.pem"
         )
-        assert "verify OK" in said
+        assert "verify OK" in output
     for name in ("eu-lotl.xml", "LT.xml"):
         got = httpx.get(f"{served.base}/{name}")
         assert got.content == (served.folder / "trusted-lists" / name).read_bytes()
     assert served.urls["lists_url"] == f"{served.base}/eu-lotl.xml"
 
 
-def test_what_cannot_be_answered_is_refused_and_it_continues(served):
+def test_a_bad_request_is_rejected_and_the_server_continues(served):
     asked = [
         ("POST", "/ocsp", b"x" * 100_000, 413),
         ("POST", "/tsa", b"x" * 100_000, 413),

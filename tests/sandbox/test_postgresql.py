@@ -1,4 +1,4 @@
-"""The sandbox on PostgreSQL, whose transactions run side by side."""
+"""The sandbox on PostgreSQL, whose transactions run concurrently."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def server(settings: SandboxSettings) -> Iterator[SandboxServer]:
         yield server
 
 
-def test_equal_requests_at_once_make_one_payment(server: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+def test_concurrent_equal_requests_make_one_payment(server: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     caller = connect(server)
     sealed = caller.sealed(caller.message(PAYMENT))
     with ThreadPoolExecutor(8) as pool:
@@ -69,7 +69,7 @@ def test_a_payment_is_cancelled_or_approved_and_never_both(
             assert caller.status(payment) == ("RJCT" if cancelled else "ACSP")
 
 
-def test_a_deleted_consent_stays_revoked_whatever_the_customer_decides_at_once(
+def test_a_deleted_consent_stays_revoked_despite_a_concurrent_decision(
     server: SandboxServer, connect: Callable[..., RawProvider]
 ) -> None:
     reader = Reader(connect(server), server)
@@ -82,7 +82,9 @@ def test_a_deleted_consent_stays_revoked_whatever_the_customer_decides_at_once(
             assert reader.status(consent) == "revoked"
 
 
-def test_unattended_reads_at_once_are_counted_each(server: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+def test_concurrent_unattended_reads_are_all_counted(
+    server: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
     reader = Reader(connect(server), server)
     consent = reader.approved(frequencyPerDay=5)
     place = reader.place(consent)
@@ -95,7 +97,7 @@ def test_unattended_reads_at_once_are_counted_each(server: SandboxServer, connec
     assert [reader.get(target, consent).status_code for target in targets[:3]] == [200] * 3
 
 
-def test_the_same_uuid_at_once_pays_once_and_is_reported_in_order(
+def test_concurrent_requests_with_one_uuid_pay_once_and_are_reported_in_order(
     server: SandboxServer, connect_legacy: ConnectLegacy, receiver: Receiver
 ) -> None:
     legacy, uuid = connect_legacy(server), "U" * 40
@@ -117,7 +119,7 @@ def test_the_same_uuid_at_once_pays_once_and_is_reported_in_order(
     assert control(server, "/legacy/login", code).status_code == 400
 
 
-def test_steps_of_the_clock_at_once_add_up(server: SandboxServer) -> None:
+def test_concurrent_steps_of_the_clock_add_up(server: SandboxServer) -> None:
     before = utc_now()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: advance(server, 3600), range(16)))

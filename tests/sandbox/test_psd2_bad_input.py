@@ -1,4 +1,4 @@
-"""Consents and account data against bad input: the code, the echo of X-Request-ID, and nothing stored."""
+"""Bad input about consents and account data: the code, the echo of X-Request-ID, and no stored change."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_address_of_the_customer_that_is_not_one_is_refused(case: Case, name:
 
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("body", [b"{}", b" ", b"\xff", b"x" * (MAX_BODY_BYTES + 1)], ids=len)
-def test_a_body_where_none_belongs_is_refused(case: Case, name: str, body: bytes) -> None:
+def test_an_unexpected_body_is_rejected(case: Case, name: str, body: bytes) -> None:
     refused = (413, "FORMAT_ERROR") if len(body) > MAX_BODY_BYTES else FORMAT
     assert_refused(case.send(name, body=body), *refused)
 
@@ -215,12 +215,10 @@ def test_the_role_of_payments_creates_no_consent(
 def test_a_certificate_of_another_authority_reads_nothing(
     case: Case, second_provider: tuple[Issued, Issued], connect: Callable[..., RawProvider]
 ) -> None:
-    stranger = connect(case.reader.server, qwac=second_provider[0], qseal=second_provider[1])
+    other = connect(case.reader.server, qwac=second_provider[0], qseal=second_provider[1])
     for name in READS:
-        ours = stranger.send(case.message(name, case.consent))
-        absent = stranger.send(
-            case.message(name, "x" * len(case.consent), target=READS[name][1].replace("{c}", "x" * 32))
-        )
+        ours = other.send(case.message(name, case.consent))
+        absent = other.send(case.message(name, "x" * len(case.consent), target=READS[name][1].replace("{c}", "x" * 32)))
         assert_refused(ours, 403, "CONSENT_UNKNOWN")
         assert_refused(absent, 403, "CONSENT_UNKNOWN")
         texts = {answer.json()["tppMessages"][0]["text"].replace(case.consent, "x" * 32) for answer in (ours, absent)}

@@ -1,4 +1,4 @@
-"""Who may call: the client certificate of the connection, judged by the application (soft) or in the handshake (strict)."""
+"""Client certificates, verified by the application (soft) or in the handshake (strict)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def anonymous(bank: SandboxServer, bank_pki_folder: Path) -> Iterator[RawProvide
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_endpoint_asks_for_a_client_certificate(name: str, anonymous: RawProvider) -> None:
+def test_every_endpoint_requires_a_client_certificate(name: str, anonymous: RawProvider) -> None:
     row = ROWS[name]
     target = row.target(product=SEPA, payment_id="any", consent_id="any", resource_id="any")
     assert_refused(anonymous.request(row.method, target), 401, "CERTIFICATE_MISSING")
@@ -65,7 +65,7 @@ def test_an_expired_qwac_is_refused_with_the_reason(bank, connect, expired_qwac)
     assert "certificate.expired" in refused.text
 
 
-def test_certificates_are_judged_at_real_time(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+def test_certificates_are_verified_at_real_time(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     caller = connect(fresh_bank)
     advance(fresh_bank, 410 * 86_400)
     assert caller.initiate().status_code == 201
@@ -93,7 +93,7 @@ def test_the_organizations_authorization_number_is_required(
 
 
 @pytest.mark.parametrize(("identifier", "nca_id", "expected"), WITHOUT_STATEMENT)
-def test_a_seal_without_a_psd2_statement_is_judged_by_its_identifier(
+def test_a_seal_without_a_psd2_statement_is_verified_by_its_identifier(
     identifier: str,
     nca_id: None,
     expected: str,
@@ -107,7 +107,7 @@ def test_a_seal_without_a_psd2_statement_is_judged_by_its_identifier(
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_endpoint_asks_for_its_role_before_its_query(
+def test_every_endpoint_checks_its_role_before_its_query(
     name: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
     row = ROWS[name]

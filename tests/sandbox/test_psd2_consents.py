@@ -1,4 +1,4 @@
-"""Consents and account data that are asked for as the document has them."""
+"""Consents and account data, requested as the document describes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_decision_about_a_consent_that_does_not_exist_is_refused(reader: Reade
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "consent.unknown")
 
 
-def test_a_restart_keeps_consents_and_what_they_counted(
+def test_a_restart_keeps_consents_and_their_counts(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     settings = replace(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder), seed=7)

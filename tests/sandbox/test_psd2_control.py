@@ -1,4 +1,4 @@
-"""What a developer does to the bank and its payments through the control host."""
+"""A developer's actions on the bank and its payments through the control host."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_customers_are_listed_with_the_accounts_that_they_may_use(bank: SandboxS
     assert customers[0]["accounts"][0] == {"iban": DAILY, "currencies": ["EUR", "USD", "GBP"], "kind": "personal"}
 
 
-def test_approve_without_a_body_takes_the_first_customer_and_account_that_fit(
+def test_approve_without_a_body_uses_the_first_possible_customer_and_account(
     caller: RawProvider, fresh_bank: SandboxServer
 ) -> None:
     payment = caller.new_payment()
@@ -156,7 +156,7 @@ def test_a_page_of_another_origin_cannot_approve(bank: SandboxServer, tpp: RawPr
         ("UPDATE payments SET payment_id = 'other'", "a seal was accepted for other without a record"),
     ],
 )
-def test_the_check_reports_what_does_not_agree(
+def test_the_check_reports_differences(
     damage: str, found: str, bank_pki_folder: Path, tmp_path: Path, connect: Callable[..., RawProvider]
 ) -> None:
     with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder)) as server:

@@ -1,4 +1,4 @@
-"""What the bank keeps: every verified seal with the answer it got, and nothing that was not verified."""
+"""The bank's evidence: every verified seal with its answer, and no unverified request."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def audit(server: SandboxServer) -> AuditSummary:
     return counted
 
 
-def test_a_payment_is_kept_with_what_was_signed_and_what_was_answered(
-    caller: RawProvider, fresh_bank: SandboxServer
-) -> None:
+def test_a_payment_is_stored_with_its_seal_and_its_answer(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     request_id = str(uuid4())
     sealed = caller.sealed(caller.message(request_id=request_id))
     payment = caller.send(sealed).json()
@@ -146,7 +144,7 @@ def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(
     assert [record.http_status for record in kept(fresh_bank)] == [201, 201]
 
 
-def test_what_was_not_verified_is_not_kept(
+def test_an_unverified_request_is_not_stored(
     caller: RawProvider,
     fresh_bank: SandboxServer,
     connect: Callable[..., RawProvider],
@@ -226,7 +224,7 @@ def test_the_same_seed_gives_the_same_ids(
     assert not set(run("third", 8)) & set(first)
 
 
-def test_while_the_archive_fails_no_sealed_request_is_handled_and_nothing_is_lost(
+def test_while_the_archive_fails_sealed_requests_are_rejected_and_no_record_is_lost(
     tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
 ) -> None:
     settings = SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)

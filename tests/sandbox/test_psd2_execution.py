@@ -1,4 +1,4 @@
-"""Approved payments move money, at the time they are due."""
+"""Approved payments move money at their due time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_instant_payment_is_pending_for_ten_seconds_and_then_booked(
 
 
 @pytest.mark.parametrize("body", [amounting("100000.01"), {**PAYMENT, "creditorAccount": {"iban": SHOP}}])
-def test_what_the_instant_rail_does_not_take_is_booked_after_an_hour(
+def test_a_payment_that_the_instant_rail_does_not_accept_is_booked_after_an_hour(
     body: dict[str, Any], caller: RawProvider, fresh_bank: SandboxServer
 ) -> None:
     control(fresh_bank, "/instant", {"country": "LT", "reachable": False})

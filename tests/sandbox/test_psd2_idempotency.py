@@ -1,4 +1,4 @@
-"""X-Request-ID: the same request gives the same answer for an hour, another one is refused."""
+"""X-Request-ID: for an hour, the same request gives the same answer, and another request is rejected."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_the_same_request_again_gets_the_same_answer(caller, fresh_bank):
     assert rows_in(fresh_bank) == 1
 
 
-def test_a_replay_gives_the_first_answer_whatever_happened_since(tpp: RawProvider) -> None:
+def test_a_replay_gives_the_first_answer_even_after_later_changes(tpp: RawProvider) -> None:
     request_id = str(uuid4())
     payment = tpp.new_payment(request_id=request_id)
     decide(payment, "decline")
     assert tpp.new_payment(request_id=request_id) == payment
 
 
-def test_the_case_of_the_id_does_not_count(tpp: RawProvider) -> None:
+def test_ids_are_compared_without_case(tpp: RawProvider) -> None:
     request_id = str(uuid4())
     assert tpp.new_payment(request_id=request_id) == tpp.new_payment(request_id=request_id.upper())
 
@@ -92,7 +92,7 @@ def test_two_providers_may_use_the_same_id(
     assert first["paymentId"] != second["paymentId"]
 
 
-def test_many_equal_requests_at_once_make_one_payment(fresh_bank, connect):
+def test_many_concurrent_equal_requests_make_one_payment(fresh_bank, connect):
     request_id, callers = str(uuid4()), [connect(fresh_bank) for _ in range(8)]
     with ThreadPoolExecutor(8) as threads:
         sent = [threads.submit(caller.initiate, request_id=request_id) for caller in callers for _ in range(4)]
@@ -101,7 +101,7 @@ def test_many_equal_requests_at_once_make_one_payment(fresh_bank, connect):
     assert rows_in(fresh_bank) == 1
 
 
-def test_many_requests_at_once_under_one_id_have_one_winner(fresh_bank, connect):
+def test_of_many_concurrent_requests_with_one_id_one_succeeds(fresh_bank, connect):
     request_id, caller = str(uuid4()), connect(fresh_bank)
     bodies = [{**PAYMENT, "creditorName": f"Shop {number}"} for number in range(8)]
     with ThreadPoolExecutor(8) as threads:
@@ -110,7 +110,7 @@ def test_many_requests_at_once_under_one_id_have_one_winner(fresh_bank, connect)
     assert rows_in(fresh_bank) == 1
 
 
-def test_what_is_past_its_hour_is_forgotten(caller, fresh_bank):
+def test_ids_are_deleted_after_their_hour(caller, fresh_bank):
     for _ in range(3):
         caller.new_payment()
     advance(fresh_bank, 3600)

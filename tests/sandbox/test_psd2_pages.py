@@ -1,4 +1,4 @@
-"""The pages of an approval link without a browser: what they say in every state, and which forms decide."""
+"""The pages of an approval link without a browser: texts of each state, and the forms that decide."""
 
 from __future__ import annotations
 
@@ -98,19 +98,19 @@ def test_the_page_shows_the_payment_in_plain_words(path: str, tpp: RawProvider) 
     assert not re.search("RCVD|sepa-credit", text)
 
 
-def test_the_page_shows_what_a_consent_is_for(tpp: RawProvider) -> None:
+def test_the_page_shows_the_access_of_a_consent(tpp: RawProvider) -> None:
     text = open_link(new_consent(tpp, {"accounts": [{"iban": DAILY}], "balances": [{"iban": DAILY}]})).text
     assert "Its balances" in text
     assert "up to 4 times a day" in text
     assert not re.search("Its transactions|received|allPsd2", text)
 
 
-def test_the_link_leads_to_the_pages_host(tpp: RawProvider, bank: SandboxServer) -> None:
+def test_the_link_points_to_the_pages_host(tpp: RawProvider, bank: SandboxServer) -> None:
     assert approval_link(tpp.new_payment()).startswith(bank.addresses.approval_url + "/approve/")
 
 
 @pytest.mark.parametrize("field", ["creditorName", "remittanceInformationUnstructured"])
-def test_what_a_provider_sends_is_shown_as_text(field: str, tpp: RawProvider, bank: SandboxServer) -> None:
+def test_texts_of_a_provider_are_escaped(field: str, tpp: RawProvider, bank: SandboxServer) -> None:
     hostile = "</dd><script>alert('1')</script><img src=x onerror=\"a()\">"
     payment = tpp.new_payment(body={**PAYMENT, field: hostile})
     for url in (approval_link(payment), approval_link(payment) + "/phone", bank.addresses.approval_url):
@@ -129,7 +129,7 @@ def test_a_return_address_cannot_leave_its_attribute(tpp: RawProvider) -> None:
     assert "script" not in page.tags
 
 
-def test_the_code_and_the_link_lead_to_the_page_for_the_phone(tpp: RawProvider) -> None:
+def test_the_code_and_the_link_open_the_page_for_the_phone(tpp: RawProvider) -> None:
     link = approval_link(tpp.new_payment())
     text = get(link).text
     picture = re.search(r"<svg [^>]*role=\"img\".*?</svg>", text, re.DOTALL)
@@ -140,7 +140,7 @@ def test_the_code_and_the_link_lead_to_the_page_for_the_phone(tpp: RawProvider) 
 
 @pytest.mark.parametrize("action", ["approve", "decline"])
 @pytest.mark.parametrize("address", [BACK, "com.example.app:/done?x=1", "http://127.0.0.1:8000/back?x=1"])
-def test_a_decision_leads_to_the_return_address(action: str, address: str, tpp: RawProvider) -> None:
+def test_a_decision_redirects_to_the_return_address(action: str, address: str, tpp: RawProvider) -> None:
     for order in (
         tpp.new_payment(headers=[("TPP-Redirect-URI", address)]), new_consent(tpp, ALL, ("TPP-Redirect-URI", address))
     ):  # fmt: skip
@@ -151,7 +151,7 @@ def test_a_decision_leads_to_the_return_address(action: str, address: str, tpp: 
         assert address in open_link(order).values("href")
 
 
-def test_without_a_return_address_a_decision_leads_back_to_the_page(tpp: RawProvider) -> None:
+def test_without_a_return_address_a_decision_redirects_to_the_page(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     answer = post(approval_link(payment), {"action": "approve"})
     assert answer.status_code == 303
@@ -167,9 +167,7 @@ def test_without_a_return_address_a_decision_leads_back_to_the_page(tpp: RawProv
         ("cancel", ("Payment cancelled", "Request cancelled")),
     ],
 )  # fmt: skip
-def test_a_link_that_was_used_shows_only_what_became_of_it(
-    kind: str, action: str, texts: tuple[str, str], tpp: RawProvider
-) -> None:
+def test_a_used_link_shows_only_the_outcome(kind: str, action: str, texts: tuple[str, str], tpp: RawProvider) -> None:
     order = new_order(tpp, kind)
     if action == "cancel":
         tpp.cancel(order)
@@ -180,7 +178,7 @@ def test_a_link_that_was_used_shows_only_what_became_of_it(
         assert not has_buttons(page)
 
 
-def test_what_ran_out_or_ended_later_is_distinguished(
+def test_the_page_distinguishes_expired_ended_and_revoked_orders(
     fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
 ) -> None:
     tpp = connect(fresh_bank)
@@ -212,7 +210,7 @@ def test_a_link_decides_once(first: str, second: str, kind: str, tpp: RawProvide
     assert status(order) == before
 
 
-def test_the_customer_chooses_among_the_own_accounts(tpp: RawProvider) -> None:
+def test_the_customer_can_choose_only_own_accounts(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     assert not has_buttons(open_phone(payment, "unknown"))
     assert [value for value in open_phone(payment, MARTA).values("value") if value and value.startswith("LT")] == [
@@ -282,7 +280,7 @@ def test_an_unknown_link_is_not_found(token: str, bank: SandboxServer) -> None:
     assert (state.status_code, state.json()) == (404, {"open": False})
 
 
-def test_a_request_that_cannot_be_read_does_not_call_the_link_unknown(tpp: RawProvider) -> None:
+def test_a_malformed_request_is_not_answered_as_an_unknown_link(tpp: RawProvider) -> None:
     link = approval_link(tpp.new_payment())
     with httpx.Client(trust_env=False) as client:
         response = client.post(link, extensions={"target": link.encode()})  # not a path with a query
@@ -326,9 +324,7 @@ def test_loading_ahead_and_previews_do_not_open_the_payment(headers: dict[str, s
     assert tpp.cancel(payment).status_code == 200
 
 
-def test_a_page_that_is_used_keeps_the_payment_open(
-    fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_using_the_page_keeps_the_payment_open(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     """Story 14."""
     tpp = connect(fresh_bank)
     payment = tpp.new_payment()
@@ -366,7 +362,7 @@ def test_the_index_is_for_this_machine_only(peer: str, host: str, bank: SandboxS
     assert asyncio.run(ask()).status_code == 403
 
 
-def test_the_index_lists_what_the_bank_holds_and_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
+def test_the_index_lists_the_banks_data_but_no_link(tpp: RawProvider, bank: SandboxServer) -> None:
     payment, consent = tpp.new_payment(), new_consent(tpp)
     decide(payment, "decline")
     tpp.request("GET", "/nothing")

@@ -1,4 +1,4 @@
-"""The life of a payment as a provider sees it, from RCVD to its end."""
+"""The states of a payment as a provider sees them, from RCVD to the end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_answer_links_to_status_and_details_by_path(tpp: RawProvider) -> Non
     assert (payment["_links"]["self"]["href"], payment["_links"]["status"]["href"]) == (own, own + "/status")
 
 
-def test_the_details_are_what_was_submitted(tpp: RawProvider) -> None:
+def test_the_details_show_the_submitted_payment(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     details = tpp.request("GET", payment["_links"]["self"]["href"]).json()
     assert details == {**PAYMENT, "paymentId": payment["paymentId"], "transactionStatus": "RCVD"}
@@ -63,7 +63,7 @@ def test_a_page_that_is_used_stays_usable_for_five_minutes(caller: RawProvider, 
     assert caller.status(payment) == "ACSP"
 
 
-def test_polling_does_not_keep_a_payment_alive(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+def test_polling_does_not_keep_a_payment_open(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     payment = caller.new_payment()
     for _ in range(3):
         advance(fresh_bank, 100)

@@ -1,4 +1,4 @@
-"""Requests that are not of the interface: ids, bodies, paths and methods."""
+"""Requests outside the interface: ids, bodies, paths and methods."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_payment_without_a_required_field_is_refused(field: str, tpp: RawProvi
     assert field in response.text
 
 
-def test_a_refusal_holds_nothing_of_the_body(tpp: RawProvider) -> None:
+def test_a_refusal_contains_nothing_of_the_body(tpp: RawProvider) -> None:
     assert "SECRET" not in tpp.initiate({**PAYMENT, "creditorName": "SECRET" * 30}).text
 
 

@@ -1,4 +1,4 @@
-"""The sandbox lets a call through exactly where `authorize` allows it."""
+"""The sandbox accepts a call exactly if `authorize` accepts it."""
 
 from __future__ import annotations
 
@@ -112,5 +112,5 @@ def test_both_agree_about_every_endpoint_and_method(
 
 
 @given(method=METHODS, path=GOOD | nearly_good() | GARBAGE, is_reader=st.booleans())
-def test_both_agree_about_whatever_is_asked(sandbox, bank_pki, reader, method, path, is_reader) -> None:
+def test_both_agree_on_every_question(sandbox, bank_pki, reader, method, path, is_reader) -> None:
     assert_agreement(sandbox, reader if is_reader else bank_pki.qwac, method, path)

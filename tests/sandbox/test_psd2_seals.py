@@ -1,4 +1,4 @@
-"""The seal on an initiation: what the bank refuses, and with which code. `tests/seals` has every way in which a seal fails."""
+"""The seal on an initiation: rejected seals and their codes. `tests/seals` has every way in which a seal fails."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHANGES: dict[str, Callable[[Message], Message]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_was_changed_after_sealing_is_refused(change, tpp):
+def test_a_request_that_was_changed_after_sealing_is_rejected(change, tpp):
     assert_refused(tpp.send(CHANGES[change](tpp.sealed(tpp.message()))), 401, "SIGNATURE_INVALID")
 
 

@@ -1,4 +1,4 @@
-"""The stories that the PSD2 interface is accepted by, over mutual TLS, each under its number."""
+"""The acceptance stories of the PSD2 interface by number, over mutual TLS."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_story_7_a_deleted_consent_is_revoked_for_good(reader: Reader) -> None:
         "?bookingStatus=pending",
     ],
 )  # fmt: skip
-def test_story_8_a_query_that_makes_no_sense_is_refused(reader: Reader, query: str) -> None:
+def test_story_8_an_inconsistent_query_is_rejected(reader: Reader, query: str) -> None:
     consent = reader.approved()
     assert_refused(reader.get(f"{reader.place(consent)}/transactions{query}", consent), 400, "FORMAT_ERROR")
 
@@ -213,7 +213,7 @@ def approve(server: SandboxServer, payment: dict[str, Any], **choice: str) -> ht
     return control(server, f"/payments/{payment['paymentId']}/approve", choice or None)
 
 
-def test_story_10_an_approved_payment_is_pending_whatever_the_window_and_then_booked(reader: Reader) -> None:
+def test_story_10_an_approved_payment_is_pending_in_every_window_and_then_booked(reader: Reader) -> None:
     consent = reader.approved()
     before, payment = amount_held(reader, consent), reader.provider.new_payment()
     assert approve(reader.server, payment, iban=DAILY).json()["transactionStatus"] == "ACSP"
@@ -254,11 +254,11 @@ def test_story_12_a_consent_needs_the_seal_of_the_same_provider(
 ) -> None:
     message = reader.message(request(ALL))
     sealed = reader.provider.sealed(message)
-    stranger = connect(reader.server, qseal=second_provider[1])
+    other = connect(reader.server, qseal=second_provider[1])
     for unfit, code in (
         (message, "SIGNATURE_MISSING"),
         (altered(sealed, body=message.body.replace(b"4", b"5")), "SIGNATURE_INVALID"),
-        (stranger.sealed(message), "SIGNATURE_INVALID"),
+        (other.sealed(message), "SIGNATURE_INVALID"),
     ):
         assert_refused(reader.provider.send(unfit), 401, code)
     assert reader.provider.send(sealed).status_code == 201  # the id was not used by what was refused
@@ -274,7 +274,7 @@ def test_story_13_only_the_customer_with_the_debtor_account_can_approve(reader: 
     assert reader.provider.status(payment) == "ACSP"
 
 
-def test_story_14_a_page_that_is_used_keeps_the_payment_alive(reader: Reader) -> None:
+def test_story_14_using_the_page_keeps_the_payment_open(reader: Reader) -> None:
     payment = reader.provider.new_payment()
     for seconds in (290, 125, 125):  # opened at 4:50, used until 9:00
         advance(reader.server, seconds)
@@ -299,7 +299,9 @@ def test_story_15_a_bank_becomes_unreachable_between_initiation_and_execution(
     assert (reader.provider.status(payment), amount_held(reader, consent)) == (later, before - paid)
 
 
-def test_story_16_the_instant_cap_and_the_id_of_what_it_refused(bank: SandboxServer, tpp: RawProvider) -> None:
+def test_story_16_the_instant_cap_and_the_request_id_of_a_rejected_payment(
+    bank: SandboxServer, tpp: RawProvider
+) -> None:
     def instant(amount: str, request_id: str) -> httpx.Response:
         body = {**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": amount}}
         return tpp.initiate(body, product=INSTANT, request_id=request_id)

@@ -1,4 +1,4 @@
-"""`--host`, `--public-url`, `--dns`: what links, codes and the server certificate name."""
+"""`--host`, `--public-url`, `--dns`: the addresses in links, codes and the server certificate."""
 
 from __future__ import annotations
 
@@ -113,6 +113,6 @@ def test_with_roots_only_a_client_must_send_its_intermediates(
     "url", ["bank.example.com", "ftp://bank.example.com", "https://0.0.0.0:8443", "https://[::]", "https://u@bank.example.com",
             "https://bank.example.com/path", "https://bank.example.com:0", "https://bank.example.com:70000", "http://bank.example.com:1"],
 )  # fmt: skip
-def test_a_public_url_that_leads_nowhere_is_refused(url: str, tmp_path: Path, bank_pki_folder: Path) -> None:
+def test_an_unusable_public_url_is_rejected(url: str, tmp_path: Path, bank_pki_folder: Path) -> None:
     with refused(ConfigurationError, "sandbox.public-url"):
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, public_url=url))

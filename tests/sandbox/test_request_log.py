@@ -1,4 +1,4 @@
-"""One line per request: what was asked and answered, no more lines than requests, and no approval link."""
+"""The log: one line for each request, with its code, and without approval links."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def logged(bank_pki_folder: Path, tmp_path: Path) -> Iterator[Logged]:
         yield Logged(server, lines)
 
 
-def test_each_request_has_a_line_of_its_own(logged: Logged, connect: type[RawProvider]) -> None:
+def test_each_request_has_one_line(logged: Logged, connect: type[RawProvider]) -> None:
     server, lines = logged
     caller = connect(server)  # type: ignore[call-arg, arg-type]
     payment = caller.new_payment()
@@ -58,7 +58,7 @@ def test_each_request_has_a_line_of_its_own(logged: Logged, connect: type[RawPro
     assert approval_link(payment).rpartition("/")[2] not in "".join(lines)
 
 
-def test_a_reader_of_the_lines_that_left_fails_no_request(bank_pki_folder: Path, tmp_path: Path) -> None:
+def test_a_closed_pipe_of_the_log_fails_no_request(bank_pki_folder: Path, tmp_path: Path) -> None:
     def gone(line: str) -> None:
         raise BrokenPipeError
 
@@ -187,7 +187,7 @@ def test_the_latest_requests_are_listed_with_verdict_and_code(logged: Logged, co
     assert "signature.missing" in answer[0]["text"]
 
 
-def test_old_requests_are_forgotten() -> None:
+def test_old_requests_are_dropped() -> None:
     latest = LatestRequests(lambda: AT)
     for number in range(1000):
         latest.keep(Answered("GET", f"/{number}", 200, "", ""))

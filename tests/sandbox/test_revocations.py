@@ -1,4 +1,4 @@
-"""What the folder's revocation lists revoke is refused, from the next request on."""
+"""Certificates on the folder's revocation lists are rejected, from the next request on."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(
     assert caller.request("GET", TARGET).status_code == 403
 
 
-def test_what_was_revoked_before_the_sandbox_started_is_refused(
+def test_a_certificate_revoked_before_the_start_is_rejected(
     folder: Path, tmp_path: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now())
@@ -76,7 +76,7 @@ def test_a_folder_with_a_list_that_cannot_be_read_is_refused(folder: Path) -> No
     assert refused.value.code == "pki.unusable"
 
 
-def test_what_a_list_had_counts_while_it_cannot_be_read_which_is_logged_once(
+def test_while_a_list_cannot_be_read_its_earlier_contents_are_used_and_the_error_is_logged_once(
     watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider], caplog
 ) -> None:
     open_pki(folder).revoke(bank_pki.other_qwac.certificate, at=utc_now())
@@ -88,8 +88,8 @@ def test_what_a_list_had_counts_while_it_cannot_be_read_which_is_logged_once(
         assert_refused(
             connect(watched_bank, qwac=bank_pki.other_qwac).request("GET", TARGET), 401, "CERTIFICATE_REVOKED"
         )
-    told = [record.getMessage() for record in caplog.records if record.name == "tppkit.sandbox.revocations"]
-    assert [("root.crl" in line, "issuing-ca-qwac.crl" in line) for line in told] == [(False, True), (True, False)]
+    messages = [record.getMessage() for record in caplog.records if record.name == "tppkit.sandbox.revocations"]
+    assert [("root.crl" in line, "issuing-ca-qwac.crl" in line) for line in messages] == [(False, True), (True, False)]
 
 
 def test_a_list_that_is_repaired_counts_again(folder: Path, bank_pki: Pki) -> None:
@@ -109,7 +109,7 @@ def test_a_list_that_was_never_read_is_reported_as_unavailable(
     assert "further.crl" in answer.text
 
 
-def test_one_list_a_file_is_kept_whatever_was_revoked_before(folder: Path, bank_pki: Pki) -> None:
+def test_only_the_latest_list_of_a_file_is_stored(folder: Path, bank_pki: Pki) -> None:
     revocations = FolderRevocations(folder)
     for _ in range(5):
         open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="certificateHold")
@@ -119,7 +119,7 @@ def test_one_list_a_file_is_kept_whatever_was_revoked_before(folder: Path, bank_
     assert len(revocations.checker._evidence.crls) == len(list(folder.glob("*.crl")))
 
 
-def test_a_hold_that_is_lifted_at_once_is_over(
+def test_a_hold_that_was_lifted_has_no_effect(
     watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="certificateHold")
@@ -128,7 +128,7 @@ def test_a_hold_that_is_lifted_at_once_is_over(
     assert connect(watched_bank).request("GET", TARGET).status_code == 403
 
 
-def test_a_list_that_was_removed_is_forgotten(folder: Path, bank_pki: Pki) -> None:
+def test_a_removed_list_is_no_longer_used(folder: Path, bank_pki: Pki) -> None:
     open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now())
     revocations = FolderRevocations(folder)
     for path in folder.glob("*.crl"):

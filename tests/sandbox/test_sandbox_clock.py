@@ -44,7 +44,7 @@ def at(*times: datetime) -> Callable[[], datetime]:
     return iter(times).__next__
 
 
-def test_it_is_ahead_by_what_it_was_advanced(clock: SandboxClock) -> None:
+def test_the_clock_is_ahead_by_its_offset(clock: SandboxClock) -> None:
     assert asyncio.run(clock.advance(timedelta(minutes=5))) == BASE + timedelta(minutes=5)
     asyncio.run(clock.advance(timedelta(seconds=1)))
     assert clock.now() == BASE + timedelta(minutes=5, seconds=1)
@@ -57,7 +57,7 @@ def test_it_continues_with_the_clock_below(database: Database) -> None:
     assert clock.now() == BASE + timedelta(days=1, hours=1)
 
 
-def test_it_continues_from_where_it_was_when_the_machines_clock_is_set_back(database: Database) -> None:
+def test_the_clock_continues_when_the_machines_clock_is_set_back(database: Database) -> None:
     clock = make_clock(database, base=at(BASE, BASE - HOUR, BASE - HOUR + timedelta(seconds=5)))
     assert [clock.now() for _ in range(3)] == [BASE, BASE, BASE + timedelta(seconds=5)]
 
@@ -71,7 +71,7 @@ def test_it_is_kept_in_the_database_and_never_moves_back(
 
 
 @pytest.mark.parametrize("field", ["active_at", "approved_at"])
-def test_it_never_moves_back_behind_what_happened(field: str, database: Database) -> None:
+def test_the_clock_never_moves_behind_a_stored_event(field: str, database: Database) -> None:
     progress = Progress(PAYMENT.initial, **{"active_at": BASE, field: BASE + HOUR})
     payment = tables.StoredPayment("p-1", "A", PaymentProduct.SEPA, b"{}", "t-1", None, progress)
     database.run_at_start(lambda db: tables.add_payment(db, payment))

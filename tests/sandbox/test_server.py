@@ -1,4 +1,4 @@
-"""Starting and stopping: ports, addresses, the ready file, and what a failed start leaves behind."""
+"""Starting and stopping: ports, addresses, the ready file, and the cleanup of a failed start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tppkit.testpki import Pki, key_pem, write_pki
 
 @contextmanager
 def listening(offset: int = 0) -> Iterator[int]:
-    """A port that somebody else listens on, less `offset`."""
+    """A port in use by another socket, minus `offset`."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         yield taken.getsockname()[1] - offset
 
@@ -104,7 +104,7 @@ def test_without_a_pki_one_is_made_and_kept(tmp_path: Path) -> None:
         assert (Path(server.addresses.pki) / "server.key").read_bytes() == key
 
 
-def test_no_host_says_what_serves_it(bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+def test_no_host_names_its_server_software(bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     answers = [connect(bank).request("GET", "/"), httpx.get(bank.addresses.approval_url, trust_env=False)]
     assert not [answer for answer in answers if "server" in answer.headers]
 
@@ -119,7 +119,9 @@ def test_a_sandbox_that_was_stopped_answers_no_more_and_frees_its_folder(tmp_pat
         pass
 
 
-def test_the_ready_file_says_where_everything_is_and_is_for_its_owner(bank: SandboxServer, tmp_path: Path) -> None:
+def test_the_ready_file_has_all_addresses_and_is_readable_by_its_owner_only(
+    bank: SandboxServer, tmp_path: Path
+) -> None:
     path = tmp_path / "ready.json"
     bank.addresses.write(path)
     ready = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""A loop in a thread: one that does not begin, and one that does not stop."""
+"""An event loop in a thread: a start that fails, and a server that does not stop."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ class Running:
         return [each for each in gc.get_objects() if type(each) is self.protocol]
 
     def emptied(self) -> Running:
-        """Wait for connections of earlier tests to go, and forget what the application noted."""
+        """Wait until connections of earlier tests are closed, and clear what the application recorded."""
         eventually(lambda: self.live == 0)
         self.bank.__init__()  # type: ignore[misc]
         return self
@@ -468,7 +468,7 @@ def test_the_server_sends_its_intermediates(pki: Pki) -> None:
         assert b"200 OK" in running.ask(pki.client())  # which knows the root only
 
 
-# --- strict: the handshake refuses, and says why ------------------------------------------------------------
+# --- strict: the handshake rejects, with a reason ------------------------------------------------------------
 
 
 @VERSIONS
@@ -697,7 +697,7 @@ def test_a_client_that_closes_tls_is_disconnected(pki: Pki, soft: Running) -> No
 # --- hostile and unlucky peers ------------------------------------------------------------------------------
 
 
-def test_a_client_that_does_not_read_holds_the_application_back(pki: Pki, log: Any) -> None:
+def test_the_application_waits_for_a_client_that_does_not_read(pki: Pki, log: Any) -> None:
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
     with serving(pki.tls(handshake_timeout_s=1), socket_buffer=16_384) as running:
@@ -710,7 +710,7 @@ def test_a_client_that_does_not_read_holds_the_application_back(pki: Pki, log: A
     assert "unread" in line
 
 
-def test_a_client_that_asks_for_new_keys_but_does_not_read_is_cut_off(pki: Pki, log: Any) -> None:
+def test_a_client_that_requests_new_keys_but_does_not_read_is_disconnected(pki: Pki, log: Any) -> None:
     context, keys = pki.client(version=ssl.TLSVersion.TLSv1_3), pki.folder / "keys"
     context.keylog_filename = str(keys)
     raw = socket.socket()
@@ -755,7 +755,7 @@ def test_a_client_that_read_everything_may_then_pause(pki: Pki, log: Any) -> Non
     assert log() == []
 
 
-def test_an_application_that_does_not_read_holds_the_client_back(pki: Pki) -> None:
+def test_the_client_waits_for_an_application_that_does_not_read(pki: Pki) -> None:
     raw, sent = socket.socket(), 0
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
     with serving(pki.tls(), socket_buffer=16_384) as running:
@@ -893,7 +893,7 @@ class _AtMostTwo(BoundedHttp):
     max_connections = 2
 
 
-def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_idle_longest(pki: Pki) -> None:
+def test_a_connection_beyond_the_limit_replaces_the_one_that_is_idle_the_longest(pki: Pki) -> None:
     with ExitStack() as opened:
         running = opened.enter_context(serving(pki.tls(), _AtMostTwo))
         idle, used = (opened.enter_context(running.tls_connect(pki.client())) for _ in range(2))
@@ -910,7 +910,7 @@ def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_idle_longest(p
         assert b"200 OK" in running.ask(pki.client())
 
 
-def test_a_connection_beyond_the_limit_is_closed_where_all_are_in_use(pki: Pki, log: Any) -> None:
+def test_a_connection_beyond_the_limit_is_closed_if_all_are_in_use(pki: Pki, log: Any) -> None:
     with ExitStack() as opened:
         running = opened.enter_context(serving(pki.tls(), _AtMostTwo))
         busy = [opened.enter_context(running.tls_connect(pki.client())) for _ in range(2)]

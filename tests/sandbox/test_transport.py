@@ -1,4 +1,4 @@
-"""The transport of the sandbox in this process: what a failing application gives to its caller."""
+"""The transport of the sandbox in this process: the errors of failing applications."""
 
 from __future__ import annotations
 

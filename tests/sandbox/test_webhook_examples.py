@@ -1,4 +1,4 @@
-"""The programs of docs/webhooks.md run on real servers, get a webhook, and fetch its order from the sandbox."""
+"""The servers of docs/webhooks.md run for real, get a webhook, and fetch its order from the sandbox."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def environment_of(merchant: Merchant, pki: Pki, folder: Path) -> dict[str, str]
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
-def test_a_program_delivers_what_a_customer_paid_for(
+def test_an_example_server_delivers_the_goods_that_a_customer_paid_for(
     name: str, fresh_bank: Any, make_merchant: MakeMerchant, bank_pki: Pki, tmp_path: Path
 ) -> None:
     program, command = PROGRAMS[name]

@@ -1,4 +1,4 @@
-"""A receiver of webhooks, its worker and its reconciler against the real gateway: whatever arrives, each state takes effect once."""
+"""A receiver of webhooks, its worker and its reconciler with the real gateway: each state takes effect once."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_notification_during_the_fetch_has_the_order_fetched_again(shop: Shop)
     assert shop.effects(order) == ["new", "completed"]
 
 
-def test_forged_and_foreign_orders_are_dropped_and_leave_nothing(
+def test_forged_orders_and_orders_of_other_projects_are_dropped(
     shop: Shop, make_merchant: MakeMerchant, cards: object
 ) -> None:
     foreign = make_merchant(shop.merchant.bank).own_checkout()
@@ -213,7 +213,7 @@ def test_an_order_has_its_webhook_during_the_last_fetch_and_is_not_given_up(shop
     assert (shop.store.failed(shop.inbox.source), shop.work()) == ([], ["stale"])
 
 
-def test_no_more_orders_wait_than_may_and_known_ones_do_not_count(
+def test_the_number_of_waiting_orders_is_limited_except_for_known_ones(
     merchant: Merchant, client: GatewayClient, store: InboxStore
 ) -> None:
     shop = Shop(merchant, client, store, max_waiting=2)
@@ -245,7 +245,7 @@ def test_an_order_waits_while_the_gateway_is_down(shop: Shop, bank_pki: Pki) -> 
     assert shop.work(later=10 * SECOND) == ["applied"]
 
 
-def test_what_a_handler_raises_undoes_its_writes_and_the_state_takes_effect_later(shop: Shop) -> None:
+def test_a_handler_that_raises_is_rolled_back_and_the_state_takes_effect_later(shop: Shop) -> None:
     order = shop.merchant.own_checkout()
 
     def failing(found: Order, connection: Any) -> None:

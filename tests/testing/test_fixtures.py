@@ -1,4 +1,4 @@
-"""The plugin as a user's test suite has it: a run of pytest of its own."""
+"""The plugin in a user's test suite: a separate run of pytest."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_only_the_fixtures_need_pytest():
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
 
-def test_what_it_gives_is_valid_today(tppkit_pki):
+def test_the_pki_of_the_fixture_is_valid_today(tppkit_pki):
     paths = PathVerifier(make_anchors(tppkit_pki.authorities))
     at = tppkit_pki.not_before
     assert paths.verify_use(tppkit_pki.qwac.certificate, as_=Use.QWAC, at=at)

@@ -1,4 +1,4 @@
-"""The search for cards finds every form in every kind of place, takes nothing else for a card, and never shows one."""
+"""The search for cards finds every form in every kind of place, has no false findings, and never shows a card."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def failure(*places: object, cards=CARDS) -> str:
 
 
 @pytest.mark.parametrize("name", NUMBER_FORMS)
-def test_every_form_of_a_number_is_found_in_bytes_and_at_every_place_of_a_file(name: str, tmp_path: Path) -> None:
+def test_every_form_of_a_number_is_found_in_bytes_and_at_every_offset_of_a_file(name: str, tmp_path: Path) -> None:
     form, planted = NUMBER_FORMS[name]
     assert f"place 1: card 1, {form}, byte " in failure(b"\x00\xff\xfe" + planted)
     for before in (0, (1 << 20) - len(planted) // 2, (1 << 20) - 256, (1 << 20) - 257, 2 << 20):

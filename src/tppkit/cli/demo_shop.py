@@ -32,9 +32,9 @@ from tppkit.inbox.store import InboxStore
 from tppkit.protocol.gateway import Order, OrderRequest, TransactionRequest
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, PaymentOrder, Transaction
 from tppkit.sandbox import SandboxServer
-from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.tls import TlsMode, make_http_protocol
+from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
 from tppkit.testpki import Pki, certificate_pem, key_pem
 from tppkit.web import CallbackGate, CallbackMiddleware, WebhookGate, WebhookInbox, make_webhook_path
 from tppkit.web.seal import Send

@@ -3,9 +3,9 @@
     records.jsonl          one record on each line, in sequence
     certs/<sha256>.der     certificates that records name
 
-One process appends (a lock on the file). When `append` returns, the record and its certificates are on disk. A record that could not
-be read again is not written. If a crash cut off the last line, it is moved to `records.torn-N` when the archive is opened again,
-never dropped. Records contain bodies, so the files of a new archive are readable by their owner only.
+One process appends; it holds a lock on the file. When `append` returns, the record and its certificates are on disk. A record that
+cannot be parsed again is rejected. If a crash cut off the last line, the next opening moves it to `records.torn-N`. Records contain
+bodies, so the files of a new archive are readable by their owner only.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CertificateFolder:
             ArchiveError: `archive.unusable`.
         """
         if all(certificate.sha256 in self._kept for certificate in certificates):
-            return  # do not wait for a writing thread
+            return  # without waiting for a thread that writes
         with self._one_at_a_time:
             for certificate in certificates:
                 if certificate.sha256 not in self._kept:
@@ -110,7 +110,7 @@ class EvidenceArchive:
             raise ArchiveError("archive.unusable", f"the archive {folder} cannot be opened: {e.strerror}") from e
         try:
             self._lock()
-            self._mend_last_line()
+            self._repair_last_line()
             last = next(self.newest(1), None)
         except BaseException:
             self._file.close()
@@ -222,9 +222,7 @@ class EvidenceArchive:
             raise ArchiveError("archive.unusable", f"{self.folder} cannot be read: {e.strerror}") from e
 
     def _require_open(self) -> None:
-        if (
-            self._process != os.getpid()
-        ):  # a forked process shares the lock, and would use the same places as its parent
+        if self._process != os.getpid():  # it shares the parent's lock, and would use the same sequence numbers
             raise ArchiveError("archive.locked", f"the archive {self.folder} was opened before this process was forked")
         if self._file.closed:
             raise ArchiveError("archive.unusable", f"the archive {self.folder} is closed")
@@ -238,7 +236,7 @@ class EvidenceArchive:
         try:
             self._file.truncate(size)
         except OSError:
-            self._file.close()  # nothing may follow a partial line, which the next opening moves away
+            self._file.close()  # a partial line must stay the last one, so that the next opening can move it away
 
     def _lock(self) -> None:
         try:
@@ -246,7 +244,7 @@ class EvidenceArchive:
         except OSError as e:
             raise ArchiveError("archive.locked", f"another process writes to the archive {self.folder}") from e
 
-    def _mend_last_line(self) -> None:
+    def _repair_last_line(self) -> None:
         end = self._file.seek(0, os.SEEK_END)
         start = _last_line_start(self._file, end)
         if start == end:

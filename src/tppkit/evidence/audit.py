@@ -48,7 +48,7 @@ INDETERMINATE_CODES = frozenset({
     "record.unknown-profile", "record.unknown-kind", "record.no-qwac", "record.certificate", "file.too-large",
     "revocation.unknown", "revocation.stale", "trust.no-anchors",
 })  # fmt: skip
-_INDETERMINATE_ROOMS = ("path.", "trusted-list.")
+_INDETERMINATE_PREFIXES = ("path.", "trusted-list.")
 # Records with these codes are not part of the stream, which continues after the record before them.
 _NOT_IN_STREAM = frozenset({"log.repeated", "log.other-stream"})
 _ORGANIZATIONS = OrganizationPolicy()
@@ -114,9 +114,9 @@ class AuditSummary:
         max_failures: maximum number of rows in `first_failures`; None for all.
         expected_heads: leaf hashes that were stored elsewhere as the last of a stream.
         records: number of lines.
-        verdicts: how many of each verdict.
-        by_code: how many of each code: failures, places in the stream, notices.
-        inconsistent: how many rows have a stream code or `record.leaf`, plus expected heads that no archive ends at.
+        verdicts: the number of rows with each verdict.
+        by_code: the number of rows with each code: failures, places in the stream, notices.
+        inconsistent: the number of rows with a stream code or `record.leaf`, plus expected heads that no archive ends with.
         heads: the end of each archive's stream.
         findings: what `expect` found about archives as a whole.
     """
@@ -130,7 +130,7 @@ class AuditSummary:
     heads: dict[Path, Head] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     _failed: list[RecordVerdict] = field(default_factory=list)
-    _noted: list[RecordVerdict] = field(default_factory=list)
+    _with_findings: list[RecordVerdict] = field(default_factory=list)
     _to_list: int = 0
     _seen: set[Path] = field(default_factory=set)
     _former_heads: dict[str, RecordVerdict] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class AuditSummary:
         if row.code or row.stream_code:
             self._list(row, self._failed)
         elif row.findings:
-            self._list(row, self._noted)
+            self._list(row, self._with_findings)
         self._seen.add(row.archive)
         if row.stream_id is None or row.seq is None or row.leaf is None or row.stream_code in _NOT_IN_STREAM:
             return
@@ -161,11 +161,11 @@ class AuditSummary:
     @property
     def first_failures(self) -> list[RecordVerdict]:
         """The first rows that failed or are out of place, followed by the first rows with findings only, up to the maximum."""
-        return [*self._failed, *self._noted][: self.max_failures]
+        return [*self._failed, *self._with_findings][: self.max_failures]
 
     @property
     def not_listed(self) -> int:
-        """How many more such rows there are."""
+        """The number of such rows beyond the maximum."""
         return self._to_list - len(self.first_failures)
 
     def expect(self, archives: Iterable[FilePath]) -> None:
@@ -176,12 +176,12 @@ class AuditSummary:
         """
         for archive in map(as_path, archives):
             if archive not in self._seen:
-                self._note("log.empty", f"the archive {archive} contains no record")
+                self._report("log.empty", f"the archive {archive} contains no record")
         for leaf in sorted(self.expected_heads.difference(head.leaf for head in self.heads.values())):
-            self._note("log.head", self._lost_head(leaf))
+            self._report("log.head", self._lost_head(leaf))
             self.inconsistent += 1
 
-    def _note(self, code: str, message: str) -> None:
+    def _report(self, code: str, message: str) -> None:
         self.by_code[code] += 1
         self.findings.append(Finding(code, Severity.ERROR, message))
 
@@ -225,8 +225,8 @@ def audit_archive(
     Args:
         folder: the archive.
         paths: verifies certificates: a `trust.PathVerifier`, or `trust.TrustMaterial` to require qualified ones.
-        at: the time to judge at, aware; None: each record at its own time of receipt.
-        organizations: the accepted organizationIdentifiers, as at the gate that stored the records.
+        at: the time to verify at, aware; None: each record's own time of receipt.
+        organizations: the accepted organizationIdentifiers; use those of the middleware that stored the records.
 
     Raises:
         ArchiveError: `archive.unreadable`; other faults of the archive become rows.
@@ -235,7 +235,7 @@ def audit_archive(
     folder = as_path(folder)
     auditor = _Auditor(folder, paths, None if at is None else as_utc(at), organizations)
     for number, line in read_lines(folder):
-        yield auditor.judge(number, line)
+        yield auditor.check_line(number, line)
 
 
 class _Auditor:
@@ -250,11 +250,11 @@ class _Auditor:
         )
         self._stream_id: str | None = None
         self._next_seq = 0
-        self._unusable = 0  # lines since the last record of the stream that may contain records of it
+        self._unusable = 0  # lines since the stream's last record; each may have been one of its records
         self._previous = FIRST_PREVIOUS
         self._latest: datetime | None = None
 
-    def judge(self, number: int, line: bytes) -> RecordVerdict:
+    def check_line(self, number: int, line: bytes) -> RecordVerdict:
         try:
             record = EvidenceRecord.from_line(line)
         except FormatError as e:
@@ -266,7 +266,7 @@ class _Auditor:
         )
         if record.kept_leaf not in (None, leaf):  # any column may be wrong, its place and time included
             self._unusable += 1
-            message = "the record is not the one that was written: its own hash differs"
+            message = "the record was changed after it was written: its stored hash differs"
             return replace(row, verdict=Verdict.FAILED, code="record.leaf", message=message)
         row = replace(row, leaf=leaf)
         found = self._check_place(record, leaf)
@@ -276,11 +276,11 @@ class _Auditor:
             row = replace(row, stream_code=found.code, stream_message=found.message)
         try:
             verified, warnings = self._verify(record, at)
-            noted = tuple(dict.fromkeys((*row.findings, *warnings)))
-            return replace(row, organization_identifier=verified.organization_identifier, findings=noted)
+            findings = tuple(dict.fromkeys((*row.findings, *warnings)))
+            return replace(row, organization_identifier=verified.organization_identifier, findings=findings)
         except TppkitError as e:
-            is_open = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_ROOMS)
-            verdict = Verdict.INDETERMINATE if is_open else Verdict.FAILED
+            is_unproved = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_PREFIXES)
+            verdict = Verdict.INDETERMINATE if is_unproved else Verdict.FAILED
             return replace(row, verdict=verdict, code=e.code, message=e.message)
 
     def _check_place(self, record: EvidenceRecord, leaf: str) -> Finding | None:

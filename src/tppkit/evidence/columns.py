@@ -83,7 +83,7 @@ FORMS: Mapping[str, tuple[type, bool, Callable[[str, Any], Any] | None]] = Mappi
 
 
 def write_object(values: Mapping[str, Any]) -> bytes:
-    """Compact JSON in UTF-8."""
+    """Return compact JSON in UTF-8."""
     return _ENCODER.encode(values).encode()
 
 
@@ -107,7 +107,7 @@ def read_columns(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     if values.get("v") != SCHEMA:
         raise FormatError(
-            "record.version", f"the record has schema version {str(values.get('v'))[:20]}, this reads {SCHEMA}"
+            "record.version", f"the record has schema version {str(values.get('v'))[:20]}, this version reads {SCHEMA}"
         )
     known: dict[str, Any] = {}
     for name, (kind, optional, read) in FORMS.items():
@@ -139,7 +139,7 @@ def _check_extra(extra: Mapping[str, Any]) -> None:
 def encode_cbor(value: Value) -> bytes:
     """Return the deterministic encoding of None, bool, int (64 bit), bytes, str, sequences and maps with text keys."""
     match value:
-        case str():  # first, as most values are
+        case str():  # first, because most values are texts
             raw = value.encode()
             return (_TEXTS[len(raw)] if len(raw) < 256 else _head(3, len(raw))) + raw
         case None:
@@ -151,7 +151,7 @@ def encode_cbor(value: Value) -> bytes:
         case bytes():
             return _head(2, len(value)) + value
         case Mapping():
-            # No encoded name begins another, so the pairs have the order of their names.
+            # No encoded name is a prefix of another, so this sorts by the encoded names.
             pairs = sorted(
                 [(_NAMES.get(name) or encode_cbor(name)) + encode_cbor(item) for name, item in value.items()]
             )

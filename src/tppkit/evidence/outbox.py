@@ -60,7 +60,7 @@ class Batch:
     """Rows of an outbox; falsy if there are none.
 
     Attributes:
-        rows: number, id and unplaced record of each, oldest first.
+        rows: number, id and record (without a place in the stream) of each, oldest first.
     """
 
     rows: tuple[tuple[int, str, bytes], ...]
@@ -91,7 +91,7 @@ class Outbox:
         else:
             self._archive, self._certificates, newest = None, CertificateFolder(archive), []
         self._archived = deque(reversed(newest), maxlen=_REMEMBERED)  # ids, oldest first
-        # The last records that this process added, by the row's id: parsing a row takes as long as hashing it.
+        # The last records that this process added, by row id. They need no parsing, which takes as long as hashing.
         self._read: OrderedDict[str, tuple[bytes, EvidenceRecord]] = OrderedDict()
         self._archiving = Lock()
         self._adding: WeakSet[Any] = WeakSet()  # transactions that may still be rolled back
@@ -104,8 +104,8 @@ class Outbox:
         rows = table.c
         self._insert = Statement(insert(table).values(id=bindparam("new_id"), record=bindparam("unplaced")).inline())
         self._oldest = select(rows.number, rows.id, rows.record).order_by(rows.number).limit(bindparam("most"))
-        mine = (rows.number == bindparam("of_number"), rows.id == bindparam("of_id"))
-        self._delete = Statement(delete(table).where(*mine))
+        one_row = (rows.number == bindparam("of_number"), rows.id == bindparam("of_id"))
+        self._delete = Statement(delete(table).where(*one_row))
 
     def add(self, db: Connection, record: EvidenceRecord, *certificates: EidasCertificate) -> None:
         """Add a record in the caller's transaction. The certificates it names are written to the archive's folder at once.
@@ -133,7 +133,7 @@ class Outbox:
 
         Args:
             db: a connection whose transaction has added no record, because uncommitted records must not be archived.
-            limit: fewer rows if records are large, because a batch is held in memory.
+            limit: maximum number of rows; use fewer for large records, because a batch is held in memory.
 
         Raises:
             ConfigurationError: `outbox.misused`, records were added in this transaction.
@@ -144,7 +144,9 @@ class Outbox:
                 "outbox.misused", "the outbox is read in a transaction that added records, before it is committed"
             )
         found = db.execute(self._oldest, {"most": max(1, min(limit, MAX_BATCH))}).all()
-        if not found:  # what was rolled back; what is not committed yet is read from its row
+        if (
+            not found
+        ):  # drops records that were rolled back; those of open transactions are parsed from their rows later
             self._read.clear()
         return Batch(tuple((number, row_id, bytes(raw)) for number, row_id, raw in found))
 

@@ -99,8 +99,8 @@ class EvidenceRecord:
         software: the software that verified it.
         http_status: the status of the answer, or None.
         error_code: the code of the answer, or None.
-        extra: columns of a later version, which are kept and hashed.
-        kept_leaf: the leaf hash in the line next to the columns; None if it was not read from a line.
+        extra: columns of a later version, which are stored and hashed.
+        kept_leaf: the leaf hash that the line contains; None if the record was not parsed from a line.
     """
 
     v: int
@@ -150,7 +150,7 @@ class EvidenceRecord:
         return columns | {"received_at": to_microseconds(self.received_at)} | dict(self.extra)
 
     def placed(self, *, stream_id: str, seq: int, previous: str) -> EvidenceRecord:
-        """The same record at a place in a stream."""
+        """Return the record with a place in a stream."""
         placed = replace(self, stream_id=stream_id, seq=seq, previous=previous)
         object.__setattr__(placed, "_written", self._written)
         return placed
@@ -167,9 +167,9 @@ class EvidenceRecord:
         """
         carried = profile.certificate_headers(seal)
         # If the seal covers the header of its certificate, use the stored certificate instead.
-        stands_for = {name.lower() for name, _ in carried}
+        replaced = {name.lower() for name, _ in carried}
         headers = [
-            *(header for header in _read_block(self.header_block) if header[0].lower() not in stands_for),
+            *(header for header in _read_block(self.header_block) if header[0].lower() not in replaced),
             (profile.carrier, self.signature_raw.decode("latin-1")),
             *carried,
         ]
@@ -188,7 +188,7 @@ class EvidenceRecord:
         return self._written[:-1] + b"," + write_object({**place, **self.extra, **values})[1:] + b"\n"
 
     def to_unplaced(self) -> bytes:
-        """The columns as JSON, without the place in a stream and without the leaf hash, which covers the place.
+        """Return the columns as JSON, without the place in a stream and without the leaf hash, which covers the place.
 
         Raises:
             FormatError: the record is not one that could be placed and read again; `json.too-large` if it is too long for a line.
@@ -213,7 +213,7 @@ class EvidenceRecord:
                 parse_json(raw, what="the record", max_bytes=_MAX_UNPLACED_BYTES)
         except (AttributeError, TypeError, ValueError, RecursionError) as e:
             raise FormatError("record.malformed", "the record has a value that cannot be written") from e
-        if self.extra:  # lists and numbers of their own types are read as JSON has them
+        if self.extra:  # values may change when they are parsed from JSON
             return raw, EvidenceRecord.from_unplaced(raw, **extra)
         record = EvidenceRecord(**{**columns, "extra": MappingProxyType(extra)})
         object.__setattr__(record, "_written", raw)
@@ -287,7 +287,7 @@ def make_record(
         session_id=session_id,
         x_request_id=verified.request_id,
         payment_ref=payment_ref,
-        method=message.method,  # also where the seal does not cover them
+        method=message.method,  # stored even if the seal does not cover method and target
         target=message.target,
         header_block=block.encode("latin-1"),
         signature_raw=message.values(verified.profile.carrier)[0].encode("latin-1"),

@@ -1,4 +1,4 @@
-"""The transactions of an inbox: its own, those of callers, and the savepoint of a handler in either."""
+"""The transactions of an inbox: its own, those of callers, and the savepoint in which a handler runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,9 @@ except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
 _ENDED, _ABORTED, _RAISED = ("25P01", "3B001"), "25P02", "P0001"
-_SAID = (
-    "no such savepoint",
-    "Cannot operate on a closed database",
-    "the connection is closed",
-)  # drivers without a code for it
-_HELD = ("55P03", "40P01")  # lock_not_available; deadlock_detected: the other transaction continues
+# Messages of drivers that have no code for this error.
+_ENDED_TEXTS = ("no such savepoint", "Cannot operate on a closed database", "the connection is closed")
+_LOCKED = ("55P03", "40P01")  # lock_not_available; deadlock_detected: the other transaction continues
 
 
 class EffectFailed(Exception):
@@ -51,11 +48,11 @@ class EffectFailed(Exception):
 
 
 class DriverConnection:
-    """A connection of `sqlite3` or `psycopg`, such as Django's, as a `Statement` uses it.
+    """A connection of `sqlite3` or `psycopg`, such as Django's, with the methods that a `Statement` calls.
 
     Args:
         connection: the driver's connection, in a transaction or one that begins it with the next statement.
-        dialect: of SQLAlchemy, for this driver.
+        dialect: SQLAlchemy's dialect for this driver.
     """
 
     def __init__(self, connection: Any, dialect: Any) -> None:
@@ -117,7 +114,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A transaction of its own: committed at the end, undone if the body raises.
+        """Run the body in a new transaction, which is committed at the end, or rolled back if the body raises.
 
         Raises:
             InboxError: `inbox.unavailable`.
@@ -154,11 +151,11 @@ class Database:
 
     @contextmanager
     def hurried(self, db: Connection, wait: str) -> Iterator[None]:
-        """Limit how long the statements of the body wait for locks; handlers that hang hold some.
+        """Limit how long the statements of the body wait for locks, because a handler that hangs may hold one.
 
         Args:
             db: the connection, in a transaction of the inbox.
-            wait: the limit, as PostgreSQL writes it. SQLite has one lock, and its limit is the connection's.
+            wait: the limit in PostgreSQL's notation. SQLite ignores it, and uses the timeout of the connection.
         """
         is_limited = not self.is_sqlite and LIMIT_WAIT.first(db, {"wait": wait})
         yield
@@ -201,7 +198,7 @@ def have_effect(db: Any, effect: Callable[[], object]) -> None:
     answers COMMIT with a silent rollback after an error, and a handler may send COMMIT as text.
 
     Raises:
-        EffectFailed: the handler failed; its error is `inbox.handler-committed` or `inbox.handler-aborted` if it ended or spoilt the
+        EffectFailed: the handler failed; its error is `inbox.handler-committed` or `inbox.handler-aborted` if it ended or aborted the
             transaction.
     """
     SAVEPOINT.first(db, {})
@@ -223,9 +220,9 @@ def have_effect(db: Any, effect: Callable[[], object]) -> None:
 
 
 def _fault(error: SQLAlchemyError) -> ConfigurationError | None:
-    """Return the error for a handler that ended or spoilt the transaction; None if the database failed by itself."""
+    """Return the error for a handler that ended or aborted the transaction; None if the database failed by itself."""
     state, cause = _state_of(error), str(getattr(error, "orig", ""))
-    if isinstance(error, ResourceClosedError) or state in _ENDED or any(text in cause for text in _SAID):
+    if isinstance(error, ResourceClosedError) or state in _ENDED or any(text in cause for text in _ENDED_TEXTS):
         return ConfigurationError(
             "inbox.handler-committed",
             "the handler ended the inbox's transaction: commit(), rollback(), close() and executescript() do that",
@@ -249,17 +246,16 @@ def unavailable() -> Iterator[None]:
         yield
     except (SQLAlchemyError, OSError) as e:
         cause = getattr(e, "orig", None) or e
-        text = (
-            str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
-        )  # other drivers' messages may contain values
+        # Messages of other drivers may contain values.
+        text = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)
         raise InboxError(
             "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {text}".strip()
         ) from e
 
 
 def is_held(error: InboxError) -> bool:
-    """Whether only the wait for another transaction failed."""
-    return _state_of(error.__cause__) in _HELD
+    """Whether the database failed only because another transaction holds a lock."""
+    return _state_of(error.__cause__) in _LOCKED
 
 
 def _state_of(error: BaseException | None) -> str:

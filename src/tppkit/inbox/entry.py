@@ -57,7 +57,7 @@ class Version(NamedTuple):
     Attributes:
         record: identifies the record within its source.
         number: a signed 64-bit integer; only a greater one than the last is applied.
-        digest: identifies what this version says; None if contents are not compared.
+        digest: identifies the content of this version; None if contents are not compared.
     """
 
     record: str

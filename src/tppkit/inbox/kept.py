@@ -13,12 +13,12 @@ from tppkit.inbox.entry import Failure, State
 from tppkit.inbox.settings import MAX_BATCH, RETENTION, Retention, require_limit
 from tppkit.inbox.statements import Statements, read_failure, values_of
 
-WAIT = "1s"  # for a lock in PostgreSQL: a sender waits for a delivery
+WAIT = "1s"  # for a lock in PostgreSQL, because a sender waits for the answer to its delivery
 _BEFORE_ALL = (-(2**63), "")
 
 
 class Kept:
-    """The entries of an inbox, for operators; `InboxStore` is one."""
+    """Operators' methods on the entries of an inbox; the base class of `InboxStore`."""
 
     _sql: Statements
     _database: Database
@@ -27,16 +27,16 @@ class Kept:
         """Return failed entries in the order of their receipt.
 
         Args:
-            source: of the entries.
-            limit: how many at most, up to 1,000.
-            after: the last one of the page before.
+            source: the source of the entries.
+            limit: maximum number of entries, up to 1,000.
+            after: the last entry of the previous page; None: the first page.
         """
         time_, key = _BEFORE_ALL if after is None else (to_microseconds(after.entry.received_at), after.entry.key)
         values = {"of_source": source, "of_received_at": time_, "of_key": key, "most": require_limit(limit)}
         return [read_failure(row) for row in self._rows(self._sql.failed, values)]
 
     def find_failed(self, source: str, key: str) -> Failure | None:
-        """Return the failed entry with a key."""
+        """Return the failed entry with a key, or None."""
         rows = self._rows(self._sql.failure, {"of_source": source, "of_key": key})
         return read_failure(rows[0]) if rows else None
 
@@ -56,7 +56,7 @@ class Kept:
 
     def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
         """Delete rows whose retention has ended, in bounded batches; returns their number."""
-        now, forgotten = as_utc(at), 0
+        now, deleted = as_utc(at), 0
         values = {"of_source": source, "most": MAX_BATCH, "at": to_microseconds(now)}
         if retention.failed is not None:
             before = to_microseconds(shift(now, -retention.failed))
@@ -66,8 +66,8 @@ class Kept:
         for statement, span in spans:
             before = to_microseconds(shift(now, -span))
             while rows := self._rows(statement, {**values, "before": before}):
-                forgotten += len(rows)
-        return forgotten
+                deleted += len(rows)
+        return deleted
 
     def sources(self) -> list[str]:
         """Return the sources that have entries."""
@@ -75,7 +75,7 @@ class Kept:
 
     @contextmanager
     def _brief(self) -> Iterator[Any]:
-        """A transaction without a handler."""
+        """Begin a transaction that runs no handler, with limited waits for locks."""
         with self._database.transaction() as db, self._database.hurried(db, WAIT):
             yield db
 

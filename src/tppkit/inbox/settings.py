@@ -35,14 +35,14 @@ def require_limit(limit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long an inbox keeps its rows.
+    """The retention of an inbox's rows.
 
     Attributes:
-        done: for done entries; choose a time longer than the sender repeats them.
-        versions: for the last version of each record. The default is the 13 months within which a payer can report a payment
-            (Directive (EU) 2015/2366, article 71).
-        failed: for failed entries without a due time, from their receipt; then a purge discards them. None: they stay until they are
-            released or discarded.
+        done: retention of done entries; choose a longer time than the sender repeats deliveries.
+        versions: retention of the last version of each record. The default is the 13 months within which a payer can report a
+            payment (Directive (EU) 2015/2366, article 71).
+        failed: retention of failed entries without a due time, from their receipt; then a purge discards them. None: they stay
+            until they are released or discarded.
 
     Raises:
         ConfigurationError: `inbox.setting`, a span is not above zero, or versions are kept shorter than entries.
@@ -65,7 +65,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """When a failed entry is tried again: after `first`, then each time twice as long, at most `longest`.
+    """The retries of failed entries: after `first`, then each time twice as long, at most `longest`.
 
     Attributes:
         first: the wait after the first attempt.

@@ -40,7 +40,7 @@ class _Group:
 
 
 class SharedDatabase(Database):
-    """A SQLite database whose transactions are turns; for one event loop at a time, through SQLAlchemy's `greenlet_spawn`."""
+    """A SQLite database for the tasks of one event loop, called in SQLAlchemy's `greenlet_spawn`. Each transaction is a turn."""
 
     _loop: asyncio.AbstractEventLoop | None = None
     _turn: asyncio.Lock
@@ -52,8 +52,8 @@ class SharedDatabase(Database):
         """Take a turn. It is rolled back if the body raises; otherwise it is committed, with other turns, when this returns.
 
         Raises:
-            InboxError: `inbox.unavailable`, also if another turn ended the transaction, or this task has the turn.
-            EffectFailed: the commit violates a deferred constraint, and no other turn can be the reason.
+            InboxError: `inbox.unavailable`, also if another turn ended the transaction, or this task already has the turn.
+            EffectFailed: the commit violates a deferred constraint, and the transaction has no other turn.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -78,7 +78,10 @@ class SharedDatabase(Database):
     def _begin(self) -> _Group:
         self._group = group = _Group()
         group.committed = asyncio.create_task(self._run(group, super().transaction()))
-        for future in (group.opened, group.committed):  # all waiting tasks may be cancelled
+        for future in (
+            group.opened,
+            group.committed,
+        ):  # asyncio logs errors that no task retrieves, and all waiting tasks may be cancelled
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
         return group
 

@@ -1,7 +1,7 @@
 """The tables of an inbox, their statements for SQLite and PostgreSQL, and the conversion of entries to and from rows.
 
-`due_at` is the time from which a worker may take an entry: set while it waits, the end of the lease while it is claimed, the next
-attempt after a failure, and null if it is done or given up.
+`due_at` is the time from which a worker may take an entry. While the entry is claimed, it is the end of the lease; after a failure,
+the next attempt; null if the entry is done or given up.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _DIALECTS = (("sqlite", sqlite), ("postgresql", postgresql))
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", "record", "version", "version_digest")
 _PARAMETERS = tuple(f"of_{name}" for name in _ENTRY)
-_RENEWED = "renewed"  # the reason of a claimed entry that came again
+_RENEWED = "renewed"  # `reason` of a claimed entry that was requested again; it waits again after its worker
 
-BEGIN = Statement(text("BEGIN IMMEDIATE"))  # of SQLite
+BEGIN = Statement(text("BEGIN IMMEDIATE"))  # SQLite only
 SAVEPOINT, ROLLBACK_TO, RELEASE = (
     Statement(text(f"{verb} tppkit_inbox")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
 )
@@ -64,10 +64,10 @@ UNLIMIT_WAIT = Statement(select(func.set_config(_LOCK_TIMEOUT, _UNLIMITED, _FOR_
 class Statements:
     """The tables with a prefix, and their statements.
 
-    A parameter `of_x` is the value of the column `x`; `at` is now.
+    A parameter `of_x` is the value of the column `x`; `at` is the current time.
 
     Args:
-        prefix: of the names of tables and indexes.
+        prefix: begins the names of tables and indexes.
 
     Attributes:
         metadata: the tables.
@@ -98,26 +98,26 @@ class Statements:
             Column("set_at", BigInteger, nullable=False),
             sqlite_with_rowid=False,
         )  # fmt: skip
-        mine, theirs = entries.c, versions.c
-        is_empty = mine.due_at.is_not(None) & (func.length(mine.content) == literal_column("0"))
+        entry, latest = entries.c, versions.c
+        is_empty = entry.due_at.is_not(None) & (func.length(entry.content) == literal_column("0"))
         for name, columns, where in (
-            ("due", (mine.source, mine.due_at, mine.received_at), mine.due_at.is_not(None)),
-            ("done", (mine.source, mine.done_at), mine.done_at.is_not(None)),
-            ("failed", (mine.source, mine.received_at), mine.state == State.FAILED.value),
-            ("empty", (mine.source, mine.due_at, mine.content), is_empty),
+            ("due", (entry.source, entry.due_at, entry.received_at), entry.due_at.is_not(None)),
+            ("done", (entry.source, entry.done_at), entry.done_at.is_not(None)),
+            ("failed", (entry.source, entry.received_at), entry.state == State.FAILED.value),
+            ("empty", (entry.source, entry.due_at, entry.content), is_empty),
         ):
             Index(f"{prefix}entries_{name}", *columns, sqlite_where=where, postgresql_where=where)
-        Index(f"{prefix}versions_set", theirs.source, theirs.set_at)
+        Index(f"{prefix}versions_set", latest.source, latest.set_at)
 
-        of = {column.name: bindparam(f"of_{column.name}", type_=column.type) for column in mine}
+        of = {column.name: bindparam(f"of_{column.name}", type_=column.type) for column in entry}
         at, before, limit = (bindparam(name, type_=BigInteger) for name in ("at", "before", "most"))
-        one = (mine.source == of["source"]) & (mine.key == of["key"])
+        one = (entry.source == of["source"]) & (entry.key == of["key"])
         # An attempt has a number and a due time, so a worker whose claim was taken over changes nothing.
-        was = one & (mine.attempts == bindparam("attempt")) & (mine.state == bindparam("was"))
-        was &= mine.due_at.is_not_distinct_from(bindparam("was_due_at", type_=BigInteger))
+        was = one & (entry.attempts == bindparam("attempt")) & (entry.state == bindparam("was"))
+        was &= entry.due_at.is_not_distinct_from(bindparam("was_due_at", type_=BigInteger))
         # A literal, because SQLite does not use a partial index for a parameter.
-        failed = (mine.source == of["source"]) & (mine.state == literal_column(f"'{State.FAILED.value}'"))
-        kept = [mine[name] for name in _ENTRY]
+        failed = (entry.source == of["source"]) & (entry.state == literal_column(f"'{State.FAILED.value}'"))
+        kept = [entry[name] for name in _ENTRY]
         moved = {name: of[name] for name in ("state", "due_at", "reason")}
         done = {
             **dict.fromkeys(("due_at", "reason", "content", "record", "version", "version_digest")),
@@ -130,7 +130,7 @@ class Statements:
 
         inserts = {name: dialect.insert(entries) for name, dialect in _DIALECTS}
         self.add = Statement(
-            {name: into.values(whole).on_conflict_do_nothing().returning(mine.key) for name, into in inserts.items()}
+            {name: into.values(whole).on_conflict_do_nothing().returning(entry.key) for name, into in inserts.items()}
         )
         # A delivery may take over a waiting or failed entry, or a claim whose lease has ended, if the content is the same.
         self.once, self.keep_failed = (
@@ -139,54 +139,54 @@ class Statements:
                     name: into.values(values)
                     .on_conflict_do_update(
                         index_elements=["source", "key"],
-                        set_={**changed, "attempts": mine.attempts + 1},
-                        where=(mine.digest == into.excluded.digest)
-                        & (mine.state != State.DONE.value)
-                        & or_(mine.state != State.CLAIMED.value, mine.due_at <= at),
+                        set_={**changed, "attempts": entry.attempts + 1},
+                        where=(entry.digest == into.excluded.digest)
+                        & (entry.state != State.DONE.value)
+                        & or_(entry.state != State.CLAIMED.value, entry.due_at <= at),
                     )
-                    .returning(mine.key)
+                    .returning(entry.key)
                     for name, into in inserts.items()
                 }
             )
             for values, changed in ((new_done, done), (whole, moved))
         )
         # Renewed: a done or failed entry waits again; a waiting entry is due no later; a claimed entry waits again after its worker.
-        is_claimed, is_waiting = mine.state == State.CLAIMED.value, mine.state == State.WAITING.value
+        is_claimed, is_waiting = entry.state == State.CLAIMED.value, entry.state == State.WAITING.value
         self.renew = Statement(
             {
                 name: into.values(whole)
                 .on_conflict_do_update(
                     index_elements=["source", "key"],
                     set_={
-                        "state": case((is_claimed, mine.state), else_=State.WAITING.value),
+                        "state": case((is_claimed, entry.state), else_=State.WAITING.value),
                         "due_at": case(
-                            (is_claimed | (is_waiting & (mine.due_at < into.excluded.due_at)), mine.due_at),
+                            (is_claimed | (is_waiting & (entry.due_at < into.excluded.due_at)), entry.due_at),
                             else_=into.excluded.due_at,
                         ),
-                        "attempts": case((is_claimed, mine.attempts), else_=0),
+                        "attempts": case((is_claimed, entry.attempts), else_=0),
                         "reason": case((is_claimed, _RENEWED), else_=None),
                         "done_at": None,
                         "received_at": into.excluded.received_at,
                         # The greater one, so that an empty content does not replace a known one.
                         "content": case(
-                            (mine.content > into.excluded.content, mine.content), else_=into.excluded.content
+                            (entry.content > into.excluded.content, entry.content), else_=into.excluded.content
                         ),
                     },
                     where=or_(
-                        mine.state == State.DONE.value,
-                        mine.state == State.FAILED.value,
-                        is_waiting & ((mine.due_at > into.excluded.due_at) | (mine.content < into.excluded.content)),
-                        is_claimed & (mine.reason.is_(None) | (mine.content < into.excluded.content)),
+                        entry.state == State.DONE.value,
+                        entry.state == State.FAILED.value,
+                        is_waiting & ((entry.due_at > into.excluded.due_at) | (entry.content < into.excluded.content)),
+                        is_claimed & (entry.reason.is_(None) | (entry.content < into.excluded.content)),
                     ),
                 )
-                .returning(mine.key)
+                .returning(entry.key)
                 for name, into in inserts.items()
             }
         )
         # Returns a row if more than this number of entries without content wait.
-        empty = select(mine.source).where(mine.source == of["source"], is_empty)
+        empty = select(entry.source).where(entry.source == of["source"], is_empty)
         self.beyond = Statement(empty.limit(1).offset(limit))
-        self.known = Statement(select(mine.state, mine.digest, mine.attempts).where(one))
+        self.known = Statement(select(entry.state, entry.digest, entry.attempts).where(one))
         # A single statement, so that the database orders two concurrent versions.
         version = {name: of[name] for name in ("source", "record", "version", "version_digest")} | {"set_at": at}
         self.advance = Statement(
@@ -195,42 +195,44 @@ class Statements:
                 .on_conflict_do_update(
                     index_elements=["source", "record"],
                     set_={name: into.excluded[name] for name in ("version", "version_digest", "set_at")},
-                    where=into.excluded.version > theirs.version,
+                    where=into.excluded.version > latest.version,
                 )
-                .returning(theirs.version)
+                .returning(latest.version)
                 for name, into in ((name, dialect.insert(versions)) for name, dialect in _DIALECTS)
             }
         )
-        last = select(theirs.version, theirs.version_digest)
-        self.version = Statement(last.where(theirs.source == of["source"], theirs.record == of["record"]))
+        last = select(latest.version, latest.version_digest)
+        self.version = Statement(last.where(latest.source == of["source"], latest.record == of["record"]))
 
-        due = select(*kept, mine.attempts, mine.state, mine.due_at).where(
-            mine.source == of["source"], mine.due_at <= at
+        due = select(*kept, entry.attempts, entry.state, entry.due_at).where(
+            entry.source == of["source"], entry.due_at <= at
         )
-        due = due.order_by(mine.due_at, mine.received_at).limit(1)
+        due = due.order_by(entry.due_at, entry.received_at).limit(1)
         self.due = Statement(due.with_for_update(skip_locked=True))
-        self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(mine.key))
-        is_renewed = is_claimed & mine.reason.is_not(None)
-        self.finish = Statement(update(entries).where(was, ~is_renewed).values(done).returning(mine.key))
+        self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(entry.key))
+        is_renewed = is_claimed & entry.reason.is_not(None)
+        self.finish = Statement(update(entries).where(was, ~is_renewed).values(done).returning(entry.key))
         now = {"state": literal(State.WAITING.value), "due_at": at, "reason": null()}
         ends = {name: case((is_renewed, value), else_=of[name]) for name, value in now.items()} | {"attempts": 0}
-        ends["content"] = case(
-            (mine.content > of["content"], mine.content), else_=of["content"]
-        )  # of a watch meanwhile
-        self.repeat = Statement(update(entries).where(was).values(ends).returning(mine.key))
+        # Another request may have stored content since the claim.
+        ends["content"] = case((entry.content > of["content"], entry.content), else_=of["content"])
+        self.repeat = Statement(update(entries).where(was).values(ends).returning(entry.key))
 
-        listed = select(*kept, mine.attempts, mine.reason, mine.due_at).where(failed)
-        after = tuple_(mine.received_at, mine.key) > tuple_(of["received_at"], of["key"])
-        self.failed = Statement(listed.where(after).order_by(mine.received_at, mine.key).limit(limit))
-        self.failure = Statement(listed.where(mine.key == of["key"]))
+        listed = select(*kept, entry.attempts, entry.reason, entry.due_at).where(failed)
+        after = tuple_(entry.received_at, entry.key) > tuple_(of["received_at"], of["key"])
+        self.failed = Statement(listed.where(after).order_by(entry.received_at, entry.key).limit(limit))
+        self.failure = Statement(listed.where(entry.key == of["key"]))
         waiting = {"state": State.WAITING.value, "due_at": at}
-        self.release = Statement(update(entries).where(failed, one).values(waiting).returning(mine.key))
-        self.sources = Statement(select(mine.source).distinct().order_by(mine.source))
+        self.release = Statement(update(entries).where(failed, one).values(waiting).returning(entry.key))
+        self.sources = Statement(select(entry.source).distinct().order_by(entry.source))
 
-        given_up = select(mine.key).where(failed, mine.due_at.is_(None), mine.received_at < before)
-        given_up = given_up.order_by(mine.received_at).limit(limit).with_for_update(skip_locked=True)
+        given_up = select(entry.key).where(failed, entry.due_at.is_(None), entry.received_at < before)
+        given_up = given_up.order_by(entry.received_at).limit(limit).with_for_update(skip_locked=True)
         self.discard_failed = Statement(
-            update(entries).where(mine.source == of["source"], mine.key.in_(given_up)).values(done).returning(mine.key)
+            update(entries)
+            .where(entry.source == of["source"], entry.key.in_(given_up))
+            .values(done)
+            .returning(entry.key)
         )
         self.purge_done, self.purge_versions = (
             Statement(
@@ -247,7 +249,7 @@ class Statements:
                 )
                 .returning(column)
             )
-            for table, column, time in ((entries, mine.key, mine.done_at), (versions, theirs.record, theirs.set_at))
+            for table, column, time in ((entries, entry.key, entry.done_at), (versions, latest.record, latest.set_at))
         )
 
 

@@ -1,4 +1,4 @@
-"""The part of an interface in the sandbox (handlers, tables, pages and control), and the services that it uses."""
+"""`Cell`, an interface's part of the sandbox (handlers, tables, pages and control), and the services that all cells share."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Answer(Generic[A]):
 
     Attributes:
         value: the body.
-        subject: the id that the evidence names, for example the payment's.
+        subject: the id to store in the evidence record, for example the payment's.
         headers: further headers.
-        before: for a handler that does not write: called in a write transaction before the answer is sent. If it raises, the error is
-            answered instead.
+        before: for a handler that does not write: called in a write transaction before the answer is sent. If it raises, the error
+            replaces the answer.
         due_at: when the next event of the changed object is due, or None.
-        delivers: whether deliveries may have been added, whose first attempt is made at once.
+        delivers: whether deliveries may have been added, so that their first attempts are made at once.
     """
 
     value: A

@@ -24,7 +24,7 @@ _CLOCK = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("offset", BigInteger, nullable=False), Column("latest", BigInteger, nullable=False),
 )  # fmt: skip
-_READ = select(_CLOCK.c.offset, _CLOCK.c.latest).with_for_update()  # so that steps at the same time add up
+_READ = select(_CLOCK.c.offset, _CLOCK.c.latest).with_for_update()  # locked, so that concurrent steps add up
 _BEGIN = insert(_CLOCK)
 _WRITE = update(_CLOCK)
 
@@ -50,12 +50,12 @@ class SandboxClock:
         self._latest = max(latest, from_microseconds(row.latest))
 
     def now(self) -> datetime:
-        """The virtual present, aware UTC."""
+        """Return the virtual time, aware UTC."""
         with self._lock:
             return self._present()
 
     async def advance(self, by: timedelta) -> datetime:
-        """Move time forward and return the new present.
+        """Move time forward and return the new virtual time.
 
         Raises:
             ConfigurationError: `clock.backwards`, also for more than ten years in all.

@@ -52,7 +52,7 @@ class Consistency:
         except TimeoutError:
             return ["evidence still waits to be archived"]
         records = await asyncio.to_thread(_archived, self._archive)
-        differences, after = await services.database.read(lambda db: (self._of_books(db), self._subjects(db)))
+        differences, after = await services.database.read(lambda db: (self._table_differences(db), self._subjects(db)))
         kept = {subject for subject, _ in records}
         differences += [f"a seal was accepted for {subject} without a record" for subject in sorted(before - kept)]
         differences += [f"a record names {subject}, which does not exist" for subject in sorted(kept - after)]
@@ -63,7 +63,7 @@ class Consistency:
         differences = await self.differences()
         return {"ok": not differences, "differences": differences}
 
-    def _of_books(self, db: Connection) -> list[str]:
+    def _table_differences(self, db: Connection) -> list[str]:
         return ledger.check(db) + [text for cell in self._cells for text in cell.check(db)]
 
     def _subjects(self, db: Connection) -> set[str]:

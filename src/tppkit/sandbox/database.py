@@ -1,9 +1,9 @@
 """The sandbox's database: one transaction for each request, and commits that requests share.
 
-On SQLite the jobs that wait run one after another on the event loop; COMMIT runs in a thread, and so does BEGIN if it has to wait. While
-a commit waits for the disk, the next jobs queue up and are committed together. If one fails, all run again, each in a savepoint. A
-single job is committed on the loop while the disk is fast. On other databases each job has a transaction in a thread of its own, and
-the server groups the commits.
+On SQLite, queued jobs run one after another on the event loop; COMMIT runs in a thread, and so does BEGIN if it has to wait. While a
+commit waits for the disk, the next jobs queue up and are committed together. If one of them fails, all run again, each in a savepoint.
+While the disk is fast, a single job is committed on the loop. On other databases each job has its own transaction in a thread, and the
+database server groups the commits.
 
     payment = await database.write(lambda db: add_payment(db, model))      # returns when it is durable
     payment = await database.read(lambda db: find_payment(db, payment_id))
@@ -31,18 +31,21 @@ from tppkit._files import make_private
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay_stores.deadline import limit_waits
 
-BUSY_TIMEOUT_S = 2.0  # how long a request waits for another program's lock
+BUSY_TIMEOUT_S = 2.0  # how long a request waits for another process's lock
 WAIT_S = 5.0  # how long a statement, or connecting, waits for PostgreSQL
 MAX_BATCH = 64
 THREADS = 4
 READERS = 2  # threads of `read`, which may take long: commits do not wait for them
 MAX_STREAMS = 8  # with the threads' and the writer's, fewer than the engine's pool of 15 connections
 
-# The way to a thread and back takes 0.1 ms: a single job is committed on the loop while the disk is faster than this.
+# A thread adds 0.1 ms, so a single job is committed on the loop if the last commit was faster than this.
 _SHORT_S = 0.001
 _BY_DRIVER = "tppkit_by_driver"  # option of a connection: the driver begins and ends its transactions
 _END = object()
-_FAILURES = (SQLAlchemyError, sqlite3.Error)  # the second of BEGIN, which goes to the driver
+_FAILURES = (
+    SQLAlchemyError,
+    sqlite3.Error,
+)  # BEGIN and COMMIT are sent through the driver, which raises its own errors
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,8 +62,8 @@ class Database:
     """Runs jobs in transactions. One database belongs to one event loop.
 
     Args:
-        url: a SQLAlchemy address, for example `sqlite:///sandbox.sqlite`.
-        tables: the tables; made if absent.
+        url: a SQLAlchemy URL, for example `sqlite:///sandbox.sqlite`.
+        tables: the tables; created if absent.
 
     Raises:
         ConfigurationError: `database.unusable`, or the code of a missing extra.
@@ -73,18 +76,17 @@ class Database:
     def __init__(self, url: str, *tables: MetaData) -> None:
         try:
             _require_file(url)
-            self._engine = create_engine(
-                url, hide_parameters=True, pool_pre_ping=True
-            )  # values include bodies and link tokens
+            # Parameters are hidden, because they include bodies and link tokens.
+            self._engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)
             self._is_sqlite = self._engine.dialect.name == "sqlite"
             if self._is_sqlite:
                 _prepare_sqlite(self._engine)
             else:
                 limit_waits(self._engine, WAIT_S)
-            self._snapshots = self._engine  # for what only reads
-            if not self._is_sqlite:  # whose statements would have a snapshot each
+            self._snapshots = self._engine  # for jobs that only read
+            if not self._is_sqlite:  # otherwise each statement would have its own snapshot
                 self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ")
-            self._reading = _open_kept(self._engine) if self._is_sqlite else None  # of `read_soon`, kept open
+            self._reading = _open_for_loop(self._engine) if self._is_sqlite else None  # the connection of `read_soon`
             with self._engine.begin() as connection:  # one commit: each waits for the disk
                 for metadata in tables:
                     metadata.create_all(connection)
@@ -100,8 +102,8 @@ class Database:
         self._readers = ThreadPoolExecutor(READERS, "tppkit-reading")
         self._queue: deque[_Waiting] = deque()
         self._writer: asyncio.Task[None] | None = None
-        self._writing: Connection | None = None  # of the writer, kept open
-        self._commit_s = 0.0  # that the last commit took
+        self._writing: Connection | None = None  # the writer's connection
+        self._commit_s = 0.0  # duration of the last commit
         self._tasks: set[asyncio.Task[Any]] = set()
         self._streams = 0
 
@@ -109,14 +111,14 @@ class Database:
         """Run a job in a transaction, and return its result when that is durable.
 
         Args:
-            job: takes about a millisecond, and may run twice; what it raises undoes what it did, and is raised.
-            then: called with the result after the commit, also if the caller has been cancelled; what it raises is raised.
+            job: should take about a millisecond, and may run twice. If it raises, its changes are rolled back and the error is raised.
+            then: called with the result after the commit, also if the caller has been cancelled. Its errors are raised.
 
         Raises:
-            TransportError: `database.unavailable`; nothing of the job is kept.
+            TransportError: `database.unavailable`; the job's changes are rolled back.
         """
         if not self._is_sqlite:
-            # The task goes on if the caller is cancelled.
+            # The task continues if the caller is cancelled.
             task = asyncio.create_task(self._write_alone(job, then))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -137,7 +139,9 @@ class Database:
         return await loop.run_in_executor(self._readers, self._transaction, job, self._snapshots)
 
     async def read_soon(self, job: Callable[[Connection], T]) -> T:
-        """Run a job that only reads, about a millisecond, on one snapshot; on SQLite at once, because a thread costs more than the job.
+        """Run a short job (about a millisecond) that only reads, on one snapshot.
+
+        On SQLite it runs on the event loop, because a thread costs more than the job.
 
         Raises:
             TransportError: `database.unavailable`.
@@ -150,23 +154,23 @@ class Database:
             try:
                 return job(self._reading)
             finally:
-                raw.rollback()  # nothing, if it has not begun or SQLite has ended it
-        except _FAILURES:  # a lock, for which the thread waits
+                raw.rollback()  # has no effect if no transaction is open
+        except _FAILURES:  # a lock: a thread can wait for it
             return await self.read(job)
 
     async def stream(self, job: Callable[[Connection], Iterator[T]]) -> AsyncGenerator[T, None]:
-        """Yield what a job reads from one snapshot, each item made in a thread of its own; close it with `contextlib.aclosing`.
+        """Yield the items that a job reads from one snapshot, in a thread. Close the generator with `contextlib.aclosing`.
 
         Args:
             job: reads items through the connection, for example rows of a statement one after another.
 
         Raises:
-            TransportError: `database.unavailable`, also if `MAX_STREAMS` are open: each has a connection and a snapshot.
+            TransportError: `database.unavailable`, also if `MAX_STREAMS` are open, because each has a connection and a snapshot.
         """
         if self._streams >= MAX_STREAMS:
-            raise TransportError("database.unavailable", f"{MAX_STREAMS} reports are being sent")
+            raise TransportError("database.unavailable", f"{MAX_STREAMS} reports are being sent, which is the limit")
         self._streams += 1
-        # One thread, so that the connection is closed after the step that a cancelled caller left behind.
+        # A single thread, so that a step whose caller was cancelled ends before the connection is closed.
         thread, steps = ThreadPoolExecutor(1, "tppkit-stream"), self._steps(job)
         step = partial(asyncio.get_running_loop().run_in_executor, thread)
         try:
@@ -188,7 +192,7 @@ class Database:
             raise _unavailable(e) from e
 
     def run_at_start(self, job: Callable[[Connection], T]) -> T:
-        """Run a job in a transaction and wait for it; before the event loop serves.
+        """Run a job in a transaction, and block until it is committed; only for the time before the event loop serves.
 
         Raises:
             TransportError: `database.unavailable`.
@@ -196,7 +200,7 @@ class Database:
         return self._transaction(job, self._engine)
 
     async def close(self) -> None:
-        """Finish the jobs that wait, and close every connection."""
+        """Finish queued jobs, and close every connection."""
         while self._writer is not None:
             await asyncio.wait([self._writer])
         await self._in_thread(self._close_writing)
@@ -228,7 +232,7 @@ class Database:
                 batch = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
                 try:
                     done = await self._write_batch(batch)
-                except Exception as e:  # noqa: BLE001  # no caller may wait for ever
+                except Exception as e:  # noqa: BLE001  # no caller may wait forever
                     for one in batch:
                         _resolve(one, error=_unavailable(e))
                 else:
@@ -238,9 +242,9 @@ class Database:
             self._writer = None
 
     async def _write_batch(self, batch: list[_Waiting]) -> list[tuple[_Waiting, Any]]:
-        """Run the jobs and commit them; the results of those that did not fail.
+        """Run and commit the jobs, and return the results of those that succeeded.
 
-        Savepoints cost as much as the statements of a small job. So the jobs run without, and if one fails, all run again with them.
+        A savepoint costs as much as a small job. So the jobs first run without savepoints; if one fails, all run again with them.
         """
         connection = await self._begin()
         try:
@@ -249,7 +253,7 @@ class Database:
             except Exception:  # noqa: BLE001  # raised again by the job that it belongs to
                 _driver(connection).rollback()
                 connection = await self._begin()
-                done = _run_apart(connection, batch)
+                done = _run_in_savepoints(connection, batch)
             if len(batch) == 1 and self._commit_s < _SHORT_S:
                 self._commit(connection)
             else:
@@ -260,9 +264,9 @@ class Database:
         return done
 
     async def _begin(self) -> Connection:
-        """Begin a transaction at once, or in a thread while another program has the lock."""
+        """Begin a transaction at once, or in a thread if another process has the lock."""
         if self._writing is None:
-            self._writing = await self._in_thread(_open_kept, self._engine)
+            self._writing = await self._in_thread(_open_for_loop, self._engine)
         writing = self._writing
         begin = partial(_driver(writing).execute, "BEGIN IMMEDIATE")
         try:
@@ -285,11 +289,11 @@ class Database:
         connection, self._writing = self._writing, None
         with suppress(*_FAILURES):
             if connection is not None:
-                _set_busy_timeout(connection, BUSY_TIMEOUT_S)  # the pool gives it to readers
+                _set_busy_timeout(connection, BUSY_TIMEOUT_S)  # readers get this connection from the pool
                 connection.close()
 
 
-def _run_apart(connection: Connection, batch: list[_Waiting]) -> list[tuple[_Waiting, Any]]:
+def _run_in_savepoints(connection: Connection, batch: list[_Waiting]) -> list[tuple[_Waiting, Any]]:
     done = []
     for one in batch:
         try:
@@ -299,13 +303,13 @@ def _run_apart(connection: Connection, batch: list[_Waiting]) -> list[tuple[_Wai
             if not _is_open(connection):
                 raise
             _resolve(one, error=_unavailable(e))
-        except Exception as e:  # noqa: BLE001  # the job's own, which its caller gets
+        except Exception as e:  # noqa: BLE001  # an error of the job, raised in its caller
             _resolve(one, error=e)
     return done
 
 
 def _is_open(connection: Connection) -> bool:
-    """A full disk or an I/O error ends SQLite's whole transaction, and its driver then reports no error at the commit."""
+    """Whether SQLite's transaction is open. A full disk ends it, and the driver then reports no error at the commit."""
     return bool(_driver(connection).in_transaction)
 
 
@@ -313,7 +317,7 @@ def _resolve(one: _Waiting, *, result: Any = None, error: Exception | None = Non
     if error is None and one.then is not None:
         try:
             one.then(result)
-        except Exception as e:  # noqa: BLE001  # its caller gets it, and the rest of the batch is resolved
+        except Exception as e:  # noqa: BLE001  # raised in the caller; the rest of the batch is resolved
             error = e
     if one.result.done():  # the caller was cancelled
         return
@@ -324,7 +328,7 @@ def _resolve(one: _Waiting, *, result: Any = None, error: Exception | None = Non
 
 
 def _require_columns(connection: Connection, name: str, read: Select[Any]) -> None:
-    """Another program's table, or one of another version, would fail every request."""
+    """Check that a table is the one of this version; with another, every request would fail."""
     try:
         connection.execute(read)
     except SQLAlchemyError as e:
@@ -340,8 +344,11 @@ def _require_file(url: str) -> None:
         raise ConfigurationError("database.unusable", "a SQLite database in memory has one connection; name a file")
 
 
-def _open_kept(engine: Engine) -> Connection:
-    """A connection of SQLite for the loop. SQLAlchemy's way to begin and end a transaction takes as long as a job's statement."""
+def _open_for_loop(engine: Engine) -> Connection:
+    """Open a SQLite connection for the event loop.
+
+    Its transactions go through the driver, because SQLAlchemy takes as long to begin and end one as a job's statement takes.
+    """
     connection = engine.connect().execution_options(**{_BY_DRIVER: True})
     _set_busy_timeout(connection, 0.0)  # the loop must not wait
     connection.begin()
@@ -363,7 +370,7 @@ def _unavailable(error: Exception) -> TransportError:
 def _prepare_sqlite(engine: Engine) -> None:
     file = engine.url.database
     if file and not file.startswith((":", "file:")):
-        make_private(Path(file))  # payments and live approval links; SQLite gives its side files the same mode
+        make_private(Path(file))  # it has payments and unused approval links; SQLite's journals get the same mode
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, record: Any) -> None:

@@ -1,4 +1,4 @@
-"""The outbox for callbacks and webhooks: deliveries are repeated until they are acknowledged.
+"""The outbox for callbacks and webhooks: deliveries are repeated until they are acknowledged or given up.
 
 A delivery is added in the transaction of its cause. Each attempt is made outside of transactions, and its result is written in a
 separate transaction; if the process dies in between, the attempt is repeated. A delivery of a stream has no due time until all with
@@ -37,7 +37,7 @@ from tppkit.sandbox.delivery_tables import (
 from tppkit.sandbox.faults import Faults
 
 AT_ONCE = 32  # concurrent attempts
-AT_ONCE_TO_ONE = 8  # concurrent attempts to one receiver, so that a slow one leaves room for others
+AT_ONCE_TO_ONE = 8  # concurrent attempts to one receiver, so that a slow receiver does not delay others
 _TICK_S = 1.0
 _RETRY_S = 1.0
 _HELD_S = 86_400.0  # how long a reordered delivery waits for the next one of its stream
@@ -45,12 +45,12 @@ _LOGGER = logging.getLogger("tppkit.sandbox.deliveries")
 
 
 class Schedule(NamedTuple):
-    """When a delivery that fails is attempted again.
+    """The times of the attempts of a delivery.
 
     Attributes:
         gaps_s: seconds from each failure to the next attempt; the number of attempts is one more, unless there is `last_s`.
         timeout_s: how long an attempt may take, on the machine's clock; the sender decides what it covers.
-        last_s: repeat the last gap until this time after the first attempt, also across restarts of the sandbox; None: no attempt
+        last_s: repeat the last gap until this time after the first attempt, also across restarts of the sandbox; None: no attempts
             after the gaps.
         retry_timeout_s: `timeout_s` of all attempts except the first, if it differs.
     """
@@ -81,7 +81,7 @@ class Sender(Protocol):
 
     @property
     def schedule(self) -> Schedule:
-        """When its deliveries are attempted."""
+        """The schedule of its deliveries."""
 
     async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
         """Sign and send a delivery once; called again for each attempt, and cancelled when the sandbox stops."""
@@ -106,8 +106,8 @@ class Deliveries:
         self._senders = senders
         self._faults = faults
         self._running: dict[int, tuple[str, asyncio.Task[None]]] = {}
-        self._page: list[Delivery] = []  # due, and not under way because its receivers are busy
-        self._look = True  # there may be more that is due, for receivers that are not busy
+        self._page: list[Delivery] = []  # due, but not started, because a limit of concurrent attempts is reached
+        self._may_be_due = True  # the database may have more due deliveries, for receivers that are not busy
         # Lock: a delivery read as due must not finish before it is registered as running.
         self._changed = asyncio.Condition()
         self._awake = asyncio.Event()
@@ -115,7 +115,7 @@ class Deliveries:
 
     def wake(self) -> None:
         """Look for due deliveries at once, after a commit that may have added some."""
-        self._look = True
+        self._may_be_due = True
         self._awake.set()
 
     async def run_due(self) -> None:
@@ -126,7 +126,7 @@ class Deliveries:
         """
         until = self._now()
         async with self._changed:
-            self._look = True
+            self._may_be_due = True
             while await self._start(until):
                 await self._changed.wait()
                 if self._failure is not None:
@@ -137,16 +137,16 @@ class Deliveries:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(_TICK_S):  # before Python 3.12, wait_for can lose a cancellation
+                    async with asyncio.timeout(_TICK_S):  # not wait_for: before Python 3.12 it can lose a cancellation
                         await self._awake.wait()
                 except TimeoutError:
-                    self._look = True
+                    self._may_be_due = True
                 self._awake.clear()
                 try:
                     async with self._changed:
                         await self._start(self._now())
                 except Exception as e:  # the next turn tries again
-                    _LOGGER.warning("deliveries wait: %s", e, exc_info=not isinstance(e, TransportError))
+                    _LOGGER.warning("deliveries are delayed: %s", e, exc_info=not isinstance(e, TransportError))
         finally:
             tasks = [task for _, task in self._running.values()]
             for task in tasks:
@@ -154,42 +154,42 @@ class Deliveries:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start(self, until: datetime) -> bool:
-        """Start as many due attempts as the limits allow; returns whether a delivery due at the time is not finished."""
-        self._look |= not self._running
+        """Start as many due attempts as the limits allow. Return whether a delivery that is due at the time has no result yet."""
+        self._may_be_due |= not self._running
         while True:
-            under_way = Counter(receiver for receiver, _ in self._running.values())
+            busy_counts = Counter(receiver for receiver, _ in self._running.values())
             waiting = []
             for one in self._page:
-                if len(self._running) < AT_ONCE and under_way[one.receiver] < AT_ONCE_TO_ONE:
-                    under_way[one.receiver] += 1
+                if len(self._running) < AT_ONCE and busy_counts[one.receiver] < AT_ONCE_TO_ONE:
+                    busy_counts[one.receiver] += 1
                     self._running[one.id] = one.receiver, asyncio.create_task(self._attempt(one))
                 else:
                     waiting.append(one)
             self._page = waiting
-            if len(self._running) == AT_ONCE or not self._look:
+            if len(self._running) == AT_ONCE or not self._may_be_due:
                 break
-            self._look = False
-            busy = [receiver for receiver, count in under_way.items() if count >= AT_ONCE_TO_ONE]
+            self._may_be_due = False
+            busy = [receiver for receiver, count in busy_counts.items() if count >= AT_ONCE_TO_ONE]
             due = await self._database.read(partial(due_deliveries, until=until, busy=busy, limit=2 * AT_ONCE))
             known = self._running.keys() | {one.id for one in waiting}
             self._page += [one for one in due if one.id not in known]
-            self._look |= len(self._page) > len(waiting)
+            self._may_be_due |= len(self._page) > len(waiting)
         if any(one.due_at <= until for one in self._page if one.due_at):
             return True
-        due_at = await self._database.read_soon(next_due)  # a running delivery stays due until its result is written
+        due_at = await self._database.read_soon(next_due)  # a delivery stays due until its result is written
         return due_at is not None and due_at <= until
 
     async def _attempt(self, delivery: Delivery) -> None:
         try:
-            result = await self._carry_out(delivery)
+            result = await self._attempt_or_fault(delivery)
             job = partial(settle_delivery, delivery=delivery, result=result, at=self._now())
             while True:
                 try:
                     await self._database.write(job)
                     self._failure = None
                     return
-                except Exception as e:  # noqa: BLE001  # sending again would be worse than waiting
-                    _LOGGER.warning("the result of a delivery waits: %s", e)
+                except Exception as e:  # noqa: BLE001  # retry the write, and do not send again
+                    _LOGGER.warning("the result of a delivery cannot be written yet: %s", e)
                     self._failure = e
                     async with self._changed:
                         self._changed.notify_all()
@@ -197,15 +197,15 @@ class Deliveries:
         finally:
             async with self._changed:
                 del self._running[delivery.id]
-                self._look |= all(one.receiver != delivery.receiver for one in self._page)
+                self._may_be_due |= all(one.receiver != delivery.receiver for one in self._page)
                 self._changed.notify_all()
             self._awake.set()
 
-    async def _carry_out(self, delivery: Delivery) -> Result:
-        """Make an attempt, or apply a fault to it."""
+    async def _attempt_or_fault(self, delivery: Delivery) -> Result:
+        """Make an attempt, or apply a requested fault."""
         sender = self._senders.get(delivery.sender)
         if sender is None:  # the database is of another version
-            return Result((Attempt(False, "there is no sender any more"),), GIVEN_UP, None)
+            return Result((Attempt(False, "its sender no longer exists"),), GIVEN_UP, None)
         if delivery.first_at is not None and sender.schedule.is_over(delivery.first_at, self._now()):
             return Result((Attempt(False, "given up: the time for attempts is over"),), GIVEN_UP, None)
         if self._faults.take("drop", sender=delivery.sender):
@@ -213,9 +213,8 @@ class Deliveries:
         if delay := self._faults.take("delay", sender=delivery.sender):
             text = f"put off by {delay.delay_s:g} s by a fault"
             return Result((Attempt(False, text),), WAITING, shift(self._now(), timedelta(seconds=delay.delay_s)))
-        is_first = (
-            delivery.stream is not None and delivery.ver == 1
-        )  # if the second were held too, the order would stay
+        # If the second delivery were held too, the order would not change.
+        is_first = delivery.stream is not None and delivery.ver == 1
         if is_first and delivery.state == WAITING and self._faults.take("reorder", sender=delivery.sender):
             until = shift(self._now(), timedelta(seconds=_HELD_S))
             return Result((Attempt(False, "held by a fault until the next one of its stream is sent"),), HELD, until)
@@ -231,6 +230,6 @@ class Deliveries:
 async def _send(sender: Sender, delivery: Delivery) -> Attempt:
     try:
         return await sender.send(delivery, sender.schedule.timeout_after(delivery.attempts))
-    except Exception as e:  # a delivery must not stop later ones
+    except Exception as e:  # a failing sender must not stop other deliveries
         _LOGGER.exception("the sender %s fails", delivery.sender)
         return Attempt(False, f"the sender fails: {type(e).__name__}")

@@ -65,7 +65,7 @@ _ATTEMPTS = Table(
 )  # fmt: skip
 Index("attempts_of_delivery", _ATTEMPTS.c.delivery)
 
-# Its lock makes a commit that ends the earlier delivery wait, so that the later one is either due or released by it.
+# Locks the earlier delivery: the transaction that ends it waits for this one, and then releases the new delivery.
 _EARLIER = Statement(
     select(_DELIVERIES.c.id)
     .where(
@@ -107,7 +107,7 @@ def _open(deliveries: Any) -> tuple[Any, ...]:
 
 
 _OTHERS = _DELIVERIES.alias()
-# One that has a due time is not released again: its next attempt has been scheduled. A held one stays so, to be held once only.
+# A delivery with a due time is not released again: its next attempt is scheduled. A held one stays held, so that it is held only once.
 _RELEASE = Statement(
     update(_DELIVERIES)
     .where(
@@ -132,21 +132,21 @@ _ATTEMPTS_OF = (
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What is to be delivered.
+    """A callback or webhook.
 
     Attributes:
-        id: a number that grows.
+        id: an increasing number.
         sender: the name of its sender.
-        address: where it goes.
+        address: the URL to send it to.
         receiver: host and port of the address.
-        body: the same with each attempt.
-        stream: what it reports on, within which the order is kept, or None.
+        body: the body, the same in each attempt.
+        stream: name of the stream whose deliveries keep their order, or None.
         ver: its place in the stream.
         added_at: when it was added, aware UTC.
         first_at: when the first attempt ended, aware UTC, or None.
-        attempts: how many have been made.
+        attempts: the number of attempts so far.
         state: `waiting`, `held` (reordered by a fault), `acknowledged` or `given up`.
-        due_at: when it is attempted next, aware UTC; None if it is done, or waits for another one of its stream.
+        due_at: time of the next attempt, aware UTC; None if it has ended, or waits for an earlier one of its stream.
     """
 
     id: int
@@ -164,11 +164,11 @@ class Delivery:
 
 
 class Attempt(NamedTuple):
-    """How an attempt ended.
+    """The result of an attempt.
 
     Attributes:
         ok: whether the receiver acknowledged the delivery.
-        text: in plain words, for example `status 500`; at most `MAX_TEXT` characters are kept.
+        text: a description, for example `status 500`; at most `MAX_TEXT` characters are stored.
     """
 
     ok: bool
@@ -184,13 +184,13 @@ class LoggedAttempt(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """A delivery with its attempts, the first one first; what a fault did to it is among them."""
+    """A delivery with its attempts, oldest first, including those that a fault replaced."""
 
     delivery: Delivery
     attempts: tuple[LoggedAttempt, ...]
 
     def as_object(self) -> dict[str, Any]:
-        """The delivery as JSON, without the body."""
+        """Return the delivery as JSON, without the body."""
         one = self.delivery
         return {
             "id": one.id, "address": one.address, "stream": one.stream, "ver": one.ver, "state": one.state,
@@ -200,13 +200,13 @@ class Logged(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of a delivery that was due.
+    """The outcome for a delivery that was due.
 
     Attributes:
-        attempts: for the log.
-        state: from now on.
-        due_at: when it is attempted next, aware UTC, or None.
-        counted: how many of the attempts count for the schedule.
+        attempts: the attempts to log.
+        state: the new state.
+        due_at: time of the next attempt, aware UTC, or None.
+        counted: the number of attempts that count for the schedule.
     """
 
     attempts: tuple[Attempt, ...]
@@ -218,16 +218,16 @@ class Result(NamedTuple):
 def add_delivery(
     db: Connection, *, sender: str, address: str, body: bytes, at: datetime, stream: str | None, ver: int
 ) -> None:
-    """Add a delivery in the transaction of its cause; it waits if there is an earlier one of its stream.
+    """Add a delivery in the transaction of its cause. It waits for earlier ones of its stream.
 
     Args:
         db: the transaction.
-        sender: who sends it.
-        address: where it goes.
-        body: what is sent.
-        at: the present, or when the cause was due; aware UTC.
-        stream: keeps the order among deliveries of the same text; None for none.
-        ver: its place in the stream, from 1; not below those that were added before.
+        sender: name of its sender.
+        address: the URL to send it to.
+        body: the body.
+        at: the virtual time, or when the cause was due; aware UTC.
+        stream: deliveries with the same stream keep their order; None: no order.
+        ver: its place in the stream, from 1; not lower than those of earlier deliveries.
     """
     waits = stream is not None and _EARLIER.first(db, {"of_stream": stream, "than_ver": ver}) is not None
     added_at = to_microseconds(at)
@@ -245,13 +245,13 @@ def add_delivery(
 
 
 def next_due(db: Connection) -> datetime | None:
-    """When the next attempt is due."""
+    """Return when the next attempt is due, or None."""
     (due_at,) = _NEXT.first(db, {})
     return _time(due_at)
 
 
 def latest_deliveries(db: Connection, senders: Collection[str], limit: int) -> tuple[Logged, ...]:
-    """The latest deliveries of these senders, the latest first."""
+    """Return the latest deliveries of these senders, newest first."""
     found = _deliveries(db.execute(_LATEST, {"senders": list(senders), "most": limit}))
     attempts = db.execute(_ATTEMPTS_OF, {"deliveries": [one.id for one in found]})
     of = {
@@ -262,12 +262,12 @@ def latest_deliveries(db: Connection, senders: Collection[str], limit: int) -> t
 
 
 def due_deliveries(db: Connection, *, until: datetime, busy: Collection[str], limit: int) -> list[Delivery]:
-    """What is due at a time for receivers that are not busy, the longest due first."""
+    """Return the deliveries due at a time, except those for busy receivers; earliest due time first."""
     return _deliveries(db.execute(_DUE, {"until": to_microseconds(until), "busy": list(busy), "most": limit}))
 
 
 def settle_delivery(db: Connection, *, delivery: Delivery, result: Result, at: datetime) -> None:
-    """Write the result of an attempt, and release what waits for it in the stream."""
+    """Write the result of an attempt, and release the next delivery of the stream."""
     values = {
         "of_id": delivery.id, "to_state": result.state, "to_attempts": delivery.attempts + result.counted,
         "to_first_at": _microseconds(delivery.first_at or (at if result.counted else None)),

@@ -13,7 +13,7 @@ from tppkit.testpki import open_pki
 
 
 def key_id_of(profile: SealProfile, certificate: EidasCertificate) -> str | None:
-    """Return the keyId that the sandbox issues to a provider: its organizationIdentifier, alone or in an address; None if none."""
+    """Return the keyId that the sandbox issues to a provider: its organizationIdentifier, alone or in a URL; else None."""
     organization = certificate.organization_identifier
     name = organization.text if organization else ""
     given = {KeyIdForm.CLIENT_ID: name, KeyIdForm.URL: f"https://tpp.example/{name}"}

@@ -49,7 +49,7 @@ class EventSource(Protocol):
 
     @property
     def next_event(self) -> Callable[[Connection], datetime | None]:
-        """Finds when its next event is due."""
+        """Returns when its next event is due, or None."""
 
     @property
     def run_due(self) -> Callable[[Connection, datetime], None]:
@@ -137,7 +137,7 @@ class Events:
         return self.next_time(db)
 
     def next_time(self, db: Connection) -> datetime | None:
-        """When the next event is due."""
+        """Return when the next event is due, or None."""
         return self._earliest(db)[0]
 
     def _earliest(self, db: Connection) -> tuple[datetime | None, EventSource | None]:

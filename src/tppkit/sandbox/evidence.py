@@ -21,15 +21,15 @@ from tppkit.seals import VerifiedRequest
 from tppkit.web.caller import Caller
 
 _RETRY_S = 1.0
-_BATCH = 64  # deleting them takes about a millisecond
-_GATHER_S = 0.25  # wait for more records, to share a sync and a commit, for which payments wait
+_BATCH = 64  # rows, whose deletion takes about a millisecond
+_GATHER_S = 0.25  # wait for more records, so that they share a sync and a commit; payments wait for these
 _LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 
 
 class Evidence:
-    """Stores each sealed request once with each answer, and counts repetitions (assumption retained-repeats).
+    """Stores each sealed request once with each answer (assumption retained-repeats).
 
-    So an attacker cannot fill the archive with a captured request.
+    Repetitions are only counted, so that an attacker cannot fill the archive with a captured request.
 
     Args:
         archive: the archive of the records.
@@ -63,7 +63,7 @@ class Evidence:
         self._failure: ArchiveError | None = None
         self._added = asyncio.Event()
         self._drained = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._flush_requested = asyncio.Event()
 
     def require_own(self, db: Connection) -> None:
         """Bind a new database to the archive, because two archives for one table would each get only some of its records.
@@ -97,7 +97,7 @@ class Evidence:
             status: the status of the answer.
             code: the code of the refusal, or None.
             subject: the id of the object of the request, for example a payment, or None.
-            repeated: True for a repetition, False for the first use of an id; None looks for the same request and answer.
+            repeated: True for a repetition, False for the first use of an id; None: look for the same request and answer.
         """
         seal = caller.seal
         if seal is None:
@@ -136,9 +136,11 @@ class Evidence:
             try:
                 if not is_full:
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(_GATHER_S):  # before Python 3.12, wait_for can lose a cancellation
-                            await self._hurry.wait()
-                self._hurry.clear()
+                        async with asyncio.timeout(
+                            _GATHER_S
+                        ):  # not wait_for: before Python 3.12 it can lose a cancellation
+                            await self._flush_requested.wait()
+                self._flush_requested.clear()
                 self._added.clear()
                 batch = await database.read(partial(self._outbox.pending, limit=_BATCH))
                 is_full = len(batch) == _BATCH
@@ -149,7 +151,7 @@ class Evidence:
                 if not is_full and not self._added.is_set():
                     self._drained.set()
                     await self._added.wait()
-            except TransportError as e:  # the database, which each request reports by itself
+            except TransportError as e:  # the database fails, which each request reports
                 _LOGGER.warning("evidence waits to be archived: %s", e)
                 await asyncio.sleep(_RETRY_S)
             except Exception as e:  # noqa: BLE001  # requests are rejected while records cannot be archived
@@ -159,7 +161,7 @@ class Evidence:
 
     async def flush(self) -> None:
         """Wait until all stored records are archived."""
-        self._hurry.set()
+        self._flush_requested.set()
         await self._drained.wait()
 
 

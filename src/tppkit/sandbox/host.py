@@ -1,12 +1,12 @@
 """An interface's host: routes by the rows, authenticates, and answers each request in one transaction.
 
-1. The row is found by method, path and query. A failure waits until the caller is known, a wrong query also for steps 2 and 3.
-2. The caller proves who it is, as the row demands.
-3. It has the row's role.
-4. The body arrives, bounded, and is proven.
-5. In one transaction: the id is claimed, the handler runs, its answer is kept, and the evidence goes into the outbox. A handler that
-   does not write runs on a snapshot; what its answer asks to be written first has a transaction of its own.
-6. After the commit the answer is sent.
+1. Find the row by method, path and query. If that fails, authenticate the caller before the error is raised.
+2. Authenticate the caller, as the row demands.
+3. Check that the caller has the row's role.
+4. Receive the body, bounded, and verify digest and seal.
+5. In one transaction: claim the request id, run the handler, store its answer, and add the evidence to the outbox. A handler that does
+   not write runs on a snapshot; then `Answer.before` runs in a separate transaction.
+6. After the commit, send the answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tppkit.web.replay import Bounds, Verdict
 from tppkit.web.sources import AsgiSource, Receive, Source, receive_chunk
 
 RETRY_AFTER_S = 1
-# Faults of the sandbox that a developer can fix are explained, unlike a real bank's.
+# Errors of the sandbox that a developer can fix. Unlike a real bank, it reports their reason.
 _EXPLAINED = frozenset({"pki.unusable", "database.unavailable", "archive.unusable"})
 
 _LOGGER = logging.getLogger("tppkit.sandbox.host")
@@ -51,8 +51,8 @@ class _Sent(NamedTuple):
     headers: tuple[Header, ...]
     body: bytes
     stream: Stream | None = None  # sent in place of the body
-    before: Callable[[Connection], None] | None = None  # writes before it is sent
-    due_at: datetime | None = None  # of an event that it made
+    before: Callable[[Connection], None] | None = None  # runs in a transaction before the answer is sent
+    due_at: datetime | None = None  # of the next event of the changed object
     delivers: bool = False
 
 
@@ -61,15 +61,15 @@ class Host:
     """An interface as an ASGI application.
 
     Attributes:
-        interface: its rows.
+        interface: the endpoints and errors.
         handlers: one for each row.
         authenticators: one for each kind of `Auth` that the rows have.
-        services: of the bank.
-        settings: decisions of this bank for the interface.
-        request_id: the header of the request's id, if it is not the interface's own.
+        services: the services of the bank.
+        settings: the settings of this bank for the interface.
+        request_id: the header of the request's id, if it differs from the interface's.
 
     Raises:
-        ConfigurationError: `host.handlers`, a row has no handler or authenticator; `endpoint.streamed`, a handler of the other kind.
+        ConfigurationError: `host.handlers`, a row has no handler or authenticator; `endpoint.streamed`, a handler of the wrong kind.
     """
 
     interface: Interface
@@ -82,13 +82,13 @@ class Host:
 
     def __post_init__(self) -> None:
         by_row = {handler.row.name: handler for handler in self.handlers}
-        lost = [row.name for row in self.interface.endpoints if row.name not in by_row]
+        missing = [row.name for row in self.interface.endpoints if row.name not in by_row]
         kinds = {row.auth for row in self.interface.endpoints} | {self.interface.default_auth}
-        lost += sorted(kinds - self.authenticators.keys())
-        # Only a QWAC has roles, and its authenticator checks them.
-        lost += [row.name for row in self.interface.endpoints if row.role and row.auth not in (Auth.QWAC, Auth.SEAL)]
-        if lost:
-            raise ConfigurationError("host.handlers", f"the {self.interface.name} host lacks {', '.join(lost)}")
+        missing += sorted(kinds - self.authenticators.keys())
+        # Roles are in QWACs, so only an authenticator of QWACs checks them.
+        missing += [row.name for row in self.interface.endpoints if row.role and row.auth not in (Auth.QWAC, Auth.SEAL)]
+        if missing:
+            raise ConfigurationError("host.handlers", f"the {self.interface.name} host lacks {', '.join(missing)}")
         for handler in self.handlers:
             _require_kind(handler)
             once = handler.row.once
@@ -113,12 +113,12 @@ class Host:
         source = AsgiSource(scope)
         try:
             sent = await self._answer(source, receive)
-        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered 500 without details
+        except Exception as e:  # noqa: BLE001  # logged, and answered with status 500 without details
             sent = self._refuse(source, e)
         headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent.headers]
         if sent.stream is None and sent.status != 204:  # RFC 9110 section 8.6
             headers.append((b"content-length", str(len(sent.body)).encode()))
-        with suppress(OSError):  # the client left
+        with suppress(OSError):  # the client has disconnected
             await send({"type": "http.response.start", "status": sent.status, "headers": headers})
             if sent.stream is not None:
                 await sent.stream.send(receive, send)
@@ -232,7 +232,7 @@ class Host:
 
     def _refuse(self, source: Source, error: Exception) -> _Sent:
         refusal = self._refusal(error)
-        refusal = replace(refusal, text=without_secrets(refusal.text))  # a path may have a card number
+        refusal = replace(refusal, text=without_secrets(refusal.text))  # a path may contain a card number
         failed = refusal.status >= 500 and getattr(error, "code", None) not in _EXPLAINED
         _LOGGER.log(
             logging.ERROR if failed else logging.WARNING, "  %s", without_secrets(printable(str(error))),
@@ -258,7 +258,7 @@ class Host:
         return self.interface.refusals.refusal_for(error)
 
     def _id(self, source: Source) -> str | None:
-        """The id of a request, if it is a valid one."""
+        """Return the id of a request; None if it is absent or invalid."""
         name = self.request_id or self.interface.request_id
         values = () if name is None else source.header_values(name)
         with suppress(FormatError):
@@ -275,7 +275,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A proven request."""
+    """An authenticated request."""
 
     route: Route
     caller: Caller
@@ -284,7 +284,7 @@ class _Request:
 
     @property
     def key(self) -> bytes:
-        """32 bytes for caller and id."""
+        """32 bytes that identify the caller and the request id."""
         if self.id is None:
             raise FormatError("request-id.missing", "the request has no valid X-Request-ID")
         owner = self.caller.id.encode()
@@ -293,7 +293,7 @@ class _Request:
 
     @property
     def digest(self) -> bytes:
-        """32 bytes for the request: two rows with one id are two requests."""
+        """32 bytes that identify method, target and body."""
         message = self.message
         parts = (message.method.encode(), message.target.encode("latin-1"), message.body)
         return hashlib.sha256(b"\0".join(parts)).digest()
@@ -328,7 +328,7 @@ def _require_kind(handler: Handler[Any, Any] | StreamHandler[Any, Any]) -> None:
 
 
 def _sealed(caller: Caller) -> str | None:
-    """What the seal of a request signs."""
+    """Return the hash of the signing string; None without a seal."""
     return None if caller.seal is None else hashlib.sha256(caller.seal.signing_string).hexdigest()
 
 

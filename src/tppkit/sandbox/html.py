@@ -25,7 +25,7 @@ _POLICY = (
 HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": _POLICY,
-    "Referrer-Policy": "same-origin",  # with no-referrer a browser would hide the origin of our own forms
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers would not send the origin of our own forms
     "X-Content-Type-Options": "nosniff",
 }
 
@@ -67,8 +67,8 @@ def unframed(response: Response) -> Response:
     return response
 
 
-def is_from_elsewhere(request: Request, url: str) -> bool:
-    """Whether a page of another origin has sent a form.
+def is_cross_origin_form(request: Request, url: str) -> bool:
+    """Whether a page of another origin sent a form.
 
     Args:
         request: the form.
@@ -81,13 +81,13 @@ def is_from_elsewhere(request: Request, url: str) -> bool:
 
 
 def is_local(request: Request) -> bool:
-    """Whether a client on this machine uses a loopback name. Another name may be an attempt at DNS rebinding."""
+    """Whether a client on this machine uses a loopback name. Any other name may be DNS rebinding."""
     peer = ip_address(request.client.host if request.client else "0.0.0.0")  # noqa: S104  # an absent peer is not local
     peer = getattr(peer, "ipv4_mapped", None) or peer
     return peer.is_loopback and is_loopback_name(request.headers.get("host", ""))
 
 
 def local_only_page() -> Response:
-    """The answer to a request that is not local, for a page that shows the data of every customer."""
+    """Return the answer to a request that is not local, for a page with the data of all customers."""
     text = "Open it at localhost, on the machine that runs the sandbox."
     return page("message.html", status=403, heading="This page is for this machine only", text=text)

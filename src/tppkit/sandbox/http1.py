@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol with limits on the length of a head, the time of a request, pipelined requests, and connections.
+"""uvicorn's HTTP/1.1 protocol with limits: length of a head, duration of a request, pipelined requests, and connections.
 
 It also passes the target exactly as on the wire. An ASGI scope has only path and query, so a trailing `?`, a fragment or an absolute
 form would be lost, and a seal over another target than the sent one would verify.
@@ -30,7 +30,7 @@ _OTHER_FILES = 64  # that the process keeps open: databases, archive, listening 
 
 
 def connection_limit() -> int:
-    """Connections to one port, so that three full ports leave a quarter of the process's files free."""
+    """Return the limit of connections to one port; three full ports leave a quarter of the process's files free."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CONNECTIONS if files < 0 else max(8, min(MAX_CONNECTIONS, (files - _OTHER_FILES) // 4))
 
@@ -47,30 +47,30 @@ class Connection(Protocol):
 
 
 def make_room(connections: set[Connection], limit: int) -> bool:
-    """Where a port is full, close the connection that is idle for the longest time; False if none is idle."""
+    """If a port is full, close the connection that has been idle the longest; False if none is idle."""
     if len(connections) < limit:
         return True
     idle = {each: since for each in connections if (since := each.idle_since) is not None}
     if not idle:
         return False
     longest = min(idle, key=lambda each: idle[each])
-    connections.discard(longest)  # it is lost in a later turn of the loop, and must not be chosen or counted until then
+    connections.discard(longest)  # the loop removes it later; until then it must not be counted or chosen again
     longest.end("closed in favour of a newer connection")
     return True
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """One client's connection, within the bounds of this module; what goes beyond them ends it.
+    """One client's connection, which is closed if it exceeds a limit of this module.
 
     Attributes:
-        max_connections: open connections of one port; a further one takes the place of the one that is idle the longest.
+        max_connections: limit of open connections to one port; a further one replaces the one that has been idle the longest.
     """
 
     max_connections: ClassVar[int] = connection_limit()
     _head_bytes = 0
     _in_head = True
-    _has_begun = False  # the parser is within a request
-    _method = ""  # as the client sent it, where the parser reads GET
+    _has_begun = False  # the parser is inside a request
+    _method = ""  # the client's method, if the parser was given GET instead
     _reason = ""
     _active_at = 0.0
     _deadline: asyncio.TimerHandle | None = None
@@ -86,21 +86,21 @@ class BoundedHttp(HttpToolsProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """As `Connection`: while a client sends a body or reads an answer, the server waits for it.
+        """See `Connection`. A connection is also idle while the client sends a body or reads an answer.
 
-        A client with several requests under way counts as idle, or a few of them would keep all others out.
+        A client with pipelined requests counts as idle; otherwise a few such clients could block the port.
         """
         cycle = cast("RequestResponseCycle | None", self.cycle)
         busy = cycle is not None and not cycle.response_complete and not cycle.more_body
         return None if busy and not self.flow.write_paused and not self.pipeline else self._active_at
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
-        self._no_deadline()
+        """Cancel the deadline."""
+        self._cancel_deadline()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes since the last of a body before they are parsed: the parser would gather an endless header or trailer."""
+        """Limit the length of heads and trailers before they are parsed, because the parser buffers them without a limit."""
         self._active_at = self.loop.time()
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES + len(data):
@@ -112,12 +112,12 @@ class BoundedHttp(HttpToolsProtocol):
         super().data_received(data)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body, which the application bounds."""
+        """Handle a piece of a body; the application limits its length."""
         self._head_bytes = 0
         super().on_body(body)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Limit pipelined requests, and start the deadline of a request."""
         if len(self.pipeline) >= MAX_PIPELINED:
             raise self._fault("too many requests were sent before their answers were read")
         super().on_message_begin()
@@ -126,12 +126,12 @@ class BoundedHttp(HttpToolsProtocol):
             self._expect_request()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; trailers are ignored, because uvicorn would append them to the headers."""
+        """Handle a header. Trailers are ignored, because uvicorn would append them to the headers."""
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is complete: check version and Host, and put the raw target into the scope.
+        """Check version and Host when a head is complete, and put the raw target into the scope.
 
         Source: RFC 9112 section 3.2.
         """
@@ -149,20 +149,20 @@ class BoundedHttp(HttpToolsProtocol):
             self.scope["method"], self._method = self._method, ""
 
     def on_message_complete(self) -> None:
-        """The request is complete."""
-        self._no_deadline()
+        """Reset the limits when a request is complete."""
+        self._cancel_deadline()
         self._in_head = True
         self._has_begun = False
         self._head_bytes = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """An answer is complete."""
+        """Record the time when an answer is complete."""
         self._active_at = self.loop.time()
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a request that is not HTTP, unless the client would take that for the answer to an earlier request."""
+        """Answer a request that is not HTTP, unless the client would mistake it for the answer to an earlier request."""
         cycle, reason = cast("RequestResponseCycle | None", self.cycle), self._reason or msg
         earlier = cycle is not None and not cycle.response_complete and (not cycle.more_body or cycle.response_started)
         if earlier or self.pipeline:
@@ -172,21 +172,21 @@ class BoundedHttp(HttpToolsProtocol):
             super().send_400_response(reason)
 
     def _fault(self, reason: str) -> ValueError:
-        """The error that makes the parser stop."""
+        """Return the error to raise, which stops the parser."""
         self._reason = reason
         return ValueError(reason)
 
     def _expect_request(self) -> None:
         self._deadline = self.loop.call_later(REQUEST_TIMEOUT_S, self.end, "the request took too long to arrive")
 
-    def _no_deadline(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def end(self, reason: str) -> None:
         """Close the connection at once."""
-        self._no_deadline()
+        self._cancel_deadline()
         peer = self.transport.get_extra_info("peername") or ("unknown", 0)
         _LOGGER.info("connection from %s port %s ended: %s", *peer[:2], reason)
         self.transport.abort()

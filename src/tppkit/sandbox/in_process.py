@@ -94,11 +94,11 @@ class Sandbox:
 
     @property
     def bank(self) -> Self:
-        """This object, for code that names both sides: `sandbox.bank` and `sandbox.gateway`."""
+        """This object, for code that uses both `sandbox.bank` and `sandbox.gateway`."""
         return self
 
     def identity(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> Identity:
-        """A provider's certificates and keys, issued by the PKI; the same ones for the same arguments.
+        """Return a provider's certificates and keys, issued by the PKI; the same ones for the same arguments.
 
         Args:
             roles: names of TS 119 495, for example `["PSP_PI", "PSP_AI"]`; by default those of the PKI's provider.
@@ -115,7 +115,7 @@ class Sandbox:
         return found
 
     def client(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> Psd2Client:
-        """A client for threads. While it waits between polls, the bank's clock moves and no real time passes.
+        """Make a client for threads. While it waits between polls, the bank's clock moves and no real time passes.
 
         Arguments and errors are those of `identity`.
         """
@@ -126,7 +126,7 @@ class Sandbox:
         )  # fmt: skip
 
     def async_client(self, *, roles: Sequence[str] | None = None, organization: str | None = None) -> AsyncPsd2Client:
-        """A client for asyncio, in any event loop; see `client`."""
+        """Make a client for asyncio, in any event loop; it waits like that of `client`. Arguments are those of `identity`."""
         identity = self.identity(roles=roles, organization=organization)
         http = httpx.AsyncClient(
             transport=self.transport(identity), **client_options(identity, timeout_s=DEFAULT_TIMEOUT_S)
@@ -136,7 +136,7 @@ class Sandbox:
         )  # fmt: skip
 
     def transport(self, identity: Identity | None = None) -> SandboxTransport:
-        """A transport for an httpx client of your own.
+        """Make a transport for an httpx client of your own.
 
         Args:
             identity: the client certificate for the PSD2 host; None for a browser on the approval pages.
@@ -176,7 +176,7 @@ class Sandbox:
         """Approve a payment as a customer of the bank does.
 
         Args:
-            payment_id: of any provider.
+            payment_id: id of a payment of any provider.
             customer: id of the customer, from `GET /customers` of the control host; by default the first who can approve.
             iban: IBAN of the paying account; by default the first that can pay.
 
@@ -206,7 +206,7 @@ class Sandbox:
         self._decide(f"/consents/{consent_id}/revoke")
 
     def now(self) -> datetime:
-        """The bank's virtual time, aware UTC."""
+        """Return the bank's virtual time, aware UTC."""
         return self._hosts.clock.now()
 
     def advance(self, by: timedelta) -> datetime:
@@ -219,7 +219,7 @@ class Sandbox:
         return self.now()
 
     def evidence(self) -> list[EvidenceRecord]:
-        """The bank's records of sealed requests, the oldest first.
+        """Return the bank's records of sealed requests, oldest first.
 
         Raises:
             TransportError: `transport.failed`, the sandbox is closed; `transport.timeout`, records cannot be archived.
@@ -311,22 +311,22 @@ class Gateway:
         return Gateway(self.sandbox, project_id=made["project_id"], api_key=made["api_key"])
 
     def client(self) -> GatewayClient:
-        """A client of the gateway, for threads."""
+        """Make a client of the gateway, for threads."""
         url, http = self.sandbox.addresses.gateway_url, httpx.Client(**self._options())
         return GatewayClient(url, api_key=self.api_key, http=http)
 
     def async_client(self) -> AsyncGatewayClient:
-        """A client of the gateway, for asyncio, in any event loop."""
+        """Make a client of the gateway, for asyncio, in any event loop."""
         url, http = self.sandbox.addresses.gateway_url, httpx.AsyncClient(**self._options())
         return AsyncGatewayClient(url, api_key=self.api_key, http=http)
 
     def vault(self) -> VaultClient:
-        """A client of the card vault, for threads."""
+        """Make a client of the card vault, for threads."""
         url, http = self.sandbox.addresses.vault_url, httpx.Client(**self._options())
         return VaultClient(url, api_key=self.api_key, http=http)
 
     def async_vault(self) -> AsyncVaultClient:
-        """A client of the card vault, for asyncio, in any event loop."""
+        """Make a client of the card vault, for asyncio, in any event loop."""
         url, http = self.sandbox.addresses.vault_url, httpx.AsyncClient(**self._options())
         return AsyncVaultClient(url, api_key=self.api_key, http=http)
 
@@ -334,8 +334,8 @@ class Gateway:
         """Pay an order as its customer does on the hosted page, and return it.
 
         Args:
-            order_id: of any project.
-            card: a test card; its number decides.
+            order_id: id of an order of any project.
+            card: number of a test card, which decides the outcome.
             outcome: instead of a card: `approved`, `declined` or `cancelled`.
 
         Raises:
@@ -351,11 +351,11 @@ class Gateway:
         )
 
     def charge_back(self, order_id: str) -> Order:
-        """Take the money back as the issuer does, and return the new order. Errors are those of `pay`."""
+        """Charge back the order as the issuer does, and return the chargeback order. Errors are those of `pay`."""
         return self._change(order_id, "chargeback")
 
     def reverse(self, order_id: str) -> Order:
-        """Give a chargeback back as the issuer does, and return the new order. Errors are those of `pay`."""
+        """Reverse the chargeback as the issuer does, and return the reversal order. Errors are those of `pay`."""
         return self._change(order_id, "reverse")
 
     def _change(self, order_id: str, change: str, **body: Any) -> Order:
@@ -376,7 +376,7 @@ def _url(offset: int, *, tls: bool) -> str:
 
 
 def _write_pki(pki: Pki, folder: Path) -> None:
-    """Write the files that a bank reads; writing a whole PKI takes three times as long."""
+    """Write only the files that a bank reads; writing the whole PKI takes three times as long."""
     make_folder(folder)
     for issued in (*pki.issuers, pki.server):
         write_files(folder, files_of(pki, issued))

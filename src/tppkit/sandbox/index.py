@@ -1,4 +1,4 @@
-"""The index page of the sandbox: what its interfaces hold, its customers, and the latest requests; on loopback only."""
+"""The index page of the sandbox: the data of its interfaces, its customers, and the latest requests; on loopback only."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MOST = 50  # requests that are shown
 
 
 def index_page(services: Services, cells: Sequence[Cell], requests: LatestRequests) -> Route:
-    """The page `/` of the pages host. It shows the data of every provider, so other machines and names are answered 403.
+    """Make the page `/` of the pages host. It shows the data of every provider, so other machines and names are answered 403.
 
     Args:
-        services: of the bank.
-        cells: each shows its sections.
-        requests: the latest ones.
+        services: the services of the bank.
+        cells: the interfaces, whose sections are shown.
+        requests: the latest requests.
     """
 
     def sections(db: Connection) -> list[Section]:

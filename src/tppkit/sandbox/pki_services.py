@@ -21,7 +21,7 @@ from starlette.routing import Route
 from tppkit._clock import utc_now
 from tppkit._files import read_bounded
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
-from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
+from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
 from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
 from tppkit.testpki.manifest import file_inside
@@ -33,25 +33,25 @@ from tppkit.web.sources import read_message
 _OCSP, _CRL, _TSP = "application/ocsp-response", "application/pkix-crl", "application/timestamp-reply"
 _CERTIFICATE, _XML = "application/pkix-cert", "application/vnd.etsi.tsl+xml"
 _MAX_LIST_BYTES = 32 * 1024 * 1024
-_ZERO, _LOOK_EVERY = timedelta(0), timedelta(hours=1)  # how often lists that end soon are looked for
+_ZERO, _RENEW_EVERY = timedelta(0), timedelta(hours=1)  # how often lists that end soon are renewed
 
 
 class PkiServices:
-    """An ASGI application (`app`) that answers for the test PKI in a folder, and follows what is issued and revoked there.
+    """An ASGI application (`app`) that serves the test PKI in a folder. Certificates and revocations that are added later take effect.
 
     Args:
         folder: The folder that `pki create` made.
-        now: Returns the present, aware.
+        now: Returns the current time, aware.
 
     Raises:
-        ConfigurationError: As `testpki.open_pki`.
+        ConfigurationError: Those of `testpki.open_pki`.
     """
 
     def __init__(self, folder: Path, *, now: Callable[[], datetime]) -> None:
         self._path = folder
         self._now = now
         self._opened, self._stamp = self._open()
-        self._looked_at = now()
+        self._opened_at = now()
         self.app = Starlette(
             routes=[
                 Route("/ocsp", self._post_ocsp, methods=["POST"]),
@@ -67,9 +67,9 @@ class PkiServices:
     @property
     def _folder(self) -> PkiFolder:
         now = self._now()
-        if _stamp(self._path) != self._stamp or not _ZERO <= now - self._looked_at < _LOOK_EVERY:
+        if _stamp(self._path) != self._stamp or not _ZERO <= now - self._opened_at < _RENEW_EVERY:
             self._opened, self._stamp = self._open()
-            self._looked_at = now
+            self._opened_at = now
         return self._opened
 
     def _open(self) -> tuple[PkiFolder, tuple[int, int]]:
@@ -79,7 +79,7 @@ class PkiServices:
         except ConfigurationError as e:
             if e.code != "file.unwritable":
                 raise
-        stamp = _stamp(self._path)  # taken before reading, so a change meanwhile is noticed at the next request
+        stamp = _stamp(self._path)  # taken before reading, so that a concurrent change is detected at the next request
         return open_pki(self._path), stamp
 
     async def _post_ocsp(self, request: Request) -> Response:
@@ -91,8 +91,8 @@ class PkiServices:
         except FormatError:  # as for a POST (RFC 6960 section 2.3)
             return Response(write_refusal(MALFORMED_REQUEST), media_type=_OCSP)
 
-    def _answer_ocsp(self, asked: bytes) -> Response:
-        return Response(answer_ocsp(self._folder.pki, asked, at=self._now()), media_type=_OCSP)
+    def _answer_ocsp(self, request: bytes) -> Response:
+        return Response(answer_ocsp(self._folder.pki, request, at=self._now()), media_type=_OCSP)
 
     async def _timestamp(self, request: Request) -> Response:
         serial = secrets.randbits(63) | 1
@@ -130,10 +130,10 @@ class PkiServer:
     Args:
         folder: The folder that `pki create` made.
         port: 0 chooses a free port.
-        now: Returns the present, aware.
+        now: Returns the current time, aware.
 
     Raises:
-        ConfigurationError: `port.unavailable`, and as `PkiServices`.
+        ConfigurationError: `port.unavailable`, and those of `PkiServices`.
     """
 
     def __init__(self, folder: Path, *, port: int, now: Callable[[], datetime] = utc_now) -> None:
@@ -166,11 +166,11 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 def _not_found() -> Response:
-    return PlainTextResponse("this test PKI has nothing here\n", status_code=404)
+    return PlainTextResponse("this test PKI has no such file\n", status_code=404)
 
 
 def _stamp(folder: Path) -> tuple[int, int]:
-    """Return what changes with the manifest, which every change of the folder replaces."""
+    """Return a value that changes whenever the manifest is replaced, which each change of the folder does."""
     file = folder / MANIFEST
     status = file.stat() if file.exists() else None
     return (status.st_mtime_ns, status.st_ino) if status else (0, 0)

@@ -18,13 +18,13 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import parse_origin
 from tppkit.testpki import certificate_pem, key_pem, open_pki
 
-PSD2, APPROVAL, GATEWAY, CONTROL, VAULT, LEGACY, LEGACY_LIVE = range(7)  # the ports, from the first one on
+PSD2, APPROVAL, GATEWAY, CONTROL, VAULT, LEGACY, LEGACY_LIVE = range(7)  # offsets from the first port
 _MAX_PEM_BYTES = 1024 * 1024
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class PublicAddress(NamedTuple):
-    """Where clients find the sandbox.
+    """The address at which clients reach the sandbox.
 
     Attributes:
         host: name or IP address, without brackets.

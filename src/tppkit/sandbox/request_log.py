@@ -41,8 +41,8 @@ _PAGE = re.compile(
     rf"(?!{_UUID}[0-9a-f]{{12}}(?![^\s'\"/?]))[^\s'\"/?]+",
     re.IGNORECASE,
 )  # fmt: skip
-# A card number is 12 digits or more, with at most one separator between two of them, perhaps percent-encoded. Time stamps are not as
-# long before a letter or colon.
+# A card number has 12 digits or more, with at most one separator between two digits, perhaps percent-encoded. Time stamps have fewer
+# digits before a letter or colon.
 _CARD = re.compile(
     r"(?:[0-9]|%(?:25)*3[0-9])(?:(?:[ +._-]|%(?:25)*(?:[02][0-9a-f]|5f))?(?:[0-9]|%(?:25)*3[0-9])){11,}", re.IGNORECASE
 )
@@ -75,10 +75,10 @@ class Logged(NamedTuple):
     """A request and its answer.
 
     Attributes:
-        method: of the request.
-        target: as it was sent, without tokens and card numbers; printable ASCII.
-        status: of the answer.
-        code: of the error that the answer carries, or empty.
+        method: the method of the request.
+        target: the target as sent, without tokens and card numbers; printable ASCII.
+        status: the status of the answer.
+        code: code of the error in the answer, or empty.
         text: text of the error, or empty.
     """
 

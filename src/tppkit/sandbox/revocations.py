@@ -22,8 +22,8 @@ from tppkit.web.caller import PeerCertificate, QwacPolicy
 
 _LOGGER = logging.getLogger("tppkit.sandbox.revocations")
 
-_GRAIN_NS = 1_000_000_000
-_LOOK_EVERY_S = 0.005
+_CLOCK_RESOLUTION_NS = 1_000_000_000
+_REFRESH_EVERY_S = 0.005
 
 _Stamp = tuple[int, int, int]
 
@@ -60,7 +60,7 @@ class FolderRevocations:
             ConfigurationError: `pki.unusable`, a new list cannot be read.
         """
         stamps = None
-        with suppress(OSError):  # on each request: reading the folder takes ten times as long
+        with suppress(OSError):  # this runs on each request, and reading the folder takes ten times as long
             stamps = (_stamp(self._folder), *map(_stamp, self._lists))
             if stamps == self._stamps:
                 return
@@ -70,7 +70,9 @@ class FolderRevocations:
             self.checker.replace(sum((evidence for _, evidence in lists.values()), RevocationEvidence()))
             self._lists = lists
         # A list that is added within the clock's resolution after the folder's last change leaves the same stamp.
-        is_old = stamps is not None and abs(time.time_ns() - max(changed for changed, _, _ in stamps)) > _GRAIN_NS
+        is_old = (
+            stamps is not None and abs(time.time_ns() - max(changed for changed, _, _ in stamps)) > _CLOCK_RESOLUTION_NS
+        )
         self._stamps = stamps if is_old and not self._failed else None
 
     def _read(self, path: Path) -> tuple[_Stamp, RevocationEvidence]:
@@ -113,7 +115,7 @@ class CurrentQwacs(QwacPolicy):
         now = time.monotonic()
         if now >= self._refresh_at:  # a refresh takes longer than the verification
             self._revocations.refresh()
-            self._refresh_at = now + _LOOK_EVERY_S
+            self._refresh_at = now + _REFRESH_EVERY_S
         if not self.paths.anchors.intermediates:
             # A new verifier without cached certificates, so that each request must contain its intermediates.
             self.paths = PathVerifier(self.paths.anchors, revocation=self.paths.revocation)

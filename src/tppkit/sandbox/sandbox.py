@@ -50,7 +50,7 @@ from tppkit.sandbox.legacy.cell import legacy_cell
 from tppkit.sandbox.legacy.sender import parse_callback_url
 from tppkit.sandbox.legacy.settings import open_hosts
 from tppkit.sandbox.legacy.tables import set_callback_url
-from tppkit.sandbox.outgoing import OutgoingHttp, receivers_tls
+from tppkit.sandbox.outgoing_http import OutgoingHttp, receivers_tls
 from tppkit.sandbox.psd2.cell import psd2_cell
 from tppkit.sandbox.psd2.settings import BankRules, Psd2Settings
 from tppkit.sandbox.public_address import is_loopback_address, parse_server_name, server_identity
@@ -120,7 +120,7 @@ class SandboxSettings:
 
 
 class SandboxHosts:
-    """The hosts of a sandbox as ASGI applications around one clock, database and archive, without sockets.
+    """The hosts of a sandbox as ASGI applications that share one clock, database and archive, without sockets.
 
     Args:
         settings: the settings.
@@ -172,8 +172,8 @@ class SandboxHosts:
             origin=parse_origin(psd2_url),
             organizations=settings.organizations,
         )
-        judged = PathVerifier(trusted, revocation=revocations.checker)
-        qwacs = CurrentQwacs(judged, revocations, settings.organizations)
+        qwac_paths = PathVerifier(trusted, revocation=revocations.checker)
+        qwacs = CurrentQwacs(qwac_paths, revocations, settings.organizations)
         faults = Faults()
         self.legacy = open_hosts(settings.directory / "legacy", approval_url)
         self.projects = Projects(settings.directory / "gateway")
@@ -181,9 +181,9 @@ class SandboxHosts:
         cipher = CardCipher.open(settings.directory, environment)
         gateway = GatewaySettings(self.projects, cipher, new_id, approval_url)
         roots = [certificate_pem(root) for root in anchors.roots]
-        # Behind a proxy, untrusted users reach it, whose login codes must not probe this machine.
+        # Behind a proxy, untrusted users reach the sandbox; their login codes must not make it call this machine.
         is_local = is_loopback_address(settings.host) and settings.public_url is None
-        # Made on demand: reading the system's authorities takes as long as the rest of the setup.
+        # Created on demand, because reading the system's authorities takes as long as the rest of the setup.
         http = cache(lambda: OutgoingHttp(receivers_tls(*roots), allow=networks, loopback=is_local))
         cells = (
             psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),

@@ -15,7 +15,6 @@ from tppkit._files import PRIVATE, FilePath, as_path, replace_file
 from tppkit.sandbox.control import CONTROL_REFUSALS
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.http1 import BoundedHttp
-from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
 from tppkit.sandbox.public_address import (
     APPROVAL,
     CONTROL,
@@ -32,6 +31,7 @@ from tppkit.sandbox.request_log import Logged, RequestLog
 from tppkit.sandbox.sandbox import SandboxHosts, SandboxSettings
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.tls import TlsMode, make_http_protocol
+from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Addresses:
         legacy_api_key: key of the legacy interface.
         legacy_live_api_key: key of its live host.
         legacy_public_key: file of the public key of its callbacks, PEM.
-        legacy_live_public_key: file of the live host's.
+        legacy_live_public_key: file of the public key of the live host's callbacks, PEM.
         project_id: the gateway's project.
         pki: folder of the test PKI.
     """
@@ -157,7 +157,7 @@ def logged_app(row: Listener, sandbox: SandboxHosts, *, log: Callable[[str], obj
 
 
 class SandboxServer:
-    """A sandbox with its listening sockets; `serve()` serves until `stop()`.
+    """A sandbox with its listening sockets; `serve()` runs until `stop()` is called.
 
     Args:
         settings: the settings.

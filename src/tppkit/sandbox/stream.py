@@ -17,12 +17,12 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Stream:
-    """An open answer, whose first chunk is read.
+    """A streamed answer whose first chunk has been read.
 
     Args:
         first: the first chunk.
-        chunks: the others.
-        deadline: loop time at which a client that has not read everything is cut off.
+        chunks: the following chunks.
+        deadline: loop time at which the connection to a client that has not read everything is closed.
     """
 
     def __init__(self, first: bytes, chunks: AsyncGenerator[bytes, None], deadline: float) -> None:
@@ -38,12 +38,12 @@ class Stream:
 
     async def send(self, receive: Receive, send: Send) -> None:
         """Send all chunks after `http.response.start`. Without the last event the server closes the connection."""
-        gone = asyncio.ensure_future(_disconnect(receive))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             async with aclosing(self._chunks), asyncio.timeout_at(self._deadline):
                 await send(_body(self._first, more=True))
                 async for chunk in self._chunks:
-                    if gone.done():
+                    if disconnected.done():
                         return
                     await send(_body(chunk, more=True))
                 await send(_body(b"", more=False))
@@ -52,10 +52,10 @@ class Stream:
         except TransportError as e:
             _LOGGER.warning("  a report was cut off: %s", e)
         finally:
-            gone.cancel()
+            disconnected.cancel()
 
 
-async def _disconnect(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -157,8 +157,8 @@ def _set_identity(context: SSL.Context, certificates: list[x509.Certificate], pr
 
 
 def _set_trust(context: SSL.Context, anchors: list[x509.Certificate], mode: TlsMode) -> None:
-    # No list of accepted issuers is sent: in soft mode clients must not hold back a certificate, and in
-    # strict mode they would turn "unknown CA" into "certificate required".
+    # No list of accepted issuers is sent, because a client without a matching certificate would send none: soft mode could not
+    # report it, and strict mode would answer "certificate required" instead of "unknown CA".
     store = cast("crypto.X509Store", context.get_cert_store())
     for anchor in anchors:
         store.add_cert(crypto.X509.from_cryptography(anchor))
@@ -167,20 +167,20 @@ def _set_trust(context: SSL.Context, anchors: list[x509.Certificate], mode: TlsM
     if mode is TlsMode.NO_CERTIFICATES:
         context.set_verify(SSL.VERIFY_NONE)
     elif mode is TlsMode.STRICT:
-        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _judge_strict)
+        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _verify_strict)
     else:
-        context.set_verify(SSL.VERIFY_PEER, _judge_soft)
+        context.set_verify(SSL.VERIFY_PEER, _verify_soft)
 
 
-def _judge_strict(connection: SSL.Connection, _: crypto.X509, number: int, depth: int, holds: int) -> bool:
+def _verify_strict(connection: SSL.Connection, _: crypto.X509, number: int, depth: int, holds: int) -> bool:
     if not holds:
         text = _X509_ERRORS.get(number, "certificate verification failure")
         connection.get_app_data().append(f"{text} (X509 error {number} at depth {depth})")
     return bool(holds)
 
 
-def _judge_soft(connection: SSL.Connection, _: crypto.X509, number: int, depth: int, holds: int) -> bool:
-    _judge_strict(connection, _, number, depth, holds)
+def _verify_soft(connection: SSL.Connection, _: crypto.X509, number: int, depth: int, holds: int) -> bool:
+    _verify_strict(connection, _, number, depth, holds)
     return True
 
 

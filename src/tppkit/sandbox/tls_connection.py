@@ -29,7 +29,7 @@ _App = Callable[[_Scope, Any, Any], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class _AppWithTls:
-    """The ASGI application of one connection: each request's scope gets the connection's TLS facts."""
+    """The ASGI application of one connection; it adds the ASGI TLS extension to the scope of each request."""
 
     app: _App
     extension: Mapping[str, object]
@@ -41,7 +41,7 @@ class _AppWithTls:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """What the connections of one protocol class share."""
+    """The settings that the connections of one protocol class share."""
 
     handshake_timeout_s: float
     context: SSL.Context
@@ -59,7 +59,7 @@ class _Phase(Enum):
 class TlsConnection(asyncio.Protocol, asyncio.Transport):
     """One client's connection: a protocol to the socket, a transport to uvicorn's HTTP protocol.
 
-    At most one timer runs: for the handshake, for a peer that does not read, or for the farewell.
+    At most one timer runs: for the handshake, for a peer that does not read, or for closing after an alert.
     """
 
     listener: ClassVar[Listener]
@@ -93,7 +93,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             self.end("the port has too many connections")
             return
         self._session = TlsSession(self.listener.context)
-        self._send_at_once()
+        self._disable_nagle()
         self._connections.add(self)
         self._arm(self.listener.handshake_timeout_s, self.end, "handshake timeout")
 
@@ -145,7 +145,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
     # As the HTTP protocol's transport.
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        if name == "sslcontext":  # from which uvicorn concludes that the scheme is https
+        if name == "sslcontext":  # uvicorn derives the scheme https from it
             return self.listener.context
         return self._socket.get_extra_info(name, default)
 
@@ -193,7 +193,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._send()
         if self._phase is _Phase.OPEN:
             self._phase = _Phase.CLOSING
-            self._session.say_goodbye()
+            self._session.queue_close_notify()
             self._flush()
             self._socket.close()
             self._watch_reader()
@@ -202,7 +202,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._phase = _Phase.CLOSED
         self._socket.abort()
 
-    # Between the two.
+    # Between the socket and the HTTP protocol.
 
     def _send(self) -> None:
         view, self._unsent = memoryview(self._unsent), bytearray()
@@ -269,9 +269,9 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         else:
             self._arm(self.listener.handshake_timeout_s, self._watch_reader, unread)
 
-    def _send_at_once(self) -> None:
+    def _disable_nagle(self) -> None:
         raw = self._socket.get_extra_info("socket")
-        if raw.family in (socket.AF_INET, socket.AF_INET6):  # asyncio does it only where the socket says TCP
+        if raw.family in (socket.AF_INET, socket.AF_INET6):  # asyncio does it only if the socket names TCP
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def end(self, reason: str) -> None:

@@ -40,7 +40,7 @@ def _reason(error: Exception) -> str:
 
 
 class TlsSession:
-    """The server's end of one TLS session over memory buffers; it knows neither sockets nor HTTP.
+    """The server's end of one TLS session over memory buffers.
 
     When a method raises `TlsFailure`, the next `take_output` returns the alert for the peer.
     """
@@ -91,7 +91,7 @@ class TlsSession:
                 parts.append(self._connection.bio_read(_OUTPUT))
         return b"".join(parts)
 
-    def say_goodbye(self) -> None:
+    def queue_close_notify(self) -> None:
         """Queue close_notify, unless the session has already failed."""
         with suppress(SSL.Error):
             self._connection.shutdown()
@@ -99,7 +99,7 @@ class TlsSession:
     def describe(self, server_cert: str) -> dict[str, object]:
         """Return the values of the ASGI TLS extension 0.2."""
         leaf = self._connection.get_peer_certificate()
-        rest = self._connection.get_peer_cert_chain() or []  # on a server OpenSSL keeps the leaf apart
+        rest = self._connection.get_peer_cert_chain() or []  # on a server, OpenSSL's chain does not contain the leaf
         return {
             "server_cert": server_cert,
             "client_cert_chain": tuple(_pem(each) for each in [leaf, *rest] if each is not None),
@@ -117,5 +117,5 @@ def _pem(certificate: crypto.X509) -> str:
 def _subject_name(certificate: crypto.X509) -> str | None:
     try:
         return certificate.to_cryptography().subject.rfc4514_string()
-    except (ValueError, x509.InvalidVersion, Warning):  # OpenSSL reads more than cryptography does
+    except (ValueError, x509.InvalidVersion, Warning):  # OpenSSL accepts more than cryptography does
         return None

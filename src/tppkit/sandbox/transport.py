@@ -63,7 +63,7 @@ class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
         async def receive() -> Any:
             if not bodies:
-                await asyncio.Event().wait()  # a client that stays
+                await asyncio.Event().wait()  # the client does not disconnect
             return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
         async def send(event: Any) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of users, as a pytest plugin that every suite has where tppkit is installed.
+"""Fixtures for users' tests: a pytest plugin that is active wherever tppkit is installed.
 
 def test_my_server_refuses_another_organisation(tppkit_pki):
     certificate, key = tppkit_pki.other_qwac.certificate, tppkit_pki.other_qwac.key
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["assert_no_pan", "tppkit_bank", "tppkit_gateway", "tppkit_pki"]
 
-# What the fixtures need is imported in them, so that suites which do not use them pay nothing.
+# The fixtures import what they need, so that suites without them do not load it.
 
 
 @pytest.fixture(scope="session")
@@ -50,5 +50,5 @@ def tppkit_bank(tppkit_pki: Pki) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def tppkit_gateway(tppkit_bank: Sandbox) -> Gateway:
-    """A payment gateway in this process for one test; `tppkit_bank` in the same test is the bank beside it, with the same clock."""
+    """A payment gateway in this process for one test; it shares the sandbox and the clock of `tppkit_bank`."""
     return tppkit_bank.gateway

@@ -1,4 +1,4 @@
-"""The forms in which card numbers and security codes occur in bytes and texts."""
+"""Find card numbers and security codes in bytes and texts, in any of their written forms."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tppkit.errors import ConfigurationError
 
 CODE = "security code"
 _CHUNK = 1 << 20
-_CONTEXT = 256  # more than the longest form, and than what surrounds a code
-_AROUND = 48  # more than a UUID or timestamp
+_CONTEXT = 256  # bytes, more than the longest form, and more than the surroundings that are checked for a code
+_AROUND = 48  # bytes, more than a UUID or timestamp
 _RUN = 8
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
 
-# Codes of three and four digits occur by chance. Ignored are parts of words and larger numbers, unless an escape ends there ...
+# Three or four digits occur by chance. Parts of words and of larger numbers are ignored, unless an escape sequence ends there.
 _CODE = rb"CODE(?![0-9A-Za-z])(?:(?<![0-9A-Za-z]CODE)|(?<=%[0-9A-Fa-f]{2}CODE)|(?<=\\[nrt]CODE))"
 _CODE_16 = rb"CODE(?!\x00[0-9A-Za-z])(?<![0-9A-Za-z]\x00CODE)"
-# ... and parts of UUIDs, timestamps, times, and decimal fractions.
+# Parts of UUIDs, timestamps, times and decimal fractions are ignored too.
 _LONGER = re.compile(
     rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
     rb"|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
@@ -35,7 +35,7 @@ class Secret(Protocol):
 
 
 class Hit(NamedTuple):
-    """Where a card was found.
+    """The place of a card in the data.
 
     Attributes:
         card: its position among the cards, from 1.
@@ -93,7 +93,7 @@ class CardForms:
         while True:
             following = read(_CHUNK) if chunk else b""
             data += chunk
-            # Each match is reported from a piece that also has what surrounds it.
+            # A match is reported only from a piece that also contains its surroundings.
             end = max(reported - base, len(data) - _CONTEXT) if following else len(data)
             for hit in self._hits(data, reported - base, end, is_text=False, first=not base, last=not following):
                 yield hit._replace(offset=base + hit.offset)
@@ -108,7 +108,7 @@ class CardForms:
                 if not begin <= found.start() < end:
                     continue
                 if form.startswith(CODE) and (
-                    _is_longer(data, *found.span())
+                    _is_part_of_longer(data, *found.span())
                     or not (is_text or b"\0" in found[0] or _is_in_text(data, *found.span(), first=first, last=last))
                 ):
                     continue
@@ -116,12 +116,12 @@ class CardForms:
 
 
 def _number_forms(text: str) -> Iterator[tuple[str, bytes]]:
-    """The forms of a card number, as patterns."""
+    """Yield the forms of a card number with their patterns."""
     plain = text.encode()
     digits = [bytes([digit]) for digit in plain]
     yield "digits", rb"(?:[ \t\r\n._+,/-]{1,2}|\xc2\xa0|%20|%2[Dd])?".join(digits)
     yield "percent-encoded", rb"(?:%20|%2[Dd]|[ +-])?".join(b"%%%x" % digit for digit in plain)
-    yield "UTF-16", rb"\x00{1,3}(?:[ -]\x00{1,3})?".join(digits)  # of both orders, and UTF-32
+    yield "UTF-16", rb"\x00{1,3}(?:[ -]\x00{1,3})?".join(digits)  # both byte orders, and UTF-32
     yield "hexadecimal", rb"[ :]?(?:2[0Dd][ :]?)?".join(b"%x" % digit for digit in plain)
     for separator in (b"", b" ", b"-"):
         grouped = separator.join(plain[at : at + 4] for at in range(0, len(plain), 4))
@@ -140,8 +140,8 @@ def _code_forms(text: str) -> Iterator[tuple[str, bytes]]:
     yield f"{CODE}, UTF-16", _CODE_16.replace(b"CODE", rb"\x00".join(bytes([digit]) for digit in code))
 
 
-def _is_longer(data: bytes, start: int, end: int) -> bool:
-    """Whether it is a part of a UUID, a time or a decimal fraction."""
+def _is_part_of_longer(data: bytes, start: int, end: int) -> bool:
+    """Whether the match is part of a UUID, a time or a decimal fraction."""
     before = data[max(0, start - _AROUND) : start].replace(b"\0", b"")
     window = before + data[start : end + _AROUND].replace(b"\0", b"")
     last = len(before) + len(data[start:end].replace(b"\0", b""))
@@ -149,7 +149,7 @@ def _is_longer(data: bytes, start: int, end: int) -> bool:
 
 
 def _is_in_text(data: bytes, start: int, end: int, *, first: bool, last: bool) -> bool:
-    """Whether readable characters surround it, or nothing: random bytes contain three digits every few megabytes."""
+    """Whether text surrounds the match, or it is all there is. Random bytes contain any three digits every few megabytes."""
     left, right = data[max(0, start - _RUN) : start], data[end : end + _RUN]
     before, after = len(left) - len(left.rstrip(_TEXT)), len(right) - len(right.lstrip(_TEXT))
     return before + after >= _RUN or (first and before == start and last and end + after == len(data))

@@ -21,8 +21,8 @@ from tppkit.testing.card_forms import CODE, CardForms, Hit, Secret
 _MAX_LINES = 20
 _ROWS = 64
 _SQLITE = b"SQLite format 3\0"
-_SIDES = ("-wal", "-journal")
-# What logging itself puts into a record; line numbers and process ids could be taken for codes.
+_JOURNALS = ("-wal", "-journal")
+# Fields that logging itself sets; line numbers and process ids could be mistaken for codes.
 _RECORD = vars(logging.makeLogRecord({})).keys() - {"msg", "args", "exc_info", "exc_text", "stack_info"}
 
 
@@ -30,8 +30,8 @@ def assert_no_pan(*places: object, cards: Iterable[str | Secret]) -> None:
     """Check that none of the cards of a test is in any of the places.
 
     A card number is found as digits with and without separators, percent-encoded, in UTF-16, hexadecimal, base64 and as a binary
-    integer. A security code is found as a word of its own; take one that your amounts and counters never have, such as 0739.
-    Compressed and encrypted content is not opened. No other process may write to a SQLite database that this process has open.
+    integer. A security code is found as a separate word; choose one that no amount or counter has, such as 0739. Compressed and
+    encrypted content is not searched. No other process may write to a SQLite database that is searched.
 
     Args:
         places: `Path` objects of files and folders, where SQLite databases are also read by SQL and with their journals; texts, bytes,
@@ -40,7 +40,7 @@ def assert_no_pan(*places: object, cards: Iterable[str | Secret]) -> None:
         cards: every card number and security code of the test.
 
     Raises:
-        AssertionError: a card was found; names place, form and offset or column, never the card.
+        AssertionError: a card was found; the message has place, form and offset or column, never the card.
         ConfigurationError: `pan.search`.
         FormatError: `file.unreadable`.
 
@@ -49,7 +49,7 @@ def assert_no_pan(*places: object, cards: Iterable[str | Secret]) -> None:
         answer = shop.pay(pan="4111111111111111", cvc="0739")
         assert_no_pan(tmp_path, caplog.records, answer, cards=["4111111111111111", "0739"])
     """
-    __tracebackhide__ = True  # pytest shows the arguments of the frames that it shows
+    __tracebackhide__ = True  # pytest prints the arguments of each frame in a traceback
     forms = CardForms(cards)
     if not places or any(isinstance(place, str) and _is_file_name(place) for place in places):
         raise ConfigurationError(
@@ -80,9 +80,9 @@ _Found = Iterator[tuple[Hit, str]]
 
 
 def _places(places: tuple[object, ...], forms: CardForms) -> Iterator[tuple[str, _Found]]:
-    """Each place with what is found in it; lists and the like are taken apart, without recursion."""
+    """Yield each place with its hits. Containers are searched item by item, without recursion."""
     waiting: list[tuple[str, Any, bool]] = [(f"place {at}", place, True) for at, place in enumerate(places, 1)][::-1]
-    seen: dict[int, object] = {}  # kept, so that no id is used again
+    seen: dict[int, object] = {}  # keeps the objects alive, so that no id is reused
     while waiting:
         name, value, strict = waiting.pop()
         if id(value) in seen:
@@ -139,7 +139,7 @@ def _files(path: Path, forms: CardForms) -> Iterator[tuple[str, _Found]]:
                     yield from _file(file, forms)
         return
     yield f"a name in {path.parent}", _in_name(path.name, forms)
-    sides = [side for end in _SIDES if (side := Path(f"{path}{end}")).is_file()]
+    sides = [side for end in _JOURNALS if (side := Path(f"{path}{end}")).is_file()]
     for file in (path.resolve(), *sides):
         yield from _file(file, forms)
 
@@ -157,15 +157,15 @@ def _file(path: Path, forms: CardForms) -> Iterator[tuple[str, _Found]]:
 
 
 def _cells(path: Path, forms: CardForms) -> Iterator[tuple[str, _Found]]:
-    """Every cell of a database; a value that is longer than a page is not in one piece in its file."""
+    """Yield every cell of a database; the file has values longer than a page in several pieces."""
     import sqlite3
 
-    # Beside a database in WAL mode SQLite leaves new files behind, unless it opens the database as immutable.
-    mode = "mode=ro" if any(Path(f"{path}{end}").exists() for end in _SIDES) else "immutable=1"
+    # SQLite creates files next to a database in WAL mode, unless it opens the database as immutable.
+    mode = "mode=ro" if any(Path(f"{path}{end}").exists() for end in _JOURNALS) else "immutable=1"
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")
-            # Virtual tables have no pages; theirs are tables of their own.
+            # Virtual tables have no pages; their data is in other tables.
             for (table,) in database.execute(
                 "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
             ).fetchall():

@@ -205,7 +205,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "after the form that ended the payment or found it ended: completed and see-transactions to return_url; in an own checkout as soon"
         " as its transaction is decided; after a declined attempt of an order or link that takes another the customer stays; a page that"
         " is opened later shows the result, with the address as a link",
-        "section 2.2 has the addresses by status", "sandbox.gateway.visits",
+        "section 2.2 has the addresses by status", "sandbox.gateway.page_state",
     ),
     Assumption(
         "return-addresses", "gateway", "which addresses return_url and failure_url can have, in addition to gateway-addresses",
@@ -317,7 +317,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "webhook-addresses", "gateway", "webhooks to http and to private addresses",
         "accepted with the order and not called: each attempt fails; https to public addresses only, and to what the sandbox is allowed"
         " to call",
-        "section 6.1: should be HTTPS; attackers can choose these addresses, as those of login codes", "sandbox.outgoing",
+        "section 6.1: should be HTTPS; attackers can choose these addresses, as those of login codes", "sandbox.outgoing_http",
     ),
     Assumption(
         "gateway-repeats", "gateway", "which requests a client sends again by itself, and which errors mean that nothing was done",

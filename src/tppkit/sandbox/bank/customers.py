@@ -106,12 +106,12 @@ def add_customer(db: Connection, customer: Customer) -> None:
 
 
 def add_account(db: Connection, account: Account) -> None:
-    """Add an account. No customer may use it until `let_use` allows it."""
+    """Add an account. No customer may use it until `allow_use` allows it."""
     values = {name: getattr(account, name) for name in Account.__slots__}
     db.execute(_ADD_ACCOUNT, values | {"currencies": ",".join(account.currencies)})
 
 
-def let_use(db: Connection, customer: Customer, *accounts: Account) -> None:
+def allow_use(db: Connection, customer: Customer, *accounts: Account) -> None:
     """Allow a customer to use these accounts, listed in this order: own ones, and those of represented businesses."""
     uses = [{"customer": customer.id, "position": i, "account": account.id} for i, account in enumerate(accounts)]
     db.execute(_ADD_USE, uses)
@@ -123,12 +123,12 @@ def has_customers(db: Connection) -> bool:
 
 
 def customers(db: Connection) -> tuple[Customer, ...]:
-    """All customers, by id."""
+    """Return all customers, by id."""
     return tuple(Customer(**row) for row in db.execute(_ALL_CUSTOMERS).mappings())
 
 
 def require_customer(db: Connection, id_: str | None) -> Customer:
-    """The customer with this id, or the first one.
+    """Return the customer with this id; None: the first customer.
 
     Raises:
         LocalProtocolError: `account.unfit`.
@@ -140,26 +140,26 @@ def require_customer(db: Connection, id_: str | None) -> Customer:
 
 
 def find_customer(db: Connection, phone: str) -> Customer | None:
-    """The customer with this phone number in international form, with or without its `+`."""
+    """Return the customer with this phone number in international form, with or without its `+`, or None."""
     row = db.execute(_BY_PHONE, {"of_phone": f"+{phone.removeprefix('+')}"}).mappings().one_or_none()
     return None if row is None else Customer(**row)
 
 
 def accounts_of(db: Connection, customer_id: str) -> tuple[Account, ...]:
-    """The accounts that a customer may use, own and of represented businesses; empty for an unknown customer."""
+    """Return the accounts that a customer may use, own and of represented businesses; empty for an unknown customer."""
     return tuple(_account(row) for row in db.execute(_OF_CUSTOMER, {"of_customer": customer_id}))
 
 
 def find_account(db: Connection, iban: str) -> Account | None:
-    """The account with this IBAN."""
+    """Return the account with this IBAN, or None."""
     row = _BY_IBAN.first(db, {"of_iban": iban})
     return None if row is None else _account(row)
 
 
-def fitting(
+def approving_accounts(
     db: Connection, iban: str | None, *, customer_id: str | None = None, creditor_iban: str | None = None
 ) -> Iterator[tuple[Customer, Account]]:
-    """Yield each customer with each account that may approve, in order.
+    """Yield each customer with each account that the customer may approve with, in order.
 
     Args:
         db: the transaction.
@@ -175,6 +175,6 @@ def fitting(
 
 
 def _account(row: Any) -> Account:
-    """The account of a row with all columns of the table, in their order."""
+    """Return the account of a row with all columns of the table, in their order."""
     id_, iban, name, owner_name, kind, currencies = row
     return Account(id_, iban, name, owner_name, kind, tuple(currencies.split(",")))

@@ -12,7 +12,7 @@ from tppkit.sandbox.bank.ledger import Transfer, drop_transfer, due_transfers
 from tppkit.sandbox.events import run_contained
 
 
-def carry_out(db: Connection, source: str, at: datetime, execute: Callable[[Connection, Transfer], None]) -> None:
+def execute_due(db: Connection, source: str, at: datetime, execute: Callable[[Connection, Transfer], None]) -> None:
     """Execute the due transfers of an interface, in the order of their time.
 
     After an internal error the transfer is dropped, and the consistency check of the interface reports it.

@@ -252,7 +252,7 @@ class Transfer:
 
 
 def transfer_id(source: str, order_id: str) -> str:
-    """The id of the transfer that an order of an interface starts."""
+    """Return the id of the transfer that an order of an interface starts."""
     return hashlib.sha256(f"{source}:{order_id}".encode()).hexdigest()[:48]
 
 
@@ -303,7 +303,7 @@ def booked(
         first_day: first booking date.
         last_day: last booking date, inclusive.
         after: transactionId of the last booking of the previous page; None: the first page.
-        limit: how many at most.
+        limit: maximum number of bookings.
         currency: currency of the entries.
 
     Raises:
@@ -322,7 +322,7 @@ def booked(
 
 
 def start_transfer(db: Connection, transfer: Transfer) -> None:
-    """Begin a transfer, which is pending until it is booked or dropped. It reserves no money (assumption available-balance)."""
+    """Store a transfer, which is pending until it is booked or dropped. It reserves no money (assumption available-balance)."""
     names = (
         "source", "order_id", "account", "currency", "debtor_name", "creditor_iban", "creditor_name", "remittance", "state",
     )  # fmt: skip
@@ -359,18 +359,18 @@ def delay_transfer(db: Connection, transfer: Transfer, *, due_at: datetime) -> N
 
 
 def next_due(db: Connection, source: str) -> datetime | None:
-    """When the next pending transfer of an interface is due."""
+    """Return when the next pending transfer of an interface is due, or None."""
     at = db.execute(_NEXT_DUE, {"of_source": source}).scalar_one()
     return None if at is None else from_microseconds(at)
 
 
 def due_transfers(db: Connection, source: str, at: datetime) -> tuple[Transfer, ...]:
-    """The pending transfers of an interface that are due, in the order of their time."""
+    """Return the pending transfers of an interface that are due, in the order of their time."""
     return _transfers(db.execute(_DUE, {"of_source": source, "until": to_microseconds(at)}))
 
 
 def transfers(db: Connection, ids: Collection[str]) -> dict[str, Transfer]:
-    """The transfers with these ids, by their ids."""
+    """Return the transfers with these ids, by their ids."""
     return {one.id: one for one in _transfers(db.execute(_BY_IDS, {"of_ids": list(ids)}))}
 
 

@@ -16,8 +16,8 @@ from tppkit.sandbox.bank.customers import (
     Customer,
     add_account,
     add_customer,
+    allow_use,
     has_customers,
-    let_use,
 )
 from tppkit.sandbox.bank.ledger import CLEARING, EXCHANGE, Booking, Move, post
 
@@ -56,9 +56,8 @@ class _Start(NamedTuple):
     ends_with_minor: int  # EUR, without payments from other customers of the bank
 
 
-_DAILY = Account(
-    "a1", "LT029999900000000001", "Daily account", _ONA.name, PERSONAL, ("EUR", "USD", "GBP")
-)  # more EUR than any trial pays
+# Has enough EUR for any test payment.
+_DAILY = Account("a1", "LT029999900000000001", "Daily account", _ONA.name, PERSONAL, ("EUR", "USD", "GBP"))
 _SAVINGS = Account("a2", "LT729999900000000002", "Savings", _ONA.name, PERSONAL, ("EUR",))
 _SHOP = Account("a3", "LT459999900000000003", "Business account", "Knygynas UAB", BUSINESS, ("EUR", "USD"))
 _SMALL = Account("a4", "LT189999900000000004", "Daily account", _JONAS.name, PERSONAL, ("EUR", "PLN"))
@@ -87,7 +86,7 @@ def seed_bank(db: Connection, *, seed: int, at: datetime) -> None:
         add_account(db, start.account)
     for customer, accounts in _USES:
         add_customer(db, customer)
-        let_use(db, customer, *accounts)
+        allow_use(db, customer, *accounts)
     chance = random.Random(f"bank {seed}")  # noqa: S311  # reproducible data
     post(db, [booking for start in _STARTS for booking in _bookings(start, chance, at - _YEAR)])
 

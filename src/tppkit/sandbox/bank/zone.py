@@ -1,4 +1,4 @@
-"""The bank's days."""
+"""Days in the bank's time zone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BANK_ZONE = ZoneInfo("Europe/Vilnius")  # assumption bank-zone
 
 
 def bank_day(at: datetime) -> date:
-    """The bank's day at a time (aware)."""
+    """Return the bank's day at a time (aware)."""
     return at.astimezone(BANK_ZONE).date()
 
 

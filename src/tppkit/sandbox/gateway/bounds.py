@@ -23,7 +23,7 @@ def require_room(listed: int) -> None:
     """Check that an order can have another attempt or linked order, or a link another order.
 
     Args:
-        listed: the present number.
+        listed: the current number.
 
     Raises:
         LocalProtocolError: `order.too-many`.

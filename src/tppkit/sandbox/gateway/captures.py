@@ -98,9 +98,9 @@ def reverse(work: Work, order: StoredOrder) -> StoredOrder:
 
 
 def run_due(work: Work) -> None:
-    """Run due changes: attempts expire, delayed amounts are captured, manual ones lapse, orders end.
+    """Run due changes: attempts expire, delayed amounts are captured, manual authorisations lapse, orders end.
 
-    If an internal error occurs, the order does not change, and the check reports it.
+    If an internal error occurs, the order does not change, and `check_gateway` reports it.
     """
     for order_id in due_orders(work.db, work.at):
         if not run_contained(work.db, f"the order {order_id}", partial(_run_order, work, order_id)):

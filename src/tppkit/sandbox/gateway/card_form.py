@@ -25,7 +25,7 @@ class Form:
         self._fields = fields
 
     def get(self, name: str) -> str:
-        """The text of a field; empty if it is absent."""
+        """Return the text of a field; empty if it is absent."""
         return self._fields.get(name, "")
 
 

@@ -54,7 +54,7 @@ class VaultRow:
         vault_token: UUID.
         project_id: its project.
         sealed: number, expiry and name, encrypted.
-        one_click_id: the accepted first one-click transaction that stored it, or None.
+        one_click_id: id of the accepted first one-click transaction that stored it, or None.
         is_typed: whether a customer typed it on a page; then it is stored only until the payment is decided.
     """
 
@@ -66,7 +66,7 @@ class VaultRow:
 
 
 def require_vault_key(db: Connection, cipher: CardCipher) -> None:
-    """Check that the stored cards can be read, by one of them.
+    """Check that a stored card can be decrypted with this key.
 
     Raises:
         ConfigurationError: `vault.key`.
@@ -82,12 +82,12 @@ def add_card(db: Connection, card: VaultRow) -> None:
 
 
 def find_card(db: Connection, vault_token: str, project_id: str) -> VaultRow | None:
-    """The project's card with this token."""
+    """Return the project's card with this token, or None."""
     return _card(db.execute(_FIND_CARD, {"of_token": vault_token, "of_project": project_id}).one_or_none())
 
 
 def allow_one_click(db: Connection, vault_token: str, transaction_id: str) -> None:
-    """Record that an accepted first one-click transaction stored this card, and keep it."""
+    """Record that an accepted first one-click transaction stored this card, which then stays."""
     db.execute(_SET_ONE_CLICK, {"of_token": vault_token, "to_id": transaction_id})
 
 
@@ -97,7 +97,7 @@ def drop_typed_card(db: Connection, vault_token: str) -> bool:
 
 
 def left_over_cards(db: Connection) -> tuple[str, ...]:
-    """Tokens of the typed cards whose payments are decided."""
+    """Return the tokens of typed cards that were not deleted when their payments were decided."""
     return tuple(db.execute(_LEFT_OVER).scalars())
 
 

@@ -20,7 +20,7 @@ from tppkit.sandbox.gateway.sections import gateway_sections
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.gateway.webhooks import SENDER, GatewaySender
 from tppkit.sandbox.host import Host
-from tppkit.sandbox.outgoing import OutgoingHttp
+from tppkit.sandbox.outgoing_http import OutgoingHttp
 from tppkit.web.keys import KeyAuthenticator
 
 _HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (

@@ -49,7 +49,7 @@ class _Attempt(NamedTuple):
 
 
 def check_gateway(db: Connection) -> list[str]:
-    """Return the differences, including orders that are not final but wait for no event."""
+    """Return the differences, including open orders, transactions and links without a due time."""
     attempts: defaultdict[str, list[_Attempt]] = defaultdict(list)
     for row in db.execute(_TRANSACTIONS):
         shown = json.loads(bytes(row.shown))
@@ -66,9 +66,7 @@ def check_gateway(db: Connection) -> list[str]:
     found = [f"an order was made from {id_}, which does not exist" for id_ in made if id_ not in orders]
     found += [f"an order is of the link {id_}, which does not exist" for id_ in by_link if id_ not in links]
     found += [f"a transaction is of the order {id_}, which does not exist" for id_ in attempts if id_ not in orders]
-    found += [
-        f"the card {token} was kept until a payment was decided, and is still there" for token in left_over_cards(db)
-    ]
+    found += [f"the card {token} was to be deleted when its payment was decided" for token in left_over_cards(db)]
     for order in orders.values():
         found += [f"order {order.id}: {text}" for text in _of_order(order, attempts[order.id], made[order.id])]
     found += [f"payment link {link.id}: {text}" for link in links.values() for text in _of_link(link, by_link[link.id])]
@@ -93,10 +91,10 @@ def _of_order(order: Any, attempts: Sequence[_Attempt], made: Mapping[str, int])
     if is_open and status in ORDER.final - {OrderStatus.SEE_TRANSACTIONS}:
         yield f"it is {status}, and a transaction is open"
     if status not in ORDER.final and order.due_at is None:
-        yield f"it is {status} for ever"
+        yield f"it is {status} forever"
     waiting = (TransactionStatus.NEW, AuthorisationState.OPEN)
     if any(one.row.due_at is None and (one.status in waiting or one.row.state in waiting) for one in attempts):
-        yield "a transaction is open for ever"
+        yield "a transaction is open forever"
     held = [one.row for one in attempts if one.row.authorised is not None]
     if len(held) != accepted:
         yield f"{accepted} transactions are accepted, and {len(held)} authorised"
@@ -131,10 +129,10 @@ def _of_link(link: Any, orders: Sequence[Any]) -> Iterator[str]:
     open_ = [order.id for order in orders if order.status not in ORDER.final]
     status = LinkStatus(link.status)
     if paid != ([] if link.completed_order_id is None else [link.completed_order_id]):
-        yield f"{len(paid)} orders are completed, and not the one that it names"
+        yield f"{len(paid)} orders are completed, but not the one that it names"
     if (status is LinkStatus.COMPLETED) != bool(paid) or (status is LinkStatus.PROCESSING) != bool(open_):
         yield f"it is {status}, {len(paid)} orders are completed and {len(open_)} open"
     if status in (LinkStatus.NEW, LinkStatus.ALL_UNSUCCESSFUL) and link.due_at is None:
-        yield f"it is {status} for ever"
+        yield f"it is {status} forever"
     if (status is LinkStatus.NEW and orders) or (status is LinkStatus.ALL_UNSUCCESSFUL and not orders):
         yield f"it is {status} with {len(orders)} orders"

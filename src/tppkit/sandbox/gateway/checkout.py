@@ -70,11 +70,11 @@ def create_order(call: HostCall[OrderRequest]) -> Answer[Order]:
     if paying is None:
         return _answer(call, order, transaction)
     attempt(call, order, transaction, paying)  # now, because the security code is not stored
-    return _answer_again(call, order)
+    return _reloaded_answer(call, order)
 
 
 def store_card(call: HostCall[CardRequest]) -> Answer[VaultCard]:
-    """POST /v1/cards/ of the vault. A card that is refused does not use up the setup token (assumption setup-token)."""
+    """POST /v1/cards/ of the vault. A rejected card does not use up the setup token (assumption setup-token)."""
     body, token = call.body, call.body.setup_token.lower()
     order = lock_order_of_setup_token(call.db, token)
     if order is None or order.project_id != call.caller:
@@ -99,11 +99,11 @@ def authenticate(call: HostCall[AuthenticateRequest]) -> Answer[Order]:
     _require_own_checkout(order.own_checkout)
     details, paid_with = transaction.shown.payment_method_details, transaction.vault_token
     require_same_card(details, paid_with=paid_with, vault_token=call.body.vault_token)
-    is_asked = attempt(
+    needs_customer = attempt(
         call, order, transaction, stored_card(call, call.caller, call.body.vault_token), external=external
     )
-    answer = _answer_again(call, order)
-    redirect_url = call.settings.payment_url(transaction.page_token) if is_asked else None
+    answer = _reloaded_answer(call, order)
+    redirect_url = call.settings.payment_url(transaction.page_token) if needs_customer else None
     return replace(answer, value=answer.value.model_copy(update={"redirect_url": redirect_url}))
 
 
@@ -112,7 +112,7 @@ def initiate(call: HostCall[InitiateRequest]) -> Answer[Order]:
     order, transaction = transaction_of_caller(call)
     require_recurring(transaction.shown.payment_method_details)
     attempt(call, order, transaction, stored_card(call, call.caller, call.body.vault_token), is_authenticated=True)
-    return _answer_again(call, order)
+    return _reloaded_answer(call, order)
 
 
 HANDLERS: tuple[Handler[Any, Any], ...] = (
@@ -129,13 +129,13 @@ def _answer(call: HostCall[Any], order: StoredOrder, *transactions: StoredTransa
     return Answer(write_order(call.settings, order, transactions, (), at=call.at), due_at=min(due, default=None))
 
 
-def _answer_again(call: HostCall[Any], order: StoredOrder) -> Answer[Order]:
+def _reloaded_answer(call: HostCall[Any], order: StoredOrder) -> Answer[Order]:
     answer = _answer(call, find_order(call.db, order.id) or order, *transactions_of(call.db, order.id))
     return replace(answer, delivers=True)
 
 
 def _one_click_card(call: HostCall[Any], details: PaymentMethodDetails) -> PayingCard:
-    """The card of a one-click payment, which an accepted first one stored (assumption one-click-card)."""
+    """Return the card of a one-click payment, which an accepted first payment stored (assumption one-click-card)."""
     first_id, vault_token = details.first_transaction_id, details.vault_token
     if vault_token is not None:
         first_id = require_card(call, call.caller, vault_token).one_click_id

@@ -13,7 +13,7 @@ from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.link_tables import StoredLink, orders_of_link
 from tppkit.sandbox.gateway.orders import new_order, new_transaction
 from tppkit.sandbox.gateway.outcomes import APPROVED, AUTHENTICATION_FAILED, outcome_of
-from tppkit.sandbox.gateway.payments import PayingCard, asked_card, attempt, cancel, decide, move_order, store
+from tppkit.sandbox.gateway.payments import PayingCard, attempt, cancel, challenged_card, decide, move_order, store
 from tppkit.sandbox.gateway.projects import Project
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import (
@@ -44,12 +44,12 @@ def pay(
     """Pay an order as its customer, with authentication if the issuer requires it; the order is locked.
 
     Args:
-        work: the present job.
+        work: the current job.
         order: the order to pay.
         card: the card; None: `choice` decides.
         choice: approved, declined, or cancelled by the customer.
         method: the payment method; by default a card, or without a card the first method of the page.
-        asks: if the issuer requires 3-D Secure, wait for the customer's answer, which is another call with `choice`.
+        asks: if the issuer requires 3-D Secure, wait for the customer's answer, which is a second call with `choice`.
 
     Raises:
         LocalProtocolError: `machine.no-such-move`, the order is final, or its only attempt is over;
@@ -63,7 +63,7 @@ def pay(
     asked = transaction.vault_token if card is None else None  # the card whose issuer waits for the customer
     if card is None and (asked or transaction.shown.payment_method != CREDIT_CARD):
         if asked and choice is Choice.APPROVED:
-            return _paid(work, order, transaction, asked_card(work, order.project_id, asked))
+            return _paid(work, order, transaction, challenged_card(work, order.project_id, asked))
         if order.status is OrderStatus.NEW:
             order = move_order(work, order, OrderTrigger.STARTED)
         return decide(work, order, transaction, APPROVED if choice is Choice.APPROVED else AUTHENTICATION_FAILED)

@@ -1,6 +1,6 @@
 """The table of payment links, with its statements. An order is locked before its link.
 
-Only a new payment of a link locks the link first; its order is new then, so that no other request waits for it.
+Only a new payment of a link locks the link first. Its order is new, so no other request can wait for that order.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class StoredLink:
         terms: the merchant's fields, without those that the document does not list.
         created_at: aware UTC.
         ends_at: when it expires if no payment succeeds.
-        status: as answers show it.
+        status: its status, as in answers.
         modified_at: when its status changed.
-        completed_order_id: the paid order.
+        completed_order_id: id of the paid order, or None.
     """
 
     id: str
@@ -93,7 +93,7 @@ class StoredLink:
 
     @property
     def due_at(self) -> datetime | None:
-        """When it expires; None while an attempt is open, and if it is final."""
+        """The time of its expiry; None while an attempt is open, and if it is final."""
         return self.ends_at if self.status in (LinkStatus.NEW, LinkStatus.ALL_UNSUCCESSFUL) else None
 
 
@@ -107,22 +107,22 @@ def add_link(db: Connection, link: StoredLink) -> None:
 
 
 def find_link(db: Connection, link_id: str) -> StoredLink | None:
-    """The link with this id, to be shown."""
+    """Return the link with this id without a lock, or None."""
     return _link(_FIND_LINK.first(db, {"of_id": link_id}))
 
 
 def lock_link(db: Connection, link_id: str) -> StoredLink | None:
-    """The link with this id, to be changed."""
+    """Return the link with this id, locked for a change, or None."""
     return _link(_LOCK_LINK.first(db, {"of_id": link_id}))
 
 
 def set_link(db: Connection, link: StoredLink) -> None:
-    """Store what has changed of a link."""
+    """Store the columns of a link that can change."""
     _SET_LINK.run_one(db, {"of_id": link.id} | {f"to_{name}": value for name, value in _changing(link).items()})
 
 
 def orders_of_link(db: Connection, link_id: str) -> dict[str, tuple[str, ...]]:
-    """Ids of the orders that were created from a link, the earliest first, by their status."""
+    """Return the ids of a link's orders by their status, earliest first."""
     found: dict[str, tuple[str, ...]] = {}
     for status, order_id in _ORDERS_OF_LINK.all(db, {"of_id": link_id}):
         found[status] = (*found.get(status, ()), order_id)
@@ -130,13 +130,13 @@ def orders_of_link(db: Connection, link_id: str) -> dict[str, tuple[str, ...]]:
 
 
 def next_due(db: Connection) -> datetime | None:
-    """When the next link expires."""
+    """Return when the next link expires, or None."""
     (due,) = _NEXT_DUE.first(db, {})
     return None if due is None else from_microseconds(due)
 
 
 def due_links(db: Connection, until: datetime) -> tuple[str, ...]:
-    """Ids of the links that expire by then, the earliest first."""
+    """Return the ids of the links that expire up to a time, earliest first."""
     return tuple(row[0] for row in _DUE_LINKS.all(db, {"until": to_microseconds(until)}))
 
 
@@ -146,12 +146,12 @@ def stop_link(db: Connection, link_id: str) -> None:
 
 
 def latest_links(db: Connection, most: int) -> tuple[StoredLink, ...]:
-    """The latest links of all projects, the latest first."""
+    """Return the latest links of all projects, newest first."""
     return tuple(link for row in db.execute(_LATEST_LINKS, {"most": most}) if (link := _link(row)) is not None)
 
 
 def latest_time(db: Connection) -> datetime:
-    """The latest virtual time at which a link changed."""
+    """Return the latest virtual time at which a link changed."""
     return from_microseconds(db.execute(_LATEST).scalar_one() or 0)
 
 

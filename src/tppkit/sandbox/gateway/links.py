@@ -1,4 +1,4 @@
-"""Handlers of payment links for merchants, and their changes with their orders; customers pay them in `hosted`."""
+"""Payment links: the merchants' handlers, and changes that follow the links' orders. Customers pay links in `hosted`."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def follow_order(work: Work, order: StoredOrder) -> None:
         _move(work, replace(link, completed_order_id=order.id), LinkTrigger.PAID)
     else:
         link = _move(work, link, LinkTrigger.FAILED)
-        if work.at >= link.ends_at:  # which waited for this attempt
+        if work.at >= link.ends_at:  # the expiry has waited for this attempt
             _move(work, link, LinkTrigger.EXPIRED)
 
 
 def run_due(work: Work) -> None:
-    """Expire due links. If an internal error occurs, the link does not change, and the check reports it."""
+    """Expire due links. If an internal error occurs, the link does not change, and `check_gateway` reports it."""
     for link_id in due_links(work.db, work.at):
         if not run_contained(work.db, f"the payment link {link_id}", partial(_expire, work, link_id)):
             stop_link(work.db, link_id)

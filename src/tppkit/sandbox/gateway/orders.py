@@ -1,4 +1,4 @@
-"""Orders for merchants. Answers have only fields that the document lists, because others may contain a card number."""
+"""Orders as merchants see them. Answers have only fields that the document lists, because others may contain a card number."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tppkit.sandbox.gateway.tables import (
     transactions_of_orders,
 )
 
-SOURCE = "set_status"  # of a transaction's events; section 2.3
+SOURCE = "set_status"  # source of a transaction's events; section 2.3
 _Terms = TypeVar("_Terms", bound=GatewayModel)
 # Fields of a card payment that a merchant sends and can read again; others are set by the service or secret.
 _KEPT_DETAILS = (
@@ -100,7 +100,7 @@ def new_order(
     """Build a new order of a merchant, without storing it and without fields that the document does not list.
 
     Args:
-        work: the present job.
+        work: the current job.
         terms: the merchant's fields.
         project: its project.
         transaction: the payment method, if the merchant has chosen one.
@@ -122,7 +122,7 @@ def new_transaction(
     """Build a new attempt to pay an order, without storing it and without card number and security code.
 
     Args:
-        work: the present job.
+        work: the current job.
         order: the order to pay.
         request: the payment method.
         number: the number of earlier attempts.
@@ -149,7 +149,7 @@ def new_transaction(
 
 
 def new_event(work: Work, status: TransactionStatus) -> Event:
-    """Return an event of a transaction at the present time."""
+    """Return an event of a transaction at the time of the job."""
     time = write_timestamp(work.at)
     return Event(event=status.value, id=work.settings.new_uuid(), occurred=time, noticed=time, source=SOURCE)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tppkit.protocol.gateway.orders import CREDIT_CARD
+from tppkit.sandbox.gateway.page_state import Result
 from tppkit.sandbox.gateway.tables import StoredTransaction
-from tppkit.sandbox.gateway.visits import Result
 
-# The heading, and what follows it.
+# Heading and text.
 RESULTS: Mapping[Result, tuple[str, str]] = {
     Result.PAID: ("Payment successful", "Thank you. The payment was accepted."),
     Result.FAILED: ("Payment failed", "No money has been taken."),
@@ -29,11 +29,11 @@ _REASONS: Mapping[str, str] = {
     "96": "The bank could not answer.",
     "N7": "The security code is wrong.",
 }
-# By the code of the error: status, heading, and what follows it.
+# By the code of the error: status, heading and text.
 ERRORS: Mapping[str, tuple[int, str, str]] = {
     "order.unknown": (404, "This link leads to no payment", "Check that the address is complete."),
-    "order.too-many": (409, "There were too many attempts", "This payment takes no more. Ask the shop for another link."),
-    "machine.no-such-move": (409, "This payment has changed", "Open your link again to see what became of it."),
+    "order.too-many": (409, "There were too many attempts", "No further attempt is possible. Ask the shop for another link."),
+    "machine.no-such-move": (409, "This payment has changed", "Open your link again to see its result."),
     "form.elsewhere": (403, "Nothing has been paid", "The form was not sent by this page. Open your link again."),
     "message.too-large": (413, "Nothing has been paid", "The form is too large. Open your link again."),
     "database.unavailable": (503, "The payment cannot be made now", "Please try again in a moment."),
@@ -42,12 +42,12 @@ OTHER_ERROR = (400, "This request cannot be processed", "Open your link again.")
 
 
 def method_name(method: str) -> str:
-    """What customers call a payment method."""
+    """Return the name of a payment method for customers."""
     return _METHODS.get(method) or method.replace("-", " ").capitalize()
 
 
 def declined_reason(transaction: StoredTransaction) -> str:
-    """Why an attempt was declined."""
+    """Return why an attempt was declined."""
     outcomes = transaction.shown.outcomes
     code = outcomes.processing.response_code if outcomes and outcomes.processing else None
     return _REASONS.get(code or "", "The bank did not accept it.")

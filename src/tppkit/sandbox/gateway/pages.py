@@ -24,11 +24,11 @@ from tppkit.sandbox.cell import Services
 from tppkit.sandbox.gateway.card_form import Form, read_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
+from tppkit.sandbox.gateway.page_state import PageState, Place, Result, page_state
 from tppkit.sandbox.gateway.page_texts import ERRORS, OTHER_ERROR, RESULTS, declined_reason, method_name
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
-from tppkit.sandbox.gateway.visits import Place, Result, Visit, visit
 from tppkit.sandbox.host import RETRY_AFTER_S
-from tppkit.sandbox.html import is_from_elsewhere, page, see_other, unframed
+from tppkit.sandbox.html import is_cross_origin_form, page, see_other, unframed
 from tppkit.web import read_message
 
 _LOGGER = logging.getLogger("tppkit.sandbox.pages")
@@ -42,11 +42,11 @@ class GatewayPages:
     """The hosted pages.
 
     Args:
-        services: of the sandbox.
-        settings: of the gateway.
+        services: the services of the sandbox.
+        settings: the settings of the gateway.
 
     Attributes:
-        routes: of the pages.
+        routes: the routes of the pages.
     """
 
     def __init__(self, services: Services, settings: GatewaySettings) -> None:
@@ -59,71 +59,73 @@ class GatewayPages:
         try:
             place, token = _address(request)
             await self._services.events.catch_up()
-            seen = await self._services.database.read(lambda db: visit(db, self._settings, place, token))
+            state = await self._services.database.read(lambda db: page_state(db, self._settings, place, token))
         except TppkitError as e:
             return _message(e)
-        own_path = _path(seen)
-        if seen.place is Place.ORDER and own_path is not None and own_path != request.url.path:
+        own_path = _path(state)
+        if state.place is Place.ORDER and own_path is not None and own_path != request.url.path:
             return see_other(own_path)  # from a link to its order, or from a decided attempt
-        return _answer(seen, method=request.query_params.get("method"))
+        return _answer(state, method=request.query_params.get("method"))
 
     async def _act(self, request: Request) -> Response:
         try:
             place, token = _address(request)
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
-            if is_from_elsewhere(request, self._settings.pages_url):
+            if is_cross_origin_form(request, self._settings.pages_url):
                 raise LocalProtocolError("form.elsewhere", "")
             form = _read_form(message.body)
-            seen, wrong = await self._services.events.write(lambda db: self._apply(db, place, token, form))
+            state, wrong = await self._services.events.write(lambda db: self._apply(db, place, token, form))
         except TppkitError as e:
             return _message(e)
         if wrong:
-            return _answer(seen, status=400, method=CREDIT_CARD, wrong=wrong)
-        return see_other(_next_address(seen) or request.url.path)
+            return _answer(state, status=400, method=CREDIT_CARD, wrong=wrong)
+        return see_other(_next_address(state) or request.url.path)
 
-    def _apply(self, db: Connection, place: Place, token: str, form: Form) -> tuple[Visit, Mapping[str, str]]:
+    def _apply(self, db: Connection, place: Place, token: str, form: Form) -> tuple[PageState, Mapping[str, str]]:
         """Apply a form, and return the next page and the errors of the form. A form of another step changes nothing."""
         job = Job(db, self._settings, self._services.now())
-        seen = visit(db, self._settings, place, token, lock=True)
-        is_elsewhere = place is Place.LINK and seen.order is not None  # its page has the form, and locks the order
-        if seen.result is not None or is_elsewhere or form.get("step") != seen.step:
-            return seen, {}
+        state = page_state(db, self._settings, place, token, lock=True)
+        has_order = (
+            place is Place.LINK and state.order is not None
+        )  # the form is on the page of the order, which locks it
+        if state.result is not None or has_order or form.get("step") != state.step:
+            return state, {}
         choice: dict[str, Any]
         match form.get("action"):
-            case "pay" if seen.asked is None and CREDIT_CARD in seen.methods:
+            case "pay" if state.asked is None and CREDIT_CARD in state.methods:
                 card = read_card(form, at=job.at)
                 if not isinstance(card, StoredCard):
-                    return seen, card
+                    return state, card
                 choice = {"card": card, "asks": True}
             case "approve":
-                choice = {"choice": Choice.APPROVED, "method": _method(seen, form)}
+                choice = {"choice": Choice.APPROVED, "method": _method(state, form)}
             case "decline":
-                choice = {"choice": Choice.DECLINED, "method": _method(seen, form)}
-            case "cancel" if seen.asked is None:
+                choice = {"choice": Choice.DECLINED, "method": _method(state, form)}
+            case "cancel" if state.asked is None:
                 choice = {"choice": Choice.CANCELLED}
             case _:
                 raise FormatError("model.invalid", "the form has no action of this page")
-        if seen.order is not None:
-            order = pay(job, seen.order, **choice)
-        elif seen.link is not None:
-            order = pay_link(job, seen.link, **choice)
-        return visit(db, self._settings, Place.ORDER, order.page_token), {}
+        if state.order is not None:
+            order = pay(job, state.order, **choice)
+        elif state.link is not None:
+            order = pay_link(job, state.link, **choice)
+        return page_state(db, self._settings, Place.ORDER, order.page_token), {}
 
 
-def _method(seen: Visit, form: Form) -> str:
+def _method(state: PageState, form: Form) -> str:
     """Return the method that a form without a card approves: that of the attempt whose issuer waits, else the chosen one."""
-    if seen.asked is not None:
+    if state.asked is not None:
         return CREDIT_CARD
     method = form.get("method")
-    if method == CREDIT_CARD or method not in seen.methods:
+    if method == CREDIT_CARD or method not in state.methods:
         raise FormatError("model.invalid", "the form has no payment method of this page")
     return method
 
 
 def _answer(
-    seen: Visit, *, method: str | None = None, status: int = 200, wrong: Mapping[str, str] | None = None
+    state: PageState, *, method: str | None = None, status: int = 200, wrong: Mapping[str, str] | None = None
 ) -> Response:  # fmt: skip
-    terms, link = seen.terms, seen.link
+    terms, link = state.terms, state.link
     merchant = getattr(terms, "merchant_name", None)
     values: dict[str, Any] = {
         **_SITE,
@@ -133,36 +135,37 @@ def _answer(
         "description": terms.description,
         "reference": terms.merchant_order_id,
     }
-    if seen.result is not None:
-        heading, text = RESULTS[seen.result]
+    if state.result is not None:
+        heading, text = RESULTS[state.result]
         return unframed(page(
-            "gateway_result.html", heading=heading, text=text, good=seen.result in (Result.PAID, Result.UNCLEAR), next_page=seen.next_page,
-            retry=f"/gateway/links/{link.page_token}" if link is not None and seen.takes_another else None, **values,
+            "gateway_result.html", heading=heading, text=text, good=state.result in (Result.PAID, Result.UNCLEAR),
+            next_page=state.next_page,
+            retry=f"/gateway/links/{link.page_token}" if link is not None and state.takes_another else None, **values,
         ))  # fmt: skip
-    chosen = method if method in seen.methods else seen.methods[0]
-    asked = seen.asked
+    chosen = method if method in state.methods else state.methods[0]
+    asked = state.asked
     details = None if asked is None else asked.shown.payment_method_details
     heading = "Confirm with your bank" if asked else "Your payment"
     return unframed(page(
-        "gateway_pay.html", status=status, heading=f"Error: {heading}" if wrong else heading, title=heading, step=seen.step,
+        "gateway_pay.html", status=status, heading=f"Error: {heading}" if wrong else heading, title=heading, step=state.step,
         last_four=(details.truncated_pan or "")[-4:] if details else None, asks=asked is not None, chosen=chosen,
         is_card=chosen == CREDIT_CARD, chosen_name=method_name(chosen),
-        others=[(one, method_name(one)) for one in seen.methods if one != chosen], wrong=wrong or {},
-        declined=None if seen.last is None or wrong else declined_reason(seen.last), **values,
+        others=[(one, method_name(one)) for one in state.methods if one != chosen], wrong=wrong or {},
+        declined=None if state.last is None or wrong else declined_reason(state.last), **values,
     ))  # fmt: skip
 
 
-def _next_address(seen: Visit) -> str | None:
+def _next_address(state: PageState) -> str | None:
     """Return the browser's next address after a form: the merchant's if the payment is over, else the next page."""
-    if seen.result is None:
-        return _path(seen)
-    if seen.link is not None and seen.takes_another and seen.result is not Result.CANCELLED:
-        return f"/gateway/links/{seen.link.page_token}"
-    return seen.next_page or _path(seen)
+    if state.result is None:
+        return _path(state)
+    if state.link is not None and state.takes_another and state.result is not Result.CANCELLED:
+        return f"/gateway/links/{state.link.page_token}"
+    return state.next_page or _path(state)
 
 
-def _path(seen: Visit) -> str | None:
-    return None if seen.order is None else f"/gateway/orders/{seen.order.page_token}"
+def _path(state: PageState) -> str | None:
+    return None if state.order is None else f"/gateway/orders/{state.order.page_token}"
 
 
 def _address(request: Request) -> tuple[Place, str]:

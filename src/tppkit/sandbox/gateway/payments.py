@@ -43,7 +43,7 @@ from tppkit.sandbox.gateway.tables import (
 from tppkit.sandbox.gateway.webhooks import notify
 
 EXPIRED = CardOutcome(False, "68", "the payment was not made in time")
-LEFT = CardOutcome(False, "17", "the customer cancelled")
+_CANCELLED = CardOutcome(False, "17", "the customer cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,12 @@ def stored_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
     Raises:
         LocalProtocolError: `vault-token.unknown`, `card.expired`.
     """
-    paying = asked_card(work, project_id, vault_token)
+    paying = challenged_card(work, project_id, vault_token)
     require_unexpired(paying.card.expiry, at=work.at)
     return paying
 
 
-def asked_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
+def challenged_card(work: Work, project_id: str, vault_token: str) -> PayingCard:
     """Return a project's card to finish a payment that waited for its customer; the card may have expired since.
 
     Raises:
@@ -97,7 +97,7 @@ def store(work: Work, card: StoredCard, project_id: str, *, is_typed: bool = Fal
     """Store a card in the vault of a project, and return its vault token.
 
     Args:
-        work: the present job.
+        work: the current job.
         card: number, expiry and name.
         project_id: its project.
         is_typed: store it only until the payment is decided.
@@ -115,7 +115,7 @@ def attempt(
     """Ask the issuer of a card; the order is locked.
 
     Args:
-        work: the present job.
+        work: the current job.
         order: the order to pay.
         transaction: one of its open attempts.
         paying: the card.
@@ -180,7 +180,7 @@ def cancel(work: Work, order: StoredOrder) -> StoredOrder:
         raise LocalProtocolError("machine.no-such-move", "the payment is decided")
     for one in transactions:
         if one.is_open:
-            set_transaction(work.db, _decided(work, one, TransactionTrigger.DECLINED, LEFT))
+            set_transaction(work.db, _decided(work, one, TransactionTrigger.DECLINED, _CANCELLED))
     return move_order(work, order, OrderTrigger.CANCELLED)
 
 

@@ -1,4 +1,4 @@
-"""Searches of a project's orders: a query becomes a condition over listed columns, with values as parameters; pages and CSV report."""
+"""Search the orders of a project, as pages or a CSV report. A query becomes an SQL condition with values as parameters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REPORTED = [
     )
 ]  # fmt: skip
 BATCH = 200  # orders to read at a time
-MAX_PAGE_BYTES = MAX_ARRAY_BYTES // 2  # more than the largest order, and less than the clients' limit
+MAX_PAGE_BYTES = MAX_ARRAY_BYTES // 2  # larger than any order, and below the clients' limit
 # Times with an index of project, time and id; assumption search-sort.
 SORTS: Mapping[str, Column[int]] = {"created": ORDERS.c.created_at, "modified": ORDERS.c.modified_at}
 
@@ -99,7 +99,7 @@ def search(call: HostCall[SearchRequest]) -> Answer[SearchResult]:
     orders = _fitting(call, rows[:size])
     cursor = None
     if 0 < len(orders) < len(rows):
-        at, last_id = source.place(rows[len(orders) - 1])
+        at, last_id = source.sort_key(rows[len(orders) - 1])
         cursor = write_cursor(_shown_time(at), last_id, size=asked, sort=page.sort)
     return Answer(SearchResult.model_construct(orders=tuple(orders), search_after=cursor))
 
@@ -117,7 +117,7 @@ def _fitting(call: HostCall[SearchRequest], rows: Sequence[Row[Any]]) -> list[Or
 
 
 def report(call: HostCall[SearchRequest]) -> Iterator[ReportRow]:
-    """POST /v1/search/orders/?format=csv: the rows, of one batch of orders after another."""
+    """POST /v1/search/orders/?format=csv: yield the rows, reading the orders in batches."""
     page = page_of(call.body, report=True)
     source, after, start, left = _Search(call, page, _REPORTED), _after(page), page.start, page.size
     merchant_id = call.settings.project(call.caller).merchant_id
@@ -134,7 +134,7 @@ def report(call: HostCall[SearchRequest]) -> Iterator[ReportRow]:
                 "project_id": order.project_id,
             }  # fmt: skip
             yield from report_rows(fields, map(json.loads, transactions[order.id]))
-        after, start = source.place(orders[-1]), None
+        after, start = source.sort_key(orders[-1]), None
         left = None if left is None else left - len(orders)
 
 
@@ -145,7 +145,7 @@ HANDLERS: tuple[Handler[Any, Any] | StreamHandler[Any, Any], ...] = (
 
 
 class _Search:
-    """Columns of the caller's orders that a request asks for.
+    """The search of a request in the caller's orders.
 
     Raises:
         FormatError: `search.query`, `search.sort`.
@@ -162,7 +162,7 @@ class _Search:
         self._select = select(*columns).where(where).order_by(*order)
 
     def rows(self, limit: int, *, after: tuple[int, str] | None, start: int | None) -> Sequence[Row[Any]]:
-        """Return the next orders: those after a place, or without the first ones."""
+        """Return the next orders: those after a sort key, or without the first `start` ones."""
         statement = self._select.limit(limit)
         if after is not None:
             key = tuple_(*self._key)
@@ -171,7 +171,7 @@ class _Search:
             statement = statement.offset(start)
         return self._db.execute(statement).all()
 
-    def place(self, row: Row[Any]) -> tuple[int, str]:
+    def sort_key(self, row: Row[Any]) -> tuple[int, str]:
         """Return the sort key of a row."""
         return getattr(row, self._key[0].name), row.id
 
@@ -243,7 +243,7 @@ def _within(field: _Field, first: Any, last: Any) -> ColumnElement[bool]:
 
 
 def _after(page: Page) -> tuple[int, str] | None:
-    """Return the place after which the page begins.
+    """Return the sort key after which the page begins; None: the page begins with the first order.
 
     Raises:
         FormatError: `search.paging`, the cursor's value is not a time.

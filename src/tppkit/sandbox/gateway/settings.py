@@ -1,4 +1,4 @@
-"""Settings of the gateway, and the common interface of its requests, events and control calls."""
+"""The settings of the gateway, and `Work`, the interface that its requests, events and control calls share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GatewaySettings:
     pages_url: str
 
     def project(self, project_id: str) -> Project:
-        """The project with this id."""
+        """Return the project with this id."""
         return self.projects[project_id]
 
     def new_uuid(self) -> str:
@@ -40,15 +40,15 @@ class GatewaySettings:
         return str(UUID(bytes=hashlib.sha256(self.new_id().encode()).digest()[:16], version=4))
 
     def order_url(self, page_token: str) -> str:
-        """The hosted payment page of an order."""
+        """Return the URL of the hosted payment page of an order."""
         return f"{self.pages_url}/gateway/orders/{page_token}"
 
     def payment_url(self, page_token: str) -> str:
-        """The hosted page of a transaction."""
+        """Return the URL of the hosted page of a transaction."""
         return f"{self.pages_url}/gateway/transactions/{page_token}"
 
     def link_url(self, page_token: str) -> str:
-        """The page of a payment link."""
+        """Return the URL of the page of a payment link."""
         return f"{self.pages_url}/gateway/links/{page_token}"
 
 

@@ -1,4 +1,4 @@
-"""The table of orders, with its statements; and the names of `transaction_tables`, for what changes both.
+"""The table of orders, with its statements; also exports `transaction_tables` for modules that change both.
 
 An order's row is locked before it or one of its transactions is changed, so the transactions need no locks of their own.
 """
@@ -117,18 +117,18 @@ class StoredOrder:
 
     Attributes:
         id: UUID.
-        project_id: whose it is.
-        status: as answers show it.
-        terms: what the merchant sent, without fields that the document does not list.
-        is_test: of a test project.
-        own_checkout: created with a card transaction, which is paid without the order page.
+        project_id: its project.
+        status: its status, as in answers.
+        terms: the merchant's fields, without those that the document does not list.
+        is_test: whether its project is a test project.
+        own_checkout: whether it was created with a card transaction, which is paid without the order page.
         page_token: unguessable part of `order_url`.
         created_at, modified_at, completed_at: aware UTC.
         ends_at: when it expires if it is not paid; None for an order that was made from another.
-        due_at: when time alone changes it next: its end, or the end of the project's lag.
+        due_at: time of its next event: its expiry, or the end of the project's lag.
         made_by: `capture`, `void`, `refund`, `chargeback`, `reversal`, or None.
-        original_id: of the order that it was made from.
-        link_id: of the payment link that it was created from.
+        original_id: id of the order that it was made from, or None.
+        link_id: id of the payment link that it was created from, or None.
     """
 
     id: str
@@ -149,7 +149,7 @@ class StoredOrder:
 
     @property
     def has_one_attempt(self) -> bool:
-        """Whether it fails with its attempt: it takes no other."""
+        """Whether it can have only one attempt, and fails with it."""
         return self.own_checkout or self.link_id is not None
 
 
@@ -178,35 +178,35 @@ def add_order(db: Connection, order: StoredOrder, *transactions: StoredTransacti
 
 
 def find_order(db: Connection, order_id: str) -> StoredOrder | None:
-    """The order with this id, to be shown."""
+    """Return the order with this id without a lock, or None."""
     return _order(_FIND_ORDER.first(db, {"of_id": order_id}))
 
 
 def lock_order(db: Connection, order_id: str) -> StoredOrder | None:
-    """The order with this id, to be changed: no other transaction changes it or its transactions meanwhile."""
+    """Return the order with this id, or None. It and its transactions are locked for a change."""
     return _order(_LOCK_ORDER.first(db, {"of_id": order_id}))
 
 
 def lock_order_of_setup_token(db: Connection, token: str) -> StoredOrder | None:
-    """The order whose transaction has this setup token, to be changed."""
+    """Return the order whose transaction has this setup token, locked for a change, or None."""
     order_id = db.execute(_ORDER_OF_SETUP, {"of_token": token}).scalar_one_or_none()
     return None if order_id is None else lock_order(db, order_id)
 
 
 def find_order_of_transaction(db: Connection, transaction_id: str) -> StoredOrder | None:
-    """The order that has this transaction, to be shown."""
+    """Return the order that has this transaction without a lock, or None."""
     order_id = db.execute(_ORDER_OF_TRANSACTION, {"of_id": transaction_id}).scalar_one_or_none()
     return None if order_id is None else find_order(db, order_id)
 
 
 def set_order(db: Connection, order: StoredOrder) -> None:
-    """Store what has changed of an order."""
+    """Store the columns of an order that can change."""
     times = {f"to_{name}": optional_microseconds(getattr(order, name)) for name in _CHANGING_ORDER[1:]}
     _SET_ORDER.run_one(db, {"of_id": order.id, "to_status": order.status.value} | times)
 
 
 def orders_made_from(db: Connection, order_ids: Collection[str]) -> dict[str, list[StoredOrder]]:
-    """Captures, voids, refunds, chargebacks and reversals of orders, the earliest first, by the original orders' ids."""
+    """Return captures, voids, refunds, chargebacks and reversals by the original orders' ids, earliest first."""
     found: dict[str, list[StoredOrder]] = {order_id: [] for order_id in order_ids}
     for row in db.execute(_MADE_FROM, {"of_orders": list(order_ids)}):
         order = read_order(row)
@@ -215,41 +215,41 @@ def orders_made_from(db: Connection, order_ids: Collection[str]) -> dict[str, li
 
 
 def count_made_from(db: Connection, order_id: str) -> int:
-    """How many captures, voids, refunds, chargebacks and reversals an order has."""
+    """Return the number of captures, voids, refunds, chargebacks and reversals of an order."""
     return int(_COUNT_MADE.first(db, {"of_order": order_id})[0])
 
 
 def next_due(db: Connection) -> datetime | None:
-    """When time changes the next order or transaction."""
+    """Return when the next order or transaction is due, or None."""
     times = [row[0] for statement in _NEXT_DUE if (row := statement.first(db, {}))[0] is not None]
     return from_microseconds(min(times)) if times else None
 
 
 def due_orders(db: Connection, until: datetime) -> tuple[str, ...]:
-    """Ids of the orders that time has changed, or one of their transactions; the earliest first."""
+    """Return the ids of orders that are due or have a due transaction: due transactions first, each by time."""
     values = {"until": to_microseconds(until)}
     found = [*db.execute(_DUE_TRANSACTIONS, values).scalars(), *db.execute(_DUE_ORDERS, values).scalars()]
     return tuple(dict.fromkeys(found))
 
 
 def stop_order(db: Connection, order_id: str) -> None:
-    """Let time change an order and its transactions no more."""
+    """Remove the due times of an order and its transactions."""
     for statement in _STOP:
         db.execute(statement, {"of_order": order_id})
 
 
 def latest_orders(db: Connection, most: int) -> tuple[StoredOrder, ...]:
-    """The latest orders of all projects, the latest first."""
+    """Return the latest orders of all projects, newest first."""
     return tuple(map(read_order, db.execute(_LATEST_ORDERS, {"most": most})))
 
 
 def latest_time(db: Connection) -> datetime:
-    """The latest virtual time at which an order changed."""
+    """Return the latest virtual time at which an order changed."""
     return from_microseconds(db.execute(_LATEST).scalar_one() or 0)
 
 
 def read_order(row: Any) -> StoredOrder:
-    """The order of a row with all columns of `ORDERS`, in their order."""
+    """Return the order of a row with all columns of `ORDERS`, in their order."""
     (
         id_, project_id, status, terms, _, _, _, _, is_test, own_checkout, page_token, created_at, modified_at, completed_at, ends_at,
         due_at, made_by, original_id, link_id,

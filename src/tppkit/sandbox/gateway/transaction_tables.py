@@ -29,7 +29,7 @@ from tppkit.protocol.gateway.authorisations import Authorisation
 from tppkit.protocol.gateway.orders import CaptureMode, Transaction
 from tppkit.protocol.gateway.states import AuthorisationState, SetupTokenState, TransactionStatus
 
-TABLES = MetaData()  # of the whole gateway
+TABLES = MetaData()  # the tables of the whole gateway
 TRANSACTIONS = Table(
     "gateway_transactions", TABLES,
     Column("id", String(36), primary_key=True),
@@ -80,16 +80,16 @@ class StoredTransaction:
 
     Attributes:
         id: UUID.
-        order_id: of its order.
-        number: its place in the order, from 0.
-        shown: what answers show of it but for what depends on the time; never a card number or security code.
+        order_id: id of its order.
+        number: its number in the order, from 0.
+        shown: its content in answers, except fields that depend on the time; never a card number or security code.
         page_token: unguessable part of `payment_url`.
         created_at: aware UTC.
-        setup_token: stores a card for it, or None.
+        setup_token: token with which a card can be stored for it, or None.
         setup_state: whether the setup token was used.
-        vault_token: of the card that pays, or None.
-        authorisation: what became of the accepted amount; None before.
-        due_at: when time alone changes it next.
+        vault_token: token of the card that pays, or None.
+        authorisation: the accepted amount with its captures, voids and refunds; None until it is accepted.
+        due_at: time of its next event, or None.
     """
 
     id: str
@@ -111,7 +111,7 @@ class StoredTransaction:
 
 
 def add_transaction(db: Connection, transaction: StoredTransaction) -> None:
-    """Store a further attempt."""
+    """Store a new attempt."""
     fixed = {
         "id": transaction.id, "order_id": transaction.order_id, "number": transaction.number, "page_token": transaction.page_token,
         "created_at": to_microseconds(transaction.created_at), "setup_token": transaction.setup_token,
@@ -120,12 +120,12 @@ def add_transaction(db: Connection, transaction: StoredTransaction) -> None:
 
 
 def transactions_of(db: Connection, order_id: str) -> tuple[StoredTransaction, ...]:
-    """The transactions of an order, the first one first."""
+    """Return the transactions of an order, oldest first."""
     return tuple(map(_transaction, _OF_ORDER.all(db, {"of_order": order_id})))
 
 
 def transactions_of_orders(db: Connection, order_ids: Collection[str]) -> dict[str, list[StoredTransaction]]:
-    """The transactions of several orders, by the orders' ids."""
+    """Return the transactions of several orders, by the orders' ids."""
     found: dict[str, list[StoredTransaction]] = {order_id: [] for order_id in order_ids}
     for row in db.execute(_OF_ORDERS, {"of_orders": list(order_ids)}):
         transaction = _transaction(row)
@@ -134,7 +134,7 @@ def transactions_of_orders(db: Connection, order_ids: Collection[str]) -> dict[s
 
 
 def shown_transactions(db: Connection, order_ids: Collection[str]) -> dict[str, list[bytes]]:
-    """What answers show of the transactions of several orders, as JSON, by the orders' ids."""
+    """Return the content in answers of the transactions of several orders, as JSON, by the orders' ids."""
     found: dict[str, list[bytes]] = {order_id: [] for order_id in order_ids}
     for order_id, shown in db.execute(_SHOWN_OF_ORDERS, {"of_orders": list(order_ids)}):
         found[order_id].append(shown)
@@ -142,13 +142,13 @@ def shown_transactions(db: Connection, order_ids: Collection[str]) -> dict[str, 
 
 
 def set_transaction(db: Connection, transaction: StoredTransaction) -> None:
-    """Store what has changed of a transaction; its order is locked."""
+    """Store the columns of a transaction that can change; its order is locked."""
     values = {f"to_{name}": value for name, value in _changing(transaction).items()}
     _SET_TRANSACTION.run_one(db, {"of_id": transaction.id} | values)
 
 
 def _transaction(row: Any) -> StoredTransaction:
-    """The transaction of a row with all columns of the table, in their order."""
+    """Return the transaction of a row with all columns of the table, in their order."""
     (
         id_, order_id, number, shown, page_token, created_at, setup_token, setup_state, vault_token, capture_mode, authorised, ends_at,
         state, voided, captured, refunded, charged_back, due_at,
@@ -193,10 +193,10 @@ def _changing(transaction: StoredTransaction) -> dict[str, Any]:
 
 
 def optional_microseconds(at: datetime | None) -> int | None:
-    """A time as a column keeps it."""
+    """Convert a time to the value of a column."""
     return None if at is None else to_microseconds(at)
 
 
 def optional_time(microseconds: int | None) -> datetime | None:
-    """The time of a column."""
+    """Convert the value of a column to a time."""
     return None if microseconds is None else from_microseconds(microseconds)

@@ -1,4 +1,4 @@
-"""Wallet sessions. The sandbox makes the session itself; the wallet provider's address is not called."""
+"""Wallet sessions. The sandbox makes the session itself, and does not call the wallet provider."""
 
 from __future__ import annotations
 

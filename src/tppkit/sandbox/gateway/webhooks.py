@@ -17,7 +17,7 @@ from tppkit.sandbox.deliveries import Schedule
 from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import StoredOrder
-from tppkit.sandbox.outgoing import OutgoingHttp
+from tppkit.sandbox.outgoing_http import OutgoingHttp
 
 SENDER = "gateway"
 SCHEDULE = Schedule((RETRY_AFTER_S,) * (MAX_ATTEMPTS - 1), timeout_s=TIMEOUT_S, retry_timeout_s=RETRY_TIMEOUT_S)
@@ -28,15 +28,15 @@ def notify(work: Work, order: StoredOrder, *, original: StoredOrder | None = Non
 
     Args:
         work: the transaction of the change.
-        order: whose status changed.
-        original: that it was made from, whose address counts (assumption webhook-linked).
+        order: the order whose status changed.
+        original: the order that it was made from, whose address is used (assumption webhook-linked).
     """
-    own_url = (original or order).terms.webhook_url  # that of its payment link, if it has one
+    own_url = (original or order).terms.webhook_url  # an order of a payment link has the link's
     address = own_url or work.settings.project(order.project_id).webhook_url
     if address is None:
         return
     body = StatusChanged(event="status_changed", order_id=order.id, project_id=order.project_id).to_wire()
-    # No stream: its bodies are equal, so their order is of no use, and a failed one would hold up the others.
+    # No stream: the bodies for an order are equal, so their order does not matter, and a failed one must not delay the others.
     add_delivery(work.db, sender=SENDER, address=address, body=body, at=work.at, stream=None, ver=0)
 
 
@@ -44,7 +44,7 @@ class GatewaySender:
     """Sends webhooks. See `Sender`.
 
     Args:
-        http: makes what sends; called at the first request.
+        http: makes the HTTP client; called at the first request.
 
     Attributes:
         schedule: when deliveries are attempted.

@@ -13,7 +13,7 @@ from tppkit.errors import LocalProtocolError
 from tppkit.protocol.legacy import AccessGranted, AccessRequest
 from tppkit.protocol.legacy.endpoints import REQUEST_ACCOUNT_ACCESS, REQUEST_PAYMENT_ACCESS
 from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, is_token, require_token
-from tppkit.sandbox.bank.customers import Account, Customer, find_account, find_customer, fitting
+from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts, find_account, find_customer
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.legacy.sender import callback
 from tppkit.sandbox.legacy.tables import (
@@ -75,7 +75,7 @@ def lock_any_access(db: Connection, host: str, token: str) -> StoredAccess:
 def access_choices(
     db: Connection, access: StoredAccess, customer: str | None, iban: str | None
 ) -> Iterator[tuple[Customer, Account]]:
-    """Yield every customer with each account that may approve; acc restricts them.
+    """Yield each customer with each account that the customer may approve with; acc restricts both.
 
     Args:
         db: the transaction.
@@ -84,7 +84,7 @@ def access_choices(
         iban: IBAN of the account; None: any.
     """
     owner = find_customer(db, access.acc)
-    for one in fitting(db, iban, customer_id=customer):
+    for one in approving_accounts(db, iban, customer_id=customer):
         if one[1].iban == access.acc or (owner is not None and one[0] == owner):
             yield one
 
@@ -146,7 +146,7 @@ def _request(call: HostCall[AccessRequest], kind: str) -> Answer[None]:
 
 
 def _find_named(db: Connection, acc: str) -> Account | Customer | None:
-    """The account with this IBAN, or the customer with this phone number."""
+    """Return the account with this IBAN, or the customer with this phone number, or None."""
     return find_account(db, acc) or find_customer(db, acc)
 
 

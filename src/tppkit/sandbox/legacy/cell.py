@@ -19,7 +19,7 @@ from tppkit.sandbox.legacy.pages import LegacyPages, scan_path
 from tppkit.sandbox.legacy.sections import legacy_sections
 from tppkit.sandbox.legacy.sender import LegacySender, sender_name
 from tppkit.sandbox.legacy.settings import LIVE, TEST, LegacyHost
-from tppkit.sandbox.outgoing import OutgoingHttp
+from tppkit.sandbox.outgoing_http import OutgoingHttp
 from tppkit.sandbox.request_log import VISIBLE
 from tppkit.sandbox.stream import Send
 from tppkit.web.keys import KeyAuthenticator, hash_key

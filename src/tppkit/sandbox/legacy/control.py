@@ -28,7 +28,7 @@ Found = TypeVar("Found", StoredAccess, StoredPayment)
 
 
 class LegacyControl:
-    """The control routes. Approving access accepts `{"customer": id, "iban": iban}`; an absent one is the first that fits.
+    """The control routes. Approving access accepts `{"customer": id, "iban": iban}`; without them, the first possible one approves.
 
     If both hosts have the token or uuid, the undecided request is used, test first; `{"host": "live"}` selects the live host.
 
@@ -44,11 +44,11 @@ class LegacyControl:
         self._services = services
         self._senders = senders
         actions = {
-            "/legacy/access/{token}/approve": self._written(self._approve_access, "customer", "iban", "host"),
-            "/legacy/access/{token}/decline": self._written(self._decline_access, "host"),
-            "/legacy/access/{token}/revoke": self._written(self._revoke_access, "host"),
-            "/legacy/payments/{uuid}/approve": self._written(self._approve_payment, "host"),
-            "/legacy/payments/{uuid}/decline": self._written(self._decline_payment, "host"),
+            "/legacy/access/{token}/approve": self._in_transaction(self._approve_access, "customer", "iban", "host"),
+            "/legacy/access/{token}/decline": self._in_transaction(self._decline_access, "host"),
+            "/legacy/access/{token}/revoke": self._in_transaction(self._revoke_access, "host"),
+            "/legacy/payments/{uuid}/approve": self._in_transaction(self._approve_payment, "host"),
+            "/legacy/payments/{uuid}/decline": self._in_transaction(self._decline_payment, "host"),
         }
         self.routes = (
             Control("POST", "/legacy/provider", self._set_provider),
@@ -57,7 +57,7 @@ class LegacyControl:
             *(Control("POST", path, action) for path, action in actions.items()),
         )
 
-    def _written(
+    def _in_transaction(
         self, action: Callable[[Connection, Mapping[str, str], Mapping[str, Any]], Any], *names: str
     ) -> Callable[[Mapping[str, str], Any], Awaitable[Any]]:
         async def answer(parameters: Mapping[str, str], body: Any) -> Any:
@@ -128,13 +128,13 @@ class LegacyControl:
 
 
 def _find(
-    look: Callable[[Connection, str, str], Found], db: Connection, fields: Mapping[str, Any], id_: str, state: str
+    lock: Callable[[Connection, str, str], Found], db: Connection, fields: Mapping[str, Any], id_: str, state: str
 ) -> Found:
     """Find a token or uuid on the named host; without a name, prefer the host where it is in this state."""
     host, found, error = _host(fields), [], None
     for name in HOSTS if host is None else (host,):
         try:
-            found.append(look(db, name, id_))
+            found.append(lock(db, name, id_))
         except LocalProtocolError as e:
             error = error or e
     if error is not None and not found:
@@ -158,7 +158,7 @@ def _payment(payment: StoredPayment) -> Any:
 
 
 def _fields(body: Any, *names: str) -> Mapping[str, str]:
-    """Return the fields of a body as texts. Reject unknown fields, because a misspelt choice would mean the first that fits."""
+    """Return the fields of a body as texts. Reject unknown fields, because a misspelt one would be ignored."""
     unknown = [name for name in body if name not in names] if isinstance(body, dict) else []
     if unknown:
         raise FormatError("model.invalid", f"the body has fields other than {', '.join(names)}")

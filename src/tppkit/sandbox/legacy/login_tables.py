@@ -80,7 +80,7 @@ class StoredLogin:
 
 
 def add_login(db: Connection, login: StoredLogin) -> None:
-    """Store a login code that was scanned."""
+    """Store a scanned login code."""
     values = {name: getattr(login, name) for name in ("id", "host", "url", "customer", "reason")} | {
         "state": login.state.value, "scanned_at": to_microseconds(login.scanned_at),
         "body": None if login.request is None else login.request.to_wire(),
@@ -89,7 +89,7 @@ def add_login(db: Connection, login: StoredLogin) -> None:
 
 
 def find_login(db: Connection, login_id: str, *, lock: bool = False) -> StoredLogin | None:
-    """The login with this id; locked if it is to be changed."""
+    """Return the login with this id, or None; `lock` locks it for a change."""
     row = db.execute(_LOCK_LOGIN if lock else _FIND_LOGIN, {"of_login": login_id}).one_or_none()
     return None if row is None else _login(row)
 
@@ -100,12 +100,12 @@ def set_login(db: Connection, login: StoredLogin) -> None:
 
 
 def latest_logins(db: Connection, most: int) -> tuple[StoredLogin, ...]:
-    """The latest logins, the latest first."""
+    """Return the latest logins, newest first."""
     return tuple(map(_login, db.execute(_LATEST_LOGINS, {"most": most})))
 
 
 def latest_login_time(db: Connection) -> datetime:
-    """The latest virtual time at which a code was scanned."""
+    """Return the latest virtual time at which a code was scanned."""
     return from_microseconds(db.execute(_LATEST_TIME).scalar_one() or 0)
 
 

@@ -44,7 +44,7 @@ async def scan_login(
         senders: the senders by the hosts' names.
         host: `test` or `live`, whose key signs.
         text: the text of the code.
-        customer: the customer who scans, and who alone can decide.
+        customer: the customer who scans; no other can decide.
 
     Raises:
         FormatError: `qr.*`, the text is not a login code.
@@ -63,7 +63,7 @@ async def scan_login(
 
 
 def find_any_login(db: Connection, login_id: str, *, lock: bool = False) -> StoredLogin:
-    """The login with this id; locked if it is to be decided.
+    """Return the login with this id; `lock` locks it for a decision.
 
     Raises:
         LocalProtocolError: `login.unknown`.

@@ -13,7 +13,7 @@ ACCESS: Mapping[str, str] = {
     AIS: "A provider asks to see the balance and the transactions of your account",
     PIS: "A provider asks to prepare payments from your account",
 }
-# What is asked for, and what would be sent.
+# The name of each permission, and the data that it sends.
 PERMISSIONS: Mapping[LoginPermission, tuple[str, Callable[[Customer], str]]] = {
     LoginPermission.NAME: ("Name", lambda customer: customer.name),
     LoginPermission.PHONE: ("Phone number", lambda customer: customer.phone),
@@ -21,7 +21,7 @@ PERMISSIONS: Mapping[LoginPermission, tuple[str, Callable[[Customer], str]]] = {
     LoginPermission.ADDRESS: ("Address", lambda customer: f"{customer.address}, {customer.city}, {customer.country}"),
     LoginPermission.ID: ("Person code", lambda customer: customer.person_code),
 }
-# The heading, and what follows it.
+# Heading and text.
 DONE: Mapping[str, tuple[str, str]] = {
     "access-granted": ("Access approved", "The provider can now use the account that you chose, for 90 days."),
     "access-declined": ("Access declined", "The provider gets nothing."),
@@ -33,7 +33,7 @@ DONE: Mapping[str, tuple[str, str]] = {
     "login-declined": ("Login declined", "Nothing about you has been sent."),
     "login-dead": ("You cannot log in with this code", "Ask for a new one."),
 }
-# By the code of the error: status, heading, and what follows it.
+# By the code of the error: status, heading and text.
 _ERRORS: Mapping[str, tuple[int, str, str]] = {
     "account.unfit": (409, "This account cannot be used", "Go back and choose another account. Nothing has been approved."),
     "account.unknown": (409, "The receiver is unknown", "The bank has no customer with this phone number. No money has been sent."),
@@ -56,7 +56,7 @@ OTHER_ERROR = (400, "This request cannot be processed", "Open the bank’s app a
 
 
 def error_text(error: TppkitError) -> tuple[int, str, str]:
-    """Status, heading and text for an error."""
+    """Return status, heading and text for an error."""
     if error.code.endswith(".decided"):
         return _DECIDED
     return _ERRORS.get(error.code) or (_UNREADABLE if error.code.startswith("qr.") else OTHER_ERROR)

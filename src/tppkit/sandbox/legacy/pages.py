@@ -25,7 +25,7 @@ from tppkit.qr import Login, Payment, ScanLink, parse_code
 from tppkit.sandbox.bank.customers import Account, Customer, accounts_of, customers, require_customer
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.control import is_loopback_name
-from tppkit.sandbox.html import is_from_elsewhere, is_local, local_only_page, page, see_other, unframed
+from tppkit.sandbox.html import is_cross_origin_form, is_local, local_only_page, page, see_other, unframed
 from tppkit.sandbox.legacy.access import access_choices, approve_access, decline_access, lock_any_access
 from tppkit.sandbox.legacy.login_tables import LoginState
 from tppkit.sandbox.legacy.logins import confirm_login, decline_login, find_any_login, require_open, scan_login
@@ -42,7 +42,7 @@ Form = Mapping[str, Sequence[str]]
 
 
 def scan_path(host: str) -> str:
-    """The page for scan links of a host."""
+    """Return the path of the page for scan links of a host."""
     return "/scan/live" if host == LIVE else "/scan"
 
 
@@ -50,12 +50,12 @@ class LegacyPages:
     """The pages of the legacy interface.
 
     Args:
-        services: of the bank.
+        services: the services of the bank.
         hosts: the test and the live host, by their names.
-        senders: by the same names.
+        senders: their senders, by the same names.
 
     Attributes:
-        routes: of the pages.
+        routes: the routes of the pages.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class LegacyPages:
     def _form(self, act: Callable[[Request, Form], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
-            if is_from_elsewhere(request, self._pages_url):
+            if is_cross_origin_form(request, self._pages_url):
                 raise LocalProtocolError("form.elsewhere", "")
             return await act(request, parse_qs(message.body.decode("latin-1")))
 
@@ -247,13 +247,13 @@ def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
 
 
 def _own_access(db: Connection, customer: Customer) -> tuple[StoredAccess, ...]:
-    """The requests that the customer decides about, or has decided."""
+    """Return the access requests that the customer can decide, or has decided."""
     ibans = [account.iban for account in accounts_of(db, customer.id)]
     return access_to(db, [customer.phone, customer.phone.removeprefix("+"), *ibans])
 
 
 def _form_id(access: StoredAccess) -> str:
-    """The id of a request in forms; the token is the provider's secret."""
+    """Return the id of an access request for forms, because its token is the provider's secret."""
     return hashlib.sha256(f"{access.host}:{access.token}".encode()).hexdigest()
 
 
@@ -311,7 +311,7 @@ def _approves(form: Form) -> bool:
 
 
 def _is_own_name(host: str, pages_url: str) -> bool:
-    """Whether a Host header is a name of the sandbox: loopback, an IP address, or the one that it publishes."""
+    """Whether a Host header is a name of the sandbox: loopback, an IP address, or its public name."""
     if is_loopback_name(host) or host == urlsplit(pages_url).netloc:
         return True
     try:

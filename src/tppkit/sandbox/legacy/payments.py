@@ -17,7 +17,7 @@ from tppkit.protocol.legacy import LifeCycle, PaymentOrder
 from tppkit.protocol.legacy.endpoints import PAY
 from tppkit.protocol.legacy.rules import is_token, require_token
 from tppkit.sandbox.bank.customers import PERSONAL, Account, accounts_of, find_account, find_customer
-from tppkit.sandbox.bank.execution import carry_out
+from tppkit.sandbox.bank.execution import execute_due
 from tppkit.sandbox.bank.ledger import (
     Transfer,
     book_transfer,
@@ -141,7 +141,7 @@ def next_execution(db: Connection) -> datetime | None:
 
 def execute_payments(db: Connection, at: datetime) -> None:
     """Execute the due payments, each at its time; a payment without funds fails."""
-    carry_out(db, SOURCE, at, _execute)
+    execute_due(db, SOURCE, at, _execute)
 
 
 def _execute(db: Connection, transfer: Transfer) -> None:

@@ -1,4 +1,4 @@
-"""Transaction records, <TRAN>: of payments for callbacks, and of all entries of an account for LIST."""
+"""Transaction records (<TRAN>) for callbacks about payments, and for LIST with all entries of an account."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def account_records(db: Connection, account: Account) -> tuple[Transaction, ...]
 def _record(
     account: Account, entries: tuple[_Entry, ...], payment: StoredPayment | None, transfer: Transfer | None
 ) -> Transaction:
-    """The record of a booking or transfer: what the account pays first."""
+    """Return the record of a booking or transfer; amounts that the account pays come first."""
     first, amounts = entries[0], tuple(sorted((entry.amount for entry in entries), key=attrgetter("value")))
     pays = amounts[0].value < 0
     if payment is not None and pays:

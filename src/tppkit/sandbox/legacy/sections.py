@@ -18,7 +18,7 @@ _SHOWN = 50
 
 
 def legacy_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
-    """The latest access requests, payments, logins and callbacks."""
+    """Return the latest access requests, payments, logins and callbacks."""
     deliveries = latest_deliveries(db, [sender_name(host) for host in HOSTS], _SHOWN)
     return (
         Section(

@@ -25,7 +25,7 @@ from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.legacy.settings import LegacyHost
 from tppkit.sandbox.legacy.tables import callback_url
-from tppkit.sandbox.outgoing import OutgoingHttp
+from tppkit.sandbox.outgoing_http import OutgoingHttp
 
 _MINUTE, _HOUR = 60.0, 3600.0
 # Assumption delivery-schedule.
@@ -36,7 +36,7 @@ _LOGGER = logging.getLogger("tppkit.sandbox.legacy")
 
 
 def sender_name(host: str) -> str:
-    """The name of a host's sender: of `test` or `live`."""
+    """Return the name of the sender of a host, `test` or `live`."""
     return f"legacy-{host}"
 
 

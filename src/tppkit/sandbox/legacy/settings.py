@@ -1,4 +1,4 @@
-"""Signing key and API key of the test and the live host of the legacy interface, made once and stored in a folder."""
+"""Signing key and API key of the test and the live host of the legacy interface, created once and stored in a folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LegacyHost:
     Attributes:
         name: `test` or `live`.
         signing_key: signs callbacks and login GETs.
-        api_key: of the provider.
+        api_key: the API key of the provider.
         public_key: file of the public key, PEM.
         pages_url: address of the pages, without a path.
     """
@@ -41,7 +41,7 @@ class LegacyHost:
 
     @classmethod
     def open(cls, folder: Path, name: str, *, pages_url: str) -> Self:
-        """Read the keys of a host, which are made if absent; the file of the public key is always written.
+        """Read the keys of a host. Absent keys are created, and the file of the public key is always written.
 
         Args:
             folder: the folder of the sandbox.
@@ -65,12 +65,12 @@ class LegacyHost:
 
 
 def open_hosts(folder: Path, pages_url: str) -> Mapping[str, LegacyHost]:
-    """The test and the live host by their names. Errors are those of `LegacyHost.open`."""
+    """Open the test and the live host, by their names. Errors are those of `LegacyHost.open`."""
     return {name: LegacyHost.open(folder, name, pages_url=pages_url) for name in HOSTS}
 
 
 def public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The public key as PEM."""
+    """Return the public key as PEM."""
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 

@@ -28,7 +28,7 @@ from tppkit._statement import Statement
 from tppkit.protocol.legacy import PaymentOrder
 from tppkit.sandbox.bank.tables import TRANSFERS
 
-SOURCE = "legacy"  # of its transfers in the ledger
+SOURCE = "legacy"  # source of this interface's transfers in the ledger
 AIS, PIS = "ais", "pis"
 
 TABLES = MetaData()
@@ -218,12 +218,12 @@ class StoredPayment:
 
 
 def callback_url(db: Connection) -> str | None:
-    """The provider's callback address, without a slash at its end."""
+    """Return the provider's callback address, without a slash at its end, or None."""
     return db.execute(_CALLBACK_URL).scalar_one_or_none() or None
 
 
 def set_callback_url(db: Connection, url: str | None) -> None:
-    """Set the address for callbacks, which is stored; None sends none."""
+    """Store the address for callbacks; None: send no callbacks."""
     _SET_CALLBACK_URL.run(db, {"callback_url": url or ""})
 
 
@@ -237,17 +237,17 @@ def add_access(db: Connection, access: StoredAccess) -> bool:
 
 
 def find_access(db: Connection, host: str, token: str) -> StoredAccess | None:
-    """The access with this token, to be shown."""
+    """Return the access with this token without a lock, or None."""
     return _access(_FIND_ACCESS.first(db, {"of_host": host, "of_token": token}))
 
 
 def lock_access(db: Connection, host: str, token: str) -> StoredAccess | None:
-    """The access with this token, to be changed: no other transaction changes it meanwhile."""
+    """Return the access with this token, locked for a change, or None."""
     return _access(db.execute(_LOCK_ACCESS, {"of_host": host, "of_token": token}).one_or_none())
 
 
 def set_access(db: Connection, access: StoredAccess) -> None:
-    """Store how far a request is."""
+    """Store the state of an access request."""
     ends = access.expires_at
     db.execute(
         _SET_ACCESS,
@@ -257,13 +257,13 @@ def set_access(db: Connection, access: StoredAccess) -> None:
 
 
 def access_to(db: Connection, accs: Collection[str]) -> tuple[StoredAccess, ...]:
-    """The requests for access that name one of these IBANs and phone numbers, the latest first."""
+    """Return the requests for access that name one of these IBANs and phone numbers, newest first."""
     rows = map(_access, db.execute(_ACCESS_TO, {"of_accs": list(accs)}))
     return tuple(access for access in rows if access is not None)
 
 
 def latest_access(db: Connection, most: int) -> tuple[StoredAccess, ...]:
-    """The latest requests for access, the latest first."""
+    """Return the latest requests for access, newest first."""
     return tuple(found for row in db.execute(_LATEST_ACCESS, {"most": most}) if (found := _access(row)) is not None)
 
 
@@ -278,12 +278,12 @@ def add_payment(db: Connection, payment: StoredPayment) -> bool:
 
 
 def lock_payment(db: Connection, host: str, uuid: str) -> StoredPayment | None:
-    """The payment with this uuid, to be changed."""
+    """Return the payment with this uuid, locked for a change, or None."""
     return _payment(db.execute(_LOCK_PAYMENT, {"of_host": host, "of_uuid": uuid}).one_or_none())
 
 
 def set_payment(db: Connection, payment: StoredPayment) -> None:
-    """Store how far a payment is."""
+    """Store the state of a payment."""
     decided = None if payment.decided_at is None else to_microseconds(payment.decided_at)
     db.execute(
         _SET_PAYMENT, {"of_record": payment.record_id, "to_state": payment.state.value, "to_decided_at": decided}
@@ -291,24 +291,24 @@ def set_payment(db: Connection, payment: StoredPayment) -> None:
 
 
 def payments_of_records(db: Connection, record_ids: Collection[str]) -> dict[str, StoredPayment]:
-    """The payments that have these transaction records, by the records' ids."""
+    """Return the payments of these transaction records, by the records' ids."""
     rows = map(_payment, db.execute(_OF_RECORDS, {"of_records": list(record_ids)}))
     return {payment.record_id: payment for payment in rows if payment is not None}
 
 
 def waiting_payments(db: Connection, ibans: Collection[str]) -> tuple[StoredPayment, ...]:
-    """The undecided payments from these accounts, the latest first."""
+    """Return the undecided payments from these accounts, newest first."""
     rows = map(_payment, db.execute(_WAITING_PAYMENTS, {"of_ibans": list(ibans)}))
     return tuple(payment for payment in rows if payment is not None)
 
 
 def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:
-    """The latest payments, the latest first."""
+    """Return the latest payments, newest first."""
     return tuple(found for row in db.execute(_LATEST_PAYMENTS, {"most": most}) if (found := _payment(row)) is not None)
 
 
 def latest_time(db: Connection) -> datetime:
-    """The latest virtual time at which something happened, executions included."""
+    """Return the latest virtual time of a request, decision or execution."""
     return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
 
 
@@ -321,7 +321,7 @@ def check_payments(db: Connection) -> list[str]:
 
 
 def _access(row: Any) -> StoredAccess | None:
-    """The access of a row with all columns of the table, in their order."""
+    """Return the access of a row with all columns of the table, in their order."""
     if row is None:
         return None
     host, token, kind, acc, state, requested_at, iban, expires_at = row

@@ -57,7 +57,7 @@ class _Grant(NamedTuple):
         consent_id: the consent.
         resource_id: the consent's id for the account.
         access: the access of the consent.
-        frequency_per_day: how often it may be used in a day while the customer is absent.
+        frequency_per_day: how often a day the consent may be used while the customer is absent.
         attended: whether the customer is present.
         account: the account that the customer chose.
     """
@@ -71,7 +71,7 @@ class _Grant(NamedTuple):
 
 
 def list_accounts(call: HostCall[None]) -> Answer[AccountList]:
-    """GET /accounts: the one account of the consent; balances only where they are granted."""
+    """GET /accounts: the one account of the consent; with balances only if they are granted."""
     grant = _grant(call)
     account, with_balance = grant.account, parse_with_balance(call.query) and grant.access.grants_balances
     listed = ListedAccount(
@@ -94,7 +94,7 @@ def show_balances(call: HostCall[None]) -> Answer[BalanceReport]:
 
 
 def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
-    """GET /accounts/{resourceId}/transactions: a page of booked entries, newest first; with the first one all pending."""
+    """GET /accounts/{resourceId}/transactions: a page of booked entries, newest first; the first page also has all pending ones."""
     grant = _grant(call)
     _require_access("transactions", granted=grant.access.grants_transactions)
     query = parse_transaction_query(call.query, today=bank_day(call.at))

@@ -76,7 +76,7 @@ _OF_CONSENT = {  # by the latest move, and whether the customer has chosen an ac
 
 
 def order_sections(db: Connection, at: datetime, *, rules: BankRules) -> tuple[Section, ...]:
-    """The latest payments and consents for the index page. They show no approval link, because it lets its holder decide."""
+    """Return the latest payments and consents for the index page, without approval links, because a link's holder can decide."""
     payments = [up_to_date(one, at, rules) for one in latest_payments(db, _SHOWN)]
     consents = [consent_up_to_date(one, at, rules) for one in latest_consents(db, _SHOWN)]
     return (
@@ -125,14 +125,14 @@ def open_order(db: Connection, order: Order, *, at: datetime, rules: BankRules) 
 
 
 def choices_of(db: Connection, order: Order) -> tuple[tuple[Customer, Account], ...]:
-    """Return every customer with each account that may approve."""
+    """Return each customer with each account that the customer may approve with."""
     return consent_choices(db, order) if isinstance(order, StoredConsent) else choices(db, order)
 
 
 def approve_order(
     db: Connection, order: Order, customer: str | None, iban: str | None, *, at: datetime, rules: BankRules
 ) -> Order:
-    """Approve as a customer with an account; None uses the first that fits.
+    """Approve as a customer with an account; None: the first possible one.
 
     Raises:
         LocalProtocolError: `payment.decided`, `consent.decided`, `account.unfit`.

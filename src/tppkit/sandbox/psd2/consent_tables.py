@@ -99,7 +99,7 @@ class StoredConsent:
         body: the request's body as received.
         link_token: the secret part of the approval link.
         redirect_uri: where the customer's browser returns, or None.
-        progress: its progress.
+        progress: its state.
         resource_id: the id of its account in account-data calls, unique to this consent.
         iban: the account that the customer chose, or None.
         provider_name: name of the provider in its certificate, or None.
@@ -117,7 +117,7 @@ class StoredConsent:
 
     @property
     def request(self) -> ConsentRequest:
-        """What the provider asked for."""
+        """The request of the provider."""
         return _request(self.body)
 
 
@@ -129,22 +129,22 @@ def add_consent(db: Connection, consent: StoredConsent) -> bool:
 
 
 def find_consent(db: Connection, consent_id: str) -> StoredConsent | None:
-    """The consent with this id, to be read."""
+    """Return the consent with this id without a lock, or None."""
     return _read(_BY_ID.first(db, {"of_consent": consent_id}))
 
 
 def lock_consent(db: Connection, consent_id: str) -> StoredConsent | None:
-    """The consent with this id, to be changed."""
+    """Return the consent with this id, locked for a change, or None."""
     return _read(db.execute(_LOCKED, {"of_consent": consent_id}).one_or_none())
 
 
 def lock_consent_by_link(db: Connection, link_token: str) -> StoredConsent | None:
-    """The consent with this approval link, to be changed."""
+    """Return the consent with this approval link, locked for a change, or None."""
     return _read(db.execute(_BY_LINK, {"of_link": link_token}).one_or_none())
 
 
 def set_consent(db: Connection, consent: StoredConsent) -> None:
-    """Store how far a consent is, and its account."""
+    """Store the state of a consent, and its account."""
     db.execute(_SET, {"of_consent": consent.consent_id, **_changing(consent)})
 
 
@@ -159,17 +159,17 @@ def has_reads(db: Connection, consent_id: str, day: date) -> bool:
 
 
 def latest_consent_time(db: Connection) -> datetime:
-    """The latest virtual time at which something happened to a consent."""
+    """Return the latest virtual time at which a consent was used or decided."""
     return from_microseconds(db.execute(_LATEST).scalar_one() or 0)
 
 
 def consent_ids(db: Connection) -> Iterator[str]:
-    """The ids of all consents."""
+    """Return the ids of all consents."""
     return iter(db.execute(_IDS).scalars())
 
 
 def latest_consents(db: Connection, most: int) -> tuple[StoredConsent, ...]:
-    """The consents at which something happened last, the latest first."""
+    """Return the consents that were used or decided last, newest first."""
     return tuple(consent for row in db.execute(_LATEST_ONES, {"most": most}) if (consent := _read(row)) is not None)
 
 
@@ -179,7 +179,7 @@ def _request(body: bytes) -> ConsentRequest:
 
 
 def _read(row: Any) -> StoredConsent | None:
-    """The consent of a row with all columns of the table, in their order."""
+    """Return the consent of a row with all columns of the table, in their order."""
     if row is None:
         return None
     consent_id, organization, provider_name, body, link_token, redirect_uri, *rest = row

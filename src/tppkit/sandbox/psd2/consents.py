@@ -17,7 +17,7 @@ from tppkit.protocol.psd2.accounts import ConsentLinks
 from tppkit.protocol.psd2.consent import ConsentProgress, ConsentTrigger, cap_valid_until, due_consent_trigger
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.rules import parse_psu_ip_address, parse_redirect_uri
-from tppkit.sandbox.bank.customers import Account, Customer, fitting
+from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts
 from tppkit.sandbox.bank.zone import bank_day
 from tppkit.sandbox.cell import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.consent_tables import (
@@ -88,7 +88,7 @@ HANDLERS: tuple[Handler[Any, Any], ...] = (
 
 
 def consent_of_caller(call: HostCall[Any], consent_id: str, rules: BankRules, *, lock: bool = False) -> StoredConsent:
-    """Return a provider's own consent in its present state; that of another provider is unknown (assumption consent-codes).
+    """Return a provider's own consent in its current state; that of another provider is unknown (assumption consent-codes).
 
     Raises:
         LocalProtocolError: `consent.unknown`.
@@ -108,7 +108,7 @@ def lock_linked_consent(db: Connection, link_token: str, *, at: datetime, rules:
     """
     consent = lock_consent_by_link(db, link_token) if is_id(link_token) else None
     if consent is None:
-        raise LocalProtocolError("consent.unknown", "this approval link leads to no consent")
+        raise LocalProtocolError("consent.unknown", "this approval link belongs to no consent")
     return up_to_date(consent, at, rules)
 
 
@@ -137,8 +137,8 @@ def open_consent(db: Connection, consent: StoredConsent, *, at: datetime) -> Sto
 
 
 def consent_choices(db: Connection, consent: StoredConsent) -> tuple[tuple[Customer, Account], ...]:
-    """Return every customer with each account that may approve; an IBAN in the access restricts them."""
-    return tuple(_fitting(db, consent, None, None))
+    """Return each customer with each account that the customer may approve with; an IBAN in the access restricts them."""
+    return tuple(_approving_accounts(db, consent, None, None))
 
 
 def approve_consent(
@@ -150,14 +150,14 @@ def approve_consent(
         db: the transaction.
         consent: the consent in its state at this time.
         customer: id of the customer who approves; None: the first who can.
-        iban: IBAN of the account; None: the first that fits.
+        iban: IBAN of the account; None: the first possible one.
         at: the time, aware UTC.
 
     Raises:
         LocalProtocolError: `consent.decided`; `account.unfit`, the customer has no such account, or access names another.
     """
     _require_undecided(consent)
-    chosen = next(_fitting(db, consent, customer, iban), None)
+    chosen = next(_approving_accounts(db, consent, customer, iban), None)
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may be chosen for this consent")
     progress = _moved(consent.progress, ConsentTrigger.APPROVED)
@@ -185,11 +185,11 @@ def _of_path(call: HostCall[None], *, lock: bool = False) -> StoredConsent:
     return consent_of_caller(call, call.parameters["consent_id"], call.settings.rules, lock=lock)
 
 
-def _fitting(
+def _approving_accounts(
     db: Connection, consent: StoredConsent, customer: str | None, iban: str | None
 ) -> Iterator[tuple[Customer, Account]]:
     named = consent.request.access.iban
-    return (one for one in fitting(db, iban or named, customer_id=customer) if named in (None, one[1].iban))
+    return (one for one in approving_accounts(db, iban or named, customer_id=customer) if named in (None, one[1].iban))
 
 
 def _require_undecided(consent: StoredConsent) -> None:

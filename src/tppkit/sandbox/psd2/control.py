@@ -1,6 +1,6 @@
 """Control routes to decide payments and consents for the customer.
 
-Approve accepts `{"customer": id, "iban": iban}`; an absent one is the first that fits.
+Approve accepts `{"customer": id, "iban": iban}`; without them, the first possible one approves.
 """
 
 from __future__ import annotations

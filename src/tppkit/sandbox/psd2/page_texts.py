@@ -18,7 +18,7 @@ QUESTIONS: Mapping[type, str] = {
     StoredPayment: "Approve this payment?",
     StoredConsent: "Share your account data?",
 }
-# The heading, and what follows it.
+# Heading and text.
 OUTCOMES: Mapping[tuple[type, Outcome], tuple[str, str]] = {
     (StoredPayment, Outcome.APPROVED): ("Payment approved", "The bank is now making the payment."),
     (StoredPayment, Outcome.EXECUTED): ("Payment made", "The money has been sent."),
@@ -44,7 +44,7 @@ OUTCOMES: Mapping[tuple[type, Outcome], tuple[str, str]] = {
     (StoredConsent, Outcome.REVOKED): ("Access withdrawn", "The provider can no longer see your data."),
 }  # fmt: skip
 GOOD = frozenset({Outcome.APPROVED, Outcome.EXECUTED})
-# By the code of the error: status, heading, and what follows it.
+# By the code of the error: status, heading and text.
 ERRORS: Mapping[str, tuple[int, str, str]] = {
     "consent.unknown": (404, "This link leads to no payment", "It leads to no request for account data either."),
     "account.unfit": (

@@ -22,7 +22,7 @@ from tppkit.qr.picture import encode_text
 from tppkit.sandbox.bank.customers import customers
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.host import RETRY_AFTER_S
-from tppkit.sandbox.html import HEADERS, is_from_elsewhere, page, see_other
+from tppkit.sandbox.html import HEADERS, is_cross_origin_form, page, see_other
 from tppkit.sandbox.psd2.approval import (
     DECISIONS,
     Order,
@@ -48,7 +48,7 @@ _CODE_SCALE = 5
 # Chromium, X-Moz of Firefox and X-Purpose of Safari.
 _PURPOSES = ("sec-purpose", "purpose", "x-moz", "x-purpose")
 _UNSEEN = ("prefetch", "preview", "prerender")
-# Programs that load a link to show a preview of it, by a part of their User-Agent, in lower case.
+# Clients that load a link to show a preview of it, by a part of their User-Agent, in lower case.
 _PREVIEWERS = (
     "applebot", "bingbot", "bingpreview", "discordbot", "embedly", "facebookexternalhit", "facebot", "googlebot",
     "google-pagerenderer", "iframely", "kakaotalk-scrap", "linkedinbot", "mastodon", "mattermost-bot", "redditbot", "skypeuripreview",
@@ -95,14 +95,14 @@ class ApprovalPages:
     async def _show_phone(self, request: Request) -> Response:
         try:
             order = await self._visit(request)
-            known, fitting = await self._services.database.read(lambda db: (customers(db), choices_of(db, order)))
+            known, choices = await self._services.database.read(lambda db: (customers(db), choices_of(db, order)))
         except TppkitError as e:
             return _refused(e)
         outcome = outcome_of(order)
         if outcome is not None:
             return self._show_outcome(order, outcome)
         customer = next((one for one in known if one.id == request.query_params.get("customer")), None)
-        accounts = [account for one, account in fitting if one == customer]
+        accounts = [account for one, account in choices if one == customer]
         values = self._values(order, customers=known, customer=customer, accounts=accounts)
         return page("phone.html", heading=QUESTIONS[type(order)], **values)
 
@@ -120,7 +120,7 @@ class ApprovalPages:
         token = request.path_params["token"]
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
-            if is_from_elsewhere(request, self._settings.approval_url):  # the link may have leaked to another site
+            if is_cross_origin_form(request, self._settings.approval_url):  # the link may have leaked to another site
                 return _message("form.elsewhere")
             fields = {name: values[0] for name, values in parse_qs(message.body.decode("latin-1")).items()}
             order, decided = await self._services.events.write(lambda db: self._apply(db, token, fields))
@@ -183,7 +183,7 @@ class ApprovalPages:
 
 
 def _is_customer(request: Request) -> bool:
-    """Whether a customer sees the answer, which excludes prefetches of browsers and programs that make previews."""
+    """Whether a customer sees the answer, which excludes prefetches and link previews."""
     purposes = [request.headers.get(name, "").lower() for name in _PURPOSES]
     agent = request.headers.get("user-agent", "").lower()
     return (

@@ -23,8 +23,8 @@ from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAY
 from tppkit.protocol.psd2.models import ApprovalLinks, Href
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
 from tppkit.protocol.psd2.rules import instant_obstacle, parse_psu_ip_address, parse_redirect_uri, require_product
-from tppkit.sandbox.bank.customers import Account, Customer, fitting
-from tppkit.sandbox.bank.execution import carry_out
+from tppkit.sandbox.bank.customers import Account, Customer, approving_accounts
+from tppkit.sandbox.bank.execution import execute_due
 from tppkit.sandbox.bank.instant import is_reachable
 from tppkit.sandbox.bank.ledger import (
     Transfer,
@@ -72,7 +72,7 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
 
 
 def approval_link(settings: Psd2Settings, link_token: str) -> str:
-    """The address of the page where the customer decides on a payment or consent."""
+    """Return the address of the page where the customer decides a payment or consent."""
     return f"{settings.approval_url}/approve/{link_token}"
 
 
@@ -113,7 +113,7 @@ def lock_linked_payment(db: Connection, link_token: str, *, at: datetime, rules:
     """
     payment = lock_payment_by_link(db, link_token) if is_id(link_token) else None
     if payment is None:
-        raise LocalProtocolError("payment.unknown", "this approval link leads to no payment")
+        raise LocalProtocolError("payment.unknown", "this approval link belongs to no payment")
     return up_to_date(payment, at, rules)
 
 
@@ -148,8 +148,8 @@ def is_open(payment: StoredPayment) -> bool:
 
 
 def choices(db: Connection, payment: StoredPayment) -> tuple[tuple[Customer, Account], ...]:
-    """Return every customer with each account that may approve; debtorAccount restricts them (assumption no-matching-account)."""
-    return tuple(_fitting(db, PaymentInitiation.from_wire(payment.body), None, None))
+    """Return each customer with each account that may pay; debtorAccount restricts them (assumption no-matching-account)."""
+    return tuple(_approving_accounts(db, PaymentInitiation.from_wire(payment.body), None, None))
 
 
 def approve_payment(
@@ -171,7 +171,7 @@ def approve_payment(
     """
     require_open(payment)
     order = PaymentInitiation.from_wire(payment.body)
-    chosen = next(_fitting(db, order, customer, iban), None)
+    chosen = next(_approving_accounts(db, order, customer, iban), None)
     if chosen is None:
         raise LocalProtocolError("account.unfit", "no such account may pay this payment")
     if not takes_transfers(db, chosen[1].id):
@@ -208,7 +208,7 @@ def execute_payments(db: Connection, at: datetime, *, rules: BankRules) -> None:
 
     Source: section 4, product rules; assumption available-balance.
     """
-    carry_out(db, SOURCE, at, partial(_execute, rules=rules))
+    execute_due(db, SOURCE, at, partial(_execute, rules=rules))
 
 
 def _execute(db: Connection, transfer: Transfer, *, rules: BankRules) -> None:
@@ -226,11 +226,11 @@ def _execute(db: Connection, transfer: Transfer, *, rules: BankRules) -> None:
     _store(db, payment, _moved(payment.progress, trigger))
 
 
-def _fitting(
+def _approving_accounts(
     db: Connection, order: PaymentInitiation, customer: str | None, iban: str | None
 ) -> Iterator[tuple[Customer, Account]]:
     debtor = None if order.debtor_account is None else order.debtor_account.iban
-    for one in fitting(db, iban or debtor, customer_id=customer, creditor_iban=order.creditor_account.iban):
+    for one in approving_accounts(db, iban or debtor, customer_id=customer, creditor_iban=order.creditor_account.iban):
         if debtor in (None, one[1].iban):
             yield one
 
@@ -263,7 +263,7 @@ def _is_instant(db: Connection, order: PaymentInitiation, rules: BankRules) -> b
 def _of_provider(
     call: HostCall[None], find: Callable[[Connection, str], StoredPayment | None] = find_payment
 ) -> StoredPayment:
-    """Return a provider's own payment in its present state; that of another provider is unknown (assumption unknown-payment)."""
+    """Return a provider's own payment in its current state; that of another provider is unknown (assumption unknown-payment)."""
     product, payment_id = _parse_product(call.parameters["product"]), call.parameters["payment_id"]
     payment = find(call.db, payment_id)
     if payment is None or payment.organization != call.caller or payment.product is not product:

@@ -12,9 +12,9 @@ class BankRules:
     """The rules of this bank; each is an assumption row.
 
     Attributes:
-        inactivity: how long an unapproved payment waits.
-        instant_execution: how long execution takes on the instant rail.
-        normal_execution: how long it takes as a normal transfer.
+        inactivity: time without activity after which an undecided payment or consent expires.
+        instant_execution: duration of an execution on the instant rail.
+        normal_execution: duration of an execution as a normal transfer.
         instant_cap: highest instant amount in EUR.
         instant_unreachable: IBAN countries without instant payments; `POST /instant` overrides it.
         technical_validation: whether payments that the customer opens pass through ACTC.

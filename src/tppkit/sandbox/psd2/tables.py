@@ -30,7 +30,7 @@ from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress, Trigger
 from tppkit.sandbox.bank.tables import TRANSFERS
 
-SOURCE = "psd2"  # of transfers
+SOURCE = "psd2"  # source of this interface's transfers in the ledger
 _ID = re.compile("[A-Za-z0-9_-]{1,64}")
 TABLES = MetaData()
 _PAYMENTS = Table(
@@ -97,7 +97,7 @@ class StoredPayment:
         body: the initiation's body as received.
         link_token: the secret part of the approval link.
         redirect_uri: where the payer's browser returns, or None.
-        progress: its progress.
+        progress: its state.
         provider_name: name of the provider in its certificate, or None.
     """
 
@@ -127,37 +127,37 @@ def add_payment(db: Connection, payment: StoredPayment) -> bool:
 
 
 def find_payment(db: Connection, payment_id: str) -> StoredPayment | None:
-    """The payment with this id, to be shown."""
+    """Return the payment with this id without a lock, or None."""
     return _read(_FIND.first(db, {"of_payment": payment_id}))
 
 
 def lock_payment(db: Connection, payment_id: str) -> StoredPayment | None:
-    """The payment with this id, to be changed: no other transaction changes it meanwhile."""
+    """Return the payment with this id, locked for a change, or None."""
     return _read(_LOCK.first(db, {"of_payment": payment_id}))
 
 
 def lock_payment_by_link(db: Connection, link_token: str) -> StoredPayment | None:
-    """The payment with this approval link, to be changed."""
+    """Return the payment with this approval link, locked for a change, or None."""
     return _read(db.execute(_BY_LINK, {"of_link": link_token}).one_or_none())
 
 
 def set_progress(db: Connection, payment_id: str, progress: Progress) -> None:
-    """Store how far a payment is."""
+    """Store the state of a payment."""
     db.execute(_SET_PROGRESS, {"of_payment": payment_id, **_progress_columns(progress)})
 
 
 def latest_time(db: Connection) -> datetime:
-    """The latest virtual time at which something happened to a payment, its execution included."""
+    """Return the latest virtual time at which a payment was used, decided or executed."""
     return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
 
 
 def payment_ids(db: Connection) -> Iterator[str]:
-    """The ids of all payments."""
+    """Return the ids of all payments."""
     return iter(db.execute(_IDS).scalars())
 
 
 def latest_payments(db: Connection, most: int) -> tuple[StoredPayment, ...]:
-    """The payments at which something happened last, the latest first."""
+    """Return the payments that were used or decided last, newest first."""
     return tuple(payment for row in db.execute(_LATEST_ONES, {"most": most}) if (payment := _read(row)) is not None)
 
 
@@ -170,7 +170,7 @@ def check_payments(db: Connection) -> list[str]:
 
 
 def _read(row: Any) -> StoredPayment | None:
-    """The payment of a row with all columns of the table, in their order."""
+    """Return the payment of a row with all columns of the table, in their order."""
     if row is None:
         return None
     payment_id, organization, provider_name, product, body, link_token, redirect_uri, *rest = row

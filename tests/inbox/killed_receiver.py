@@ -1,7 +1,7 @@
-"""Kill a process that receives entries in many threads, again and again, and count what took effect.
+"""Kill a process that receives entries in many threads, repeatedly, and count the effects.
 
-Arguments: address of the database, kills, seed, and `threads` or `tasks`, which share commits of SQLite. Each life is a process of its
-own that handles entries, or accepts and works them, and writes the number of each that it acknowledges to a pipe. The last life is
+Arguments: address of the database, kills, seed, and `threads` or `tasks`, which share commits of SQLite. Each run is a process of its
+own that handles entries, or accepts and works them, and writes the number of each that it acknowledges to a pipe. The last run is
 not killed. Prints as JSON the acknowledged numbers and the effects in their order.
 """
 
@@ -53,8 +53,8 @@ def opened(url: str) -> InboxStore:
     return store
 
 
-def live(url: str, first: int, seed: int, pipe: int, *, tasks: bool, finish: bool) -> None:
-    """Deliver all entries up to a number in a random order, those of the last life that may be lost among them, and work."""
+def receive_entries(url: str, first: int, seed: int, pipe: int, *, tasks: bool, finish: bool) -> None:
+    """Deliver all entries up to a number in a random order, including those that the last kill may have lost, and work."""
     store, chance = opened(url), random.Random(seed)
     numbers = list(range(first + NEW)) if finish else list(range(max(0, first - NEW), first + NEW))
     chance.shuffle(numbers)
@@ -103,7 +103,7 @@ def main() -> None:
         if child == 0:
             code = 1
             try:
-                live(url, number * NEW, seed + number, write, tasks=tasks, finish=finish)
+                receive_entries(url, number * NEW, seed + number, write, tasks=tasks, finish=finish)
                 code = 0
             finally:
                 sys.stderr.flush()
@@ -123,7 +123,7 @@ def main() -> None:
         os.close(read)
         status = os.waitpid(child, 0)[1]
         if status not in ((0,) if finish else (0, signal.SIGKILL)):
-            raise SystemExit(f"life {number}: status {status}")
+            raise SystemExit(f"run {number}: status {status}")
         acknowledged += map(int, received.split())
     store = opened(url)
     with store.engine.connect() as db:

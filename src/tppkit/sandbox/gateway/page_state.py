@@ -1,4 +1,4 @@
-"""What the hosted page of an order, a transaction or a link shows its customer."""
+"""The state that the hosted page of an order, a transaction or a link shows to its customer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tppkit.sandbox.gateway.tables import (
 
 
 class Place(StrEnum):
-    """What a page is of; the word in its address."""
+    """The subject of a page; the word in its address."""
 
     ORDER = "orders"
     TRANSACTION = "transactions"
@@ -34,7 +34,7 @@ class Place(StrEnum):
 
 
 class Result(StrEnum):
-    """How a payment ended."""
+    """The result of a payment."""
 
     PAID = "paid"
     FAILED = "failed"
@@ -58,19 +58,19 @@ _OF_PAGE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
-    """A page as a customer finds it.
+class PageState:
+    """The state that a page shows.
 
     Attributes:
-        place: what it is of.
-        terms: what is paid.
-        order: of the page; None on a link that takes a payment.
-        link: of the page, or of the order.
+        place: the subject of the page.
+        terms: the amount to pay, the texts and the return addresses.
+        order: the order of the page; None on a link that accepts a payment.
+        link: the link of the page, or of the order; None if there is no link.
         asked: the attempt whose issuer waits for the customer, or None.
-        methods: to choose from; the first one is shown.
-        result: how the payment ended, or None.
-        last: the latest attempt, if it was declined and the page takes another.
-        step: identifies what the page offers, so that a form counts only while the page still offers it.
+        methods: the payment methods to choose from; the first one is shown.
+        result: the result of the payment; None while it can be paid.
+        last: the latest attempt, if it is decided; None otherwise.
+        step: identifies what the page offers, so that a form has an effect only while the page still offers it.
     """
 
     place: Place
@@ -85,7 +85,7 @@ class Visit:
 
     @property
     def takes_another(self) -> bool:
-        """Whether the link of an order that was not paid takes another payment."""
+        """Whether the order was not paid, and its link accepts another payment."""
         return (
             self.order is not None
             and self.link is not None
@@ -95,21 +95,21 @@ class Visit:
 
     @property
     def next_page(self) -> str | None:
-        """Where the merchant wants the customer after the payment; None if the customer stays (assumption return-redirects)."""
+        """The address to send the customer to after the payment; None: stay (assumption return-redirects)."""
         if self.result in (Result.PAID, Result.UNCLEAR) or not isinstance(self.terms, OrderTerms):
             return self.terms.return_url
         return self.terms.failure_url or self.terms.return_url
 
 
-def visit(db: Connection, settings: GatewaySettings, place: Place, token: str, *, lock: bool = False) -> Visit:
-    """What a page shows.
+def page_state(db: Connection, settings: GatewaySettings, place: Place, token: str, *, lock: bool = False) -> PageState:
+    """Return the state that a page shows.
 
     Args:
         db: the transaction.
-        settings: of the gateway.
-        place: what the page is of.
-        token: of the page.
-        lock: the customer acts, so nothing else changes it meanwhile.
+        settings: the settings of the gateway.
+        place: the subject of the page.
+        token: the token in the page's address.
+        lock: lock the order or link, because the customer acts.
 
     Raises:
         LocalProtocolError: `order.unknown`, there is no such page.
@@ -122,14 +122,14 @@ def visit(db: Connection, settings: GatewaySettings, place: Place, token: str, *
     order = None if found is None else (lock_order if lock else find_order)(db, found)
     if order is None or order.made_by is not None:
         raise LocalProtocolError("order.unknown", "there is no such page")
-    seen = _of_order(db, settings.project(order.project_id), order)
+    state = _of_order(db, settings.project(order.project_id), order)
     if place is Place.ORDER:
-        return seen
-    (pinned,) = [one for one in transactions_of(db, order.id) if one.page_token == token]
-    return _of_transaction(seen, pinned)
+        return state
+    (attempt,) = [one for one in transactions_of(db, order.id) if one.page_token == token]
+    return _of_transaction(state, attempt)
 
 
-def _of_order(db: Connection, project: Project, order: StoredOrder) -> Visit:
+def _of_order(db: Connection, project: Project, order: StoredOrder) -> PageState:
     transactions = transactions_of(db, order.id)
     open_ = [one for one in transactions if one.is_open]
     asked = next((one for one in open_ if one.vault_token is not None), None)
@@ -140,25 +140,25 @@ def _of_order(db: Connection, project: Project, order: StoredOrder) -> Visit:
         methods = tuple(dict.fromkeys((open_[0].shown.payment_method or "", *methods)))
     link = None if order.link_id is None else find_link(db, order.link_id)
     last = transactions[-1] if transactions and not transactions[-1].is_open else None
-    return Visit(
+    return PageState(
         place=Place.ORDER, terms=order.terms, order=order, link=link, asked=asked, methods=methods, result=_result(order, transactions),
         last=last, step=f"{len(transactions)}.{len(open_)}.{0 if asked is None else asked.number + 1}",
     )  # fmt: skip
 
 
-def _of_transaction(seen: Visit, pinned: StoredTransaction) -> Visit:
-    """The page of one attempt; one that is decided shows the order, which may take another."""
-    if not pinned.is_open or seen.result is not None:
-        return seen
-    asked = pinned if pinned.vault_token is not None else None
+def _of_transaction(state: PageState, attempt: StoredTransaction) -> PageState:
+    """Return the state of the page of one attempt. If the attempt is decided, the page shows its order."""
+    if not attempt.is_open or state.result is not None:
+        return state
+    asked = attempt if attempt.vault_token is not None else None
     return replace(
-        seen, place=Place.TRANSACTION, asked=asked, methods=(pinned.shown.payment_method or "",), last=None,
-        step=f"transaction-{pinned.number}-{'confirm' if asked else 'pay'}",
+        state, place=Place.TRANSACTION, asked=asked, methods=(attempt.shown.payment_method or "",), last=None,
+        step=f"transaction-{attempt.number}-{'confirm' if asked else 'pay'}",
     )  # fmt: skip
 
 
-def _of_link(db: Connection, project: Project, link: StoredLink) -> Visit:
-    """The page of a link: its paid order, the one under way, or a form for another."""
+def _of_link(db: Connection, project: Project, link: StoredLink) -> PageState:
+    """Return the state of the page of a link: its paid order, its open order, or a form for a new one."""
     made = orders_of_link(db, link.id)
     under_way = [*made.get(OrderStatus.NEW, ()), *made.get(OrderStatus.PROCESSING, ())]
     wanted = link.completed_order_id or (under_way[0] if under_way else None)
@@ -169,14 +169,14 @@ def _of_link(db: Connection, project: Project, link: StoredLink) -> Visit:
     last = max(latest, key=lambda one: one.created_at, default=None)
     attempts = () if last is None or last.status is not OrderStatus.ERROR else transactions_of(db, last.id)
     is_over = link.status is LinkStatus.EXPIRED
-    return Visit(
+    return PageState(
         place=Place.LINK, terms=link.terms, link=link, methods=project.offered(link.terms.payment_methods),
         result=Result.EXPIRED if is_over else None, last=attempts[-1] if attempts else None, step=str(sum(map(len, made.values()))),
     )  # fmt: skip
 
 
 def _result(order: StoredOrder, transactions: tuple[StoredTransaction, ...]) -> Result | None:
-    """How the payment ended; an order that takes one attempt ends with it, though its status may follow later."""
+    """Return the result of a payment. An order with one attempt ends with it, although its status may change later."""
     if order.status in _RESULTS:
         return _RESULTS[order.status]
     if not order.has_one_attempt or not transactions or any(one.is_open for one in transactions):

@@ -1,4 +1,4 @@
-"""Sockets and server settings that every host of the sandbox shares."""
+"""Run uvicorn servers in one event loop: listening sockets, settings, start and stop."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from tppkit.sandbox.http1 import BoundedHttp
 
 _LOGGER = logging.getLogger("tppkit.sandbox.http")
 
-# Connections to accept in one turn of the event loop, because room for them is made in later turns.
+# Connections to accept in one turn of the event loop; connections that are closed for them are removed in later turns.
 _ACCEPTED_AT_ONCE = 16
 _BACKLOG = 256  # connections that the system queues in the meantime
 _WARN_EVERY_S = 30.0
 
 
 class QuietServer(uvicorn.Server):
-    """One of several servers in a loop: signals are handled by the caller that started them all."""
+    """One of several servers in a loop. It leaves signals to the caller, which starts and stops them all."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and log one line where asyncio would log a traceback for each connection that it cannot accept."""
         loop = asyncio.get_running_loop()
         if loop.get_exception_handler() is None:
-            loop.set_exception_handler(_Exceptions())
+            loop.set_exception_handler(_ExceptionHandler())
         await super().startup(sockets)
         for bound in sockets or ():
             bound.listen(_BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
@@ -44,8 +44,8 @@ async def serve(servers: Sequence[tuple[QuietServer, socket.socket]], *, on_read
     """Serve until each server is asked to exit.
 
     Args:
-        servers: with their listening sockets.
-        on_ready: called once all of them answer.
+        servers: the servers with their listening sockets.
+        on_ready: called once all servers answer.
     """
     running = asyncio.gather(*(server.serve([bound]) for server, bound in servers))
     while not running.done() and not all(server.started for server, _ in servers):
@@ -83,8 +83,8 @@ def make_config(app: Any, *, http: Any = BoundedHttp) -> uvicorn.Config:
     )
 
 
-class _Exceptions:
-    """Logs what asyncio cannot raise; connections that cannot be accepted for lack of files at most twice a minute."""
+class _ExceptionHandler:
+    """Logs errors that asyncio cannot raise. A lack of files for new connections is logged at most twice a minute."""
 
     _warned_at = float("-inf")
 
@@ -100,19 +100,18 @@ class _Exceptions:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket.
+    """Return a listening socket.
 
     Args:
-        host: an address.
-        port: 0 takes a free one.
+        host: the IP address.
+        port: the port; 0 chooses a free one.
 
     Raises:
         ConfigurationError: `port.unavailable`.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(
-        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
-    )  # asyncio sets TCP_NODELAY only where it sees TCP
+    # asyncio sets TCP_NODELAY only if the protocol is named.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))

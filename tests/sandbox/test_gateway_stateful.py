@@ -1,4 +1,4 @@
-"""Walks through orders, payments, captures, voids, refunds and chargebacks, with clock jumps and restarts, beside a model of them."""
+"""Random orders, payments, captures, voids, refunds and chargebacks, with clock jumps and restarts, compared with a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway_model import DELAYED, HOLD, MANUAL, Paid
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule, run_state_machine_as_test
-from test_psd2_walk import STEP, Bank, InProcess, seeded
+from test_psd2_stateful import STEP, Bank, InProcess, seeded
 
 from tppkit._clock import parse_time
 from tppkit.testpki import Pki
@@ -44,7 +44,7 @@ class Gateway(Bank):
         super().__init__(seeded, pki)
 
     def remove(self) -> None:
-        """Nothing of the walk has a card."""
+        """Check that no part of the sandbox has a card, and close."""
         for key in self.keys:
             report = "https://gateway/v1/search/orders/?format=csv"
             assert self.cards.keep(self.http.post(report, auth=(key, ""), json={"query": "*"})).status_code == 200
@@ -67,7 +67,7 @@ class Gateway(Bank):
         return answer.status_code, answer.json()
 
 
-class Walk(RuleBasedStateMachine):
+class GatewayMachine(RuleBasedStateMachine):
     """One gateway and its model."""
 
     orders: Bundle[Paid] = Bundle("orders")
@@ -92,7 +92,7 @@ class Walk(RuleBasedStateMachine):
         return self.bank.base + self.offset
 
     def step(self) -> None:
-        """A moment later, what is due has happened."""
+        """Move the time by one step, and apply the due events to the model."""
         self.bank.base += STEP
         for order in self.made:
             order.settle(self.now)
@@ -346,21 +346,21 @@ class Walk(RuleBasedStateMachine):
         self.check()
 
     def check(self) -> None:
-        assert self.bank.books() == {"ok": True, "differences": []}
+        assert self.bank.differences() == {"ok": True, "differences": []}
 
 
-def test_a_gateway_does_what_its_model_does(seeded: tuple[Path, Pki, Any], caplog: pytest.LogCaptureFixture) -> None:
-    cards = Cards(caplog)  # the logs of whole walks at DEBUG take minutes; those of the next test are searched
+def test_the_gateway_behaves_like_its_model(seeded: tuple[Path, Pki, Any], caplog: pytest.LogCaptureFixture) -> None:
+    cards = Cards(caplog)  # the logs of whole runs at DEBUG take minutes; those of the next test are searched
     chosen = settings(max_examples=settings.default.max_examples // 3, stateful_step_count=40)
-    run_state_machine_as_test(lambda: Walk(*seeded[:2], cards), settings=chosen)
+    run_state_machine_as_test(lambda: GatewayMachine(*seeded[:2], cards), settings=chosen)
 
 
-def test_a_clock_that_was_set_back_does_not_go_behind_what_the_gateway_did(
+def test_after_the_machines_clock_is_set_back_virtual_time_continues(
     seeded: tuple[Path, Pki, Any], cards: Cards
 ) -> None:
-    walk = Walk(*seeded[:2], cards)
-    order = walk.begin()
-    walk.restart(-7200)
-    code, answer = walk.bank.control("/clock/advance", {"seconds": 0})
+    machine = GatewayMachine(*seeded[:2], cards)
+    order = machine.begin()
+    machine.restart(-7200)
+    code, answer = machine.bank.control("/clock/advance", {"seconds": 0})
     assert (code, parse_time(answer["now"])) == (200, order.decided_at)
-    walk.bank.remove()
+    machine.bank.remove()

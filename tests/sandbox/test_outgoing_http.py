@@ -1,4 +1,4 @@
-"""What the sandbox calls: the addresses that it refuses, and what receivers over TLS may not do to it."""
+"""Requests that the sandbox sends: rejected addresses, and limits for hostile receivers over TLS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from raw_provider import server_context
 
 from tppkit.errors import FormatError, TransportError
-from tppkit.sandbox.outgoing import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
+from tppkit.sandbox.outgoing_http import MAX_ANSWER_BYTES, OutgoingHttp, Received, receivers_tls
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import authority_name
 
@@ -41,7 +41,7 @@ def resolving(*addresses: str) -> Callable[[str, int], Awaitable[Sequence[str]]]
     return resolve
 
 
-def told(status: str, *headers: str, body: bytes = b"") -> Answer:
+def answer_with(status: str, *headers: str, body: bytes = b"") -> Answer:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write("\r\n".join([f"HTTP/1.1 {status}", *headers, "", ""]).encode() + body)
 
@@ -113,7 +113,9 @@ def refused(call: Callable[[], Any]) -> TransportError:
 
 
 def test_a_request_arrives_as_it_is_written(serving: Any) -> None:
-    server = serving(told("200 OK", "Content-Type: Application/JSON; charset=utf-8", "Content-Length: 2", body=b"{}"))
+    server = serving(
+        answer_with("200 OK", "Content-Type: Application/JSON; charset=utf-8", "Content-Length: 2", body=b"{}")
+    )
     received = server.call("/cb/a%2Fb?c=%41", body=b'{"a":1}', headers=[("requestid", "r-1")])
     assert received == Received(200, "application/json", b"{}")
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
@@ -127,11 +129,11 @@ def test_a_request_arrives_as_it_is_written(serving: Any) -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (told("204 No Content"), Received(204, "", b"")),
-        (told("200 OK", body=b"to the end"), Received(200, "", b"to the end")),
-        (told("200 OK", "Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\n\r\n"), Received(200, "", b"{}")),
-        (told("103 Early Hints", "", "HTTP/1.1 200 OK", "Content-Length: 1", body=b"x"), Received(200, "", b"x")),
-        (told("302 Found", "Location: https://127.0.0.1/", "Content-Length: 0"), Received(302, "", b"")),
+        (answer_with("204 No Content"), Received(204, "", b"")),
+        (answer_with("200 OK", body=b"to the end"), Received(200, "", b"to the end")),
+        (answer_with("200 OK", "Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\n\r\n"), Received(200, "", b"{}")),
+        (answer_with("103 Early Hints", "", "HTTP/1.1 200 OK", "Content-Length: 1", body=b"x"), Received(200, "", b"x")),
+        (answer_with("302 Found", "Location: https://127.0.0.1/", "Content-Length: 0"), Received(302, "", b"")),
     ],
 )  # fmt: skip
 def test_answers_end_as_http_has_it_and_redirects_are_not_followed(
@@ -145,11 +147,11 @@ def test_answers_end_as_http_has_it_and_redirects_are_not_followed(
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (told("200 OK", "Content-Length: 9", body=b"short"), "outgoing.failed"),
-        (told("200 OK", f"Content-Length: {MAX_ANSWER_BYTES}", body=bytes(MAX_ANSWER_BYTES)), "outgoing.too-large"),
-        (told("200 OK", "X: " + MAX_ANSWER_BYTES * "x"), "outgoing.too-large"),
-        (told("nothing"), "outgoing.failed"),
-        (told("101 Switching Protocols", "Upgrade: x", "Connection: upgrade"), "outgoing.failed"),
+        (answer_with("200 OK", "Content-Length: 9", body=b"short"), "outgoing.failed"),
+        (answer_with("200 OK", f"Content-Length: {MAX_ANSWER_BYTES}", body=bytes(MAX_ANSWER_BYTES)), "outgoing.too-large"),
+        (answer_with("200 OK", "X: " + MAX_ANSWER_BYTES * "x"), "outgoing.too-large"),
+        (answer_with("nothing"), "outgoing.failed"),
+        (answer_with("101 Switching Protocols", "Upgrade: x", "Connection: upgrade"), "outgoing.failed"),
     ],
 )  # fmt: skip
 def test_an_answer_that_is_cut_off_too_long_or_none_is_refused(answer: Answer, code: str, serving: Any) -> None:
@@ -174,7 +176,7 @@ async def _late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @pytest.mark.parametrize(("connect_s", "answer_s", "is_late"), [(4, 0.2, True), (1, 4, False)])
-def test_the_answer_can_have_a_time_of_its_own(connect_s: float, answer_s: float, is_late: bool, serving: Any) -> None:
+def test_the_answer_can_have_a_separate_timeout(connect_s: float, answer_s: float, is_late: bool, serving: Any) -> None:
     def call() -> Any:
         return serving(_late).call(timeout_s=connect_s, answer={"answer_s": answer_s})
 
@@ -227,7 +229,7 @@ def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str
         "expired": long_ago.issue_server(HOST, label="expired"),
         "name": bank_pki.issue_server("other.example", label="other"),
     }[fault]
-    server = serving(told("200 OK"), identity)
+    server = serving(answer_with("200 OK"), identity)
     if fault == "expired":
         server.trusted = receivers_tls(certificate_pem(long_ago.root.certificate))
     error = refused(lambda: server.call(body=b"{}"))
@@ -238,7 +240,7 @@ def test_a_certificate_that_does_not_verify_gets_nothing(fault: str, reason: str
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_an_address_that_is_not_public_is_refused(address: str, serving: Any) -> None:
-    server = serving(told("200 OK"))
+    server = serving(answer_with("200 OK"))
     assert refused(lambda: server.call(addresses=[address], loopback=False)).code == "outgoing.refused"
     assert server.names == []
 
@@ -261,14 +263,14 @@ def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog: pyt
 
 
 def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving: Any) -> None:
-    server = serving(told("204 No Content"))
+    server = serving(answer_with("204 No Content"))
     rules = {"loopback": False, "allow": [ip_network("127.0.0.1/32")]}
     assert server.call(addresses=["10.0.0.1", "::ffff:127.0.0.1", "127.0.0.1"], **rules).status == 204
     assert refused(lambda: server.call(addresses=["127.0.0.2"], **rules)).code == "outgoing.refused"
 
 
 def test_the_next_address_is_tried(serving: Any) -> None:
-    server = serving(told("204 No Content"))
+    server = serving(answer_with("204 No Content"))
     assert server.call(addresses=["127.0.0.3", "127.0.0.1"]).status == 204
 
 
@@ -279,7 +281,7 @@ def test_a_name_is_resolved_once(serving: Any) -> None:
         asked.append(host)
         return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
 
-    server = serving(told("204 No Content"))
+    server = serving(answer_with("204 No Content"))
 
     async def main() -> int:
         async with server.running() as port:

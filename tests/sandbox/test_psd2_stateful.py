@@ -1,6 +1,6 @@
 """Walks through payments, consents, account data and the ledger together, with clock jumps and restarts, beside a model of them.
 
-A walk begins in the evening before the bank's day of 25 hours.
+A run begins in the evening before the bank's day of 25 hours.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Consent:
 
 
 class InProcess(httpx.BaseTransport):
-    """Calls an ASGI application in an event loop that runs only meanwhile."""
+    """Calls an ASGI application in an event loop that runs only during the call."""
 
     def __init__(self, runner: asyncio.Runner, app: Any, chain: tuple[str, ...]) -> None:
         async def with_tls(scope: Any, receive: Any, send: Any) -> None:
@@ -111,11 +111,11 @@ class InProcess(httpx.BaseTransport):
 
 
 class Bank:
-    """The hosts of a sandbox in this process, on a copy of a folder; its machine's clock stands still."""
+    """The hosts of a sandbox in this process, on a copy of a folder; the machine's clock does not move."""
 
     def __init__(self, seeded: Path, pki: Pki) -> None:
         self._opened = ExitStack()
-        self._folder = Path(self._opened.enter_context(TemporaryDirectory(prefix="tppkit-walk-")))
+        self._folder = Path(self._opened.enter_context(TemporaryDirectory(prefix="tppkit-machine-")))
         shutil.copytree(seeded, self._folder, dirs_exist_ok=True)
         self._pki = pki
         self._chain = tuple(certificate_pem(one.certificate).decode() for one in (pki.qwac, pki.qwac_ca))
@@ -141,11 +141,11 @@ class Bank:
         self._running.close()
 
     def remove(self) -> None:
-        """Check the books, and end."""
-        assert self.books() == {"ok": True, "differences": []}
+        """Check that everything agrees, and close."""
+        assert self.differences() == {"ok": True, "differences": []}
         self._opened.close()
 
-    def books(self) -> Any:
+    def differences(self) -> Any:
         """Whether everything agrees."""
         return self._control.get("/ledger/check").json()
 
@@ -157,7 +157,7 @@ class Bank:
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pki, dict[str, Decimal]]:
     """The folder of a bank that was never used, its PKI, and what its accounts hold in EUR."""
-    folder, pki = tmp_path_factory.mktemp("walk"), make_pki(at=AT, seed=1)
+    folder, pki = tmp_path_factory.mktemp("machine"), make_pki(at=AT, seed=1)
     write_pki(pki, folder / "pki")
     with SandboxHosts(SandboxSettings(folder, pki=folder / "pki"), approval_url="", base_clock=lambda: AT):
         pass
@@ -166,7 +166,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pki, dict[st
         return folder, pki, {iban: Decimal(amount).scaleb(-2) for iban, amount in database.execute(query)}
 
 
-class Walk(RuleBasedStateMachine):
+class BankMachine(RuleBasedStateMachine):
     """One bank and its model."""
 
     payments: Bundle[Payment] = Bundle("payments")
@@ -184,7 +184,7 @@ class Walk(RuleBasedStateMachine):
         self.booked: list[tuple[datetime, Payment]] = []
 
     def teardown(self) -> None:
-        """Everything is compared at the end of a walk, the seed's own entries apart."""
+        """Everything is compared at the end of a run, except the seed's entries."""
         try:
             self.advance(2 * 3600)
             for payment in self.made:
@@ -207,7 +207,7 @@ class Walk(RuleBasedStateMachine):
         return self.now.astimezone(VILNIUS).date()
 
     def step(self) -> None:
-        """A moment later, what is due has happened."""
+        """Move the time by one step, and apply the due events to the model."""
         self.bank.base += STEP
         while self.in_flight and (payment := min(self.in_flight, key=lambda one: one.due_at)).due_at <= self.now:
             self.execute(payment)
@@ -278,13 +278,13 @@ class Walk(RuleBasedStateMachine):
         number = next(self.numbers)
         body = {
             **PAYMENT, "instructedAmount": {"currency": "EUR", "amount": amount}, "creditorAccount": {"iban": creditor},
-            "remittanceInformationUnstructured": f"walk {number}",
+            "remittanceInformationUnstructured": f"machine {number}",
         } | ({} if debtor is None else {"debtorAccount": {"iban": debtor}})  # fmt: skip
         provider = self.bank.provider
         message = provider.sealed(provider.message(body, product=product, request_id=str(UUID(int=number))))
         answer = provider.send(message)
         payment = Payment(
-            f"walk {number}", product, Decimal(amount), creditor, debtor, message, answer.content, self.now, self.now
+            f"machine {number}", product, Decimal(amount), creditor, debtor, message, answer.content, self.now, self.now
         )
         refused = product == INSTANT and not self.rail(payment)
         assert answer.status_code == (400 if refused else 201), answer.text
@@ -439,21 +439,23 @@ class Walk(RuleBasedStateMachine):
             assert consent.access is not AVAILABLE
         if "transactions" in answer:
             page = answer["transactions"]
-            assert walked(page["booked"]) == self.listed(consent.iban, first, last)
+            assert own_entries(page["booked"]) == self.listed(consent.iban, first, last)
             waiting = sorted(self.in_flight, key=lambda one: one.started_at, reverse=True)
-            assert walked(page["pending"]) == [(one.name, -one.amount) for one in waiting if one.payer == consent.iban]
+            assert own_entries(page["pending"]) == [
+                (one.name, -one.amount) for one in waiting if one.payer == consent.iban
+            ]
 
 
-def walked(entries: list[dict[str, Any]]) -> list[tuple[str, Decimal]]:
+def own_entries(entries: list[dict[str, Any]]) -> list[tuple[str, Decimal]]:
     """Name and amount of the entries that are not the seed's."""
     named = [(entry.get("remittanceInformationUnstructured", ""), entry["transactionAmount"]) for entry in entries]
     assert {amount["currency"] for _, amount in named} <= {"EUR"}
-    return [(name, Decimal(amount["amount"])) for name, amount in named if name.startswith("walk")]
+    return [(name, Decimal(amount["amount"])) for name, amount in named if name.startswith("machine")]
 
 
-def test_a_bank_does_what_its_model_does(seeded: tuple[Path, Pki, dict[str, Decimal]]) -> None:
+def test_the_bank_behaves_like_its_model(seeded: tuple[Path, Pki, dict[str, Decimal]]) -> None:
     chosen = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=40)
-    run_state_machine_as_test(lambda: Walk(*seeded), settings=chosen)
+    run_state_machine_as_test(lambda: BankMachine(*seeded), settings=chosen)
 
 
 @pytest.mark.parametrize(
@@ -463,21 +465,21 @@ def test_a_bank_does_what_its_model_does(seeded: tuple[Path, Pki, dict[str, Deci
 def test_a_day_of_the_bank_has_23_or_25_hours(
     midnight: datetime, hours: int, seeded: tuple[Path, Pki, dict[str, Decimal]]
 ) -> None:
-    walk = Walk(*seeded)
-    walk.advance(int((midnight - AT).total_seconds()))
-    ends, goes_on = walk.ask(ALL, 1, 0, DAILY), walk.ask(ALL, 1, 1, DAILY)
+    machine = BankMachine(*seeded)
+    machine.advance(int((midnight - AT).total_seconds()))
+    ends, goes_on = machine.ask(ALL, 1, 0, DAILY), machine.ask(ALL, 1, 1, DAILY)
     for left_s, expected in ((hours * 3600, "valid"), (1, "valid"), (0, "expired")):
-        walk.advance(int((midnight - walk.now).total_seconds()) + hours * 3600 - left_s)
-        walk.show(ends)
-        assert walk.state(ends) == expected
+        machine.advance(int((midnight - machine.now).total_seconds()) + hours * 3600 - left_s)
+        machine.show(ends)
+        assert machine.state(ends) == expected
         for _ in range(2):  # one a day, and a refused one
-            walk.read(goes_on, attended=False, what="", back=0, on=0)
+            machine.read(goes_on, attended=False, what="", back=0, on=0)
     assert list(goes_on.reads.values()) == [1, 1]
-    walk.bank.remove()
+    machine.bank.remove()
 
 
 def test_a_decision_and_an_execution_at_exactly_their_time(seeded: tuple[Path, Pki, dict[str, Decimal]]) -> None:
-    bank = Walk(*seeded).bank
+    bank = BankMachine(*seeded).bank
     late, payment = bank.provider.new_payment(), bank.provider.new_payment()
     bank.control("/clock/advance", {"seconds": 299.999999})
     assert bank.control(f"/payments/{payment['paymentId']}/approve")[0] == 200

@@ -102,7 +102,7 @@ class OutgoingHttp:
         """Send a request, with the path and query as they are written, and read the answer.
 
         Args:
-            method: of the request.
+            method: the method of the request.
             url: absolute, https, without user name and fragment.
             headers: further headers in ASCII, without line breaks.
             body: its body.
@@ -172,7 +172,7 @@ class OutgoingHttp:
 
 
 def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Convert an IPv4 address in IPv6 form, which reaches the same machine."""
+    """Convert an IPv4-mapped IPv6 address to IPv4."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
@@ -205,7 +205,7 @@ async def _read_answer(reader: asyncio.StreamReader, max_bytes: int, with_body: 
 
 
 class _Answer:
-    """What httptools finds, without interim answers (1xx)."""
+    """Collects what httptools parses, without interim answers (1xx)."""
 
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
@@ -217,7 +217,7 @@ class _Answer:
 
     @property
     def ends_with_connection(self) -> bool:
-        """Whether the body has no other end."""
+        """Whether the body ends with the connection."""
         return self.status > 0 and not self._has_length
 
     def on_header(self, name: bytes, value: bytes) -> None:
