@@ -60,9 +60,7 @@ from tppkit.errors import (
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import Reading, parse_signature_header
 from tppkit.httpsig.components import Component, Origin, component_value
-from tppkit.httpsig.curl import parse_curl
 from tppkit.httpsig.digest import parse_content_digest, parse_digest
-from tppkit.httpsig.har import parse_har
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.jws import make_detached_jws, parse_detached_jws
 from tppkit.httpsig.jws_header import make_jws_header
