@@ -151,14 +151,13 @@ def test_without_an_address_nothing_is_sent(fresh_bank: SandboxServer, make_merc
 def test_the_first_project_keeps_the_address_of_the_settings(
     tmp_path: Path, bank_pki_folder: Path, receiver: Receiver
 ) -> None:
-    with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, webhook_url=receiver.url)):
-        pass
-    with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder)) as server:
-        link = control(server, "/gateway/paymentlinks", LINK).json()
-        control(server, f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": "cancelled"})
-        control(server, "/clock/advance", {"seconds": 0})
-        index = httpx.get(server.addresses.approval_url, trust_env=False).text
-    assert len(receiver.arrived) == 2
+    for settings in ({"webhook_url": receiver.url}, {}):
+        with checked_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, **settings)) as server:
+            link = control(server, "/gateway/paymentlinks", LINK).json()
+            control(server, f"/gateway/paymentlinks/{link['id']}/pay", {"outcome": "cancelled"})
+            control(server, "/clock/advance", {"seconds": 0})
+            index = httpx.get(server.addresses.approval_url, trust_env=False).text
+    assert len(receiver.arrived) == 4
     assert receiver.arrived[0].json["order_id"] in index.partition(">Webhooks</h2>")[2]
 
 
