@@ -212,12 +212,12 @@ class Statements:
         self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(mine.key))
         is_renewed = is_claimed & mine.reason.is_not(None)
         self.finish = Statement(update(entries).where(was, ~is_renewed).values(done).returning(mine.key))
-        now = {"state": literal(State.WAITING.value), "due_at": at, "reason": null()}
-        ends = {name: case((is_renewed, value), else_=of[name]) for name, value in now.items()} | {"attempts": 0}
+        now = {"state": literal(State.WAITING.value), "attempts": literal(0), "due_at": at, "reason": null()}
+        ends = {name: case((is_renewed, value), else_=of[name]) for name, value in now.items()}
         ends["content"] = case(
             (mine.content > of["content"], mine.content), else_=of["content"]
         )  # of a watch meanwhile
-        self.repeat = Statement(update(entries).where(was).values(ends).returning(mine.key))
+        self.repeat = Statement(update(entries).where(was).values(ends).returning(mine.state))
 
         listed = select(*kept, mine.attempts, mine.reason, mine.due_at).where(failed)
         after = tuple_(mine.received_at, mine.key) > tuple_(of["received_at"], of["key"])

@@ -182,7 +182,7 @@ class WebhookInbox:
         """Fetch the due orders, and handle each state once, in its own transaction.
 
         An order that the project does not have is DROPPED; a state that was handled before is STALE. If the gateway or the handler
-        fails, the order is retried later. An order that is given up has the code `order.not-final`, and is stored as failed.
+        fails, the order is retried later. An order that is given up is handled one last time, and is FAILED with `order.not-final`.
 
         Args:
             handler: called with the fetched order and SQLAlchemy's connection.
