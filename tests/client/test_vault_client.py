@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from rogue_bank import as_json, http, server_context
 from scripted import KEY, LOST, Player, in_turn
 
 from reported import reported
 from tppkit.client import AsyncVaultClient, StoreResult, VaultClient
 from tppkit.client.vault import VaultCalls
-from tppkit.errors import OutcomeUnknown, RequestRefused, Severity, TransportError
+from tppkit.errors import ConfigurationError, OutcomeUnknown, RequestRefused, Severity, TransportError
 from tppkit.protocol.gateway import CardRequest, CardSecret
 from tppkit.testpki import Pki
 
@@ -103,6 +104,13 @@ def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(
             play.run(url, send, timeout_s=20 if limit_s else 0.5)
         accepted.result()[0].close()
     assert not [line for line in reported(lost.value) if PAN in line]
+
+
+@pytest.mark.parametrize(("url", "key"), [("http://vault.example", KEY), ("https://vault.example", f"{KEY}\n")])
+def test_a_secret_key_is_not_among_the_variables_of_a_client_that_is_refused(url: str, key: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        VaultClient(url, api_key=SecretStr(key))
+    assert not [line for line in reported(refused.value) if KEY in line]
 
 
 def test_a_server_without_an_answer_body_is_no_refusal(play: Player) -> None:
