@@ -159,6 +159,7 @@ def test_the_first_project_keeps_the_address_of_the_settings(
             index = httpx.get(server.addresses.approval_url, trust_env=False).text
     assert len(receiver.arrived) == 4
     assert receiver.arrived[0].json["order_id"] in index.partition(">Webhooks</h2>")[2]
+    assert receiver.url not in index
 
 
 @pytest.mark.parametrize("url", ["http://shop.example/", "shop.example", f"https://shop.example/{'a' * 2048}"])
