@@ -73,6 +73,10 @@ class WebhookSettings:
             require_span(name, getattr(self, name))
         if self.first_pause > self.longest_pause:
             raise ConfigurationError("inbox.setting", f"a first_pause of {self.first_pause} is above the longest")
+        if not self.retries.outlast(self.unknown_for):
+            raise ConfigurationError(
+                "inbox.setting", f"the retries end before unknown_for, which is {self.unknown_for}"
+            )
         if self.max_waiting < 1:
             raise ConfigurationError("inbox.setting", f"{self.max_waiting} waiting orders are not above zero")
 
