@@ -98,7 +98,7 @@ class Retries:
     def _wait(self, attempt: int) -> timedelta:
         doublings = min(max(attempt - 1, 0), 40)  # the longest wait is reached much earlier
         try:
-            return min(self.first * 2**doublings, self.longest)
+            return min(self.first * (1 << doublings), self.longest)
         except OverflowError:
             return self.longest
 
