@@ -24,7 +24,7 @@ from raw_provider import checked_sandbox, control
 from tppkit._clock import parse_time
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox import SandboxServer, SandboxSettings
-from tppkit.sandbox.faults import FAULTS
+from tppkit.sandbox.faults import FAULTS, OF_TRANSPORT
 
 HOUR, DAY = 3600, 86_400
 LINK = {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1"}
@@ -229,7 +229,7 @@ def test_webhooks_are_doubled_lost_and_late_on_demand(
 
 
 def test_faults_of_signatures_and_streams_wait_for_what_has_them(shop: Merchant, receiver: Receiver) -> None:
-    names = [name for name in FAULTS if name not in ("duplicate", "drop", "delay")]
+    names = [name for name in FAULTS if name not in OF_TRANSPORT]
     for name in names:
         shop.control("/faults", {"name": name})
     order = shop.own_checkout()

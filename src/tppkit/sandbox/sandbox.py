@@ -223,7 +223,7 @@ class SandboxHosts:
             consistency = Consistency(services, cells, settings.directory / ARCHIVE)
             shared_routes = (
                 *self.clock.control(self._catch_up),
-                *faults.control(senders),
+                *faults.control({name: sender.faults for name, sender in senders.items()}),
                 *bank_control(self.database, self.events),
             )
             routes = [row for cell in cells for row in cell.control(services)]
