@@ -22,6 +22,8 @@ def reported(error: BaseException | None) -> Iterator[str]:
             code = frame.f_code
             for name, value in frame.f_locals.items() if not code.co_filename.startswith(_TESTS) else ():
                 yield from (f"{code.co_qualname} {name} = {one}" for one in _shown(value))
+        for one in getattr(error, "exceptions", ()):  # of a group
+            yield from reported(one)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 

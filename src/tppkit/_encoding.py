@@ -20,8 +20,8 @@ MAX_JSON_DEPTH = 32
 _MAX_JSON_DIGITS = 400
 _JSON_SPACE = " \t\n\r"
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 def decode_base64(text: str | bytes, *, what: str) -> bytes:
@@ -84,11 +84,11 @@ def shown(value: str | bytes, *, limit: int = 80) -> str:
     return f'"{printable(cut)}"'
 
 
-def without_frames(read: Callable[P, T]) -> Callable[P, T]:
-    """Remove frames and context from a parser's FormatErrors: error reporters show local variables, which contain the body."""
+def without_frames(read: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Return a reader whose FormatErrors lose its frames, because tools that report errors show local variables, such as the body."""
 
     @wraps(read)
-    def reader(*args: P.args, **kwargs: P.kwargs) -> T:
+    def reader(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return read(*args, **kwargs)
         except FormatError as e:

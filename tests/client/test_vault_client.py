@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from rogue_bank import as_json, http, server_context
 from scripted import KEY, LOST, Player, in_turn
 
 from reported import reported
 from tppkit.client import AsyncVaultClient, StoreResult, VaultClient
 from tppkit.client.vault import VaultCalls
-from tppkit.errors import OutcomeUnknown, RequestRefused, Severity, TransportError
+from tppkit.errors import ConfigurationError, OutcomeUnknown, RequestRefused, Severity, TransportError
 from tppkit.protocol.gateway import CardRequest, CardSecret
 from tppkit.testpki import Pki
 
@@ -83,17 +85,34 @@ def test_a_refusal_is_reported_without_what_was_sent(play: Player, caplog: pytes
         assert secret not in everything
 
 
-def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(play: Player) -> None:
+@pytest.mark.parametrize(
+    ("client", "limit_s"), [(VaultClient, None), (AsyncVaultClient, None), (AsyncVaultClient, 0.5)]
+)
+def test_a_card_is_not_among_the_variables_of_the_frames_that_were_sending_it(
+    client: Any, limit_s: float | None, bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    def send(client: Any) -> Any:
+        sending = client.store_card(long)
+        return asyncio.wait_for(sending, limit_s) if limit_s else sending  # the caller's limit cancels the call
+
+    play = Player(client, bank_pki_folder, bank_pki, repeats=False)
     long = card().model_copy(update={"name": "A" * 9_000_000})
     listener = socket.create_server(("127.0.0.1", 0))
     with server_context(play.folder).wrap_socket(listener, server_side=True) as server, ThreadPoolExecutor(1) as pool:
         accepted, url = pool.submit(server.accept), f"https://localhost:{server.getsockname()[1]}"
-        with pytest.raises(TransportError) as lost:  # nobody reads it
-            play.run(url, lambda client: client.store_card(long), timeout_s=0.5)
+        with pytest.raises((TransportError, TimeoutError)) as lost:  # nobody reads it
+            play.run(url, send, timeout_s=20 if limit_s else 0.5)
         accepted.result()[0].close()
     assert not [line for line in reported(lost.value) if PAN in line]
 
 
-def test_a_server_without_an_answer_body_is_not_a_refusal(play: Player) -> None:
+@pytest.mark.parametrize(("url", "key"), [("http://vault.example", KEY), ("https://vault.example", f"{KEY}\n")])
+def test_a_secret_key_is_not_among_the_variables_of_a_client_that_is_refused(url: str, key: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        VaultClient(url, api_key=SecretStr(key))
+    assert not [line for line in reported(refused.value) if KEY in line]
+
+
+def test_a_server_without_an_answer_body_is_no_refusal(play: Player) -> None:
     error, _ = play.ask(http(404), store)
     assert (type(error), error.status, error.peer_code) == (RequestRefused, 404, None)

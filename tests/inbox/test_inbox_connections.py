@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from socket import create_server
 from typing import Any
 
 import psycopg
@@ -76,7 +79,29 @@ def test_a_limit_for_locks_that_the_application_set_stays(request: pytest.Fixtur
     engine.dispose()
 
 
-def test_a_purge_skips_locked_rows(postgresql_store: InboxStore) -> None:
+@pytest.mark.slow
+def test_a_store_that_hangs_is_unavailable_before_the_gateway_stops_waiting(
+    sqlite_store: InboxStore, tmp_path: Path
+) -> None:
+    def deliver(store: InboxStore, after_s: float) -> Any:
+        time.sleep(after_s)
+        with pytest.raises(InboxError) as caught:
+            store.accept(entry("a"))
+        return caught.value.code
+
+    with (
+        ThreadPoolExecutor(3) as threads,
+        closing(sqlite3.connect(tmp_path / "inbox.sqlite", isolation_level=None)) as other,
+        create_server(("127.0.0.1", 0)) as silent,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        hanging = InboxStore(f"postgresql+psycopg://u@127.0.0.1:{silent.getsockname()[1]}/x")
+        # The second waits for the connection of the first, and then for the lock.
+        codes = list(threads.map(deliver, (sqlite_store, sqlite_store, hanging), (0, 0.5, 0), timeout=4))
+    assert codes == ["inbox.unavailable"] * 3
+
+
+def test_a_purge_passes_by_what_is_locked(postgresql_store: InboxStore) -> None:
     for key in "ab":
         postgresql_store.handle(entry(key), apply, at=AT)
     table = postgresql_store._sql.entries.name

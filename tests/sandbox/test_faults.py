@@ -10,7 +10,7 @@ import pytest
 
 from tppkit.sandbox import SandboxServer
 from tppkit.sandbox.control import control_host
-from tppkit.sandbox.faults import FAULTS, Fault, Faults
+from tppkit.sandbox.faults import FAULTS, OF_TRANSPORT, Fault, Faults
 
 SENDER, OTHER = "legacy-test", "gateway"
 
@@ -22,7 +22,7 @@ def faults() -> Faults:
 
 def ask(faults: Faults, method: str, body: Any = None) -> Any:
     async def main() -> httpx.Response:
-        transport = httpx.ASGITransport(control_host(faults.control([SENDER, OTHER])))
+        transport = httpx.ASGITransport(control_host(faults.control({SENDER: FAULTS, OTHER: OF_TRANSPORT})))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             return await http.request(method, "/faults", json=body)
 
@@ -68,6 +68,7 @@ def test_an_unknown_name_is_refused_with_the_list(faults: Faults) -> None:
         None, [], {}, {"name": 1}, {"name": "drop", "count": 0}, {"name": "drop", "count": True}, {"name": "drop", "other": 1},
         {"name": "delay", "delay_s": -1}, {"name": "delay", "delay_s": "1"}, {"name": "drop", "count": 1.5},
         {"name": "drop", "sender": "other"}, {"name": "drop", "sender": []},
+        {"name": "stale-ver", "sender": OTHER},
     ],
 )  # fmt: skip
 def test_an_empty_request_for_faults_is_rejected(body: Any, faults: Faults) -> None:

@@ -106,19 +106,23 @@ def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(
 ) -> None:
     order, hosted = merchant.card_order(), merchant.order()
     token = merchant.card(merchant.card_order())
+    link = merchant.post("/sandbox/v1/paymentlinks/", {"amount": 1000, "currency": "EUR", "merchant_order_id": "A-1"})
     form = {"step": "0.0.0", "action": "pay", "number": merchant.pan, "expiry": "12/39", "cvc": merchant.cvc}
     with closing(
         sqlite3.connect(merchant.bank.settings.directory / "sandbox.sqlite", isolation_level=None)
     ) as database:
-        database.execute("UPDATE gateway_orders SET status = 'x' || status")
+        for table in ("orders", "links"):
+            database.execute(f"UPDATE gateway_{table} SET status = 'x' || status")
         failed = [
             merchant.store(order), merchant.authenticate(order, token), merchant.http.post(hosted["order_url"], data=form),
             control(merchant.bank, f"/gateway/orders/{hosted['id']}/pay", {"card": merchant.pan}),
+            control(merchant.bank, f"/gateway/paymentlinks/{link['id']}/pay", {"card": merchant.pan}),
         ]  # fmt: skip
-        database.execute("UPDATE gateway_orders SET status = substr(status, 2)")
-    assert [answer.status_code for answer in failed] == [500] * 4
+        for table in ("orders", "links"):
+            database.execute(f"UPDATE gateway_{table} SET status = substr(status, 2)")
+    assert [answer.status_code for answer in failed] == [500] * 5
     end = monotonic() + 5
-    while len([record for record in caplog.records if record.exc_info]) < 4:  # the server answers before it logs
+    while len([record for record in caplog.records if record.exc_info]) < 5:  # the server answers before it logs
         assert monotonic() < end
         sleep(0.01)
 

@@ -1,17 +1,19 @@
-"""Our client against our sandbox over HTTPS, with a proxy between them that cuts answers."""
+"""Our client against our sandbox over HTTPS: for asyncio, and with a proxy between them that cuts answers."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
+from merchant import EXPIRY
 
-from tppkit.client import GatewayClient
+from tppkit.client import AsyncGatewayClient, AsyncVaultClient, GatewayClient
 from tppkit.errors import OrderOutcomeUnknown
-from tppkit.protocol.gateway import OrderRequest
+from tppkit.protocol.gateway import AuthenticateRequest, CardRequest, CardSecret, OrderRequest, TransactionRequest
 
 
 class Proxy:
@@ -59,3 +61,27 @@ def test_an_order_whose_answer_is_cut_is_found_by_its_reference(merchant, bank_p
     assert lost.value.code == "order-lost.found"
     assert [(one.id, one.merchant_order_id) for one in lost.value.found] == [(made["id"], reference)]
     assert made["id"] in str(lost.value)
+
+
+def test_an_order_is_paid_captured_and_reported_with_asyncio(merchant, bank_pki):
+    options = {"api_key": merchant.api_key, "server_anchors": [bank_pki.root.certificate]}
+    payment = TransactionRequest(payment_method="credit-card", capture_mode="manual")
+    addresses = merchant.bank.addresses
+
+    async def main():
+        async with (
+            AsyncGatewayClient(addresses.gateway_url, **options) as gateway,
+            AsyncVaultClient(addresses.vault_url, **options) as vault,
+        ):
+            order = await gateway.create_order(OrderRequest(currency="EUR", amount=1000, transactions=(payment,)))
+            (hold,) = order.transactions
+            pan, token = CardSecret(merchant.pan), hold.payment_method_details.setup_token
+            stored = await vault.store_card(CardRequest(pan=pan, expiry=CardSecret(EXPIRY), setup_token=token))
+            cvc = CardSecret(merchant.cvc)
+            card = AuthenticateRequest(vault_token=stored.card.vault_token, cvc=cvc)
+            await gateway.authenticate(order.id, hold.id, card)
+            await gateway.capture_amount(order.id, hold.id, 400, description="sent")
+            return [one.amount async for one in gateway.orders("*")], [row async for row in gateway.report("*")]
+
+    amounts, rows = asyncio.run(main())
+    assert (sorted(amounts), len(rows)) == ([400, 1000], 2)

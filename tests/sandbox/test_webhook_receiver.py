@@ -189,12 +189,12 @@ def test_an_order_that_does_not_end_is_given_up_as_failed_until_its_next_webhook
     shop.at += timedelta(days=30)
     (last,) = shop.inbox.work(apply, at=shop.at)
     assert (last.outcome, last.code, shop.effects(order)) == (
-        Outcome.APPLIED,
+        Outcome.FAILED,
         "order.not-final",
         ["new", "processing"],
     )
     (failure,) = shop.store.failed(source)
-    assert (failure.reason, failure.due_at) == ("TransportError [order.not-final]", None)
+    assert (failure.reason, failure.attempts, failure.due_at) == ("TransportError [order.not-final]", 1, None)
     assert shop.work(later=1000 * HOUR) == []
     shop.notify(order)
     assert [shop.work(), shop.work(later=HOUR), shop.store.failed(source)] == [["stale"], ["stale"], []]
@@ -209,7 +209,8 @@ def test_an_order_has_its_webhook_during_the_last_fetch_and_is_not_given_up(shop
 
     shop.notify(order)
     shop.at += timedelta(days=30)
-    WebhookInbox(shop.store, fetch).work(apply, at=shop.at, limit=1)
+    (worked,) = WebhookInbox(shop.store, fetch).work(apply, at=shop.at, limit=1)
+    assert (worked.outcome, worked.code) == (Outcome.APPLIED, "")
     assert (shop.store.failed(shop.inbox.source), shop.work()) == ([], ["stale"])
 
 

@@ -18,6 +18,7 @@ from refusals import refused
 from tppkit._clock import utc_now
 from tppkit.callbacks import parse_networks
 from tppkit.errors import ConfigurationError, TransportError
+from tppkit.inbox import Retries
 from tppkit.inbox.store import MemoryStore
 from tppkit.protocol.gateway import Order
 from tppkit.protocol.gateway.webhooks import StatusChanged
@@ -30,7 +31,7 @@ from tppkit.web import (
     make_webhook_path,
 )
 
-PATH = make_webhook_path()
+PATH, ORDER = make_webhook_path(), str(uuid4()).encode()
 
 
 def body() -> bytes:
@@ -83,6 +84,11 @@ def test_a_webhook_is_stored_and_counted_and_the_gateway_is_not_called() -> None
         ({"method": "GET"}, 404),
         ({"sent": b"order_id=1"}, 400),
         ({"sent": b"\x1f\x8b"}, 400),
+        ({"sent": b"\xff"}, 400),
+        ({"sent": b""}, 400),
+        ({"sent": b"{}"}, 400),
+        ({"sent": b'{"event": "status_changed", "order_id": "%s"}' % ORDER}, 400),
+        ({"sent": b'{"event": "status_changed", "order_id": "A-1", "project_id": "%s"}' % ORDER}, 400),
         ({"sent": b"[" * 4096}, 400),
         ({"sent": b" " * 4097}, 413),
         ({"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": ""}, 400),
@@ -135,6 +141,7 @@ def test_webhooks_are_answered_while_the_gateway_hangs() -> None:
         {"first_pause": timedelta(hours=2)},
         {"longest_pause": timedelta(seconds=1)},
         {"unknown_for": timedelta()},
+        {"retries": Retries(first=timedelta(minutes=3), attempts=3)},
         {"give_up_after": -timedelta(1)},
         {"lease": timedelta()},
         {"max_waiting": 0},

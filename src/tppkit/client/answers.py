@@ -129,21 +129,25 @@ def _require_end(calls: Calls, call: Call[Any], response: httpx.Response) -> Non
         )
 
 
-@contextmanager
-def transport_errors() -> Iterator[None]:
-    """Convert the HTTP library's errors, without its frames, because their variables contain request and answer.
+class TransportErrors:
+    """Converts the HTTP library's errors; these, cancellations and all others lose the library's frames, whose variables have the request.
+
+    `contextmanager` would give an error that passes its frames back.
 
     Raises:
         TransportError: `transport.timeout`, `transport.failed`.
     """
-    try:
-        yield
-    except TIMEOUTS as e:
-        _drop_frames(e)
-        raise TransportError("transport.timeout", f"the server did not answer in time ({type(e).__name__})") from e
-    except FAILURES as e:
-        _drop_frames(e)
-        raise TransportError("transport.failed", f"the connection failed: {_failure_text(e)}") from e
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, frames: object) -> None:
+        _drop_frames(error)
+        if isinstance(error, TIMEOUTS):
+            message = f"the server did not answer in time ({type(error).__name__})"
+            raise TransportError("transport.timeout", message) from error
+        if isinstance(error, FAILURES):
+            raise TransportError("transport.failed", f"the connection failed: {_failure_text(error)}") from error
 
 
 def _drop_frames(failure: BaseException | None) -> None:

@@ -328,12 +328,11 @@ class ApiKeyCredentials:
     _auth = Auth.API_KEY
 
     def __init__(self, key: SecretStr | str) -> None:
-        text = key.get_secret_value() if isinstance(key, SecretStr) else key
-        if not _KEY.fullmatch(text):
+        self._key = key if isinstance(key, SecretStr) else SecretStr(key)
+        if not _KEY.fullmatch(self._key.get_secret_value()):
             raise ConfigurationError(
                 "credentials.malformed", "the key must be printable ASCII without spaces and colons"
             )
-        self._key = SecretStr(text)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._key!r})"

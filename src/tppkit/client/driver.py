@@ -20,13 +20,13 @@ import httpx
 
 from tppkit.client.answers import (
     AnswerBody,
+    TransportErrors,
     is_passing,
     is_unsent,
     opened_answer,
     opened_answer_async,
     read_next,
     read_next_async,
-    transport_errors,
 )
 from tppkit.client.attempts import Attempts
 from tppkit.client.calls import Call, Calls, PagedCall, ServerAnswer, StreamCall
@@ -218,7 +218,7 @@ class SyncClient(_Client[C]):
         self, call: Call[Any], request: httpx.Request, reader: RowReader[Any] | None = None
     ) -> Generator[Any, None, None]:
         """Yield the answer once its first rows have arrived, then its rows."""
-        with transport_errors(), ExitStack() as opened:
+        with TransportErrors(), ExitStack() as opened:
             with deadline(self._timeout_s):
                 answer, chunks = opened.enter_context(
                     opened_answer(self.calls, call, self._http.send(request, **PLAIN))
@@ -303,7 +303,7 @@ class AsyncClient(_Client[C]):
     async def _batches(
         self, call: Call[Any], request: httpx.Request, reader: RowReader[Any] | None = None
     ) -> AsyncGenerator[Any, None]:
-        with transport_errors():
+        with TransportErrors():
             async with AsyncExitStack() as opened:
                 async with asyncio.timeout(self._timeout_s):
                     answer, chunks = await opened.enter_async_context(

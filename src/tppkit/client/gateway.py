@@ -52,7 +52,7 @@ class GatewayClient(_Methods, SyncClient[GatewayCalls]):
 
     Args:
         base_url: `https://host[:port][/prefix]`.
-        api_key: the key of the project.
+        api_key: the key of the project; as `SecretStr`, it is not among the variables of a traceback either.
         server_anchors: authorities that the server's certificate must chain to; None: the system's.
         timeout_s: time limit for each attempt of a call, in seconds.
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.

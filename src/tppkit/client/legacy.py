@@ -167,7 +167,7 @@ class LegacyClient(_Methods, SyncClient[LegacyCalls]):
 
     Args:
         base_url: `https://host[:port][/prefix]`.
-        api_key: of the same service.
+        api_key: of the same service; as `SecretStr`, it is not among the variables of a traceback either.
         server_anchors: authorities that the server's certificate must chain to; None: the system's.
         timeout_s: time limit for each attempt of a call, in seconds.
         new_token: makes access tokens and uuids.

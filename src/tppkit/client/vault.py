@@ -83,7 +83,7 @@ class VaultClient(_Methods, SyncClient[VaultCalls]):
 
     Args:
         base_url: `https://host[:port][/prefix]`.
-        api_key: the key of the project, the same as at the gateway.
+        api_key: the key of the project, the same as at the gateway; better as `SecretStr`.
         server_anchors: authorities that the server's certificate must chain to; None: the system's.
         timeout_s: for a call, in seconds, however slowly the answer comes.
         http: a client from `make_client(NoCertificate())` to use instead of a new one; it is not closed.

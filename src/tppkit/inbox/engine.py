@@ -25,7 +25,8 @@ def make_engine(url: str, wait_s: float) -> Engine:
 
     Args:
         url: a SQLAlchemy address. A SQLite file that does not exist is made for its owner alone.
-        wait_s: how long to wait for other threads and processes, in seconds.
+        wait_s: how long to wait, in seconds: half of it for a connection that other threads use, half for other processes of SQLite or
+            a server of PostgreSQL that does not answer.
 
     Raises:
         ConfigurationError: `inbox.setting`, `inbox.sqlite`, `inbox.dialect`, `extra.missing`.
@@ -40,7 +41,12 @@ def make_engine(url: str, wait_s: float) -> Engine:
     try:
         if parsed.get_backend_name() == "sqlite":
             return _make_sqlite_engine(url, parsed.database, wait_s)
-        return create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s)
+        arguments = {}
+        if parsed.get_driver_name() in ("psycopg", "psycopg2") and "connect_timeout" not in parsed.query:
+            arguments["connect_timeout"] = max(1, int(wait_s / 2))  # psycopg waits at least 2 seconds
+        return create_engine(
+            url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s / 2, connect_args=arguments
+        )
     except ImportError as e:
         raise missing_extra("postgres", e) from e
     except OSError as e:
@@ -52,7 +58,7 @@ def _make_sqlite_engine(url: str, name: str | None, wait_s: float) -> Engine:
         raise ConfigurationError("inbox.sqlite", "a database in memory is lost with its process: give a file")
     file = as_path(name)
     identity = make_private(file)
-    engine = _one_connection(url, wait_s, timeout=wait_s)
+    engine = _one_connection(url, wait_s / 2, timeout=wait_s / 2)
 
     @event.listens_for(engine, "do_connect")
     def do_connect(*_: Any) -> None:

@@ -35,7 +35,7 @@ class Outcome(StrEnum):
         STALE: the same or a newer version was applied before; it is done without effect.
         VERSION_CONFLICT: the same version was applied before with other content; it is done without effect.
         BUSY: another worker or delivery has it; the sender should repeat it.
-        FAILED: its handler failed; workers return this, deliveries raise what the handler raised.
+        FAILED: its handler failed, or `prepare` gave it up; workers return this, deliveries raise what the handler raised.
         CONFLICT: its key was used for other content.
         DROPPED: its subject does not exist; it is done without effect.
     """
@@ -100,7 +100,7 @@ class Worked(NamedTuple):
     Attributes:
         entry: the entry.
         outcome: APPLIED, STALE, VERSION_CONFLICT, DROPPED, FAILED, or BUSY if another worker or delivery has it or its record.
-        code: of the error if it FAILED, or the class of an error that has no code; otherwise of the entry's fault.
+        code: of the error if it FAILED, or the class of an error that has no code.
     """
 
     entry: Entry

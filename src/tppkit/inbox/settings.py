@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 
 from tppkit._clock import shift, to_microseconds
 from tppkit.errors import ConfigurationError
@@ -88,13 +89,18 @@ class Retries:
 
     def due_at(self, attempt: int, *, at: datetime) -> datetime | None:
         """Return when to retry after the failed attempt with this number (from 1); 0 counts as 1. None: no retry."""
-        if attempt >= self.attempts:
-            return None
+        return None if attempt >= self.attempts else shift(at, self._wait(attempt))
+
+    def outlast(self, span: timedelta) -> bool:
+        """Whether an entry that always fails is still tried at the end of a span."""
+        return any(waited >= span for waited in accumulate(map(self._wait, range(1, self.attempts))))
+
+    def _wait(self, attempt: int) -> timedelta:
         doublings = min(max(attempt - 1, 0), 40)  # the longest wait is reached much earlier
         try:
-            return shift(at, min(self.first * 2**doublings, self.longest))
+            return min(self.first * (1 << doublings), self.longest)
         except OverflowError:
-            return shift(at, self.longest)
+            return self.longest
 
 
 def due_microseconds(retries: Retries, attempt: int, at: datetime) -> int | None:

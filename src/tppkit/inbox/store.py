@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
-from tppkit.errors import ConfigurationError, InboxError, code_of
+from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held
 from tppkit.inbox.engine import make_engine, make_memory_engine
 from tppkit.inbox.entry import Entry, Outcome, State, Worked
@@ -45,7 +45,7 @@ class InboxStore(Kept):
         database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine, also one for
             asyncio: then call the methods through `run_sync`.
         prefix: of the tables' names; lower-case letters, digits and `_`, at most 30.
-        wait_s: for an address: how long to wait for other threads and processes, in seconds.
+        wait_s: for an address: how long to wait for other threads and processes, in seconds; half of it for each.
 
     Attributes:
         engine: the engine.
@@ -248,12 +248,14 @@ class InboxStore(Kept):
             claim |= values_of(entry)
             with self._database.transaction() as db:
                 with self._database.hurried(db, _WORKERS_WAIT):
-                    if not self._end(db, entry, claim):
+                    if (state := self._end(db, entry, claim)) is None:
                         return Worked(entry, outcome)  # the lease ended and another worker has it
                     outcome = self._advance(db, entry, claim) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
                     have_effect(db, lambda: handler(entry, db))
-            return Worked(entry, outcome, code_of(entry.fault) if entry.fault else "")
+            if entry.fault and state == State.FAILED:
+                return Worked(entry, Outcome.FAILED, entry.fault.code)
+            return Worked(entry, outcome)
         except EffectFailed as e:
             failed = e
         except InboxError as e:
@@ -269,15 +271,17 @@ class InboxStore(Kept):
         changed = self._rows(self._sql.move, {**claim, **fails, "of_due_at": due_microseconds(retries, attempt, at)})
         return Worked(entry, Outcome.FAILED, failed.code) if changed else Worked(entry, Outcome.BUSY)
 
-    def _end(self, db: Any, entry: Entry, claim: Claim) -> bool:
-        """Set a claimed entry to done, waiting or failed; False if the claim has ended."""
+    def _end(self, db: Any, entry: Entry, claim: Claim) -> str | None:
+        """Set a claimed entry to done, waiting or failed, and return its state; None if the claim has ended."""
         if not entry.again_at and not entry.fault and self._sql.finish.first(db, claim):
-            return True
+            return State.DONE
         again_at = to_microseconds(entry.again_at) if entry.again_at else claim["at"]
-        ends = {"of_state": State.WAITING, "of_due_at": again_at, "of_reason": None}
+        ends = {"of_state": State.WAITING, "of_attempts": 0, "of_due_at": again_at, "of_reason": None}
         if entry.fault:
-            ends = {"of_state": State.FAILED, "of_due_at": None, "of_reason": EffectFailed(entry.fault).reason}
-        return bool(self._sql.repeat.first(db, {**claim, **ends}))
+            reason = EffectFailed(entry.fault).reason
+            ends = {"of_state": State.FAILED, "of_attempts": claim["attempt"], "of_due_at": None, "of_reason": reason}
+        (state,) = self._sql.repeat.first(db, {**claim, **ends}) or (None,)
+        return state
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
         values = {**values_of(entry), "at": to_microseconds(at)}

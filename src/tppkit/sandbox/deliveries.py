@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -82,6 +82,10 @@ class Sender(Protocol):
     @property
     def schedule(self) -> Schedule:
         """The schedule of its deliveries."""
+
+    @property
+    def faults(self) -> Collection[str]:
+        """The names of the faults that can apply to its deliveries."""
 
     async def send(self, delivery: Delivery, timeout_s: float) -> Attempt:
         """Sign and send a delivery once; called again for each attempt, and cancelled when the sandbox stops."""

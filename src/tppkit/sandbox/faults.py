@@ -29,6 +29,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "swapped-keys": "signed with the key of the other environment, test or live",
     }
 )
+OF_TRANSPORT = ("duplicate", "drop", "delay")  # of deliveries without streams and signatures too
 MAX_COUNT = 100_000
 MAX_DELAY_S = 10 * 366 * 86_400
 _DELAY_S = 60.0
@@ -82,11 +83,11 @@ class Faults:
                 self._waiting.remove(fault)
         return fault
 
-    def control(self, senders: Collection[str]) -> tuple[Control, ...]:
+    def control(self, senders: Mapping[str, Collection[str]]) -> tuple[Control, ...]:
         """Return `POST /faults` with `{"name": "delay", "count": 2, "delay_s": 30}`, and `DELETE /faults`; both list the faults.
 
         Args:
-            senders: the senders that a fault can apply to.
+            senders: the names of the faults that can apply to each sender.
         """
 
         async def add(parameters: Mapping[str, str], body: Any) -> Any:
@@ -100,7 +101,7 @@ class Faults:
         return Control("POST", "/faults", add), Control("DELETE", "/faults", clear)
 
 
-def _read(body: Any, senders: Collection[str]) -> Fault:
+def _read(body: Any, senders: Mapping[str, Collection[str]]) -> Fault:
     fields = dict(body) if isinstance(body, dict) else {}
     name, count, delay_s = fields.pop("name", None), fields.pop("count", 1), fields.pop("delay_s", _DELAY_S)
     sender = fields.pop("sender", None)
@@ -114,8 +115,9 @@ def _read(body: Any, senders: Collection[str]) -> Fault:
         raise FormatError("model.invalid", f"count is not a whole number from 1 to {MAX_COUNT}")
     if not _is_number(delay_s, int | float) or not 0 <= delay_s <= MAX_DELAY_S:
         raise FormatError("model.invalid", "delay_s is not a number of seconds")
-    if sender not in (None, *senders):
-        raise FormatError("model.invalid", f"sender is not one of {', '.join(senders)}")
+    able = [one for one, names in senders.items() if name in names]
+    if sender not in (None, *able):
+        raise FormatError("model.invalid", f"sender is not one of {', '.join(able)}")
     return Fault(name, count, float(delay_s), sender)
 
 

@@ -105,8 +105,8 @@ class SandboxSettings:
     roots_only: bool = False
     organizations: OrganizationPolicy = field(default_factory=OrganizationPolicy)
     pages_tls: bool = False
-    callback_url: str | None = None
-    webhook_url: str | None = None
+    callback_url: str | None = field(default=None, repr=False)
+    webhook_url: str | None = field(default=None, repr=False)  # its path is a secret
     allow_addresses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -223,7 +223,7 @@ class SandboxHosts:
             consistency = Consistency(services, cells, settings.directory / ARCHIVE)
             shared_routes = (
                 *self.clock.control(self._catch_up),
-                *faults.control(senders),
+                *faults.control({name: sender.faults for name, sender in senders.items()}),
                 *bank_control(self.database, self.events),
             )
             routes = [row for cell in cells for row in cell.control(services)]

@@ -73,6 +73,10 @@ class WebhookSettings:
             require_span(name, getattr(self, name))
         if self.first_pause > self.longest_pause:
             raise ConfigurationError("inbox.setting", f"a first_pause of {self.first_pause} is above the longest")
+        if not self.retries.outlast(self.unknown_for):
+            raise ConfigurationError(
+                "inbox.setting", f"the retries end before unknown_for, which is {self.unknown_for}"
+            )
         if self.max_waiting < 1:
             raise ConfigurationError("inbox.setting", f"{self.max_waiting} waiting orders are not above zero")
 
@@ -182,7 +186,7 @@ class WebhookInbox:
         """Fetch the due orders, and handle each state once, in its own transaction.
 
         An order that the project does not have is DROPPED; a state that was handled before is STALE. If the gateway or the handler
-        fails, the order is retried later. An order that is given up has the code `order.not-final`, and is stored as failed.
+        fails, the order is retried later. An order that is given up is handled one last time, and is FAILED with `order.not-final`.
 
         Args:
             handler: called with the fetched order and SQLAlchemy's connection.

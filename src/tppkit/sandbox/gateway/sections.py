@@ -1,4 +1,4 @@
-"""The sections of the index page about the gateway, without tokens and with truncated card numbers only."""
+"""The sections of the index page about the gateway, without tokens and paths, and with truncated card numbers."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def gateway_sections(db: Connection, at: datetime) -> tuple[Section, ...]:
             ],
         ),
         Section(
-            "Webhooks", ("Address", "Order", "State", "Attempts", "Latest answer", "Next attempt"),
+            "Webhooks", ("Receiver", "Order", "State", "Attempts", "Latest answer", "Next attempt"),
             [
-                (one.delivery.address, StatusChanged.from_wire(one.delivery.body).order_id, one.delivery.state, str(one.delivery.attempts),
+                (one.delivery.receiver, StatusChanged.from_wire(one.delivery.body).order_id, one.delivery.state, str(one.delivery.attempts),
                  one.attempts[-1].text if one.attempts else "", _time(one.delivery.due_at))
                 for one in latest_deliveries(db, [SENDER], _SHOWN)
             ],

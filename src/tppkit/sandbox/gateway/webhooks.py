@@ -15,6 +15,7 @@ from tppkit.protocol.gateway.webhooks import (
 )
 from tppkit.sandbox.deliveries import Schedule
 from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
+from tppkit.sandbox.faults import OF_TRANSPORT
 from tppkit.sandbox.gateway.settings import Work
 from tppkit.sandbox.gateway.tables import StoredOrder
 from tppkit.sandbox.outgoing_http import OutgoingHttp
@@ -48,9 +49,10 @@ class GatewaySender:
 
     Attributes:
         schedule: when deliveries are attempted.
+        faults: the names of those that can apply.
     """
 
-    schedule = SCHEDULE
+    schedule, faults = SCHEDULE, OF_TRANSPORT
 
     def __init__(self, http: Callable[[], OutgoingHttp]) -> None:
         self._http = http

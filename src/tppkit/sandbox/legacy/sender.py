@@ -22,7 +22,7 @@ from tppkit.protocol.legacy import LoginRequest
 from tppkit.protocol.wire import require_media_type
 from tppkit.sandbox.deliveries import Schedule
 from tppkit.sandbox.delivery_tables import Attempt, Delivery, add_delivery
-from tppkit.sandbox.faults import Faults
+from tppkit.sandbox.faults import FAULTS, Faults
 from tppkit.sandbox.legacy.settings import LegacyHost
 from tppkit.sandbox.legacy.tables import callback_url
 from tppkit.sandbox.outgoing_http import OutgoingHttp
@@ -92,9 +92,10 @@ class LegacySender:
 
     Attributes:
         schedule: when deliveries are attempted.
+        faults: the names of those that can apply.
     """
 
-    schedule = SCHEDULE
+    schedule, faults = SCHEDULE, tuple(FAULTS)
 
     def __init__(
         self, hosts: Mapping[str, LegacyHost], name: str, http: Callable[[], OutgoingHttp], faults: Faults
