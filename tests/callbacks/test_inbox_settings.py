@@ -184,6 +184,14 @@ def test_what_was_no_attempt_waits_as_after_the_first():
     assert Retries(first=10 * SECOND, attempts=1).due_at(0, at=AT) == AT + 10 * SECOND
 
 
+@pytest.mark.parametrize(
+    ("attempts", "span", "outlasts"),
+    [(4, 70, True), (4, 71, False), (100, 5830, True), (100, 5831, False), (10**9, 10**8, True)],
+)
+def test_retries_outlast_the_sum_of_their_waits(attempts: int, span: int, outlasts: bool):
+    assert Retries(first=10 * SECOND, longest=MINUTE, attempts=attempts).outlast(span * SECOND) is outlasts
+
+
 def test_endless_retries_stay_within_the_calendar():
     retries = Retries(first=timedelta(days=10**6), longest=timedelta.max, attempts=10**6)
     assert retries.due_at(10**5, at=AT) == datetime.max.replace(tzinfo=UTC)

@@ -182,8 +182,10 @@ def test_an_option_or_address_of_unknown_effect_is_rejected(arguments: str) -> N
         (f"curl {URL} -X 'P O'", "message.malformed"), ("curl file:///etc/passwd", "message.address"),
         (f"curl {URL} -H $'A: b\\r\\nC: d'", "header.control-character"), (f"curl {URL} -A $'b\\nC: d'", "header.control-character"),
         (f"curl {URL} " + "-s " * 2_000, "curl.shell"), (f"curl {URL} -d {'a' * 131_072}", "curl.shell"),
+        (f"curl --head -d x {URL}", "curl.option"), (f"curl {URL} -X ''", "message.malformed"), (f"curl {URL}\u00a0", "message.address"),
+        (f"curl {URL} -d '\ud800'", "curl.shell"),
     ],
-    ids=range(9),
+    ids=range(13),
 )  # fmt: skip
 def test_a_request_that_cannot_be_sent_is_rejected(command: str, code: str) -> None:
     with refused(FormatError, code):

@@ -19,6 +19,7 @@ from scripted import KEY, LOST, Player, in_turn
 
 from reported import reported
 from tppkit.client import AsyncVaultClient, StoreResult, VaultClient
+from tppkit.client.answers import TransportErrors
 from tppkit.client.vault import VaultCalls
 from tppkit.errors import ConfigurationError, OutcomeUnknown, RequestRefused, Severity, TransportError
 from tppkit.protocol.gateway import CardRequest, CardSecret
@@ -116,3 +117,18 @@ def test_a_secret_key_is_not_among_the_variables_of_a_client_that_is_refused(url
 def test_a_server_without_an_answer_body_is_no_refusal(play: Player) -> None:
     error, _ = play.ask(http(404), store)
     assert (type(error), error.status, error.peer_code) == (RequestRefused, 404, None)
+
+
+def test_an_error_of_a_hook_loses_the_frames_of_its_causes_and_members() -> None:
+    def fail() -> BaseException:
+        try:
+            raise ValueError
+        except ValueError as error:
+            return error
+
+    member, cause, context = fail(), fail(), fail()
+    group = ExceptionGroup("of a hook", [member])
+    cause.__cause__, cause.__context__ = cause, context  # a cycle
+    with pytest.raises(ExceptionGroup), TransportErrors():
+        raise group from cause
+    assert [error.__traceback__ for error in (member, cause, context)] == [None] * 3

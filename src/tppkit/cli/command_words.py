@@ -19,6 +19,7 @@ from tppkit.errors import FormatError
 # Linux limits an argument to 128 KiB. `shlex` takes time by the square of a word's length, and getopt by that of their number.
 MAX_COMMAND_LENGTH = 128 * 1024
 MAX_WORDS = 2_000
+WHITE_SPACE = " \t\r\n"  # of a shell, which keeps other spaces
 
 _SHELL = re.compile(
     r"'[^']*'"
@@ -53,7 +54,11 @@ def split_command(text: str) -> list[str]:
     """
     if len(text) > MAX_COMMAND_LENGTH:
         raise FormatError("curl.shell", f"the command has more than {MAX_COMMAND_LENGTH} characters")
-    text = text.strip()
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise FormatError("curl.shell", "the command contains a surrogate, which no file can contain") from None
+    text = text.strip(WHITE_SPACE)
     if _IS_CMD.match(text):
         if _VARIABLE.search(text):
             raise FormatError("curl.shell", "cmd.exe would replace %NAME% with a variable: write its value")

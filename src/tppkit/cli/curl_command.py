@@ -1,6 +1,7 @@
 """Parse a `curl` command, as browsers, Postman and bank portals copy it, into the request that curl would send.
 
-Options that would change the request and are not supported are rejected. Source: curl's manual page.
+Options that would change the request and are not supported are rejected. Abbreviated options and `--name=value` are accepted, which
+curl itself rejects. Source: curl's manual page.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from urllib.parse import quote_from_bytes
 
 from tppkit._encoding import encode_base64, shown
-from tppkit.cli.command_words import split_command
+from tppkit.cli.command_words import WHITE_SPACE, split_command
 from tppkit.errors import FormatError
 from tppkit.httpsig.address import split_address
 from tppkit.httpsig.message import Header, Message, is_field_name, require_field_value, require_start_line
@@ -68,7 +69,7 @@ def parse_curl(text: str, *, read_file: ReadFile | None = None, as_found: bool =
         FormatError: `curl.shell`, `curl.option`, `curl.file`, `message.*`, `header.control-character`, and what `read_file`
             raises.
     """
-    words = split_command(text.removeprefix("\ufeff").lstrip().removeprefix("$ "))
+    words = split_command(text.removeprefix("\ufeff").lstrip(WHITE_SPACE).removeprefix("$ "))
     if not words or words[0] not in ("curl", "curl.exe"):
         raise FormatError("curl.option", "the command is not curl")
     try:
@@ -91,7 +92,9 @@ def _message(options: Options, addresses: Sequence[str], read_file: ReadFile | N
     body = _body(options, read_file)
     if "--get" in last and body is not None:
         target, body = _with_query(target, body), None
-    method = last.get("--request") or ("HEAD" if "--head" in last else "GET" if body is None else "POST")
+    if "--head" in last and body is not None:
+        raise FormatError("curl.option", "curl rejects --head together with data")
+    method = last.get("--request", "HEAD" if "--head" in last else "GET" if body is None else "POST")
     headers = [_header(text) for text in _values(options, "--header")]
     names = [name.lower() for name, _ in headers]
     if names.count("host") > 1:

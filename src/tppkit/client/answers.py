@@ -151,9 +151,20 @@ class TransportErrors:
 
 
 def _drop_frames(failure: BaseException | None) -> None:
-    while failure is not None:
-        failure.__traceback__ = None
-        failure = failure.__cause__ or failure.__context__
+    for error in _with_causes(failure):
+        error.__traceback__ = None
+
+
+def _with_causes(failure: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, its causes and the members of groups, each once: a hook of the caller may raise errors in a cycle."""
+    waiting, seen = [failure], set[int]()
+    while waiting:
+        error = waiting.pop()
+        if error is not None and id(error) not in seen:
+            seen.add(id(error))
+            yield error
+            members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+            waiting += [*members, error.__context__, error.__cause__]
 
 
 def is_unsent(error: TppkitError) -> bool:
@@ -168,10 +179,7 @@ def is_passing(error: TransportError) -> bool:
 
 def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
     """Return the verification error of the server's certificate that caused a failure, or None."""
-    cause: BaseException | None = failure
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
-        cause = cause.__cause__ or cause.__context__
-    return cause
+    return next((error for error in _with_causes(failure) if isinstance(error, ssl.SSLCertVerificationError)), None)
 
 
 def _failure_text(failure: BaseException) -> str:

@@ -29,7 +29,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "swapped-keys": "signed with the key of the other environment, test or live",
     }
 )
-OF_TRANSPORT = ("duplicate", "drop", "delay")  # of deliveries without streams and signatures too
+OF_TRANSPORT = ("duplicate", "drop", "delay")  # any delivery can have these; the others need a signature or an order
 MAX_COUNT = 100_000
 MAX_DELAY_S = 10 * 366 * 86_400
 _DELAY_S = 60.0

@@ -129,7 +129,7 @@ class SealPolicy:
 
     Attributes:
         demands: the requirements of the profile for a request's headers.
-        remembered: the cached seals, by the text that identifies the certificate in a request (value of its header, hash, or keyId).
+        remembered: the cached seals, by the text that identifies the certificate in a request (the value of its header, or its SHA-256).
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class VerifiedHead(NamedTuple):
         at: the time of verification, aware UTC.
         profile: the dialect.
         digest: the covered value of the digest header, or None.
-        unverified_message: the whole request as received, including headers that are not signed.
+        unverified_message: the request as received, including headers that are not signed; in a head without its body.
     """
 
     parameters: SignatureParameters
