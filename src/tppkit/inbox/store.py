@@ -45,7 +45,8 @@ class InboxStore(Kept):
         database: a SQLAlchemy address such as `sqlite:///tpp.sqlite` or `postgresql+psycopg://host/name`, or an engine, also one for
             asyncio: then call the methods through `run_sync`.
         prefix: of the tables' names; lower-case letters, digits and `_`, at most 30.
-        wait_s: for an address: how long to wait, in seconds: half of it for other threads, half for other processes or a server that does not answer.
+        wait_s: for an address: how long to wait, in seconds: half of it for other threads, half for other processes or a server that
+            does not answer.
 
     Attributes:
         engine: the engine.
