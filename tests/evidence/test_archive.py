@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from audits import audit_of
 
 from refusals import refused
 from tppkit.errors import ArchiveError, FormatError
@@ -202,3 +204,20 @@ def test_a_mode_that_was_chosen_for_the_records_stays(filled: Path) -> None:
     (filled / "records.jsonl").chmod(0o640)
     EvidenceArchive(filled, stream_id=STREAM).close()
     assert mode(filled / "records.jsonl") == 0o640
+
+
+def test_a_whole_record_that_lost_only_its_line_end_is_kept(filled: Path, append: Callable[..., None]) -> None:
+    (filled / "records.jsonl").write_bytes((filled / "records.jsonl").read_bytes()[:-1])
+    with EvidenceArchive(filled, stream_id=STREAM) as archive:
+        append(archive, 3)
+    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
+
+
+def test_threads_share_an_archive_without_gap_or_repetition(tmp_path, make_verified, paths):
+    verified = make_verified(0)
+    record, kept = make_record(verified), (*verified.chain, verified.qwac)
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive, ThreadPoolExecutor(6) as pool:
+        placed = list(pool.map(lambda _: archive.append(record, *kept), range(120)))
+    assert sorted(one.seq for one in placed) == list(range(120))
+    summary = audit_of(tmp_path, paths)
+    assert (summary.records, summary.exit_code) == (120, 0)
