@@ -21,14 +21,8 @@ from tppkit.protocol.refusals import MAX_ERROR_BYTES, MAX_TEXT, Refusal, Refusal
 SOURCE = Path(tppkit.__file__).parent
 # Modules that run between a request's arrival and its answer.
 REQUEST_MODULES = ("certificates", "trust", "httpsig", "seals", "web", "protocol", "sandbox/psd2", "_encoding.py")
-# Comparisons of certificates and parsers of stored requests, which no request runs.
-OFFLINE_MODULES = frozenset(
-    SOURCE / place / f"{name}.py"
-    for place, name in (
-        ("certificates", "pair"), ("certificates", "renewal"),
-        ("httpsig", "cmd_words"), ("httpsig", "curl"), ("httpsig", "har"), ("httpsig", "shell_words"),
-    )
-)  # fmt: skip
+# Comparisons of certificates, which no request runs.
+OFFLINE_MODULES = frozenset(SOURCE / "certificates" / f"{name}.py" for name in ("pair", "renewal"))
 # Receivers of callbacks and webhooks get no request of the PSD2 interface; they answer with a status only.
 RECEIVER_MODULES = frozenset({*SOURCE.glob("web/callback*.py"), *SOURCE.glob("web/webhook*.py")})
 OTHER_INTERFACES = frozenset({*SOURCE.glob("protocol/legacy/*.py"), *SOURCE.glob("protocol/gateway/*.py")})

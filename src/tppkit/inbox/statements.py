@@ -209,15 +209,15 @@ class Statements:
         )
         due = due.order_by(entry.due_at, entry.received_at).limit(1)
         self.due = Statement(due.with_for_update(skip_locked=True))
-        self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(mine.key))
-        is_renewed = is_claimed & mine.reason.is_not(None)
-        self.finish = Statement(update(entries).where(was, ~is_renewed).values(done).returning(mine.key))
+        self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(entry.key))
+        is_renewed = is_claimed & entry.reason.is_not(None)
+        self.finish = Statement(update(entries).where(was, ~is_renewed).values(done).returning(entry.key))
         now = {"state": literal(State.WAITING.value), "attempts": literal(0), "due_at": at, "reason": null()}
         ends = {name: case((is_renewed, value), else_=of[name]) for name, value in now.items()}
         ends["content"] = case(
-            (mine.content > of["content"], mine.content), else_=of["content"]
+            (entry.content > of["content"], entry.content), else_=of["content"]
         )  # of a watch meanwhile
-        self.repeat = Statement(update(entries).where(was).values(ends).returning(mine.state))
+        self.repeat = Statement(update(entries).where(was).values(ends).returning(entry.state))
 
         listed = select(*kept, entry.attempts, entry.reason, entry.due_at).where(failed)
         after = tuple_(entry.received_at, entry.key) > tuple_(of["received_at"], of["key"])
