@@ -31,6 +31,7 @@ def run(target: str = "/cb/", **changed: Any) -> tuple[int, bytes, Refusals]:
     ("changed", "sent", "status", "code", "read"),
     [
         ({}, ACCESS + b"the next request", 200, "", len(ACCESS)),
+        ({}, ACCESS[:10], 400, "transport.disconnected", 10),
         ({"CONTENT_LENGTH": ""}, ACCESS, 400, "callback.body", 0),
         ({"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}, ACCESS, 400, "message.malformed", 0),
         ({"CONTENT_LENGTH": "1_0"}, ACCESS, 400, "message.malformed", 0),

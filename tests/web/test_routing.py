@@ -16,7 +16,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import Message, Seal
-from tppkit.testpki import Pki, make_provider
+from tppkit.testpki import Pki
 from tppkit.web import (
     AsgiSource,
     SealGate,
@@ -157,15 +157,6 @@ def test_a_route_is_found_below_the_mount_with_parameters_and_query(make_gate: G
     for wrong in ("/bank2", "/bank/bank", "/other"):
         with pytest.raises((FormatError, LocalProtocolError)):
             found(wrong, root_path="/bank")
-
-
-def test_the_role_comes_before_the_query_below_a_mount_too(make_gate: Gate, pki: Pki) -> None:
-    message = Message("GET", "/bank/psd2/v1/accounts/1/transactions", (ID,))
-    door = SealMiddleware(asgi.Recorder(), gate=make_gate(PSD2, mount="/bank"))
-    for role, told in (("PSP_PI", (403, "ROLE_INVALID")), ("PSP_AI", (400, "FORMAT_ERROR"))):
-        caller = pki.issue_qwac(make_provider(roles=(role,)), label="one-role")
-        answer = asgi.call(door, asgi.scope_of(message, caller, root_path="/bank"), [b""])
-        assert (answer.status, answer.code) == told
 
 
 @pytest.mark.parametrize("mount", ["bank", "/bank/", "/", "/ž"])
