@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from audits import audit_of
 
 from refusals import refused
 from tppkit.errors import ArchiveError, FormatError
@@ -29,7 +31,9 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_the_stream_continues_when_the_archive_is_opened_again(filled: Path, append: Callable[..., None]) -> None:
+def test_the_stream_continues_and_keeps_its_certificates_and_mode_when_the_archive_is_opened_again(filled, append):
+    (filled / "records.jsonl").chmod(0o640)
+    before = {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()}
     for number in (3, 4):
         with EvidenceArchive(filled, stream_id=OTHER_STREAM) as archive:
             append(archive, number)
@@ -37,6 +41,8 @@ def test_the_stream_continues_when_the_archive_is_opened_again(filled: Path, app
     assert [record.seq for record in kept] == [0, 1, 2, 3, 4]
     assert [record.previous for record in kept[1:]] == [record.leaf for record in kept[:-1]]
     assert {record.stream_id for record in kept} == {STREAM}
+    assert {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()} == before
+    assert mode(filled / "records.jsonl") == 0o640
 
 
 def test_a_batch_is_placed_as_its_records_one_by_one(
@@ -117,6 +123,13 @@ def test_a_line_that_a_crash_cut_off_is_set_aside(filled: Path, append: Callable
     assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
 
 
+def test_an_archive_whose_first_line_was_cut_off_begins_again(tmp_path: Path, append: Callable[..., None]) -> None:
+    (tmp_path / "records.jsonl").write_bytes(b'{"v":1,')
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        append(archive, 0)
+    assert [record.seq for record in records(tmp_path)] == [0]
+
+
 def test_an_earlier_file_of_a_partial_line_is_never_overwritten(filled: Path) -> None:
     (filled / "records.torn-2").write_bytes(b"earlier")  # and an operator took torn-1 away
     with (filled / "records.jsonl").open("ab") as file:
@@ -124,13 +137,6 @@ def test_an_earlier_file_of_a_partial_line_is_never_overwritten(filled: Path) ->
     EvidenceArchive(filled, stream_id=STREAM).close()
     assert (filled / "records.torn-2").read_bytes() == b"earlier"
     assert b"later" in {path.read_bytes() for path in filled.glob("records.torn-*")}
-
-
-def test_an_archive_whose_first_line_was_cut_off_begins_again(tmp_path: Path, append: Callable[..., None]) -> None:
-    (tmp_path / "records.jsonl").write_bytes(b'{"v":1,')
-    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
-        append(archive, 0)
-    assert [record.seq for record in records(tmp_path)] == [0]
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b"\0" * 4096 + b"\n", b"x" * 9_000_000 + b"\n"], ids=len)
@@ -172,13 +178,6 @@ def test_every_certificate_is_kept_once(filled: Path, pki: Pki) -> None:
     assert kept == {f"{certificate.sha256}.der": certificate.der for certificate in named}
 
 
-def test_a_certificate_that_was_kept_before_is_not_written_again(filled: Path, append: Callable[..., None]) -> None:
-    before = {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()}
-    with EvidenceArchive(filled, stream_id=STREAM) as archive:
-        append(archive, 3)
-    assert {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()} == before
-
-
 def test_the_rest_of_a_crash_does_not_stop_a_certificate(
     filled: Path, other_qseal: Issued, make_verified: Callable[..., VerifiedRequest]
 ) -> None:
@@ -198,7 +197,18 @@ def test_records_are_readable_by_their_owner_and_certificates_by_everyone(filled
     assert {mode(path) for path in (filled / "certs").iterdir()} == {0o644}
 
 
-def test_a_mode_that_was_chosen_for_the_records_stays(filled: Path) -> None:
-    (filled / "records.jsonl").chmod(0o640)
-    EvidenceArchive(filled, stream_id=STREAM).close()
-    assert mode(filled / "records.jsonl") == 0o640
+def test_a_whole_record_that_lost_only_its_line_end_is_kept(filled: Path, append: Callable[..., None]) -> None:
+    (filled / "records.jsonl").write_bytes((filled / "records.jsonl").read_bytes()[:-1])
+    with EvidenceArchive(filled, stream_id=STREAM) as archive:
+        append(archive, 3)
+    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
+
+
+def test_threads_share_an_archive_without_gap_or_repetition(tmp_path, make_verified, paths):
+    verified = make_verified(0)
+    record, kept = make_record(verified), (*verified.chain, verified.qwac)
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive, ThreadPoolExecutor(6) as pool:
+        placed = list(pool.map(lambda _: archive.append(record, *kept), range(120)))
+    assert sorted(one.seq for one in placed) == list(range(120))
+    summary = audit_of(tmp_path, paths)
+    assert (summary.records, summary.exit_code) == (120, 0)

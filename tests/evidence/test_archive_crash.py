@@ -8,33 +8,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from audits import audit_of
+from audits import VERIFIED, audit_of
 
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, read_lines
 from tppkit.trust import PathVerifier
 
-# The writer of both tests: the same PKI as the fixture `pki`, one verified request, a record to append again and again.
-WRITER = """
-import resource, signal, sys
-from datetime import UTC, datetime
+# One record, to append again and again.
+WRITER = (
+    VERIFIED
+    + """
+import resource, signal
 from pathlib import Path
 from tppkit.errors import ArchiveError
-from tppkit.evidence import EvidenceArchive, make_record
-from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import make_pki
-from tppkit.trust import PathVerifier, make_anchors
 
-at = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-pki = make_pki(at=at, seed=1)
-policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)))
-headers = (("X-Request-ID", "00000000-0000-0000-0000-000000000001"),)
-message = Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, b"x" * 20_000)
-sealed = sign_request(message, seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key)))
-verified = verify_request(sealed, qwac=pki.qwac.certificate, at=at, policy=policy)
 record, certificates = make_record(verified), (*verified.chain, verified.qwac)
 folder = Path(sys.argv[1])
 archive = EvidenceArchive(folder, stream_id="5a" * 16)
 """
+)
 
 KILLED = """
 while True:

@@ -16,44 +16,21 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=40), inner, max_size=30)
 )
 
-# RFC 8949 appendix A, the rows of the types that a record has.
+# RFC 8949 appendix A: both sides of each length of a head, and each type that a record has.
 EXAMPLES = [
-    (0, "00"),
-    (1, "01"),
-    (10, "0a"),
     (23, "17"),
     (24, "1818"),
-    (25, "1819"),
-    (100, "1864"),
     (1000, "1903e8"),
     (1000000, "1a000f4240"),
-    (1000000000000, "1b000000e8d4a51000"),
     (18446744073709551615, "1bffffffffffffffff"),
     (-18446744073709551616, "3bffffffffffffffff"),
     (-1, "20"),
-    (-10, "29"),
-    (-100, "3863"),
-    (-1000, "3903e7"),
     (False, "f4"),
-    (True, "f5"),
     (None, "f6"),
-    (b"", "40"),
     (bytes.fromhex("01020304"), "4401020304"),
-    ("", "60"),
-    ("a", "6161"),
-    ("IETF", "6449455446"),
-    ('"\\', "62225c"),
-    ("\u00fc", "62c3bc"),
-    ("\u6c34", "63e6b0b4"),
     ("\U00010151", "64f0908591"),
-    ([], "80"),
-    ([1, 2, 3], "83010203"),
-    ([1, [2, 3], [4, 5]], "8301820203820405"),
     (list(range(1, 26)), "98190102030405060708090a0b0c0d0e0f101112131415161718181819"),
-    ({}, "a0"),
     ({"a": 1, "b": [2, 3]}, "a26161016162820203"),
-    (["a", {"b": "c"}], "826161a161626163"),
-    (dict(zip("abcde", "ABCDE", strict=True)), "a56161614161626142616361436164614461656145"),
 ]
 
 

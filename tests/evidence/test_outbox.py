@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from audits import audit_of
+from audits import VERIFIED, audit_of
 from sqlalchemy import Column, Engine, ForeignKey, MetaData, String, Table, create_engine, event, insert, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
@@ -67,6 +67,11 @@ class Bank:
     def pending(self) -> int:
         with self.engine.connect() as db:
             return len(self.outbox.pending(db))
+
+    def archive_pending(self) -> None:
+        """As a drain does before it removes the rows."""
+        with self.engine.connect() as db:
+            self.outbox.archive(self.outbox.pending(db))
 
     def paid(self) -> list[str]:
         with self.engine.connect() as db:
@@ -144,12 +149,10 @@ def test_a_full_disk_leaves_neither_payment_nor_record(bank: Bank) -> None:
 
 def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank: Bank) -> None:
     bank.pay("a", "b")
-    with bank.engine.connect() as db:
-        bank.outbox.archive(bank.outbox.pending(db))
+    bank.archive_pending()
     bank.outbox.drain(bank.engine)  # also within the process, if it could not remove them
     bank.pay("c", "d")
-    with bank.engine.connect() as db:
-        bank.outbox.archive(bank.outbox.pending(db))
+    bank.archive_pending()
     bank.restart()
     bank.pay("e")
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (3, ["a", "b", "c", "d", "e"])
@@ -184,8 +187,7 @@ def test_row_numbers_are_not_used_again(bank: Bank) -> None:
 
 def test_a_batch_that_a_crash_cut_off_is_completed(bank: Bank, paths: PathVerifier) -> None:
     bank.pay("a", "b", "c")
-    with bank.engine.connect() as db:
-        bank.outbox.archive(bank.outbox.pending(db))
+    bank.archive_pending()
     records = bank.folder / "records.jsonl"
     first, second, _ = records.read_bytes().splitlines(keepends=True)
     records.write_bytes(first + second[:100])
@@ -219,17 +221,14 @@ def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(
     bank: Bank, caplog: pytest.LogCaptureFixture
 ) -> None:
     bank.pay("a", "b", "c")
-    with bank.engine.connect() as db:
-        batch = bank.outbox.pending(db)
-    bank.outbox.archive(batch)  # and a crash before the rows are removed
+    bank.archive_pending()  # and a crash before the rows are removed
     records = bank.folder / "records.jsonl"
     lines = records.read_bytes().splitlines(keepends=True)
     records.write_bytes(lines[0] + b"\0" * 9_000_000 + b"\n\n" + lines[2])
     bank.restart()
     assert [(entry.levelname, entry.name) for entry in caplog.records] == [("ERROR", "tppkit.evidence")] * 2
     assert f"offset {len(lines[0])} " in caplog.text
-    with bank.engine.connect() as db:
-        bank.outbox.archive(bank.outbox.pending(db))
+    bank.archive_pending()
     refs = [
         EvidenceRecord.from_line(line).payment_ref for line in records.read_bytes().splitlines() if line[:1] == b"{"
     ]
@@ -307,27 +306,16 @@ def test_certificates_are_kept_before_the_commit(bank: Bank) -> None:
         assert {path.stem for path in (bank.folder / "certs").iterdir()} == named
 
 
-BANK = """
-import os, sys, threading
+BANK = (
+    VERIFIED
+    + """
+import os, threading
 from dataclasses import replace
-from datetime import UTC, datetime
 from uuid import uuid4
 from sqlalchemy import Column, MetaData, String, Table, create_engine, insert
-from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.evidence.outbox import Outbox
-from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import make_pki
-from tppkit.trust import PathVerifier, make_anchors
 
 url, folder = sys.argv[1:]
-at = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-pki = make_pki(at=at, seed=1)
-headers = (("X-Request-ID", "00000000-0000-0000-0000-000000000001"),)
-sealed = sign_request(
-    Message("POST", "/payments", headers, b"{}"), seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
-)
-policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)))
-verified = verify_request(sealed, qwac=pki.qwac.certificate, at=at, policy=policy)
 record = make_record(verified, http_status=201)
 metadata = MetaData()
 payments = Table("outbox_payments", metadata, Column("id", String(40), primary_key=True), Column("account", String(40)))
@@ -347,6 +335,7 @@ for _ in range(16):
 while True:
     outbox.drain(engine)
 """
+)
 
 
 def test_no_kill_separates_a_payment_from_its_record(url: str, bank: Bank, paths: PathVerifier) -> None:

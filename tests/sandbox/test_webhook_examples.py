@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from callback_servers import Server, process, request, running
+from callback_servers import Server, request, run_server, running
 from merchant import MakeMerchant, Merchant
 from serving import wait_until
 
@@ -57,7 +57,7 @@ def test_an_example_server_delivers_the_goods_that_a_customer_paid_for(
         body = StatusChanged(event="status_changed", order_id=order["id"], project_id=merchant.project_id).to_wire()
         for _ in range(3):
             assert request(port, "POST", path, body=body).status == 200
-        with process(Server(WORK, folder=tmp_path, path=tmp_path), 0, environment, log):
+        with run_server(Server(WORK, folder=tmp_path, path=tmp_path), 0, environment, log):
             wait_until(lambda: "deliver 4711\n" in log.read_text(), "the delivery")
             merchant.control(f"/gateway/orders/{order['id']}/refund", {"amount": order["amount"]})
             assert request(port, "POST", path, body=body).status == 200
@@ -83,7 +83,7 @@ def test_a_webhook_of_the_sandbox_reaches_a_program_over_https(
     with running({"shop": server}, environment=environment, log=log) as ports:
         url = f"https://localhost:{ports['shop']}{environment['WEBHOOK_PATH']}"
         merchant.pay(merchant.order(merchant_order_id="4711", webhook_url=url), outcome="approved")
-        with process(work, 0, environment, log):
+        with run_server(work, 0, environment, log):
             wait_until(lambda: "deliver 4711\n" in log.read_text(), "the delivery")
 
 

@@ -11,17 +11,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import SealPolicy
-from tppkit.trust import PathVerifier, load_anchors
+from wsgi_app import make_gate
+
 from tppkit.web import (
-    ProxyForm,
-    QwacPolicy,
     ReplayGuard,
-    SealGate,
     SealMiddleware,
-    TrustedProxy,
-    seal_every_request,
     verified_request,
 )
 from tppkit.web.replay_stores.memory import MemoryReplayStore
@@ -44,33 +38,14 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-paths = PathVerifier(load_anchors(Path(os.environ["TPPKIT_ANCHORS"])))
-proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
-app = SealMiddleware(
-    answer,
-    gate=SealGate(
-        seal_every_request(PSD2),
-        qwacs=QwacPolicy(paths),
-        seals=SealPolicy(paths),
-        trusted_proxies=[proxy],
-        max_body_bytes=1000,
-        mount=os.environ.get("TPPKIT_MOUNT", ""),
-    ),
-)
-replaying = SealMiddleware(
-    answer,
-    gate=SealGate(
-        seal_every_request(PSD2),
-        qwacs=QwacPolicy(paths),
-        seals=SealPolicy(paths),
-        replay=ReplayGuard(MemoryReplayStore()),
-    ),
-)
+anchors = Path(os.environ["TPPKIT_ANCHORS"])
+app = SealMiddleware(answer, gate=make_gate(anchors))
+replaying = SealMiddleware(answer, gate=make_gate(anchors, trusted_proxies=(), replay=ReplayGuard(MemoryReplayStore())))
 
 
 async def direct(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http":
-        chain = ((Path(os.environ["TPPKIT_ANCHORS"]) / "qwac.pem").read_text(),)
+        chain = ((anchors / "qwac.pem").read_text(),)
         scope = {
             **scope,
             "direct": True,

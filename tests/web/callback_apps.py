@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+
 from tppkit.callbacks import (
     CallbackAddress,
     CallbackKind,
@@ -74,6 +76,10 @@ def asgi() -> CallbackMiddleware:
 
 def wsgi() -> WsgiCallbackMiddleware:
     return WsgiCallbackMiddleware(wsgi_rest, gate=gate())
+
+
+def dispatched() -> DispatcherMiddleware:
+    return DispatcherMiddleware(wsgi_rest, {"/app": wsgi()})
 
 
 def guarded() -> CallbackMiddleware:

@@ -6,17 +6,17 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import pytest
-from serving import free_port, listens
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from serving import free_port, listens, process, wait_until
 
-_START_S = 60.0
+SERVICE = ec.derive_private_key(4711, ec.SECP256R1())
 _HERE = Path(__file__).parent
 
 
@@ -38,41 +38,60 @@ class Server(NamedTuple):
     path: Path = _HERE
 
 
+def server(name: str, app: str, *options: str, **more: Any) -> Server:
+    """A server of an application: `module:name`, with `()` behind it if it is made by a function."""
+    given, is_made = app.removesuffix("()"), app.endswith("()")
+    factory = ("--factory",) if is_made else ()
+    module, _, attribute = given.partition(":")
+    name, _, kind = name.partition(" ")
+    simple = f"from {module} import {attribute}; app = {attribute}{'()' if is_made else ''}; "
+    module_name, *arguments = {
+        "uvicorn": ("uvicorn", *factory, "--port", "{port}", "--no-proxy-headers", "--http", kind or "httptools", given),
+        "hypercorn": ("hypercorn", "-b", "127.0.0.1:{port}", app),
+        "granian": ("granian", *factory, "--interface", kind or "asgi", "--port", "{port}", "--no-log", given),
+        "gunicorn": ("gunicorn", "--no-control-socket", "-b", "127.0.0.1:{port}", app),
+        "waitress": ("waitress", "--listen=127.0.0.1:{port}", *(("--call",) if is_made else ()), given),
+        "werkzeug": ("", simple + "from werkzeug.serving import run_simple; run_simple('127.0.0.1', {port}, app)"),
+        "wsgiref": (
+            "", simple + "from wsgiref.simple_server import make_server; make_server('127.0.0.1', {port}, app).serve_forever()",
+        ),
+    }[name]  # fmt: skip
+    if not module_name:
+        return Server(("-c", *arguments), **more)
+    return Server(("-m", module_name, *options, *arguments), **more)
+
+
+def write_service_key(folder: Path) -> Path:
+    """The public key of the service whose callbacks these tests sign."""
+    path = folder / "service.pub"
+    path.write_bytes(SERVICE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    return path
+
+
 @contextmanager
 def running(servers: Mapping[str, Server], *, environment: Mapping[str, str], log: Path) -> Iterator[dict[str, int]]:
     """Start servers side by side; gives the port of each once it listens."""
     with ExitStack() as stack:
         ports = {name: free_port() for name in servers}
         processes = {
-            name: stack.enter_context(process(server, ports[name], environment, log))
+            name: stack.enter_context(run_server(server, ports[name], environment, log))
             for name, server in servers.items()
         }
-        deadline = time.monotonic() + _START_S
         for name, started in processes.items():
-            while not listens(ports[name]):
-                if started.poll() is not None or time.monotonic() > deadline:
-                    pytest.fail(f"{name} did not start: {log.read_text()[-2000:]}")
-                time.sleep(0.05)
+            port = ports[name]
+            wait_until(lambda: listens(port) or started.poll() is not None, name)  # noqa: B023  # called here
+            assert started.poll() is None, f"{name} did not start: {log.read_text()[-2000:]}"
         yield ports
 
 
-@contextmanager
-def process(server: Server, port: int, environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program of Python; ends it with SIGTERM."""
+def run_server(
+    server: Server, port: int, environment: Mapping[str, str], log: Path
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """Start a program of Python."""
     command = [sys.executable, *(part.format(port=port) for part in server.command)]
     path = os.pathsep.join([str(server.path), *filter(None, [os.environ.get("PYTHONPATH")])])
     given = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "default", **environment, **server.environment}
-    with log.open("ab") as output:
-        started = subprocess.Popen(command, env=given, cwd=server.folder, stdout=output, stderr=output)
-    try:
-        yield started
-    finally:
-        started.terminate()
-        try:
-            started.wait(10)
-        except subprocess.TimeoutExpired:
-            started.kill()
-            started.wait()
+    return process(command, log=log, env=given, cwd=server.folder)
 
 
 class Response(NamedTuple):

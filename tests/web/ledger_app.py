@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 
 from flask import Flask
+from wsgi_app import make_gate
 
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import SealPolicy
-from tppkit.trust import PathVerifier, load_anchors
-from tppkit.web import ProxyForm, QwacPolicy, SealGate, TrustedProxy, WsgiSealMiddleware
+from tppkit.web import WsgiSealMiddleware
 
 app = Flask(__name__)
 
@@ -25,11 +24,5 @@ def cancel(product: str, payment_id: str) -> str:
     return f"cancelled {product} {payment_id}"
 
 
-paths = PathVerifier(load_anchors(Path(os.environ["TPPKIT_ANCHORS"])))
-gate = SealGate(
-    PSD2,
-    qwacs=QwacPolicy(paths),
-    seals=SealPolicy(paths),
-    trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)],
-)
+gate = make_gate(Path(os.environ["TPPKIT_ANCHORS"]), interface=PSD2)
 app.wsgi_app = WsgiSealMiddleware(app.wsgi_app, gate=gate)  # type: ignore[method-assign]

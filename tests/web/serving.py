@@ -45,24 +45,31 @@ def run_uvicorn(app: Any, **settings: Any) -> Iterator[int]:
 
 
 @contextmanager
+def process(command: Sequence[str], *, log: Path, **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process whose output is appended to a log; ends it with SIGTERM."""
+    with log.open("ab") as output:
+        started = subprocess.Popen(command, stdout=output, stderr=output, **settings)
+    try:
+        yield started
+    finally:
+        started.terminate()
+        try:
+            started.wait(10)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+
+
+@contextmanager
 def run_program(
     command: Sequence[str], *, port: int, folder: Path, environment: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[None]:
     """A program that listens on a port of 127.0.0.1; runs in a folder, with settings added to the environment."""
     log = folder / "program.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, env={**os.environ, **environment})
-        try:
-            wait_until(lambda: listens(port) or process.poll() is not None, command[0])
-            assert process.poll() is None, log.read_text("utf-8", "replace")
-            yield
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    with process(command, log=log, cwd=folder, env={**os.environ, **environment}) as started:
+        wait_until(lambda: listens(port) or started.poll() is not None, command[0])
+        assert started.poll() is None, log.read_text("utf-8", "replace")
+        yield
 
 
 def program(name: str, package: str) -> str:

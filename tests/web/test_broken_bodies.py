@@ -13,33 +13,17 @@ from typing import NamedTuple
 import pytest
 from asgi import BODY, sealed
 from callback_apps import ORIGIN
-from callback_servers import Server, request, running
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from callback_servers import SERVICE, request, running, server, write_service_key
 
 from tppkit._encoding import encode_base64
 from tppkit.callbacks import sign_callback
 from tppkit.seals import Seal
 from tppkit.testpki import Pki
 
-SERVICE = ec.derive_private_key(4711, ec.SECP256R1())
 _NUMBERS = count()
 
-_UVICORN = ("-m", "uvicorn", "--factory", "both_apps:asgi", "--port", "{port}", "--no-proxy-headers")
-_GUNICORN = ("-m", "gunicorn", "--no-control-socket", "both_apps:wsgi()", "-b", "127.0.0.1:{port}")
-_WERKZEUG = (
-    "from werkzeug.serving import run_simple; from both_apps import wsgi; run_simple('127.0.0.1', {port}, wsgi())"
-)
-WSGI = {
-    "gunicorn": Server(_GUNICORN),
-    "waitress": Server(("-m", "waitress", "--listen=127.0.0.1:{port}", "--call", "both_apps:wsgi")),
-    "werkzeug": Server(("-c", _WERKZEUG)),
-}
-ASGI = {
-    "uvicorn": Server(_UVICORN),
-    "hypercorn": Server(("-m", "hypercorn", "both_apps:asgi()", "-b", "127.0.0.1:{port}")),
-    "granian": Server(("-m", "granian", "--factory", "--interface", "asgi", "--port", "{port}", "both_apps:asgi")),
-}
+WSGI = {name: server(name, "both_apps:wsgi()") for name in ("gunicorn", "waitress", "werkzeug")}
+ASGI = {name: server(name, "both_apps:asgi()") for name in ("uvicorn", "hypercorn", "granian")}
 CHUNKED = "Transfer-Encoding: chunked"
 # The header that frames the body, and what is sent of it before the client stops sending.
 BROKEN = {
@@ -74,10 +58,9 @@ class Live(NamedTuple):
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory, live_folder: Path) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("servers")
-    (folder / "key").write_bytes(SERVICE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     (folder / "kept").touch()
     environment = {
-        "CALLBACK_KEY": str(folder / "key"), "CALLBACK_KEPT": str(folder / "kept"), "TPPKIT_ANCHORS": str(live_folder),
+        "CALLBACK_KEY": str(write_service_key(folder)), "CALLBACK_KEPT": str(folder / "kept"), "TPPKIT_ANCHORS": str(live_folder),
     }  # fmt: skip
     with running({**WSGI, **ASGI}, environment=environment, log=folder / "log") as ports:
         yield Live(ports, folder / "log", folder / "kept")

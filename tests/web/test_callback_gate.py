@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
@@ -51,17 +50,16 @@ AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SERVICE = ec.derive_private_key(4711, ec.SECP256R1())
 UUID = "0123456789abcdefghij"
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}'
+KEYS = [CallbackKey("live", SERVICE.public_key())]
 RECEIVER = CallbackReceiver(
     [
         CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS),
         CallbackAddress("https://tpp.example/cb/{token}", CallbackKind.PAYMENT),
     ],
-    keys=[CallbackKey("live", SERVICE.public_key())],
+    keys=KEYS,
 )
-SCANNED = CallbackReceiver(
-    [CallbackAddress("https://tpp.example/login/{token}", CallbackKind.LOGIN)],
-    keys=[CallbackKey("live", SERVICE.public_key())],
-)
+SCANNED = CallbackReceiver([CallbackAddress("https://tpp.example/login/{token}", CallbackKind.LOGIN)], keys=KEYS)
+OTHER = CallbackReceiver([CallbackAddress("https://tpp.example/other", CallbackKind.OTHER)], keys=KEYS)
 LOCAL = AsgiSource({"type": "http", "headers": [], "client": ("127.0.0.1", 4711)})
 
 
@@ -70,6 +68,9 @@ def callback(
 ) -> ReceivedCallback:
     headers = sign_callback(SERVICE, request_id=request_id, method=method, url=f"https://tpp.example{path}", body=body)
     return ReceivedCallback(method, path, headers, body)
+
+
+SCAN = callback("l", path=f"/login/{UUID}", method="GET", body=b"")
 
 
 class Refusals(list[RefusedCallback]):
@@ -97,11 +98,13 @@ def test_the_handler_gets_the_event_and_the_stores_connection(tmp_path):
     seen = []
     store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")
     store.create_tables()
-    gate(store, handler=lambda verified, connection: seen.append((verified.event.token, type(connection))))[0].receive(
-        callback(), LOCAL
-    )
+    granted = gate(store, handler=print, on_access=lambda event, _, connection: seen.append((event, type(connection))))[
+        0
+    ]
+    granted.receive(callback(), LOCAL)
     store.close()
-    assert seen == [("abcdefghijklmnopqrstuvwxyz", Connection)]
+    ((event, kind),) = seen
+    assert (event.token, kind) == ("abcdefghijklmnopqrstuvwxyz", Connection)
 
 
 @pytest.mark.parametrize("given", [{"on_access": print}, {"on_access": print, "on_login": print}])
@@ -109,13 +112,6 @@ def test_a_gate_with_handlers_by_kind_has_one_for_each_address(given):
     with pytest.raises(ConfigurationError, match=r"cb/\{token\}") as refused:
         gate(**given)
     assert refused.value.code == "callback.no-handler"
-
-
-def test_handlers_by_kind_are_called_by_the_gate():
-    seen = []
-    one, _ = gate(on_access=lambda event, callback, db: seen.append(event.token), handler=lambda callback, db: None)
-    assert one.receive(callback(), LOCAL).status == 200
-    assert seen == ["abcdefghijklmnopqrstuvwxyz"]
 
 
 def test_outcomes_and_codes_are_counted_once_a_request_without_anything_of_the_request():
@@ -162,17 +158,12 @@ def test_what_is_refused_gets_a_bare_status_and_the_log_the_reason(received, sta
     assert (refusals.code, refusals[0].status, refusals[0].peer, refusals[0].at) == (code, status, "127.0.0.1", AT)
 
 
-def test_a_refusal_can_be_explained_later():
+def test_a_refusal_can_be_explained_later_and_shows_no_body_when_it_is_printed():
     one, refusals = gate()
     one.receive(callback()._replace(body=ACCESS + b"\n"), LOCAL)
     assert refusals[0].received is not None
     found = explain_callback(refusals[0].received, at=refusals[0].at, receiver=RECEIVER)
     assert [finding.code for finding in found.findings] == ["callback.signature", "callback-cause.body-changed"]
-
-
-def test_a_refusal_shows_no_body_when_it_is_printed():
-    one, refusals = gate()
-    one.receive(callback()._replace(body=ACCESS + b" "), LOCAL)
     assert "abcdefghij" not in repr(refusals[0])
 
 
@@ -222,11 +213,6 @@ def test_a_callback_that_another_process_handles_is_requested_again_and_not_kept
     assert (one.receive(callback(), LOCAL).status, refusals, kept) == (503, [], [])
 
 
-def test_a_store_that_fails_acknowledges_nothing(tmp_path):
-    one, refusals = gate(InboxStore(f"sqlite:///{tmp_path}/without-tables.sqlite"))
-    assert (one.receive(callback(), LOCAL).status, refusals.code) == (503, "inbox.unavailable")
-
-
 def test_evidence_is_kept_before_the_acknowledgement_and_again_for_repetitions_but_not_for_refusals():
     kept: list[Receipt] = []
 
@@ -251,9 +237,8 @@ def test_a_login_get_is_answered_also_when_it_is_repeated_and_reaches_no_handler
         store, receiver=SCANNED, handler=(lambda *given: seen.append(given)) if handled else None, keep=kept.append,
         login=lambda verified: LoginRequest(name="Shop ž", perm=(LoginPermission.ID,), code=verified.token[:4]),
     )  # fmt: skip
-    scanned = callback(path=f"/login/{UUID}", method="GET", body=b"")
     for _ in range(2):
-        answer = one.receive(scanned, LOCAL)
+        answer = one.receive(SCAN, LOCAL)
         assert (answer.status, answer.body) == (200, '{"name":"Shop ž","perm":["ID"],"code":"0123"}'.encode())
         assert ("content-type", "application/json") in answer.headers
     assert Inbox(SCANNED, store).work(lambda *given: seen.append(given), at=AT) == []
@@ -269,13 +254,18 @@ async def refuse_code_async(_: object) -> LoginRequest:
 
 
 def test_a_scan_of_a_code_that_does_not_count_is_not_requested_again():
-    scanned = callback(path=f"/login/{UUID}", method="GET", body=b"")
     one, refusals = gate(receiver=SCANNED, login=refuse_code)
     other = AsyncCallbackGate(
         AsyncInbox(SCANNED, MemoryStore()), login=refuse_code_async, on_refusal=refusals.append, now=lambda: AT
     )
-    assert [one.receive(scanned, LOCAL).status, asyncio.run(other.receive(scanned, LOCAL)).status] == [400, 400]
+    assert [one.receive(SCAN, LOCAL).status, asyncio.run(other.receive(SCAN, LOCAL)).status] == [400, 400]
     assert [refusal.error.code for refusal in refusals] == ["callback.login-code"] * 2
+
+
+def test_a_login_get_to_an_address_of_another_kind_is_refused_where_nothing_answers_it():
+    one, refusals = gate(receiver=OTHER)
+    assert one.receive(callback(path="/other", method="GET", body=b""), LOCAL).status == 400
+    assert refusals.code == "callback.method"
 
 
 def test_a_login_address_without_an_answer_for_it_is_rejected_as_a_setting():
@@ -283,14 +273,6 @@ def test_a_login_address_without_an_answer_for_it_is_rejected_as_a_setting():
         with pytest.raises(ConfigurationError) as refused:
             make()
         assert refused.value.code == "callback.no-login"
-
-
-def test_a_login_get_to_another_address_is_refused_where_nothing_answers_it():
-    other = CallbackAddress("https://tpp.example/other", CallbackKind.OTHER)
-    receiver = CallbackReceiver([other], keys=[CallbackKey("live", SERVICE.public_key())])
-    one, refusals = gate(receiver=receiver)
-    assert one.receive(callback(path="/other", method="GET", body=b""), LOCAL).status == 400
-    assert refusals.code == "callback.method"
 
 
 def test_an_unreadable_callback_is_acknowledged_kept_and_logged(caplog):
@@ -307,11 +289,6 @@ def test_an_unreadable_callback_is_acknowledged_kept_and_logged(caplog):
     assert "[callback.unreadable]" in record.getMessage()
 
 
-def test_a_post_is_never_answered_as_a_login():
-    own = gate(login=lambda _: LoginRequest(name="Shop"))[0]
-    assert own.receive(callback(), LOCAL).body == b""
-
-
 def test_an_on_refusal_that_raises_changes_no_answer_and_is_logged(caplog):
     def fails(_: object) -> None:
         raise ValueError("the disk is full")
@@ -325,23 +302,20 @@ def test_an_on_refusal_that_raises_changes_no_answer_and_is_logged(caplog):
 
 
 def test_the_log_distinguishes_refusals_from_failures(caplog, tmp_path):
-    with caplog.at_level(logging.INFO, "tppkit.web"):
-        CallbackGate(Inbox(RECEIVER, MemoryStore())).receive(callback()._replace(body=b"{}"), LOCAL)
-        CallbackGate(Inbox(RECEIVER, InboxStore(f"sqlite:///{tmp_path}/without-tables.sqlite"))).receive(
-            callback(), LOCAL
-        )
-    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
-    assert caplog.messages[0].startswith("callback from 127.0.0.1: 400: the signature ")
-    codes = ("[callback.signature]", "[inbox.unavailable]")
-    assert [message.count(code) for message, code in zip(caplog.messages, codes, strict=True)] == [1, 1]
-
-
-def test_the_log_names_the_kind_of_what_a_handler_raised(caplog):
     def handler(*_: object) -> None:
         raise ValueError("no account")
 
-    CallbackGate(Inbox(RECEIVER, MemoryStore()), handler=handler).receive(callback(), LOCAL)
-    assert caplog.messages == ["callback from 127.0.0.1: 503: no account [ValueError]"]
+    without_tables = InboxStore(f"sqlite:///{tmp_path}/without-tables.sqlite")
+    for store, received, status in (
+        (MemoryStore(), callback()._replace(body=b"{}"), 400),
+        (without_tables, callback(), 503),
+        (MemoryStore(), callback(), 503),
+    ):
+        assert CallbackGate(Inbox(RECEIVER, store), handler=handler).receive(received, LOCAL).status == status
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR", "ERROR"]
+    assert caplog.messages[0].startswith("callback from 127.0.0.1: 400: the signature ")
+    assert ("[callback.signature]" in caplog.messages[0], "[inbox.unavailable]" in caplog.messages[1]) == (True, True)
+    assert caplog.messages[2] == "callback from 127.0.0.1: 503: no account [ValueError]"
 
 
 @contextmanager
@@ -370,29 +344,20 @@ def test_effects_can_be_had_in_a_transaction_of_the_caller(own):
     store, within = own
     with within() as connection:
         connection.execute("CREATE TABLE effects (what TEXT)")
-    fails = [True]
+    faults = [lambda: 1 / 0, coroutine]
 
-    def handler(verified: Any, connection: sqlite3.Connection) -> None:
+    def handler(verified: Any, connection: sqlite3.Connection) -> object:
         connection.execute("INSERT INTO effects VALUES (?)", (verified.request_id,))
-        if fails and fails.pop():
-            raise ValueError
+        return faults.pop()() if faults else None
 
-    one, _ = gate(store, handler=handler, within=within)
-    assert [one.receive(callback(), LOCAL).status for _ in range(3)] == [503, 200, 200]
+    one, refusals = gate(store, handler=handler, within=within)
+    assert [one.receive(callback(), LOCAL).status for _ in range(4)] == [503, 503, 200, 200]
+    assert [refusals[0].error.code, type(refusals[1].error)] == ["callback.function", ZeroDivisionError]
     with within() as connection:
         assert connection.execute("SELECT what FROM effects").fetchall() == [("r-1",)]
 
 
-def test_rejected_requests_open_no_transaction():
-    def within() -> Any:
-        pytest.fail("a transaction was opened")
-
-    one, refusals = gate(handler=lambda *_: None, within=within)
-    assert one.receive(callback()._replace(body=b"{}"), LOCAL).status == 400
-    assert refusals.code == "callback.signature"
-
-
-def test_a_callback_with_a_transaction_of_the_caller_is_verified_once(own):
+def test_a_callback_with_a_transaction_of_the_caller_is_verified_once_and_before_it_is_opened(own):
     verified: list[datetime] = []
 
     def seen(callback: Any) -> NoTime:
@@ -402,7 +367,10 @@ def test_a_callback_with_a_transaction_of_the_caller_is_verified_once(own):
     store, within = own
     window = TimeWindow(seen, past=timedelta(1))  # its function is called once for each verification
     inbox = Inbox(RECEIVER, store, settings=InboxSettings(window=window))
-    one = CallbackGate(inbox, handler=lambda *_: None, within=within, now=lambda: AT)
+    opened: list[object] = []
+    one = CallbackGate(inbox, handler=lambda *_: None, within=lambda: opened.append(0) or within(), now=lambda: AT)
+    assert one.receive(callback()._replace(body=b"{}"), LOCAL).status == 400
+    assert opened == []
     assert [one.receive(callback(), LOCAL).status for _ in range(2)] == [200, 200]
     assert verified == [AT, AT]
 
@@ -426,15 +394,19 @@ class AwaitedObject:
 
 
 @pytest.mark.parametrize(
-    ("name", "function"),
+    ("awaited", "name", "function"),
     [
-        *(("handler", one) for one in (coroutine, partial(coroutine, 1), generator, async_generator, AwaitedObject())),
-        *((name, coroutine) for name in ("login", "keep", "on_refusal")),
+        *((False, "handler", one) for one in (coroutine, partial(coroutine, 1), generator, async_generator, AwaitedObject())),
+        *((False, name, coroutine) for name in ("login", "keep", "on_refusal")),
+        *((True, name, generator) for name in ("handler", "keep", "login", "on_payment")),
+        (True, "handler", async_generator), (True, "on_refusal", coroutine), (True, "count", coroutine),
     ],
-)
-def test_a_function_that_a_blocking_gate_would_not_run_is_rejected_as_a_setting(name, function):
+)  # fmt: skip
+def test_a_function_that_the_gate_would_not_run_is_rejected_as_a_setting(awaited, name, function):
     with pytest.raises(ConfigurationError) as refused:
-        gate(**{name: function})
+        AsyncCallbackGate(AsyncInbox(RECEIVER, MemoryStore()), **{name: function}) if awaited else gate(
+            **{name: function}
+        )
     assert refused.value.code == "callback.function"
 
 
@@ -443,53 +415,6 @@ def test_a_function_that_a_blocking_gate_would_not_run_is_rejected_as_a_setting(
 def test_a_result_that_is_not_awaited_is_not_acknowledged(name, function):
     one, refusals = gate(**{name: lambda *given: function(*given)})
     assert (one.receive(callback(), LOCAL).status, refusals.code) == (503, "callback.function")
-
-
-def test_a_result_that_is_not_awaited_rolls_back_the_callers_transaction(own):
-    store, within = own
-    wrong, refusals = gate(store, handler=lambda *given: coroutine(*given), within=within)
-    assert (wrong.receive(callback(), LOCAL).status, refusals.code) == (503, "callback.function")
-    seen: list[object] = []
-    right, _ = gate(store, handler=lambda *given: seen.append(given), within=within)
-    assert right.receive(callback(), LOCAL).status == 200
-    assert len(seen) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("handler", generator), ("handler", async_generator), ("keep", generator), ("login", generator), ("on_refusal", coroutine),
-        ("count", coroutine), ("on_payment", generator),
-    ],
-)  # fmt: skip
-def test_a_function_that_an_awaiting_gate_would_not_run_is_rejected_as_a_setting(name, function):
-    inbox = AsyncInbox(RECEIVER, MemoryStore())
-    with pytest.raises(ConfigurationError) as refused:
-        AsyncCallbackGate(inbox, **{name: function})
-    assert refused.value.code == "callback.function"
-
-
-def test_an_awaiting_gate_has_handlers_by_kind_and_counts_too():
-    counted, seen = [], []
-
-    async def granted(event: Any, verified: Any, connection: Any) -> None:
-        seen.append(event.token)
-
-    async def other(verified: Any, connection: Any) -> None:
-        raise LookupError
-
-    async def run() -> list[int]:
-        one = AsyncCallbackGate(
-            AsyncInbox(RECEIVER, MemoryStore()), on_access=granted, handler=other, count=lambda *given: counted.append(given),
-            on_refusal=Refusals().append, now=lambda: AT,
-        )  # fmt: skip
-        record = b'{"id":"t1","ver":1,"timeStamp":1,"tlc":"posted","acc":"x","amount":["EUR-1"]}'
-        calls = (callback(), callback(), callback("r-2", path="/cb/" + UUID, body=record))
-        return [(await one.receive(received, LOCAL)).status for received in calls]
-
-    assert asyncio.run(run()) == [200, 200, 503]
-    assert seen == ["abcdefghijklmnopqrstuvwxyz"]
-    assert counted == [("applied", ""), ("repeated", ""), ("failed", "LookupError")]
 
 
 @pytest.mark.parametrize("handler", [lambda *_: None, lambda *given: async_generator(*given)])
@@ -541,10 +466,12 @@ def test_the_awaited_gate_does_the_same():
         seen: list[str] = []
         refusals = Refusals()
 
-        async def handler(verified: Any, _: object) -> None:
-            seen.append(verified.request_id)
+        async def granted(event: Any, verified: Any, _: object) -> None:
+            seen.append(f"{verified.request_id} {event.token[:3]}")
             if len(seen) == 1:
                 raise CallbackRejected("callback.body", "not about the request")
+
+        async def handler(*_: object) -> None: ...
 
         async def keep(receipt: Receipt) -> None:
             seen.append(receipt.outcome.value)
@@ -552,21 +479,20 @@ def test_the_awaited_gate_does_the_same():
         async def login(_: object) -> LoginRequest:
             return LoginRequest(name="Shop")
 
-        receiver = CallbackReceiver(
-            [*RECEIVER.book.addresses, *SCANNED.book.addresses],
-            keys=[CallbackKey("live", SERVICE.public_key())],
-        )
-        inbox = AsyncInbox(receiver, MemoryStore())
+        receiver = CallbackReceiver([*RECEIVER.book.addresses, *SCANNED.book.addresses], keys=KEYS)
         one = AsyncCallbackGate(
-            inbox, handler=handler, keep=keep, login=login, on_refusal=refusals.append, now=lambda: AT
-        )
+            AsyncInbox(receiver, MemoryStore()), on_access=granted, handler=handler, keep=keep, login=login,
+            on_refusal=refusals.append, count=lambda *given: seen.append(" ".join(given)), now=lambda: AT,
+        )  # fmt: skip
         calls = [callback("a"), callback("a"), callback("a"), callback("a")._replace(body=b"{}")]
         statuses = [(await one.receive(call, LOCAL)).status for call in calls]
-        scanned = callback("l", path=f"/login/{UUID}", method="GET", body=b"")
-        body = (await one.receive(scanned, LOCAL)).body
+        body = (await one.receive(SCAN, LOCAL)).body
         return statuses, seen, [refusals.code], body
 
     statuses, seen, codes, body = asyncio.run(run())
     assert statuses == [503, 200, 200, 400]
-    assert seen == ["a", "a", "applied", "repeated", "login"]
+    assert seen == [
+        "a abc", "failed callback.body", "a abc", "applied", "applied ", "repeated", "repeated ", "refused callback.signature",
+        "login", "login ",
+    ]  # fmt: skip
     assert (codes, body) == (["callback.signature"], b'{"name":"Shop","perm":[]}')

@@ -6,9 +6,7 @@ from itertools import count
 from pathlib import Path
 
 from callback_apps import ORIGIN
-from callback_servers import Server, request, running
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from callback_servers import SERVICE, Server, request, running, write_service_key
 from serving import free_port, program, run_program
 
 from tppkit.callbacks import sign_callback
@@ -40,13 +38,11 @@ ADDING = PASSING.replace("; }} }}", "; proxy_set_header X-Forwarded-For $proxy_a
 
 
 def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
-    service, numbers = ec.generate_private_key(ec.SECP256R1()), count()
-    key = tmp_path / "service.pub"
-    key.write_bytes(service.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    key, numbers = write_service_key(tmp_path), count()
 
     def status(port: int, forwarded: str) -> int:
         headers = sign_callback(
-            service, request_id=f"r-{next(numbers)}", method="POST", url=f"{ORIGIN}/cb/", body=b"{}"
+            SERVICE, request_id=f"r-{next(numbers)}", method="POST", url=f"{ORIGIN}/cb/", body=b"{}"
         )
         return request(port, "POST", "/cb/", (*headers, ("X-Forwarded-For", forwarded)), b"{}").status
 

@@ -55,10 +55,8 @@ class Client:
         return int(self.sent[0]["status"])
 
 
-def scope(path: str = "/cb/", *, length: int | None = None, **changed: Any) -> dict[str, Any]:
+def scope(path: str = "/cb/", **changed: Any) -> dict[str, Any]:
     headers = [(name.encode(), value.encode()) for name, value in callback().headers]
-    if length is not None:
-        headers.append((b"content-length", str(length).encode()))
     fixed = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
     return {**fixed, "headers": headers, "client": ("127.0.0.1", 4711), **changed}
 
@@ -97,34 +95,27 @@ def test_everything_else_is_the_applications(other):
     assert (len(seen), client.asked, client.sent) == (1, 0, [])
 
 
-def test_a_body_that_is_announced_too_long_is_not_read():
-    client = Client(b"x" * 100)
-    _, refusals = run(scope(length=65_537), client)
-    assert (client.status, client.asked, refusals.code) == (413, 0, "message.too-large")
+LENGTHS = (b"-1", b"1_0", b"", "\u0661".encode(), b"9" * 5000)
+SLOW = Client(ACCESS[:10], ends=False)
+GONE = Client(ACCESS[:10], leaves=True, ends=False)
 
 
-def test_a_body_is_read_no_further_than_its_limit():
-    client = Client(*[b"x" * 40_000] * 5)
-    run(scope(), client)
-    assert (client.status, client.asked) == (413, 2)
-
-
-@pytest.mark.parametrize("length", [b"-1", b"1_0", b"", "\u0661".encode(), b"9" * 5000])
-def test_a_length_that_is_not_a_number_is_refused(length):
-    client = Client(ACCESS)
-    run(scope(headers=[(b"content-length", length)]), client)
-    assert (client.status, client.asked) == (400, 0)
-
-
-def test_a_body_that_comes_too_slowly_is_refused():
-    client = Client(ACCESS[:10], ends=False)
-    _, refusals = run(scope(), client, timeout_s=0.05)
-    assert (client.status, refusals.code, refusals[0].received) == (408, "transport.timeout", None)
-
-
-def test_a_client_that_leaves_is_distinguished():
-    _, refusals = run(scope(), Client(ACCESS[:10], leaves=True, ends=False))
-    assert refusals.code == "transport.disconnected"
+@pytest.mark.parametrize(
+    ("length", "client", "status", "code", "asked"),
+    [
+        (b"65537", Client(b"x" * 100), 413, "message.too-large", 0),
+        (None, Client(*[b"x" * 40_000] * 5), 413, "message.too-large", 2),
+        *((length, Client(ACCESS), 400, "message.malformed", 0) for length in LENGTHS),
+        (None, SLOW, 408, "transport.timeout", 2),
+        (None, GONE, 400, "transport.disconnected", 2),
+    ],
+)
+def test_a_body_that_does_not_arrive_within_its_limits_is_refused(length, client, status, code, asked):
+    given = scope()
+    if length is not None:
+        given["headers"].append((b"content-length", length))
+    _, refusals = run(given, client, timeout_s=0.05 if client is SLOW else 4.0)
+    assert (client.status, refusals.code, client.asked, refusals[0].received) == (status, code, asked, None)
 
 
 def test_a_handler_that_is_too_slow_is_called_again_later():

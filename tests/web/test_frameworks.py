@@ -7,33 +7,23 @@ from typing import Any
 import asgi
 import pytest
 import wsgi
-from asgi import AT, EVERY_PATH, sealed
+from asgi import EVERY_PATH, sealed
 from fastapi import FastAPI
 from flask import Flask
 
 from refusals import refused
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import Seal, SealPolicy, VerifiedRequest
+from tppkit.seals import Seal, VerifiedRequest
 from tppkit.testpki import Pki
-from tppkit.trust import PathVerifier
-from tppkit.web import ProxyForm, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, WsgiSealMiddleware
+from tppkit.web import SealMiddleware, WsgiSealMiddleware
 from tppkit.web import flask as tppkit_flask
 from tppkit.web.fastapi import Sealed
 
 PAYMENT = "/psd2/v1/payments/sepa-credit-transfers/7"
 
 
-@pytest.fixture
-def gates(paths: PathVerifier, policy: SealPolicy) -> Any:
-    def made(interface: Any) -> SealGate:
-        proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
-        return SealGate(interface, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, trusted_proxies=[proxy])
-
-    return made
-
-
-def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(gates: Any, pki: Pki, seal: Seal) -> None:
+def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(make_gate: Any, pki: Pki, seal: Seal) -> None:
     app = FastAPI()
 
     @app.get("/psd2/v1/payments/{product}/{payment_id}")
@@ -42,15 +32,18 @@ def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(gates: Any,
 
     message = sealed(seal, method="GET", target=PAYMENT, body=b"")
     scope = asgi.scope_of(message, pki.qwac)
-    answer = asgi.call(SealMiddleware(app, gate=gates(EVERY_PATH)), scope, [b""])
+    answer = asgi.call(SealMiddleware(app, gate=make_gate(EVERY_PATH)), scope, [b""])
     assert (answer.status, answer.body) == (200, f'"{pki.provider.organization_identifier} 7"'.encode())
-    for unsealed in (app, SealMiddleware(app, gate=gates(PSD2))):  # without a gate; an endpoint that requires no seal
+    for unsealed in (
+        app,
+        SealMiddleware(app, gate=make_gate(PSD2)),
+    ):  # without a gate; an endpoint that requires no seal
         with refused(ConfigurationError, "web.unverified"):
             asgi.call(unsealed, scope, [b""])
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_flask_view_gets_the_verified_request_or_does_not_run(is_async, gates, pki, seal):
+def test_a_flask_view_gets_the_verified_request_or_does_not_run(is_async, make_gate, pki, seal):
     app = Flask(__name__)
     app.testing = True  # errors are raised
 
@@ -64,8 +57,8 @@ def test_a_flask_view_gets_the_verified_request_or_does_not_run(is_async, gates,
     app.get("/psd2/v1/payments/<product>/<payment_id>")(view)
     message = wsgi.forwarded(sealed(seal, method="GET", target=PAYMENT, body=b""), pki)
     environ = {**wsgi.environ_of(message), "wsgi.url_scheme": "https", "SERVER_NAME": "bank", "SERVER_PORT": "443"}
-    answer = wsgi.call(WsgiSealMiddleware(app.wsgi_app, gate=gates(EVERY_PATH)), dict(environ))
+    answer = wsgi.call(WsgiSealMiddleware(app.wsgi_app, gate=make_gate(EVERY_PATH)), dict(environ))
     assert (answer[0], answer[2]) == (200, f"{pki.provider.organization_identifier} 7".encode())
-    for unsealed in (app.wsgi_app, WsgiSealMiddleware(app.wsgi_app, gate=gates(PSD2))):
+    for unsealed in (app.wsgi_app, WsgiSealMiddleware(app.wsgi_app, gate=make_gate(PSD2))):
         with refused(ConfigurationError, "web.unverified"):
             wsgi.call(unsealed, dict(environ))

@@ -75,10 +75,6 @@ def digest() -> bytes:
     return os.urandom(32)
 
 
-def test_a_new_id_is_first(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    assert store.claim(key, digest, bounds()).verdict is FIRST
-
-
 def test_the_same_request_waits_for_the_first_ones_answer(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)

@@ -9,40 +9,24 @@ from typing import Any
 import asgi
 import pytest
 import wsgi
-from asgi import AT, EVERY_PATH, sealed
+from asgi import sealed
 from fastapi import FastAPI, Request
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
-from tppkit.protocol.endpoint import Interface
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import Message, Seal, SealPolicy
-from tppkit.testpki import Pki, make_provider
-from tppkit.trust import PathVerifier
+from tppkit.seals import Message, Seal
+from tppkit.testpki import Pki
 from tppkit.web import (
     AsgiSource,
-    ProxyForm,
-    QwacPolicy,
     SealGate,
     SealMiddleware,
-    TrustedProxy,
     WsgiSealMiddleware,
     verified_request,
 )
 
 PAYMENTS = "/psd2/v1/payments"
 ID = ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55")
-
-
-@pytest.fixture
-def gate(paths: PathVerifier, policy: SealPolicy) -> Callable[..., SealGate]:
-    def made(interface: Interface = EVERY_PATH, **settings: Any) -> SealGate:
-        proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
-        return SealGate(
-            interface, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, trusted_proxies=[proxy], **settings
-        )
-
-    return made
 
 
 Gate = Callable[..., SealGate]
@@ -77,11 +61,11 @@ TARGET = "/bank/psd2/v1/payments/a%2Fb?x=%2F"
     ],
 )
 def test_an_environ_that_says_another_path_than_was_sent_is_refused(
-    change: dict[str, str], gate: Gate, pki: Pki, seal: Seal
+    change: dict[str, str], make_gate: Gate, pki: Pki, seal: Seal
 ) -> None:
     app = Seen()
     environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
-    door = WsgiSealMiddleware(app, gate=gate())
+    door = WsgiSealMiddleware(app, gate=make_gate())
     assert wsgi.call(door, environ)[0] == 201
     status, _, body = wsgi.call(door, environ | change)
     assert (status, b"message.rerouted" in body, len(app.environs)) == (400, True, 1)
@@ -97,32 +81,32 @@ def test_an_environ_that_says_another_path_than_was_sent_is_refused(
     ],
 )
 def test_a_scope_that_says_another_path_than_was_sent_is_refused(
-    change: dict[str, str], gate: Gate, pki: Pki, seal: Seal
+    change: dict[str, str], make_gate: Gate, pki: Pki, seal: Seal
 ) -> None:
     message = sealed(seal, target=TARGET)
     scope = asgi.scope_of(message, pki.qwac)
     app = asgi.Recorder()
-    door = SealMiddleware(app, gate=gate())
+    door = SealMiddleware(app, gate=make_gate())
     assert asgi.call(door, scope, [message.body]).status == 201
     told = asgi.call(door, scope | change, [message.body])
     assert (told.status, "message.rerouted" in told.text, len(app.scopes)) == (400, True, 1)
 
 
-def test_an_unknown_caller_does_not_learn_the_mount(gate: Gate) -> None:
+def test_an_unknown_caller_does_not_learn_the_mount(make_gate: Gate) -> None:
     scope = asgi.scope_of(Message("GET", "/x"), None, root_path="/bank")
-    assert asgi.call(SealMiddleware(asgi.Recorder(), gate=gate()), scope, [b""]).code == "CERTIFICATE_MISSING"
+    assert asgi.call(SealMiddleware(asgi.Recorder(), gate=make_gate()), scope, [b""]).code == "CERTIFICATE_MISSING"
 
 
-def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(gate: Gate, pki: Pki, seal: Seal) -> None:
+def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(make_gate: Gate, pki: Pki, seal: Seal) -> None:
     app = Seen()
     environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
     for mount, status in (("/bank", 201), ("", 400), ("/psd2", 400)):
-        door = DispatcherMiddleware(Seen(), {"/bank": WsgiSealMiddleware(app, gate=gate(mount=mount))})
+        door = DispatcherMiddleware(Seen(), {"/bank": WsgiSealMiddleware(app, gate=make_gate(mount=mount))})
         assert wsgi.call(door, dict(environ))[0] == status
     assert app.environs[0]["PATH_INFO"] == "/psd2/v1/payments/a/b"
 
 
-def test_a_sub_application_of_fastapi_has_its_mount(gate: Gate, pki: Pki, seal: Seal) -> None:
+def test_a_sub_application_of_fastapi_has_its_mount(make_gate: Gate, pki: Pki, seal: Seal) -> None:
     inner = FastAPI()
 
     @inner.post("/psd2/v1/payments/{product}")
@@ -132,7 +116,7 @@ def test_a_sub_application_of_fastapi_has_its_mount(gate: Gate, pki: Pki, seal: 
     message = sealed(seal, target="/bank/psd2/v1/payments/x")
     for mount, status in (("/bank", 200), ("", 400)):
         outer = FastAPI()
-        outer.mount("/bank", SealMiddleware(inner, gate=gate(mount=mount)))
+        outer.mount("/bank", SealMiddleware(inner, gate=make_gate(mount=mount)))
         told = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
         assert told.status == status, told.body
         assert status != 200 or json.loads(told.body) == message.target
@@ -149,7 +133,7 @@ def test_a_sub_application_of_fastapi_has_its_mount(gate: Gate, pki: Pki, seal: 
     ],
 )
 def test_the_table_of_the_interface_holds_below_the_mount(
-    gate: Gate, pki: Pki, seal: Seal, method: str, path: str, status: int, allow: str | None
+    make_gate: Gate, pki: Pki, seal: Seal, method: str, path: str, status: int, allow: str | None
 ) -> None:
     inner, outer = FastAPI(), FastAPI()
 
@@ -157,16 +141,16 @@ def test_the_table_of_the_interface_holds_below_the_mount(
     async def initiate(product: str, request: Request) -> str:
         return verified_request(request.scope).target
 
-    outer.mount("/bank", SealMiddleware(inner, gate=gate(PSD2, mount="/bank")))
+    outer.mount("/bank", SealMiddleware(inner, gate=make_gate(PSD2, mount="/bank")))
     message = sealed(seal, method=method, target=path)
     told = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
     assert (told.status, dict(told.headers).get("allow")) == (status, allow), told.body
 
 
-def test_a_route_is_found_below_the_mount_with_parameters_and_query(gate: Gate) -> None:
+def test_a_route_is_found_below_the_mount_with_parameters_and_query(make_gate: Gate) -> None:
     def found(path: str, **scope: Any) -> Any:
         message = Message("GET", f"{path}{PAYMENTS}/sepa-credit-transfers/7?from=%C5%BE")
-        return gate(PSD2, mount="/bank").route(AsgiSource(asgi.scope_of(message, None, **scope)))
+        return make_gate(PSD2, mount="/bank").route(AsgiSource(asgi.scope_of(message, None, **scope)))
 
     route = found("/bank", root_path="/bank")
     assert (route.row.name, dict(route.parameters)["payment_id"], route.unused) == ("payment_details", "7", ("from",))
@@ -175,17 +159,8 @@ def test_a_route_is_found_below_the_mount_with_parameters_and_query(gate: Gate) 
             found(wrong, root_path="/bank")
 
 
-def test_the_role_comes_before_the_query_below_a_mount_too(gate: Gate, pki: Pki) -> None:
-    message = Message("GET", "/bank/psd2/v1/accounts/1/transactions", (ID,))
-    door = SealMiddleware(asgi.Recorder(), gate=gate(PSD2, mount="/bank"))
-    for role, told in (("PSP_PI", (403, "ROLE_INVALID")), ("PSP_AI", (400, "FORMAT_ERROR"))):
-        caller = pki.issue_qwac(make_provider(roles=(role,)), label="one-role")
-        answer = asgi.call(door, asgi.scope_of(message, caller, root_path="/bank"), [b""])
-        assert (answer.status, answer.code) == told
-
-
 @pytest.mark.parametrize("mount", ["bank", "/bank/", "/", "/ž"])
-def test_what_cannot_be_a_mount_is_refused(mount: str, gate: Gate) -> None:
+def test_what_cannot_be_a_mount_is_refused(mount: str, make_gate: Gate) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        gate(mount=mount)
+        make_gate(mount=mount)
     assert caught.value.code == "web.setting"

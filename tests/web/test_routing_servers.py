@@ -9,26 +9,22 @@ from pathlib import Path
 import pytest
 import wsgi
 from asgi import sealed
-from callback_servers import Server, request, running
+from callback_servers import request, running, server
 
 from tppkit.seals import Message, Seal
 from tppkit.testpki import Pki
 
-_HYPERCORN = ("-m", "hypercorn", "-b", "127.0.0.1:{port}", "asgi_app:app")
-_GRANIAN = ("-m", "granian", "--interface", "asgi", "--port", "{port}", "asgi_app:app")
-_GUNICORN = ("-m", "gunicorn", "--no-control-socket", "-b", "127.0.0.1:{port}")
-_WAITRESS = ("-m", "waitress", "--listen=127.0.0.1:{port}", "wsgi_app:app")
 _MOUNT = {"TPPKIT_MOUNT": "/bank"}
 MOUNTED = {
-    "hypercorn": Server((*_HYPERCORN, "--root-path", "/bank"), environment=_MOUNT),
-    "granian": Server((*_GRANIAN, "--url-path-prefix", "/bank"), environment=_MOUNT),
-    "gunicorn": Server((*_GUNICORN, "wsgi_app:app"), environment={**_MOUNT, "SCRIPT_NAME": "/bank"}),
-    "waitress": Server((*_WAITRESS[:-1], "--url-prefix=/bank", _WAITRESS[-1]), environment=_MOUNT),
+    "hypercorn": server("hypercorn", "asgi_app:app", "--root-path", "/bank", environment=_MOUNT),
+    "granian": server("granian", "asgi_app:app", "--url-path-prefix", "/bank", environment=_MOUNT),
+    "gunicorn": server("gunicorn", "wsgi_app:app", environment={**_MOUNT, "SCRIPT_NAME": "/bank"}),
+    "waitress": server("waitress", "wsgi_app:app", "--url-prefix=/bank", environment=_MOUNT),
 }
 LEDGER = {
-    "gunicorn": Server((*_GUNICORN, "ledger_app:app")),
-    "gunicorn, no headers": Server((*_GUNICORN, "--forwarder-headers", "", "ledger_app:app")),
-    "waitress": Server(("-m", "waitress", "--listen=127.0.0.1:{port}", "ledger_app:app")),
+    "gunicorn": server("gunicorn", "ledger_app:app"),
+    "gunicorn, no headers": server("gunicorn", "ledger_app:app", "--forwarder-headers", ""),
+    "waitress": server("waitress", "ledger_app:app"),
 }
 PAYMENTS = "/psd2/v1/payments"
 ID = ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55")
@@ -37,8 +33,8 @@ ID = ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55")
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory, live_folder: Path) -> Iterator[dict[str, int]]:
     log = tmp_path_factory.mktemp("routing") / "log"
-    mounted = {f"{name} at /bank": server for name, server in MOUNTED.items()}
-    django = Server((*_GUNICORN, "django_app:application"))
+    mounted = {f"{name} at /bank": below for name, below in MOUNTED.items()}
+    django = server("gunicorn", "django_app:application")
     with running(
         {**LEDGER, **mounted, "django": django}, environment={"TPPKIT_ANCHORS": str(live_folder)}, log=log
     ) as started:

@@ -6,29 +6,13 @@ import socket
 
 import pytest
 from asgi import BODY, sealed
-from callback_servers import Server, running
+from callback_servers import running, server
 from serving import send
 from wsgi import code, forwarded
 
-_UVICORN = ("-m", "uvicorn", "--no-proxy-headers", "--port", "{port}", "asgi_app:app", "--http")
-_WSGIREF = (
-    "from wsgiref.simple_server import make_server; from wsgi_app import app;"
-    " make_server('127.0.0.1', {port}, app).serve_forever()"
-)
-ASGI = {
-    "uvicorn, httptools": Server((*_UVICORN, "httptools")),
-    "uvicorn, h11": Server((*_UVICORN, "h11")),
-    "hypercorn": Server(("-m", "hypercorn", "--bind", "127.0.0.1:{port}", "asgi_app:app")),
-    "granian": Server(("-m", "granian", "--interface", "asgi", "--port", "{port}", "asgi_app:app")),
-}
-WSGI = {
-    "gunicorn": Server(("-m", "gunicorn", "--no-control-socket", "--bind", "127.0.0.1:{port}", "wsgi_app:app")),
-    "waitress": Server(("-m", "waitress", "--listen=127.0.0.1:{port}", "wsgi_app:app")),
-}
-NO_RAW_TARGET = {
-    "wsgiref": Server(("-c", _WSGIREF)),
-    "granian, WSGI": Server(("-m", "granian", "--interface", "wsgi", "--port", "{port}", "wsgi_app:app")),
-}
+ASGI = {name: server(name, "asgi_app:app") for name in ("uvicorn httptools", "uvicorn h11", "hypercorn", "granian")}
+WSGI = {name: server(name, "wsgi_app:app") for name in ("gunicorn", "waitress")}
+NO_RAW_TARGET = {name: server(name, "wsgi_app:app") for name in ("wsgiref", "granian wsgi")}
 TARGET = "/psd2/v1/a%2Fb//%C5%BE/%2e?x=%2F&y=+&z"
 
 

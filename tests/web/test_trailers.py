@@ -14,55 +14,26 @@ from uuid import uuid4
 import pytest
 from asgi import BODY, TARGET, sealed
 from callback_apps import ORIGIN
-from callback_servers import Server, running
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from serving import client_context, free_port, program, run_program
+from callback_servers import SERVICE, running, server, write_service_key
 
 from tppkit._encoding import encode_base64
 from tppkit.callbacks import sign_callback
 from tppkit.seals import Seal
-from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki import Pki
 
-_UVICORN = ("-m", "uvicorn", "asgi_app:app", "--no-proxy-headers", "--port", "{port}", "--http")
+_ASGI = ("uvicorn httptools", "uvicorn h11", "hypercorn", "granian")
 SERVERS = {
-    "uvicorn, httptools": Server((*_UVICORN, "httptools")),
-    "uvicorn, h11": Server((*_UVICORN, "h11")),
-    "hypercorn": Server(("-m", "hypercorn", "asgi_app:app", "-b", "127.0.0.1:{port}")),
-    "granian": Server(("-m", "granian", "--interface", "asgi", "--port", "{port}", "asgi_app:app")),
-    "gunicorn": Server(("-m", "gunicorn", "--no-control-socket", "wsgi_app:app", "-b", "127.0.0.1:{port}")),
-    "waitress": Server(("-m", "waitress", "--listen=127.0.0.1:{port}", "wsgi_app:app")),
+    **{name: server(name, "asgi_app:app") for name in _ASGI},
+    **{name: server(name, "wsgi_app:app") for name in ("gunicorn", "waitress")},
 }
-DIRECT = {
-    name: server._replace(command=tuple(part.replace("asgi_app:app", "asgi_app:direct") for part in server.command))
-    for name, server in SERVERS.items()
-    if any("asgi_app" in part for part in server.command)
-}
-_CALLBACKS = ("--factory", "callback_apps:asgi", "--port", "{port}")
+DIRECT = {name: server(name, "asgi_app:direct") for name in _ASGI}
 CALLBACKS = {
-    "uvicorn": Server(("-m", "uvicorn", *_CALLBACKS, "--http", "httptools", "--no-proxy-headers")),
-    "hypercorn": Server(("-m", "hypercorn", "callback_apps:asgi()", "-b", "127.0.0.1:{port}")),
-    "granian": Server(("-m", "granian", "--interface", "asgi", *_CALLBACKS)),
-    "gunicorn": Server(("-m", "gunicorn", "--no-control-socket", "callback_apps:wsgi()", "-b", "127.0.0.1:{port}")),
-    "waitress": Server(("-m", "waitress", "--listen=127.0.0.1:{port}", "--call", "callback_apps:wsgi")),
+    **{name: server(name, "callback_apps:asgi()") for name in ("uvicorn", "hypercorn", "granian")},
+    **{name: server(name, "callback_apps:wsgi()") for name in ("gunicorn", "waitress")},
 }
 LATE_TRAILERS = b"Content-Encoding: gzip\r\nX-Request-ID: other\r\nrequestid: other\r\nScript-Name: /x\r\n"
 # The only one that hides a Transfer-Encoding; it reads no trailers.
 UNCHUNKING = "waitress"
-HAPROXY = """
-defaults
-  mode http
-  timeout connect 10s
-  timeout client 20s
-  timeout server 20s
-frontend tls
-  bind 127.0.0.1:{port} ssl crt {folder}/server.pem ca-file {folder}/anchors.pem verify optional
-  http-request del-header Client-Cert
-  http-request set-header Client-Cert ":%[ssl_c_der,base64]:" if {{ ssl_c_used }}
-  default_backend app
-backend app
-  server app 127.0.0.1:{upstream}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -103,24 +74,6 @@ def test_a_certificate_in_a_trailer_is_ignored(
             assert status == (401 if where == "trailer" else 201)
 
 
-@pytest.mark.parametrize("server", ["uvicorn, httptools", "uvicorn, h11"])
-def test_a_client_behind_haproxy_cannot_name_a_certificate_after_its_body(
-    server: str, ports: dict[str, int], live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
-) -> None:
-    both = (live_folder / "server-chain.pem").read_bytes() + (live_folder / "server.key").read_bytes()
-    (tmp_path / "server.pem").write_bytes(both)
-    (tmp_path / "anchors.pem").write_bytes(b"".join(map(certificate_pem, live_pki.authorities)))
-    port = free_port()
-    (tmp_path / "haproxy").write_text(HAPROXY.format(folder=tmp_path, port=port, upstream=ports[server]))
-    with run_program(
-        [program("haproxy", "haproxy"), "-db", "-f", str(tmp_path / "haproxy")], port=port, folder=tmp_path
-    ):
-        raw = socket.create_connection(("127.0.0.1", port), 20)
-        connection = client_context(live_pki, None).wrap_socket(raw, server_hostname="localhost")
-        status, body = status_of(connection, in_trailer(live_pki, live_seal, where="trailer"))
-    assert (status, b"message.no-length" in body) == (411, True), body
-
-
 def late(port: int, target: str, headers: Iterable[tuple[str, str]], body: bytes, trailers: bytes) -> tuple[int, bytes]:
     """Send a chunked request whose trailers come 0.3 seconds after its first chunk."""
     fields = (("Host", "bank"), ("Connection", "close"), ("Transfer-Encoding", "chunked"), *headers)
@@ -145,11 +98,8 @@ def test_late_trailers_of_a_sealed_request_do_not_reach_the_application(
 
 
 def test_late_trailers_of_a_callback_are_ignored(tmp_path: Path) -> None:
-    service = ec.generate_private_key(ec.SECP256R1())
-    key = tmp_path / "service.pub"
-    key.write_bytes(service.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-    environment = {"CALLBACK_KEY": str(key), "CALLBACK_KEPT": str(tmp_path / "kept")}
+    environment = {"CALLBACK_KEY": str(write_service_key(tmp_path)), "CALLBACK_KEPT": str(tmp_path / "kept")}
     with running(CALLBACKS, environment=environment, log=tmp_path / "log") as ports:
         for server, port in ports.items():
-            headers = sign_callback(service, request_id="r-1", method="POST", url=f"{ORIGIN}/cb/", body=b"{}")
+            headers = sign_callback(SERVICE, request_id="r-1", method="POST", url=f"{ORIGIN}/cb/", body=b"{}")
             assert late(port, "/cb/", headers, b"{}", LATE_TRAILERS) == (200, b""), server

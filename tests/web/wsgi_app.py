@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tppkit.protocol.endpoint import Interface
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import SealPolicy
 from tppkit.trust import PathVerifier, load_anchors
@@ -30,21 +31,13 @@ def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     return [json.dumps({"target": verified.target, "bytes": len(body)}).encode()]
 
 
-def make_gate(anchors: Path, *, max_body_bytes: int = 1000) -> SealGate:
+def make_gate(anchors: Path, *, interface: Interface = seal_every_request(PSD2), **settings: Any) -> SealGate:  # noqa: B008
     paths = PathVerifier(load_anchors(anchors))
-    return SealGate(
-        seal_every_request(PSD2),
-        qwacs=QwacPolicy(paths),
-        seals=SealPolicy(paths),
-        trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)],
-        max_body_bytes=max_body_bytes,
-        mount=os.environ.get("TPPKIT_MOUNT", ""),
-    )
-
-
-def make_app(anchors: Path, *, max_body_bytes: int = 1000) -> WsgiSealMiddleware:
-    return WsgiSealMiddleware(answer, gate=make_gate(anchors, max_body_bytes=max_body_bytes))
+    proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
+    mount = os.environ.get("TPPKIT_MOUNT", "")
+    fixed = {"trusted_proxies": [proxy], "max_body_bytes": 1000, "mount": mount}
+    return SealGate(interface, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), **fixed | settings)
 
 
 if "TPPKIT_ANCHORS" in os.environ:
-    app = make_app(Path(os.environ["TPPKIT_ANCHORS"]))
+    app = WsgiSealMiddleware(answer, gate=make_gate(Path(os.environ["TPPKIT_ANCHORS"])))
