@@ -289,6 +289,11 @@ def test_an_unreadable_callback_is_acknowledged_kept_and_logged(caplog):
     assert "[callback.unreadable]" in record.getMessage()
 
 
+def test_a_post_is_never_answered_as_a_login():
+    own = gate(login=lambda _: LoginRequest(name="Shop"))[0]
+    assert own.receive(callback(), LOCAL).body == b""
+
+
 def test_an_on_refusal_that_raises_changes_no_answer_and_is_logged(caplog):
     def fails(_: object) -> None:
         raise ValueError("the disk is full")
