@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dialects import Dialect, make_dialects
+from dialects import Dialect, identity_of, make_dialects
+from http_drivers import Step, run_steps
 
 from tppkit._clock import utc_now
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
@@ -18,45 +19,33 @@ from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Seal
 from tppkit.testpki import Pki, make_pki, write_pki
 
-Step = Callable[[Any], Any]
 
+@dataclass(frozen=True)
+class Psd2Driver:
+    """Runs steps with one client of the PSD2 interface.
 
-class SyncDriver:
-    """Runs steps with one `Psd2Client`."""
+    Attributes:
+        client: its class.
+        is_async: whether steps are awaited.
+    """
 
-    def run(self, url: str, identity: Identity, *steps: Step, **options: Any) -> list[Any]:
-        with Psd2Client(url, identity=identity, **options) as client:
-            return [step(client) for step in steps]
-
-    def waiting(self, wait: Callable[[float], None]) -> Callable[[float], Any]:
-        return wait
-
-
-class AsyncDriver:
-    """Runs steps with one `AsyncPsd2Client`, awaiting what has to be."""
+    client: Any
+    is_async: bool
 
     def run(self, url: str, identity: Identity, *steps: Step, **options: Any) -> list[Any]:
-        async def main() -> list[Any]:
-            async with AsyncPsd2Client(url, identity=identity, **options) as client:
-                results: list[Any] = []
-                for step in steps:
-                    result = step(client)
-                    results.append(await result if inspect.isawaitable(result) else result)
-                return results
-
-        return asyncio.run(main())
+        return run_steps(self.client(url, identity=identity, **options), *steps)
 
     def waiting(self, wait: Callable[[float], None]) -> Callable[[float], Any]:
         async def awaited(seconds: float) -> None:
             wait(seconds)
 
-        return awaited
+        return awaited if self.is_async else wait
 
 
-@pytest.fixture(params=[SyncDriver, AsyncDriver], ids=["sync", "async"])
+@pytest.fixture(params=[Psd2Driver(Psd2Client, False), Psd2Driver(AsyncPsd2Client, True)], ids=["sync", "async"])
 def driver(request: pytest.FixtureRequest) -> Any:
     """The one and the other client, with the same steps."""
-    return request.param()
+    return request.param
 
 
 @pytest.fixture(scope="session")
@@ -75,9 +64,7 @@ def bank_pki_folder(bank_pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def identity(bank_pki: Pki) -> Identity:
     """The provider of the PKI, with its seal."""
-    seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key))
-    qwac = bank_pki.qwac
-    return Identity(qwac.certificate, qwac.key, chain=qwac.chain, seal=seal, server_anchors=[bank_pki.root.certificate])
+    return identity_of(bank_pki, Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key)))
 
 
 @pytest.fixture(scope="session")
@@ -95,9 +82,7 @@ def awaited(bank_pki: Pki) -> Identity:
         return KeySigner(bank_pki.qseal.key).sign(data)
 
     signer = CallableSigner(bank_pki.qseal.certificate.public_key, sign_async=sign)
-    seal = asyncio.run(Seal.make_async(bank_pki.qseal.certificate, signer))
-    qwac = bank_pki.qwac
-    return Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
+    return identity_of(bank_pki, asyncio.run(Seal.make_async(bank_pki.qseal.certificate, signer)))
 
 
 @pytest.fixture(scope="module")

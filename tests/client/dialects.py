@@ -29,6 +29,12 @@ class Dialect:
     policy: SealPolicy
 
 
+def identity_of(pki: Pki, seal: Seal | None = None) -> Identity:
+    """The provider of a PKI, which trusts the servers of that PKI."""
+    qwac, anchors = pki.qwac, [pki.root.certificate]
+    return Identity(qwac.certificate, qwac.key, chain=qwac.chain, seal=seal, server_anchors=anchors)
+
+
 def make_dialects(bank_pki: Pki, rsa_pki: Pki) -> Mapping[str, Dialect]:
     """Every row by its name; of the PKI of the bank's server where the row takes its P-256 keys, else of the other one."""
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from http_drivers import Step, run_steps
 from rogue_bank import Answer, RogueBank, as_json, http, rogue_bank, server_context
 
 from tppkit.errors import TppkitError
 from tppkit.testpki import Pki
 
 KEY = "live_5ec4e75ec4e75ec4e7"
-Step = Callable[[Any], Any]
 
 
 def in_turn(*answers: Answer) -> Answer:
@@ -61,19 +59,7 @@ class Player:
         sleep: Any = (lambda _: asyncio.sleep(0)) if is_async else (lambda _: None)
         options = {"api_key": KEY, "server_anchors": [self.pki.root.certificate], **options}
         options |= {"sleep": sleep} if self.repeats else {}
-        if not is_async:
-            with self.client(url, **options) as client:
-                result = step(client)
-                return list(result) if inspect.isgenerator(result) else result
-
-        async def main() -> Any:
-            async with self.client(url, **options) as client:
-                result = step(client)
-                if inspect.isasyncgen(result):
-                    return [row async for row in result]
-                return await result if inspect.isawaitable(result) else result
-
-        return asyncio.run(main())
+        return run_steps(self.client(url, **options), step)[0]
 
     def ask(self, answer: Answer, step: Step, **options: Any) -> tuple[Any, RogueBank]:
         """The result of a step or the error that it raises, and what the server saw."""

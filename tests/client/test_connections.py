@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,9 @@ import pytest
 from http_drivers import HTTP_DRIVERS, HttpDriver
 from rogue_bank import as_json, forwarder, http, rogue_bank, server_context, trickling
 
-from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client, make_client
 from tppkit.errors import RequestRefused
 from tppkit.sandbox import SandboxServer
-from tppkit.testpki import Pki
 
 
 @pytest.fixture(params=HTTP_DRIVERS)
@@ -41,20 +38,6 @@ def test_a_poll_on_a_kept_alive_connection_adds_no_handshake(
         answers = driver.run(identity, *[lambda client: client.get(url)] * 5)
         assert [answer.status_code for answer in answers] == [answers[0].status_code] * 5
         assert counted["connections"] == 1
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_the_second_fresh_connection_is_resumed(
-    version: ssl.TLSVersion, driver: HttpDriver, bank_pki: Pki, bank_pki_folder: Path
-) -> None:
-    qwac = bank_pki.qwac
-    identity = Identity(qwac.certificate, qwac.key, chain=qwac.chain, server_anchors=[bank_pki.root.certificate])
-    context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
-    context.maximum_version = version
-    with rogue_bank(context, http(200), then_close=True) as bank:
-        driver.run(identity, *[lambda client: client.get(bank.url)] * 3)
-        assert bank.resumed == [False, True, True]
-        assert bank.shown == [qwac.certificate.der] * 3
 
 
 def test_a_redirect_is_not_followed(driver: HttpDriver, identity: Identity, bank_pki_folder: Path) -> None:
@@ -95,27 +78,6 @@ def test_an_answer_that_trickles_ends_with_the_call(
             break
     assert isinstance(caught.value, driver.library.ReadTimeout)
     assert took_s < timeout_s + 10
-
-
-def test_a_renewed_identity_is_shown_on_the_next_connection_of_an_old_client(
-    driver: HttpDriver, bank_pki: Pki, bank_pki_folder: Path
-) -> None:
-    identity = Identity(
-        bank_pki.qwac.certificate, bank_pki.qwac.key, chain=bank_pki.qwac.chain,
-        server_anchors=[bank_pki.root.certificate],
-    )  # fmt: skip
-    new = bank_pki.issue_qwac(bank_pki.provider, label="new")
-    renewed = Identity(new.certificate, new.key, chain=new.chain, server_anchors=[bank_pki.root.certificate])
-    context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
-    with rogue_bank(context, http(200), then_close=True) as bank:
-        driver.run(
-            identity,
-            lambda client: client.get(bank.url),
-            lambda client: identity.renew(renewed, at=utc_now()),
-            lambda client: client.get(bank.url),
-        )
-        assert bank.shown == [bank_pki.qwac.certificate.der, new.certificate.der]
-        assert bank.resumed == [False, False]
 
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2"])

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from dialects import identity_of
 
 from refusals import refused
 from tppkit._clock import utc_now
@@ -38,14 +39,10 @@ def message(
     return Message(method, target, (("X-Request-ID", rid), *headers), body)
 
 
-def identity_with(pki: Pki, seal: Seal) -> Identity:
-    return Identity(pki.qwac.certificate, pki.qwac.key, seal=seal, server_anchors=[pki.root.certificate])
-
-
 def sealing_in(pki: Pki, profile: SealProfile = PSD2_V1, *, clock: list[datetime] | None = None) -> Requests:
     key_id = "client-1" if profile.key_id.form is KeyIdForm.CLIENT_ID else None
     seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=profile, key_id=key_id)
-    return sealing(identity_with(pki, seal), clock=clock)
+    return sealing(identity_of(pki, seal), clock=clock)
 
 
 def sealing(identity: Identity, *, clock: list[datetime] | None = None, **options: Any) -> Requests:
@@ -78,7 +75,7 @@ class SlowSigner:
         self.go = threading.Event()
         self.go.set()
         signer = CallableSigner(pki.qseal.certificate.public_key, sign=self.sign, sign_async=self.sign_async)
-        self.identity = identity_with(pki, Seal(pki.qseal.certificate, signer))
+        self.identity = identity_of(pki, Seal(pki.qseal.certificate, signer))
         self.go.clear()
 
     def sign(self, data: bytes) -> bytes:
@@ -253,7 +250,7 @@ def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow: SlowSigne
     signer = slow.identity.seal.signer if slow.identity.seal else None
     assert signer is not None
     slow.go.set()
-    ready = sealing(identity_with(bank_pki, Seal(bank_pki.qseal.certificate, signer, profile=profile)), clock=clock)
+    ready = sealing(identity_of(bank_pki, Seal(bank_pki.qseal.certificate, signer, profile=profile)), clock=clock)
     ready.seal(message())
     clock[0] += DATE_LIFETIME * 2
     slow.failing = 1
@@ -308,18 +305,18 @@ def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_re
         bank_pki.qwac.certificate, bank_pki.qwac.key, seal=seals[0], server_anchors=[bank_pki.root.certificate]
     )
     ready = sealing(identity)
-    identity.other = identity_with(bank_pki, seals[1])
+    identity.other = identity_of(bank_pki, seals[1])
     request = Message("POST", "/x", (), b"{}")
     assert [ready.seal(request).headers[0][0] for _ in range(2)] == ["X-Request-ID", "x-other-id"]
 
 
 def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
     first_seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key)
-    identity = identity_with(bank_pki, first_seal)
+    identity = identity_of(bank_pki, first_seal)
     ready = sealing(identity)
     first = ready.seal(message())
     issued = bank_pki.issue_qseal(bank_pki.provider, label="renewed")
-    identity.renew(identity_with(bank_pki, Seal.for_key(issued.certificate, issued.key)), at=bank_pki.not_before)
+    identity.renew(identity_of(bank_pki, Seal.for_key(issued.certificate, issued.key)), at=bank_pki.not_before)
     assert ready.seal(message()) == first
     other = ready.seal(message(rid=str(uuid4())))
     assert dict(other.headers)["TPP-Signature-Certificate"] != dict(first.headers)["TPP-Signature-Certificate"]
@@ -378,7 +375,7 @@ def test_what_is_known_of_a_request_takes_about_one_kib(bank_pki: Pki) -> None:
 
 
 def made_for(pki: Pki, origin: Origin | None) -> Identity:
-    return identity_with(pki, Seal.for_key(pki.qseal.certificate, pki.qseal.key, origin=origin))
+    return identity_of(pki, Seal.for_key(pki.qseal.certificate, pki.qseal.key, origin=origin))
 
 
 def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki: Pki) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from http_drivers import caught
 from payments import INITIATED, PAYMENT
 from rogue_bank import Answer, as_json, http, rogue_bank, server_context
 
@@ -31,10 +32,7 @@ def run(driver: Any, identity: Identity, folder: Path, step: str, *answers: Answ
     pauses: list[float] = []
     left = iter(answers)
     with rogue_bank(server_context(folder), lambda request: next(left)(request), then_close=True) as bank:
-        try:
-            (result,) = driver.run(bank.url, identity, STEPS[step], sleep=driver.waiting(pauses.append))
-        except (OutcomeUnknown, RequestRefused, TransportError) as e:
-            result = e
+        (result,) = driver.run(bank.url, identity, caught(STEPS[step]), sleep=driver.waiting(pauses.append))
     return result, bank, pauses
 
 

@@ -77,24 +77,33 @@ def test_a_file_may_hold_the_authorities_in_any_order(
     assert chain_on_the_wire(identity, bank_pki_folder) == wanted
 
 
+@dataclass(frozen=True)
+class Authority:
+    """A name with a key, which signs certificates for others, with the identifiers of both keys or without."""
+
+    name: str
+    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
+    identified: bool = False
+
+    def certify(self, other: Authority, *, begins: int, ends: int) -> EidasCertificate:
+        """Begins and ends in so many days from now."""
+        subject, issuer = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one.name)]) for one in (other, self))
+        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
+        builder = builder.public_key(other.key.public_key()).serial_number(x509.random_serial_number())
+        now = utc_now()
+        builder = builder.not_valid_before(now + timedelta(days=begins)).not_valid_after(now + timedelta(days=ends))
+        if self.identified:
+            own = x509.SubjectKeyIdentifier.from_public_key(other.key.public_key())
+            issuers = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+            builder = builder.add_extension(own, critical=False).add_extension(issuers, critical=False)
+        return EidasCertificate.from_der(builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.DER))
+
+
 @pytest.fixture(params=[True, False], ids=["key identifiers", "names alone"])
 def long_chain(request: pytest.FixtureRequest) -> tuple[EidasCertificate, ...]:
     """A certificate, three authorities and their root."""
-    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(5)]
-    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"TEST {number}")]) for number in range(5)]
-    made = []
-    for number, key in enumerate(keys):
-        above = min(number + 1, 4)
-        builder = x509.CertificateBuilder().subject_name(names[number]).issuer_name(names[above])
-        builder = builder.public_key(key.public_key()).serial_number(number + 1)
-        builder = builder.not_valid_before(utc_now()).not_valid_after(utc_now() + timedelta(days=1))
-        if request.param:
-            own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-            issuers = x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[above].public_key())
-            builder = builder.add_extension(own, critical=False).add_extension(issuers, critical=False)
-        signed = builder.sign(keys[above], hashes.SHA256())
-        made.append(EidasCertificate.from_der(signed.public_bytes(Encoding.DER)))
-    return tuple(made)
+    names = [Authority(f"TEST {number}", identified=request.param) for number in range(5)]
+    return tuple(names[min(number + 1, 4)].certify(one, begins=-1, ends=1) for number, one in enumerate(names))
 
 
 def test_a_long_chain_is_put_in_order(long_chain: tuple[EidasCertificate, ...]) -> None:
@@ -105,44 +114,12 @@ def test_a_long_chain_is_put_in_order(long_chain: tuple[EidasCertificate, ...]) 
         assert order_chain(leaf, others) == tuple(authorities)
 
 
-def renewed(certificate: EidasCertificate, pki: Pki, *, begins: timedelta, ends: timedelta) -> EidasCertificate:
-    """The same authority with the same key, and the days from now when it begins and ends."""
-    present = certificate.x509
-    builder = x509.CertificateBuilder().subject_name(present.subject).issuer_name(present.issuer)
-    builder = builder.public_key(present.public_key()).serial_number(4711)  # type: ignore[arg-type]
-    builder = builder.not_valid_before(utc_now() + begins).not_valid_after(utc_now() + ends)
-    for extension in present.extensions:
-        builder = builder.add_extension(extension.value, extension.critical)
-    return EidasCertificate.from_der(builder.sign(pki.root.key, hashes.SHA256()).public_bytes(Encoding.DER))
-
-
-@pytest.mark.parametrize(("begins", "ends"), [(-9, -1), (9, 9000)], ids=["ended", "to come"])
-def test_of_two_certificates_of_one_authority_the_one_that_is_valid_is_sent(
-    bank_pki: Pki, bank_pki_folder: Path, begins: int, ends: int
-) -> None:
-    (issuer,) = bank_pki.qwac.chain
-    other = renewed(issuer, bank_pki, begins=timedelta(days=begins), ends=timedelta(days=ends))
-    anchors = certificate_pem(bank_pki.root.certificate)
-    for others in ((other, issuer), (issuer, other)):
-        identity = Identity.from_memory(**in_pem(bank_pki.qwac, others), server_anchors=anchors)
-        assert chain_on_the_wire(identity, bank_pki_folder) == [bank_pki.qwac.certificate.der, issuer.der]
-
-
 def test_without_identifiers_the_key_that_signed_identifies_the_authority() -> None:
-    begins, keys = utc_now(), [ec.generate_private_key(ec.SECP256R1()) for _ in range(3)]
-    name, own = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in ("CA", "leaf"))
-
-    def made(subject: x509.Name, key: int, signer: int, days: int) -> EidasCertificate:
-        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(name if subject == own else root)
-        builder = builder.public_key(keys[key].public_key()).serial_number(x509.random_serial_number())
-        builder = builder.not_valid_before(begins).not_valid_after(begins + timedelta(days=days))
-        return EidasCertificate.from_der(builder.sign(keys[signer], hashes.SHA256()).public_bytes(Encoding.DER))
-
-    root = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "root")])
-    signed, namesake = made(name, 0, 2, 10), made(name, 1, 2, 900)
-    leaf = made(own, 2, 0, 5)
-    assert order_chain(leaf, [namesake, signed])[0] == signed
-    assert order_chain(leaf, [signed, namesake])[0] == signed
+    root, one, namesake, leaf = (Authority(name) for name in ("root", "CA", "CA", "leaf"))
+    signed, other = root.certify(one, begins=-1, ends=10), root.certify(namesake, begins=-1, ends=900)
+    certificate = one.certify(leaf, begins=-1, ends=5)
+    for others in ((other, signed), (signed, other)):
+        assert order_chain(certificate, others)[0] == signed
 
 
 def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki: Pki) -> None:
@@ -156,23 +133,6 @@ def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki: Pk
 def test_what_does_not_belong_is_left_out(bank_pki: Pki) -> None:
     others = (bank_pki.root.certificate, bank_pki.qseal.certificate, *bank_pki.qseal.chain)
     assert order_chain(bank_pki.qwac.certificate, others) == ()
-
-
-@dataclass(frozen=True)
-class Authority:
-    """A name with a key, which signs certificates for others."""
-
-    name: str
-    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
-
-    def certify(self, other: Authority, *, begins: int, ends: int) -> EidasCertificate:
-        """Begins and ends in so many days from now."""
-        subject, issuer = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one.name)]) for one in (other, self))
-        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
-        builder = builder.public_key(other.key.public_key()).serial_number(x509.random_serial_number())
-        now = utc_now()
-        builder = builder.not_valid_before(now + timedelta(days=begins)).not_valid_after(now + timedelta(days=ends))
-        return EidasCertificate.from_der(builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.DER))
 
 
 def test_a_reload_sends_the_renewal_once_it_is_valid(tmp_path: Path) -> None:

@@ -21,13 +21,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from refusals import refused
-from tppkit._clock import utc_now
 from tppkit.client import Identity
 from tppkit.errors import TppkitError
 from tppkit.httpsig import KeySigner
-from tppkit.httpsig.algorithms import ALGORITHMS, key_kind
 from tppkit.seals import PROFILES
-from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
+from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
 
 PASSWORD = b"correct horse"
 
@@ -205,26 +203,6 @@ def test_how_to_seal_may_be_chosen(make: Callable[[Pki], dict[str, bytes]], bank
     seal = identity.seal
     assert seal is not None
     assert (seal.profile, seal.key_id, seal.verify_own) == (PROFILES["chebanca"], "c-1", True)
-
-
-@pytest.fixture(scope="module", params=["p256", "rsa2048"])
-def keyed(request: pytest.FixtureRequest) -> Pki:
-    """A PKI whose keys are all of one kind."""
-    return make_pki(at=utc_now(), key=request.param)
-
-
-@pytest.mark.parametrize("name", PROFILES)
-def test_the_dialect_chooses_the_algorithm_for_the_key(name: str, keyed: Pki) -> None:
-    profile = PROFILES[name]
-    kinds = {ALGORITHMS[algorithm].key for _, algorithm in profile.algorithms}
-    given = {**in_pem(keyed), "profile": profile, "key_id": "https://tpp.example/key"}
-    if key_kind(keyed.qseal.key) in kinds:
-        seal = Identity.from_memory(**given).seal
-        assert seal is not None
-        assert profile.name_of(seal.signer.algorithm)
-    else:
-        with refused(TppkitError, "profile.key"):
-            Identity.from_memory(**given)
 
 
 def test_an_argument_that_is_invalid_is_not_skipped(bank_pki: Pki) -> None:

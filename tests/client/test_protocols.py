@@ -14,6 +14,7 @@ import aiohttp
 import httpx
 import httpx2
 import pytest
+from dialects import identity_of
 from serving import free_port, program, run_program
 
 from tppkit._clock import utc_now
@@ -122,8 +123,7 @@ def test_threads_with_different_protocols_do_not_share_connections(identity: Ide
 
 
 def test_sessions_are_resumed_in_each_protocol(bank_pki: Pki, port: int) -> None:
-    qwac = bank_pki.qwac
-    fresh = Identity(qwac.certificate, qwac.key, server_anchors=[bank_pki.root.certificate])
+    fresh = identity_of(bank_pki)
     for ask in (with_httpx, TWO[0]):
         assert [ask(fresh, port).rpartition(" ")[2] for _ in range(2)] == [".", "r"]
 

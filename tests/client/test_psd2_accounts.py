@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from http_drivers import caught
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rogue_bank import Answer, RogueBank, as_json, http, rogue_bank, server_context
@@ -17,7 +18,7 @@ from rogue_bank import Answer, RogueBank, as_json, http, rogue_bank, server_cont
 from tppkit.client import Identity
 from tppkit.client.calls import MAX_PAGES
 from tppkit.client.psd2 import Psd2Calls
-from tppkit.errors import FormatError, RemoteProtocolError, RequestRefused, TransportError
+from tppkit.errors import RemoteProtocolError, TransportError
 from tppkit.protocol.psd2 import Access, BookingStatus, ConsentRequest, ConsentStatus, TransactionReport
 
 CONSENT = ConsentRequest(
@@ -88,10 +89,7 @@ def play(driver: Any, identity: Identity, bank_pki_folder: Path) -> Callable[...
         with rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as bank:
             run = Played(bank)
             timing = {"sleep": driver.waiting(run.sleep), "clock": lambda: run.now}
-            try:
-                (run.result,) = driver.run(bank.url + prefix, identity, step, **timing)
-            except (FormatError, RemoteProtocolError, RequestRefused, TransportError) as e:
-                run.result = e
+            (run.result,) = driver.run(bank.url + prefix, identity, caught(step), **timing)
         return run
 
     return played

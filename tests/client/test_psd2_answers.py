@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -142,40 +141,15 @@ def test_what_is_not_a_whole_http_answer_is_a_failed_connection(
 ) -> None:
     with (
         rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as bank,
-        pytest.raises(TransportError) as caught,
+        refused(TransportError, "transport.failed"),
     ):
         driver.run(bank.url, identity, cancel)
-    assert caught.value.code == "transport.failed"
     assert len(bank.requests) == 1
-
-
-def test_a_bank_that_does_not_answer_is_given_up(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
-    ended = threading.Event()
-
-    def silent(request: bytes) -> bytes:
-        ended.wait(20)
-        return b""
-
-    with rogue_bank(server_context(bank_pki_folder), silent) as bank:
-        try:
-            with pytest.raises(TransportError) as caught:
-                driver.run(bank.url, identity, cancel, timeout_s=0.3)
-        finally:
-            ended.set()
-    assert caught.value.code == "transport.timeout"
 
 
 def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, identity: Identity) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute, refused(TransportError, "transport.timeout"):
         driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, cancel, timeout_s=0.3)
-
-
-def test_a_port_without_a_listener_is_a_failed_connection(driver: Any, identity: Identity) -> None:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))  # and does not listen
-        with pytest.raises(TransportError) as caught:
-            driver.run(f"https://localhost:{bound.getsockname()[1]}", identity, cancel)
-    assert caught.value.code == "transport.failed"
 
 
 def test_a_server_of_an_unknown_authority_is_not_called(
@@ -197,10 +171,9 @@ def test_a_server_of_another_name_is_not_called(driver: Any, identity: Identity,
     answer = as_json(200, STATUS)
     with (
         rogue_bank(context, answer, address="127.0.0.2", name="127.0.0.2") as bank,
-        pytest.raises(TransportError) as caught,
+        refused(TransportError, "transport.failed"),
     ):
         driver.run(bank.url, identity, cancel)
-    assert caught.value.code == "transport.failed"
     assert bank.requests == []
 
 

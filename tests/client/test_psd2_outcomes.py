@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
+from http_drivers import caught
 from payments import INITIATED, PAYMENT
 from rogue_bank import Answer, as_json, http, rogue_bank, server_context
 
 from tppkit.client import Identity, make_async_client, make_client
-from tppkit.errors import OutcomeUnknown, RemoteProtocolError
+from tppkit.errors import OutcomeUnknown
 
 STRAY = "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11"
 REFUSAL = {"tppMessages": [{"category": "ERROR", "code": "FORMAT_ERROR", "text": "no"}]}
 REQUEST_ID = UUID("99391c7e-ad88-49ec-a2ad-99ddcb1f7721")
-Step = Callable[[Any], Any]
 
 
 def pay(client: Any) -> Any:
@@ -27,28 +26,6 @@ def pay(client: Any) -> Any:
 
 def pay_with_id(client: Any) -> Any:
     return client.initiate_payment(PAYMENT, request_id=REQUEST_ID)
-
-
-def caught(step: Step) -> Step:
-    """The step's error as its result, awaited where it has to be."""
-
-    def run(client: Any) -> Any:
-        try:
-            result = step(client)
-        except RemoteProtocolError as e:
-            return e
-        if not hasattr(result, "__await__"):
-            return result
-
-        async def awaited() -> Any:
-            try:
-                return await result
-            except RemoteProtocolError as e:
-                return e
-
-        return awaited()
-
-    return run
 
 
 def one_too_many(stray: Answer) -> Answer:
@@ -104,10 +81,9 @@ def test_the_connection_is_closed_where_a_hook_has_read_the_answer(
     async def read_async(response: httpx.Response) -> None:
         await response.aread()
 
-    asynchronous = type(driver).__name__.startswith("Async")
-    http_client: Any = make_async_client(identity) if asynchronous else make_client(identity)
-    http_client.event_hooks = {"response": [read_async if asynchronous else read]}
+    http_client: Any = make_async_client(identity) if driver.is_async else make_client(identity)
+    http_client.event_hooks = {"response": [read_async if driver.is_async else read]}
     with rogue_bank(server_context(bank_pki_folder), one_too_many(STRAYS["refusal"])) as bank:
-        steps = (pay, caught(pay), pay, lambda _: http_client.aclose() if asynchronous else http_client.close())
+        steps = (pay, caught(pay), pay, lambda _: http_client.aclose() if driver.is_async else http_client.close())
         _, second, third, _ = driver.run(bank.url, identity, *steps, http=http_client)
     assert (type(second), third.payment_id) == (OutcomeUnknown, "p-1")

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from dialects import Dialect
+from dialects import Dialect, identity_of
 from http_drivers import HTTP_DRIVERS, HttpDriver
 from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
@@ -449,10 +449,9 @@ def test_a_redirect_by_a_transport_without_trace_events_is_an_error_afterwards(
     auth = SealAuth(identity, origin="https://bank.example")
     with (
         library.Client(transport=library.MockTransport(handle), follow_redirects=True) as client,
-        pytest.raises(RemoteProtocolError) as caught,
+        refused(RemoteProtocolError, "answer.redirect"),
     ):
         client.post("https://bank.example/", content=b"{}", auth=auth)
-    assert caught.value.code == "answer.redirect"
 
 
 def test_another_target_than_the_sealed_one_is_not_sent(
@@ -485,65 +484,14 @@ def test_a_signer_is_awaited_where_there_is_an_event_loop(
             driver.run(awaited, lambda client: client.get(server.url, auth=auth))
 
 
-@pytest.mark.parametrize(
-    ("covered", "header", "text"),
-    [
-        ("(created)", "Signature", "created=1767225600,"),
-        ("date", "Date", "Thu, 01 Jan 2026 00:00:00 GMT"),
-    ],
-)
-def test_a_dialect_with_a_time_gets_the_present_one_and_keeps_it_on_a_retry(
-    covered: str, header: str, text: str, driver: HttpDriver, bank_pki: Pki, server: RogueBank
-) -> None:
-    algorithms = (("hs2019", "ecdsa-sha256"),)
-    timed = replace(PSD2_V1, name="timed", covered=(*PSD2_V1.covered, covered), algorithms=algorithms)
-    seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=timed)
-    qwac = bank_pki.qwac
-    identity = Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
-    times = iter(datetime(2026, 1, 1, 0, minute, tzinfo=UTC) for minute in range(30))
-    auth = SealAuth(identity, origin=server.url, now=lambda: next(times))
-
-    def get(client: Any) -> Any:
-        return client.get(server.url, headers={"X-Request-ID": ID}, auth=auth)
-
-    driver.run(identity, get, get)
-    assert text in server.message().values(header)[0]
-    assert server.message(0).values(header) == server.message(1).values(header)
-    assert seals(server, 0) == seals(server, 1)
-
-
 def test_the_request_id_is_where_the_dialect_has_it(driver: HttpDriver, bank_pki: Pki, server: RogueBank) -> None:
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=other)
-    qwac = bank_pki.qwac
-    identity = Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
+    identity = identity_of(bank_pki, seal)
     auth = SealAuth(identity, origin=server.url, new_request_id=lambda: UUID(ID))
     driver.run(identity, lambda client: client.get(server.url, auth=auth))
     assert server.message().values("x-other-id") == (ID,)
-
-
-def test_an_identity_that_is_renewed_while_its_request_is_sealed_keeps_that_requests_id(
-    bank_pki: Pki, dialects: Mapping[str, Dialect]
-) -> None:
-    httpx = HTTP_DRIVERS["httpx sync"].library
-    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
-    other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
-    qwac, qseal = bank_pki.qwac, bank_pki.qseal
-    first, renewed = (
-        Identity(qwac.certificate, qwac.key, seal=Seal.for_key(qseal.certificate, qseal.key, profile=row))
-        for row in (PSD2_V1, other)
-    )
-
-    def new_id() -> UUID:
-        first.renew(renewed, at=bank_pki.not_before)
-        return UUID(ID)
-
-    auth = SealAuth(first, origin="https://bank.example", new_request_id=new_id)
-    request = next(auth.sync_auth_flow(httpx.Request("GET", "https://bank.example")))
-    assert request.headers["X-Request-ID"] == ID
-    another = SealAuth(dialects["open-finance"].identity, origin="https://bank.example")
-    assert next(another.sync_auth_flow(request)).headers["X-Request-ID"] == ID
 
 
 def test_a_trace_of_the_callers_still_gets_its_events(

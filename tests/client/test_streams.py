@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rogue_bank import Answer, http, rogue_bank, server_context
 
+from refusals import refused
 from tppkit.client.calls import Calls, StreamCall
 from tppkit.client.credentials import BasicCredentials
 from tppkit.client.driver import AsyncClient, StreamMethod, SyncClient
@@ -99,6 +100,5 @@ def test_rows_are_whole_or_an_error(
 
 
 def test_a_streamed_row_is_not_a_row_with_a_whole_answer() -> None:
-    with pytest.raises(ConfigurationError) as refused:
+    with refused(ConfigurationError, "endpoint.streamed"):
         FeeCalls(BANK, "https://bank.example", credentials=BasicCredentials("key")).call(FEES, None)
-    assert refused.value.code == "endpoint.streamed"

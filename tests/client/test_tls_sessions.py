@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from dialects import identity_of
 from rogue_bank import ask, http, rogue_bank, server_context, trickling
 
 from tppkit.client import Identity, deadline
@@ -21,10 +22,6 @@ from tppkit.testpki import Pki
 @pytest.fixture
 def context(bank_pki_folder: Path) -> ssl.SSLContext:
     return server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
-
-
-def identity_of(pki: Pki) -> Identity:
-    return Identity(pki.qwac.certificate, pki.qwac.key, chain=pki.qwac.chain, server_anchors=[pki.root.certificate])
 
 
 def ask_async(context: ssl.SSLContext, port: int) -> bytes:

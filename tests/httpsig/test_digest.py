@@ -1,40 +1,73 @@
-"""The Digest header."""
+"""The Digest header of RFC 3230, and the Content-Digest field of RFC 9530."""
 
 from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 import pytest
+from http_message_signatures import ContentDigest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
-from tppkit.errors import FormatError, SignatureRejected
+from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig import make_digest, parse_digest, verify_digest
+from tppkit.httpsig.digest import make_content_digest, parse_content_digest, verify_content_digest
 
 EMPTY_256 = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 HELLO_256 = "X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE="  # draft-cavage-http-signatures appendix C
 HELLO = b'{"hello": "world"}'
 
 
+class Field(NamedTuple):
+    """How a field is written and read, its two algorithms, and an algorithm that proves nothing."""
+
+    make: Callable[..., str]
+    parse: Callable[[str], Mapping[str, bytes]]
+    verify: Callable[[str, bytes], tuple[str, ...]]
+    names: tuple[str, str]
+    unknown: str
+
+
+FIELDS = {
+    "Digest": Field(make_digest, parse_digest, verify_digest, ("SHA-256", "SHA-512"), "md5=x"),
+    "Content-Digest": Field(
+        make_content_digest, parse_content_digest, verify_content_digest, ("sha-256", "sha-512"), "md5=:YQ==:"
+    ),
+}
+EACH = pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
+
+
 def test_a_digest_is_made_of_the_raw_body() -> None:
     assert (make_digest(HELLO), make_digest(b"")) == (f"SHA-256={HELLO_256}", f"SHA-256={EMPTY_256}")
+    assert make_content_digest(HELLO) == f"sha-256=:{HELLO_256}:"
 
 
-@given(st.binary(), st.sampled_from(["SHA-256", "SHA-512"]))
-def test_a_digest_we_make_verifies_and_reads_back(body: bytes, algorithm: str) -> None:
-    value = make_digest(body, algorithm=algorithm)
-    assert verify_digest(value, body) == (algorithm,)
-    assert parse_digest(value) == {algorithm: hashlib.new(algorithm.replace("-", ""), body).digest()}
+@pytest.mark.parametrize("algorithm", ["SHA-256", "sha-1", "md5", ""])
+def test_an_algorithm_that_proves_nothing_is_not_written(algorithm: str) -> None:
+    with refused(ConfigurationError, "digest.unknown-algorithm"):
+        make_content_digest(HELLO, algorithm=algorithm)
 
 
-@given(st.binary(), st.binary())
-def test_a_digest_fits_its_own_body_only(body: bytes, other: bytes) -> None:
+@EACH
+@given(body=st.binary(), number=st.integers(0, 1))
+def test_a_digest_we_make_verifies_and_reads_back(field: Field, body: bytes, number: int) -> None:
+    name = field.names[number]
+    value = field.make(body, algorithm=name)
+    assert field.verify(value, body) == (name,)
+    assert field.parse(value) == {name: hashlib.new(name.replace("-", "").lower(), body).digest()}
+
+
+@EACH
+@given(body=st.binary(), other=st.binary())
+def test_a_digest_fits_its_own_body_only(field: Field, body: bytes, other: bytes) -> None:
     if body != other:
         with refused(SignatureRejected, "digest.mismatch"):
-            verify_digest(make_digest(body), other)
+            field.verify(field.make(body), other)
 
 
 @pytest.mark.parametrize("name", ["sha-256", "Sha-256", "SHA-256"])
@@ -42,17 +75,18 @@ def test_the_name_of_the_algorithm_is_accepted_in_any_case(name: str) -> None:
     assert verify_digest(f"{name}={HELLO_256}", HELLO) == ("SHA-256",)
 
 
-def test_all_known_algorithms_are_compared_and_unknown_ones_skipped() -> None:
-    value = f"{make_digest(HELLO, algorithm='SHA-512')}, md5=x,\tSHA-256={HELLO_256}"
-    assert set(verify_digest(value, HELLO)) == {"SHA-256", "SHA-512"}
+@EACH
+def test_all_known_algorithms_are_compared_and_unknown_ones_skipped(field: Field) -> None:
+    both = [field.make(HELLO, algorithm=name) for name in field.names]
+    assert set(field.verify(f"{both[1]}, {field.unknown},\t{both[0]}", HELLO)) == set(field.names)
 
 
-@pytest.mark.parametrize("wrong", ["SHA-256", "SHA-512"])
-def test_one_digest_that_does_not_fit_is_enough_to_refuse(wrong: str) -> None:
-    right = "SHA-512" if wrong == "SHA-256" else "SHA-256"
-    value = f"{make_digest(HELLO, algorithm=right)},{make_digest(b'', algorithm=wrong)}"
+@EACH
+@pytest.mark.parametrize("wrong", [0, 1], ids=["SHA-256", "SHA-512"])
+def test_one_digest_that_does_not_fit_is_enough_to_refuse(wrong: int, field: Field) -> None:
+    right = field.make(HELLO, algorithm=field.names[1 - wrong])
     with refused(SignatureRejected, "digest.mismatch"):
-        verify_digest(value, HELLO)
+        field.verify(f"{right},{field.make(b'', algorithm=field.names[wrong])}", HELLO)
 
 
 @pytest.mark.parametrize(
@@ -96,17 +130,53 @@ def test_a_fault_is_reported_in_printable_text_of_bounded_length(value: str) -> 
     assert len(caught.value.message) < 200
 
 
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("", "digest.unsupported"),
+        ("md5=:YQ==:", "digest.unsupported"),
+        ("sha=:YQ==:", "digest.unsupported"),
+        ("sha-256=:YQ==:", "digest.malformed"),
+        ("sha-256", "digest.malformed"),
+        ("sha-256=1", "digest.malformed"),
+        (f'sha-256="{HELLO_256}"', "digest.malformed"),
+        (f"sha-256=(:{HELLO_256}:)", "digest.malformed"),
+        (f"sha-256=:{HELLO_256}:;q=1", "digest.malformed"),
+        (f"sha-512=:{HELLO_256}:", "digest.malformed"),
+        (f"sha-256=:{HELLO_256}:, md5=1", "digest.malformed"),
+        (f"SHA-256=:{HELLO_256}:", "structured.malformed"),
+        (f"sha-256={HELLO_256}", "structured.malformed"),
+        (f"sha-256=:{HELLO_256}:,", "structured.malformed"),
+        (f"sha-256=:{HELLO_256}:, sha-256=:{HELLO_256}:", "structured.duplicate"),
+        (f"sha-256=:{HELLO_256[:-1]}:", "base64.malformed"),
+        (f"sha-256=:{HELLO_256.replace('PE=', 'PF=')}:", "base64.noncanonical"),
+    ],
+)
+def test_what_is_not_a_content_digest_is_refused(value: str, code: str) -> None:
+    with refused(FormatError, code):
+        verify_content_digest(value, HELLO)
+
+
+@EACH
 @given(
-    st.text()
+    value=st.text()
     | st.text(alphabet="SHA-256=,sha512 :\t")
     | st.binary().map(lambda raw: f"SHA-256={b64encode(raw).decode()}")
 )
-def test_only_format_error_escapes_the_reader(value: str) -> None:
+def test_only_format_error_escapes_the_reader(field: Field, value: str) -> None:
     with suppress(FormatError):
-        parse_digest(value)
+        field.parse(value)
 
 
-@given(st.text(), st.binary())
-def test_an_arbitrary_header_fits_no_body(value: str, body: bytes) -> None:
+@EACH
+@given(value=st.text(), body=st.binary())
+def test_an_arbitrary_header_fits_no_body(field: Field, value: str, body: bytes) -> None:
     with pytest.raises((FormatError, SignatureRejected)):
-        verify_digest(value, body)
+        field.verify(value, body)
+
+
+@given(st.binary())
+def test_another_implementation_makes_and_accepts_the_same(body: bytes) -> None:
+    ours = make_content_digest(body)
+    assert ContentDigest.create(body) == ours
+    ContentDigest.verify(ours, body)

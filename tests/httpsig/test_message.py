@@ -23,9 +23,8 @@ def test_values_of_a_name_come_in_wire_order_whatever_the_case() -> None:
 def test_a_single_header_appears_once_or_not_at_all() -> None:
     message = Message("GET", "/", (("Accept", "a"), ("Via", "1"), ("via", "2")))
     assert (message.single("accept"), message.single("date")) == ("a", None)
-    with pytest.raises(FormatError) as raised:
+    with refused(FormatError, "header.duplicate"):
         message.single("Via")
-    assert raised.value.code == "header.duplicate"
 
 
 def test_further_headers_make_another_message() -> None:

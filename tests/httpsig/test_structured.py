@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.errors import FormatError
 from tppkit.httpsig.structured import (
     BareItem,
@@ -127,9 +128,8 @@ def test_true_and_one_are_written_apart() -> None:
               Decimal("-Infinity"), Decimal("NaN"), Decimal("sNaN"), Decimal("1e30"), DisplayString("\ud800"), DisplayString("a\udfff")],
 )  # fmt: skip
 def test_what_no_field_can_hold_is_not_written(value: Any) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "structured.malformed"):
         write_bare_item(value)
-    assert caught.value.code == "structured.malformed"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate, oids
@@ -18,8 +19,8 @@ from tppkit.certificates.identifier import read_organization_identifier
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig import KeySigner, make_digest
-from tppkit.seals import KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
-from tppkit.seals.key_id import make_key_id
+from tppkit.seals import KeyIdForm, KeyIdStyle, Message, Seal, SealPolicy, SealProfile, verify_request
+from tppkit.seals.key_id import make_key_id, verify_key_id
 from tppkit.testpki import Issued, Pki
 from tppkit.testpki.certificate import extension_of, sign_draft
 from tppkit.testpki.profiles import Extension, qseal_extensions
@@ -86,6 +87,14 @@ def without(message: Message, name: str) -> Message:
     return changed(message, headers=[field for field in message.headers if field[0].lower() != name.lower()])
 
 
+def flips(text: str) -> Iterator[str]:
+    """The text with one character changed, every one in turn, and with one less and one more."""
+    for position, character in enumerate(text):
+        for mask in (0x01, 0x20, 0x80):
+            yield text[:position] + chr(ord(character) ^ mask) + text[position + 1 :]
+    yield from (text[:-1], text[1:], text + text[-1:], text[:1] + text)
+
+
 def seal_by_hand(
     message: Message,
     issued: Issued,
@@ -143,6 +152,34 @@ def make_certificate(
         builder = builder.add_extension(extension, critical)
     signed = builder.sign(issuer_key, hashes.SHA256(), ecdsa_deterministic=True)
     return EidasCertificate.from_der(signed.public_bytes(Encoding.DER))
+
+
+ISSUER_KEY = ec.derive_private_key(1234567, ec.SECP256R1())
+ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier("2.5.4.97")
+
+
+def issued_by(*attributes: tuple[x509.ObjectIdentifier, str], serial: int = 0x9FA1) -> EidasCertificate:
+    """A certificate whose issuer has these attributes, in the certificate's order."""
+    name = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
+    return make_certificate(ISSUER_KEY.public_key(), issuer=name, issuer_key=ISSUER_KEY, subject=name, serial=serial)
+
+
+QTSP = issued_by(
+    (NameOID.COUNTRY_NAME, "LT"),
+    (NameOID.ORGANIZATION_NAME, "Trust Services"),
+    (ORGANIZATION_IDENTIFIER, "VATLT-1"),
+    (NameOID.EMAIL_ADDRESS, "ca@trust.example"),
+    (NameOID.COMMON_NAME, "Seal CA"),
+)
+
+
+def check_key_id(text: str, certificate: EidasCertificate, style: KeyIdStyle | None = None) -> str:
+    """`names it`, or the code of the refusal."""
+    try:
+        verify_key_id(text, certificate, style=style or KeyIdStyle())
+    except (FormatError, VerificationError) as e:
+        return e.code
+    return "names it"
 
 
 def issue_seal(

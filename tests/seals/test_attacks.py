@@ -10,13 +10,9 @@ import hashlib
 import hmac
 import re
 import socket
-import ssl
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, padding
@@ -42,15 +38,12 @@ from sealing import (
     without,
 )
 
-from tppkit._clock import utc_now
+from refusals import refused
 from tppkit._encoding import decode_base64, encode_base64
-from tppkit.client import Identity, SealAuth, make_client
-from tppkit.client.credentials import SealCredentials
-from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError, SignatureRejected
+from tppkit.errors import FormatError
 from tppkit.httpsig import Message, make_digest
-from tppkit.httpsig.components import parse_origin
 from tppkit.seals import PROFILES, PSD2_V1, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Issued, Pki, make_pki, write_pki
+from tppkit.testpki import Issued, Pki
 
 WEB, CLIENT = "web/test_seal.py::", "client/test_seal_auth.py::"
 # By number: what the attack is, and where it is made; tests of this file by their number, others by name.
@@ -61,15 +54,24 @@ ATTACKS: Mapping[int, tuple[str, tuple[str, ...]]] = {
     4: ("body removed, digest of the real one kept", ()),
     5: ("query missing or path decoded in the target", (f"{WEB}test_a_server_that_decodes_the_path_gets_every_request_rejected",)),
     6: ("signed header doubled, first and last differ", ()),
-    7: ("parameters doubled", ("httpsig/test_rfc9421.py::test_a_signature_input_that_can_mean_two_things_is_refused",)),
-    8: ("weak hash that the sender chose", ()),
-    9: ("lenient base64, mirrored ECDSA signature, DER that is not canonical", ()),
+    7: ("parameters doubled", (
+        "httpsig/test_cavage.py::test_a_parameter_that_appears_twice_is_refused",
+        "httpsig/test_rfc9421.py::test_a_signature_input_that_can_mean_two_things_is_refused",
+    )),
+    8: ("weak hash that the sender chose", ("seals/test_verify_refusals.py::test_a_digest_under_a_good_signature_is_judged_for_itself",)),
+    9: ("lenient base64, mirrored ECDSA signature, DER that is not canonical", (
+        "seals/test_verify_signatures.py::test_the_signature_is_read_as_canonical_base64_only",
+        "httpsig/test_algorithms.py::test_ecdsa_takes_der_only_and_no_other_spelling_of_it",
+    )),
     10: ("keyId fetched as an address", ()),
     11: ("line breaks in signed values", ("seals/test_key_id_styles.py::test_a_seal_of_an_issuer_with_a_line_break_forges_no_header",)),
-    12: ("certificate exchanged", ()),
+    12: ("certificate exchanged", ("seals/test_profiles.py::test_under_a_key_id_that_is_known_no_other_certificate_is_accepted",)),
     13: ("missing signed header ignored, or a demand that never refuses", ()),
     14: ("line ends written anew", (f"{WEB}test_a_body_in_any_pieces_is_the_same_body",)),
-    15: ("forms of times and clocks that are apart", ("httpsig/test_http_date.py::test_another_form_is_refused",)),
+    15: ("forms of times and clocks that are apart", (
+        "httpsig/test_http_date.py::test_another_form_is_refused",
+        "seals/test_profile_times.py::test_a_seal_that_a_time_identifies_is_not_accepted_again_days_later",
+    )),
     16: ("seal sent along a redirect", (
         f"{CLIENT}test_a_seal_never_follows_a_redirect", f"{CLIENT}test_a_request_to_another_origin_is_not_sealed",
     )),
@@ -114,11 +116,6 @@ def test_the_list_of_attacks_is_whole(shared_data: Path) -> None:
     assert sorted(ATTACKS) == [int(number) for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)]
 
 
-@pytest.fixture(scope="module")
-def sealed(seal: Seal) -> Message:
-    return sign_request(REQUEST, seal=seal)
-
-
 @pytest.fixture(params=["unknown", "known"])
 def believed(request: pytest.FixtureRequest, pki: Pki, sealed: Message) -> SealPolicy:
     """A policy that sees its first request, and one that has verified the provider's seal before."""
@@ -146,12 +143,6 @@ def test_2_the_names_of_covered_headers_are_part_of_what_is_signed(pki: Pki) -> 
     other = header(sealed, "Signature").replace("tpp-redirect-uri", "psu-id")
     assert verdict(sealed, fresh_policy(pki)) == "holds"
     assert verdict(with_value(sealed, "Signature", other), fresh_policy(pki)) == "signature.invalid"
-
-
-def test_2_a_name_that_is_covered_twice_is_refused(pki: Pki, believed: SealPolicy) -> None:
-    assert (
-        verdict(seal_by_hand(REQUEST, pki.qseal, covered=(*COVERED, "digest")), believed) == "signature.covered-names"
-    )
 
 
 def test_3_a_digest_that_is_not_covered(pki: Pki, believed: SealPolicy) -> None:
@@ -215,14 +206,6 @@ def test_6_a_list_header_doubled_is_signed_in_its_order(pki: Pki) -> None:
         assert verdict(changed(sealed, headers=fewer), fresh_policy(pki)) == "signature.invalid"
 
 
-@pytest.mark.parametrize("name", ["keyId", "algorithm", "headers", "signature", "KeyID", "HEADERS"])
-@pytest.mark.parametrize("place", ["front", "back"])
-def test_7_a_parameter_given_twice(name: str, place: str, sealed: Message, believed: SealPolicy) -> None:
-    value, more = header(sealed, "Signature"), f'{name}="digest"'
-    forged = f"{more},{value}" if place == "front" else f"{value},{more}"
-    assert verdict(with_value(sealed, "Signature", forged), believed) == "signature.duplicate-parameter"
-
-
 @pytest.mark.parametrize("algorithm", ["rsa-sha1", "rsa-md5", "RSA-SHA1", "rsa-sha256"])
 def test_8_a_weak_hash_that_the_sender_chose(algorithm: str, rsa_pki: Pki) -> None:
     key = rsa_pki.qseal.key
@@ -232,48 +215,6 @@ def test_8_a_weak_hash_that_the_sender_chose(algorithm: str, rsa_pki: Pki) -> No
     assert verdict(forged, fresh_policy(rsa_pki)) == (
         "signature.invalid" if algorithm == "rsa-sha256" else "signature.algorithm"
     )
-
-
-@pytest.mark.parametrize("algorithm", ["SHA", "SHA-1", "MD5", "UNIXsum", "sha-256-128", "id-sha-256"])
-def test_8_a_weak_digest_that_the_sender_chose(algorithm: str, pki: Pki, believed: SealPolicy) -> None:
-    weak = f"{algorithm}={encode_base64(hashlib.sha1(REQUEST.body).digest())}"
-    assert verdict(seal_by_hand(REQUEST, pki.qseal, digest=weak), believed) == "digest.algorithm"
-
-
-def test_8_a_weak_digest_beside_a_good_one_proves_nothing_more(pki: Pki, believed: SealPolicy) -> None:
-    both = f"MD5=AAAA,{make_digest(REQUEST.body)}"
-    assert verdict(seal_by_hand(REQUEST, pki.qseal, digest=both), believed) == "holds"
-    wrong = f"MD5=AAAA,{make_digest(b'evil')}"
-    assert verdict(seal_by_hand(REQUEST, pki.qseal, digest=wrong), believed) == "digest.mismatch"
-
-
-def test_8_a_digest_that_the_profile_does_not_take(pki: Pki) -> None:
-    row = replace(PSD2_V1, digest_algorithm="SHA-512", digest_algorithms=("SHA-512",))
-    both = f"{make_digest(REQUEST.body, algorithm='SHA-512')},{make_digest(REQUEST.body)}"
-    for digest, expected in (
-        (make_digest(REQUEST.body, algorithm="SHA-512"), "holds"),
-        (make_digest(REQUEST.body), "digest.algorithm"),
-        (both, "digest.algorithm"),
-    ):
-        assert verdict(seal_by_hand(REQUEST, pki.qseal, digest=digest), policy_of(row, pki)) == expected
-
-
-def spellings(text: str) -> Iterator[str]:
-    """Other texts that lenient readers take for the same base64."""
-    yield from (
-        text + "=",
-        text.rstrip("=") if text.endswith("=") else text + "==",
-        text + "\n",
-        f" {text}",
-        text[:8] + " " + text[8:],
-    )
-    yield from (text.replace("+", "-").replace("/", "_") + "-", text[:4] + "\n" + text[4:], text + "AAAA", text[:-4])
-
-
-def test_9_a_signature_in_another_spelling_of_base64(sealed: Message, believed: SealPolicy) -> None:
-    head, mark, last = header(sealed, "Signature").rpartition('signature="')
-    for text in spellings(last[:-1]):
-        assert verdict(with_value(sealed, "Signature", f'{head}{mark}{text}"'), believed) != "holds"
 
 
 def test_9_a_signature_in_another_spelling_of_der(pki: Pki, believed: SealPolicy) -> None:
@@ -309,12 +250,11 @@ def test_10_an_address_as_key_id_is_not_fetched(rsa_pki: Pki) -> None:
             trap.accept()
 
 
-@pytest.mark.parametrize("control", ["\n", "\r\n", "\r", "\x00", "\n "])
+@pytest.mark.parametrize("control", ["\n", "\r\n", "\r", "\x00", "\n ", "\x1b", "\x7f", "Ā"])
 def test_11_a_line_break_in_a_value_is_neither_signed_nor_verified(control: str, pki: Pki, seal: Seal) -> None:
     evil = with_value(REQUEST, "X-Request-ID", f"{REQUEST_ID}{control}x-evil: 1")
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "header.control-character"):
         sign_request(evil, seal=seal)
-    assert caught.value.code == "header.control-character"
     assert verdict(seal_by_hand(evil, pki.qseal), fresh_policy(pki)) == "header.control-character"
 
 
@@ -338,15 +278,6 @@ def test_12_certificate_digest_and_signature_exchanged_for_anothers(
 def test_12_the_certificate_alone_exchanged(sealed: Message, other_qseal: Issued, believed: SealPolicy) -> None:
     forged = with_value(sealed, "TPP-Signature-Certificate", encode_base64(other_qseal.certificate.der))
     assert verdict(forged, believed) == "key-id.mismatch"
-
-
-def test_12_another_certificate_under_a_key_id_that_is_known(pki: Pki) -> None:
-    row = PROFILES["chebanca"]
-    stolen = pki.issue_qseal(pki.provider, label="stolen")
-    forged = sign_request(request_for(row), seal=seal_of(row, stolen), at=AT)
-    policy = policy_of(row, pki)
-    assert verdict(forged, SealPolicy(policy.paths, profile=row)) == "holds"
-    assert verdict(forged, policy) == "key-id.mismatch"
 
 
 def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki: Pki, believed: SealPolicy) -> None:
@@ -405,77 +336,6 @@ def test_15_a_date_that_readers_take_differently(date: str, rsa_pki: Pki) -> Non
     assert verdict(sealed, policy_of(row, rsa_pki)) == "header.date"
 
 
-def test_15_an_old_seal_is_not_accepted_again_where_it_has_a_time(rsa_pki: Pki) -> None:
-    for name in ("rabobank", "ing", "bng", "cavage-12"):
-        row = PROFILES[name]
-        sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
-        policy = policy_of(row, rsa_pki)
-        assert verdict(sealed, policy) == "holds"
-        assert verdict(sealed, policy, at=AT + timedelta(minutes=11)) == "signature.expired"
-
-
-def test_16_a_sealed_request_is_not_sealed_again_for_elsewhere(seal: Seal, sealed: Message) -> None:
-    with pytest.raises(LocalProtocolError) as caught:
-        sign_request(changed(sealed, target="/elsewhere"), seal=seal)
-    assert caught.value.code == "seal.header-present"
-
-
-def test_16_a_seal_does_not_follow_a_redirect(tmp_path: Path) -> None:
-    live = make_pki(at=utc_now())
-    write_pki(live, tmp_path / "pki")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "pki" / "server-chain.pem", tmp_path / "pki" / "server.key")
-    seal = Seal.for_key(live.qseal.certificate, live.qseal.key)
-    anchors = [live.root.certificate]
-    identity = Identity(live.qwac.certificate, live.qwac.key, seal=seal, server_anchors=anchors)
-    with socket.create_server(("127.0.0.1", 0)) as bank, socket.create_server(("127.0.0.1", 0)) as trap:
-        url, elsewhere = (f"https://127.0.0.1:{server.getsockname()[1]}/" for server in (bank, trap))
-
-        def redirect() -> None:
-            with context.wrap_socket(bank.accept()[0], server_side=True) as connection:
-                request = b""
-                while not request.endswith(b"\r\n\r\n{}"):  # to close with anything unread would take the answer back
-                    request += connection.recv(65536)
-                connection.sendall(f"HTTP/1.1 307 X\r\nLocation: {elsewhere}\r\nContent-Length: 0\r\n\r\n".encode())
-
-        with ThreadPoolExecutor(1) as thread, make_client(identity, timeout_s=15) as client:
-            redirecting = thread.submit(redirect)
-            with pytest.raises(RemoteProtocolError) as caught:
-                client.post(url, content=b"{}", auth=SealAuth(identity, origin=url), follow_redirects=True)
-            redirecting.result(15)
-        assert caught.value.code == "answer.redirect"
-        trap.settimeout(0.2)
-        with pytest.raises(TimeoutError):
-            trap.accept()
-
-
-def test_17_a_retry_is_the_same_request_and_another_one_is_not_sent(pki: Pki, seal: Seal) -> None:
-    identity = Identity(pki.qwac.certificate, pki.qwac.key, seal=seal)
-    origin = parse_origin("https://bank.example")
-    sealing, new_id = SealCredentials(identity, origin=origin, now=lambda: AT), lambda _: str(uuid4())
-    first = sealing.seal(REQUEST, give_id=new_id)
-    assert sealing.seal(REQUEST, give_id=new_id) == first
-    assert verdict(first, fresh_policy(pki)) == "holds"
-    for other in (
-        changed(REQUEST, body=b"evil"),
-        changed(REQUEST, target="/elsewhere"),
-        changed(REQUEST, method="PUT"),
-    ):
-        with pytest.raises(LocalProtocolError) as caught:
-            sealing.seal(other, give_id=new_id)
-        assert caught.value.code == "seal.request-id-reused"
-    unnamed = without(REQUEST, "X-Request-ID")
-    ids = {dict(sealing.seal(unnamed, give_id=new_id).headers)["X-Request-ID"] for _ in range(2)}
-    assert len(ids) == 2
-
-
-def test_17_sealing_makes_no_request_id_of_its_own(seal: Seal) -> None:
-    assert sign_request(REQUEST, seal=seal).values("x-request-id") == (REQUEST_ID,)
-    with pytest.raises(SignatureRejected) as caught:
-        sign_request(without(REQUEST, "X-Request-ID"), seal=seal)
-    assert caught.value.code == "signature.header-absent"
-
-
 @pytest.mark.parametrize(
     ("value", "signed"),
     [(" a ", b"a"), ("\ta\t", b"a"), ("", b""), ("  ", b""), ("a  b", b"a  b"), ("a,b", b"a,b"), ("a , b", b"a , b")],
@@ -512,13 +372,3 @@ def test_a_quoted_text_that_looks_like_a_signature_is_not_one(pki: Pki, sealed: 
         noted = seal_by_hand(REQUEST, pki.qseal, template=template)
         assert [verdict(noted, believed), verdict(noted, believed)] == ["holds", "holds"]
         assert verdict(with_value(noted, "X-Request-ID", "another"), believed) == "signature.invalid"
-
-
-def test_what_is_not_covered_is_not_shown(seal: Seal, pki: Pki) -> None:
-    sealed = sign_request(REQUEST.with_headers(("PSU-ID", "nobody signed this")), seal=seal)
-    verified = verify_request(sealed, qwac=None, at=AT, policy=fresh_policy(pki))
-    assert "psu-id" not in verified.covered
-    strict = PROFILES["berlin-group"]
-    sealed = sign_request(request_for(strict), seal=seal_of(strict, pki.qseal))
-    with pytest.raises(ConfigurationError):
-        verify_request(sealed, qwac=None, at=AT, policy=policy_of(strict, pki)).target.upper()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import json
@@ -14,9 +13,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from refusals import refused
 from tppkit._encoding import decode_base64url, encode_base64url
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
+from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Scheme
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.digest import make_content_digest, make_digest
@@ -30,11 +30,8 @@ from tppkit.seals import (
     Seal,
     SealPolicy,
     SealProfile,
-    prepare_request,
     sign_request,
-    sign_request_async,
     verify_request,
-    verify_request_head,
 )
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.profile import Format
@@ -111,9 +108,8 @@ def test_a_row_without_algorithms_has_those_of_its_format(format_: Format, pki: 
 def test_a_row_whose_format_does_not_have_its_algorithms_is_refused(
     format_: Format, algorithms: tuple[tuple[str, str], ...]
 ) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "profile.malformed"):
         replace(PSD2_V1, format=format_, **OTHER_FORMATS[format_], algorithms=algorithms)
-    assert caught.value.code == "profile.malformed"
     assert replace(PSD2_V1, format=format_, **OTHER_FORMATS[format_], algorithms=())
 
 
@@ -154,15 +150,6 @@ def without(message: Message, name: str) -> Message:
     return message._replace(headers=headers)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_sealed_verifies(pki: Pki, name: str) -> None:
-    verified = verify(pki, name, sealed(pki, name))
-    assert verified.seal == pki.qseal.certificate
-    assert verified.organization_identifier == "PSDLT-BL-LB000000"
-    assert verified.body == BODY
-    assert verified.parameters.created == int(AT.timestamp())
-
-
 def test_a_request_for_amazon_looks_as_its_guide_says(pki: Pki) -> None:
     message = sealed(pki, "amazon")
     assert message.values("x-amzn-content-digest") == (make_content_digest(BODY),)
@@ -182,53 +169,9 @@ def test_a_jws_seal_carries_its_certificate(pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_request_without_body_is_sealed(pki: Pki, name: str) -> None:
-    message = sealed(pki, name, REQUEST._replace(method="GET", target="/v1/accounts", body=b""))
-    assert verify(pki, name, message).body == b""
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_seal_is_made_without_blocking(pki: Pki, name: str) -> None:
-    message = asyncio.run(sign_request_async(REQUEST, seal=make_seal(pki.qseal, profile_of(name)), at=AT))
-    assert verify(pki, name, message)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_seal_is_prepared_for_another_to_sign(pki: Pki, name: str) -> None:
-    seal = make_seal(pki.qseal, profile_of(name))
-    prepared = prepare_request(REQUEST, seal=seal, at=AT)
-    message = prepared.finish(seal.signer.sign(prepared.signing_string))
-    assert verify(pki, name, message).signing_string == prepared.signing_string
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_signer_that_signs_something_else_is_noticed(pki: Pki, name: str) -> None:
-    profile = profile_of(name)
-    seal = make_seal(pki.qseal, profile, verify_own=True)
-    with pytest.raises(ConfigurationError) as caught:
-        prepare_request(REQUEST, seal=seal, at=AT).finish(seal.signer.sign(b"something else"))
-    assert caught.value.code == "seal.own-signature"
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_the_time_of_signing_must_be_given(pki: Pki, name: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "seal.time-needed"):
         sign_request(REQUEST, seal=make_seal(pki.qseal, profile_of(name)))
-    assert caught.value.code == "seal.time-needed"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_request_is_not_sealed_twice(pki: Pki, name: str) -> None:
-    with pytest.raises(LocalProtocolError) as caught:
-        sealed(pki, name, sealed(pki, name))
-    assert caught.value.code == "seal.header-present"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_body_that_was_changed_or_removed_is_detected(pki: Pki, name: str) -> None:
-    message = sealed(pki, name)
-    for body in (b"", BODY + b" ", b"{}"):
-        assert code_of(pki, name, message._replace(body=body)) == "digest.mismatch"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -291,47 +234,6 @@ def test_a_label_that_is_on_two_lines_is_refused(pki: Pki) -> None:
     assert code_of(pki, "amazon", twice) == "structured.duplicate"
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("left_out", ["digest", "target", "token"])
-def test_a_seal_that_leaves_out_what_is_demanded_is_refused(pki: Pki, name: str, left_out: str) -> None:
-    profile = profile_of(name)
-    out = {
-        "digest": profile.digest_name,
-        "target": "@query" if name == "amazon" else "(request-target)",
-        "token": {"amazon": "x-amz-access-token", "open-finance": "x-request-id", "ing-jws": "content-type"}[name],
-    }[left_out]
-    message = reduced(pki, profile, out)
-    assert code_of(pki, name, message) == "signature.uncovered"
-
-
-def reduced(pki: Pki, profile: SealProfile, out: str) -> Message:
-    """A request sealed by a sender who does not cover `out`, though everything else is in order."""
-    lax = object.__new__(SealProfile)
-    for field in SealProfile.__dataclass_fields__:
-        object.__setattr__(lax, field, getattr(profile, field))
-    object.__setattr__(lax, "covered", tuple(name for name in profile.covered if name != out))
-    return sign_request(REQUEST, seal=make_seal(pki.qseal, lax), at=AT)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_seal_of_another_organisation_is_refused(pki: Pki, name: str, other_qseal: Issued) -> None:
-    message = sealed(pki, name, issued=other_qseal)
-    policy = make_policy(pki, profile_of(name), other_qseal.certificate)
-    assert code_of(pki, name, message, policy=policy) == "seal.other-organisation"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_seal_without_an_anchor_above_it_is_refused(pki: Pki, rsa_pki: Pki, name: str) -> None:
-    policy = SealPolicy(
-        PathVerifier(make_anchors(rsa_pki.authorities)),
-        profile=profile_of(name),
-        certificates=make_policy(pki, profile_of(name)).certificates,
-    )
-    with pytest.raises(CertificateRejected) as caught:
-        verify(pki, name, sealed(pki, name), policy=policy)
-    assert caught.value.code == "trust.no-path"
-
-
 def test_a_swapped_certificate_in_the_header_breaks_the_signature(pki: Pki, other_qseal: Issued) -> None:
     message = sealed(pki, "open-finance")
     theirs = sealed(pki, "open-finance", issued=other_qseal).values("x-jws-signature")[0]
@@ -390,29 +292,6 @@ def test_a_seal_counts_only_near_its_time(pki: Pki, name: str) -> None:
     assert verify(pki, name, message, at=AT + skew + age)
     assert code_of(pki, name, message, at=AT - skew - timedelta(seconds=1)) == "signature.created"
     assert code_of(pki, name, message, at=AT + skew + age + timedelta(seconds=1)) == "signature.expired"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_policy_can_be_asked_again_and_again(pki: Pki, name: str, other_qseal: Issued) -> None:
-    policy = make_policy(pki, profile_of(name))
-    message = sealed(pki, name)
-    for _ in range(3):
-        assert verify(pki, name, message, policy=policy)
-    assert code_of(pki, name, message._replace(method="PUT"), policy=policy) == "signature.invalid"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_body_can_arrive_behind_the_head(pki: Pki, name: str) -> None:
-    message = sealed(pki, name)
-    policy = make_policy(pki, profile_of(name))
-    for body, code in ((BODY, None), (b"other", "digest.mismatch"), (b"", "digest.mismatch")):
-        head = verify_request_head(message, qwac=pki.qwac.certificate, at=AT, policy=policy)
-        if code is None:
-            assert head.verify_body(body).body == body
-        else:
-            with pytest.raises(SignatureRejected) as caught:
-                head.verify_body(body)
-            assert caught.value.code == code
 
 
 def test_the_other_label_of_a_request_is_not_the_seals(pki: Pki) -> None:
@@ -479,43 +358,27 @@ def test_a_dialect_can_cover_where_the_request_goes(pki: Pki) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "change"),
+    ("row", "change", "code"),
     [
-        (AMAZON, {"label": ""}), (AMAZON, {"label": "Not A Key"}), (AMAZON, {"carrier": "x-jws-signature"}),
-        (AMAZON, {"sends_x5c": True}), (OPEN_FINANCE, {"carrier": "bad name"}),
-        (OPEN_FINANCE, {"label": "sig1"}), (OPEN_FINANCE, {"digest_field": "bad name"}),
-        (OPEN_FINANCE, {"expires_after": timedelta(minutes=1)}),
-        (PROFILES["psd2-v1"], {"sends_x5c": True}), (PROFILES["psd2-v1"], {"label": "sig1"}),
-        (PROFILES["psd2-v1"], {"max_age": timedelta(minutes=1)}),
-    ],
-)  # fmt: skip
-def test_a_row_that_makes_no_sense_is_refused(row: SealProfile, change: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        replace(row, **change)
-    assert caught.value.code == "profile.malformed"
-
-
-def test_a_row_with_an_unknown_digest_is_refused() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        replace(AMAZON, digest_algorithm="SHA-256")
-    assert caught.value.code == "digest.unknown-algorithm"
-
-
-@pytest.mark.parametrize(
-    ("row", "covered"),
-    [
-        (AMAZON, ("@method", "@query")),
-        (OPEN_FINANCE, ("(request-target)", "x-request-id")),
-        (ING_JWS, ("(request-target)",)),
+        (AMAZON, {"label": ""}, "profile.malformed"),
+        (AMAZON, {"label": "Not A Key"}, "profile.malformed"),
+        (AMAZON, {"carrier": "x-jws-signature"}, "profile.malformed"),
+        (AMAZON, {"sends_x5c": True}, "profile.malformed"),
+        (OPEN_FINANCE, {"carrier": "bad name"}, "profile.malformed"),
+        (OPEN_FINANCE, {"label": "sig1"}, "profile.malformed"),
+        (OPEN_FINANCE, {"digest_field": "bad name"}, "profile.malformed"),
+        (OPEN_FINANCE, {"expires_after": timedelta(minutes=1)}, "profile.malformed"),
+        (PSD2_V1, {"sends_x5c": True}, "profile.malformed"),
+        (PSD2_V1, {"label": "sig1"}, "profile.malformed"),
+        (AMAZON, {"digest_algorithm": "SHA-256"}, "digest.unknown-algorithm"),
+        (AMAZON, {"covered": ("@method", "@query")}, "profile.coverage"),
+        (OPEN_FINANCE, {"covered": ("(request-target)", "x-request-id")}, "profile.coverage"),
+        (ING_JWS, {"covered": ("(request-target)",)}, "profile.coverage"),
+        (AMAZON, {"max_age": None}, "profile.coverage"),
     ],
 )
-def test_a_row_that_proves_no_body_is_refused(row: SealProfile, covered: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        replace(row, covered=covered)
-    assert caught.value.code == "profile.coverage"
-
-
-def test_a_row_that_bounds_no_replay_is_refused() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        replace(AMAZON, max_age=None)
-    assert caught.value.code == "profile.coverage"
+def test_a_row_that_makes_no_sense_or_proves_too_little_is_refused(
+    row: SealProfile, change: dict[str, Any], code: str
+) -> None:
+    with refused(ConfigurationError, code):
+        replace(row, **change)

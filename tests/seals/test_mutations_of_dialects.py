@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from sealing import AT, changed, header, policy_of, request_for, seal_of, verdict, with_value
+from sealing import AT, changed, flips, header, policy_of, request_for, seal_of, verdict, with_value
 
 from tppkit.httpsig import Message
 from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedRequest, sign_request, verify_request
 from tppkit.testpki import Pki
 
-MASKS = (0x01, 0x20, 0x80)
 # What a request may carry besides; some of it is covered by one dialect and not by another.
 FURTHER = (
     ("PSU-ID", "psu-4711"), ("TPP-Redirect-URI", "https://tpp.example/back?a=%2F"), ("PSU-IP-Address", "192.0.2.7"),
@@ -33,14 +32,6 @@ def case(request: pytest.FixtureRequest, pki: Pki) -> Case:
     sealed = sign_request(request_for(row).with_headers(*FURTHER), seal=seal_of(row, pki.qseal), at=AT)
     policy = policy_of(row, pki)
     return Case(row, sealed, policy, verify_request(sealed, qwac=None, at=AT, policy=policy))
-
-
-def flips(text: str) -> Iterator[str]:
-    """The text with one character changed, every one in turn, and with one less and one more."""
-    for position, character in enumerate(text):
-        for mask in MASKS:
-            yield text[:position] + chr(ord(character) ^ mask) + text[position + 1 :]
-    yield from (text[:-1], text[1:], text + text[-1:], text[:1] + text)
 
 
 def those_that_hold(case: Case, forged: Iterator[Message]) -> list[Message]:
@@ -80,7 +71,7 @@ def test_no_byte_of_the_signature_header_can_change(case: Case) -> None:
 
 def test_method_and_target_cannot_change_or_are_not_shown(case: Case) -> None:
     forged = [changed(case.sealed, target=target) for target in flips(case.sealed.target)]
-    forged += [changed(case.sealed, method=method) for method in ("GET", "PUT", "DELETE", "PATCH")]
+    forged += [changed(case.sealed, method=method) for method in ("GET", *flips(case.sealed.method))]
     if case.row.covers_target:
         assert those_that_hold(case, iter(forged)) == []
         assert case.verified.target == case.sealed.target

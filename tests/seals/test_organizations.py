@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sealing import ORGANIZATIONS, REQUEST, WITHOUT_STATEMENT, fresh_policy, issue_for, seal_by_hand, verdict
 
+from refusals import refused
 from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.seals import SealPolicy
@@ -67,6 +68,5 @@ def test_a_refusal_names_both_values_and_what_to_do(pki: Pki) -> None:
 
 @pytest.mark.parametrize("schemes", [(), ("psd",), ("PSD", "GOV"), "PSD", ("x:",), (1,)])
 def test_a_setting_without_a_known_scheme_is_refused(schemes: object) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "organization-policy.scheme"):
         OrganizationPolicy(schemes=schemes)  # type: ignore[arg-type]
-    assert caught.value.code == "organization-policy.scheme"

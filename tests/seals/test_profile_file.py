@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.seals import PROFILES, EmptyBody, KeyIdForm, Radix, load_profile, parse_profile
 
@@ -62,15 +63,13 @@ def test_a_row_is_read_from_a_file(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_a_profile_is_refused(text: bytes) -> None:
-    with pytest.raises(FormatError) as caught:
+    with refused(FormatError, "profile.file"):
         parse_profile(text)
-    assert caught.value.code == "profile.file"
 
 
 def test_a_file_whose_row_proves_too_little_is_refused_as_the_row_is() -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "profile.coverage"):
         parse_profile(FULL.replace(b"max_age = 60", b""))
-    assert caught.value.code == "profile.coverage"
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: FULL + text.encode("utf-8", "surrogatepass")))

@@ -27,6 +27,7 @@ from sealing import (
     without,
 )
 
+from refusals import refused
 from tppkit.errors import ConfigurationError
 from tppkit.httpsig import KeySigner, make_digest, parse_signature_header
 from tppkit.seals import (
@@ -78,6 +79,8 @@ def test_every_row_is_distinguished_from_a_request_that_was_changed(row: SealPro
     assert verdict(changed(sealed, target="/elsewhere?x=%2F"), policy) == (
         "signature.invalid" if row.covers_target else "holds"
     )
+    if row.covers_target:
+        assert verdict(changed(sealed, method="PUT"), policy) == "signature.invalid"
     if row.request_id in row.demanded:
         assert verdict(with_value(sealed, row.request_id, "another"), policy) == "signature.invalid"
 
@@ -159,9 +162,8 @@ def test_a_row_spells_its_algorithms(name: str, algorithm: str, digest: str, rsa
 
 
 def test_an_algorithm_that_a_row_has_no_name_for_is_refused(rsa_pki: Pki) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "profile.algorithm"):
         Seal(rsa_pki.qseal.certificate, KeySigner(rsa_pki.qseal.key), profile=PROFILES["rabobank"])
-    assert caught.value.code == "profile.algorithm"
 
 
 def test_a_row_takes_only_its_own_algorithms(pki: Pki, rsa_pki: Pki) -> None:
@@ -215,25 +217,6 @@ def test_a_row_sends_the_certificate_in_its_form(
     assert sealed.headers[-1] == expected(rsa_pki.qseal.certificate.der)
 
 
-@pytest.mark.parametrize("name", ["psd2-v1", "bng", "salt-edge"])
-@pytest.mark.parametrize("other", ["psd2-v1", "bng", "salt-edge"])
-def test_a_certificate_in_the_form_of_another_row_is_refused(name: str, other: str, rsa_pki: Pki) -> None:
-    row = PROFILES[name]
-    strange = replace(row, certificate_form=PROFILES[other].certificate_form)
-    sealed = sign_request(request_for(row), seal=seal_of(strange, rsa_pki.qseal))
-    assert (verdict(sealed, policy_of(row, rsa_pki)) == "holds") is (name == other)
-
-
-def test_a_row_without_certificate_sends_none_and_takes_the_known_one(rsa_pki: Pki) -> None:
-    row = PROFILES["stet"]
-    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
-    assert not sealed.values(CERTIFICATE)
-    policy = policy_of(row, rsa_pki)
-    assert verdict(sealed, policy) == verdict(sealed, policy) == "holds"
-    nobody = SealPolicy(policy.paths, profile=row)
-    assert verdict(sealed, nobody) == "seal.unknown-certificate"
-
-
 def test_a_known_certificate_that_was_exchanged_is_not_trusted_from_memory(rsa_pki: Pki) -> None:
     row, other = PROFILES["stet"], rsa_pki.issue_qseal(rsa_pki.provider, label="renewed")
     known = {CLIENT_IDS[KeyIdForm.URL]: rsa_pki.qseal.certificate}
@@ -242,13 +225,6 @@ def test_a_known_certificate_that_was_exchanged_is_not_trusted_from_memory(rsa_p
     assert verdict(sealed, policy) == "holds"
     known[CLIENT_IDS[KeyIdForm.URL]] = other.certificate
     assert verdict(sealed, policy) == "signature.invalid"
-
-
-@pytest.mark.parametrize("form", ["chebanca", "stet"])
-def test_a_key_id_that_the_certificate_does_not_contain_must_be_given(form: str, rsa_pki: Pki) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Seal(rsa_pki.qseal.certificate, KeySigner(rsa_pki.qseal.key), profile=PROFILES[form])
-    assert caught.value.code == "seal.key-id-needed"
 
 
 def test_the_authorization_header_carries_the_same_parameters(rsa_pki: Pki) -> None:
@@ -350,13 +326,6 @@ def test_a_row_that_allows_nothing_else_refuses_more_coverage(pki: Pki) -> None:
     assert verdict(seal_by_hand(REQUEST, pki.qseal, covered=("x-request-id", "digest")), policy) == "holds"
 
 
-def test_the_documents_row_and_the_guidelines_refuse_each_other(pki: Pki, seal: Seal) -> None:
-    strict = PROFILES["berlin-group"]
-    assert verdict(sign_request(REQUEST, seal=seal), policy_of(strict, pki)) == "signature.other-coverage"
-    sealed = sign_request(REQUEST, seal=seal_of(strict, pki.qseal))
-    assert verdict(sealed, policy_of(PSD2_V1, pki)) == "signature.uncovered"
-
-
 def test_capital_letters_in_names_are_read_where_a_row_writes_them(pki: Pki) -> None:
     row = PROFILES["samlink"]
     sealed = sign_request(request_for(row), seal=seal_of(row, pki.qseal))
@@ -371,9 +340,8 @@ def test_method_and_target_are_not_shown_as_verified_if_they_are_not_signed(pki:
     sealed = sign_request(request_for(row), seal=seal_of(row, pki.qseal))
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, pki))
     for name in ("method", "target"):
-        with pytest.raises(ConfigurationError) as caught:
+        with refused(ConfigurationError, "seal.target-uncovered"):
             getattr(verified, name)
-        assert caught.value.code == "seal.target-uncovered"
     assert verified.unverified_message.target == TARGET
     assert verified.request_id == REQUEST_ID
 

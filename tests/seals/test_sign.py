@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sealing import AT, REQUEST, REQUEST_ID, TARGET, changed, fresh_policy, header, verdict, without
 
+from refusals import refused
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig import ALGORITHMS, Algorithm, KeySigner, Message, parse_signature_header
 from tppkit.seals import PROFILES, Seal, sign_request, sign_request_async
@@ -56,12 +57,6 @@ def by_hand(body: bytes) -> str:
     return f"digest: SHA-256={digest}\nx-request-id: {REQUEST_ID}\n(request-target): post {TARGET}"
 
 
-def test_what_is_signed_is_what_the_draft_says(pki: Pki, seal: Seal) -> None:
-    parameters = parse_signature_header(header(sign_request(REQUEST, seal=seal), "Signature"))
-    data = by_hand(REQUEST.body).encode()
-    pki.qseal.key.public_key().verify(parameters.signature, data, ec.ECDSA(SHA256()))
-
-
 def test_a_custom_signer_gets_the_signing_string_of_the_draft(pki: Pki) -> None:
     signer = RemoteSigner(pki.qseal.key, pki.qseal.key.public_key(), "ecdsa-sha256")
     sealed = sign_request(REQUEST, seal=Seal(pki.qseal.certificate, signer))
@@ -95,23 +90,9 @@ def test_the_headers_of_the_seal_are_added_at_the_end_and_nothing_else_changes(s
     assert tuple(name for name, _ in sealed.headers[len(REQUEST.headers) :]) == ADDED
 
 
-def test_the_message_given_is_not_changed(seal: Seal) -> None:
-    message = Message("POST", TARGET, (("X-Request-ID", REQUEST_ID),), b"{}")
-    sign_request(message, seal=seal)
-    assert message == Message("POST", TARGET, (("X-Request-ID", REQUEST_ID),), b"{}")
-
-
 def test_the_certificate_is_sent_as_base64_of_its_der(pki: Pki, seal: Seal) -> None:
     value = header(sign_request(REQUEST, seal=seal), "TPP-Signature-Certificate")
     assert b64decode(value, validate=True) == pki.qseal.certificate.der
-
-
-def test_the_signature_header_reads_back(seal: Seal) -> None:
-    parameters = parse_signature_header(header(sign_request(REQUEST, seal=seal), "Signature"))
-    assert (parameters.algorithm, parameters.headers) == (
-        "ecdsa-sha256",
-        ("digest", "x-request-id", "(request-target)"),
-    )
 
 
 @pytest.mark.parametrize("name", [*ADDED, *(name.lower() for name in ADDED)])
@@ -131,12 +112,6 @@ def test_a_message_without_request_id_is_refused(seal: Seal) -> None:
     assert refusal(without(REQUEST, "X-Request-ID"), seal) == "signature.header-absent"
 
 
-@pytest.mark.parametrize("control", ["\n", "\r\n", "\x00", "\x7f", "\x1b", "€"])
-def test_a_control_character_in_a_covered_header_is_refused(control: str, seal: Seal) -> None:
-    message = changed(REQUEST, headers=[("X-Request-ID", f"7f9c{control}X-Evil: 1")])
-    assert refusal(message, seal) == "header.control-character"
-
-
 @pytest.mark.parametrize("target", ["", "/a b", "/a\r\nX-Evil: 1", "/ą", "/a\tb", "/\x80"])
 def test_a_target_that_is_not_allowed_in_a_start_line_is_refused(target: str, seal: Seal) -> None:
     assert refusal(changed(REQUEST, target=target), seal) == "message.malformed"
@@ -147,29 +122,23 @@ def test_a_method_that_is_not_allowed_in_a_start_line_is_refused(method: str, se
     assert refusal(changed(REQUEST, method=method), seal) == "message.malformed"
 
 
-def test_a_signer_with_another_key_is_refused(pki: Pki, other_qseal: Issued) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Seal(pki.qseal.certificate, KeySigner(other_qseal.key))
-    assert caught.value.code == "seal.key-mismatch"
-
-
-def test_a_signer_that_says_another_key_than_it_signs_with_is_refused(pki: Pki, other_qseal: Issued) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Seal(pki.qseal.certificate, RemoteSigner(pki.qseal.key, other_qseal.key.public_key(), "ecdsa-sha256"))
-    assert caught.value.code == "seal.key-mismatch"
-
-
-def test_a_signer_that_says_the_right_key_and_signs_with_another_is_refused(pki: Pki, other_qseal: Issued) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Seal(pki.qseal.certificate, RemoteSigner(other_qseal.key, pki.qseal.key.public_key(), "ecdsa-sha256"))
-    assert caught.value.code == "seal.key-mismatch"
-
-
-@pytest.mark.parametrize("name", ["rsa-sha256", "ecdsa-sha384"])
-def test_a_signer_that_says_an_algorithm_its_key_cannot_have_is_refused(name: str, pki: Pki) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Seal(pki.qseal.certificate, RemoteSigner(pki.qseal.key, pki.qseal.key.public_key(), name))
-    assert caught.value.code == "seal.key-mismatch"
+@pytest.mark.parametrize(
+    ("signs", "says", "name"),
+    [
+        ("other", "other", None),
+        ("own", "other", "ecdsa-sha256"),
+        ("other", "own", "ecdsa-sha256"),
+        ("own", "own", "rsa-sha256"),
+        ("own", "own", "ecdsa-sha384"),
+    ],
+)
+def test_a_signer_of_another_key_or_algorithm_than_the_seals_is_refused(
+    signs: str, says: str, name: str | None, pki: Pki, other_qseal: Issued
+) -> None:
+    keys = {"own": pki.qseal.key, "other": other_qseal.key}
+    signer = RemoteSigner(keys[signs], keys[says].public_key(), name) if name else KeySigner(keys[signs])
+    with refused(ConfigurationError, "seal.key-mismatch"):
+        Seal(pki.qseal.certificate, signer)
 
 
 VISIBLE = st.text(alphabet=[chr(code) for code in range(0x21, 0x7F)], min_size=1, max_size=60)
@@ -194,9 +163,8 @@ def test_a_key_in_memory_seals_with_what_the_dialect_has_for_it(
         (name for _, name in row.algorithms if ALGORITHMS[name].key == {"p256": "P-256"}.get(kind, "rsa")), None
     )
     if usual is None:
-        with pytest.raises(FormatError) as caught:
+        with refused(FormatError, "profile.key"):
             Seal.for_key(issued.certificate, issued.key, profile=row, key_id="https://tpp.example/seal.pem")
-        assert caught.value.code == "profile.key"
     else:
         seal = Seal.for_key(issued.certificate, issued.key, profile=row, key_id="https://tpp.example/seal.pem")
         assert (seal.signer.algorithm.name, seal.profile) == (usual, row)
@@ -245,11 +213,9 @@ def test_a_signer_that_answers_nonsense_or_raises_gives_an_error_of_this_package
         sign_request(REQUEST, seal=Seal(pki.qseal.certificate, StrangeSigner(pki.qseal, answer)))
     assert caught.value.code == code
     assert "4711" not in caught.value.message
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, code):
         asyncio.run(sign_request_async(REQUEST, seal=Seal(pki.qseal.certificate, StrangeSigner(pki.qseal, answer))))
-    assert caught.value.code == code
     signer = StrangeSigner(pki.qseal, answer)
     signer.first = False
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, code):
         Seal(pki.qseal.certificate, signer)
-    assert caught.value.code == code

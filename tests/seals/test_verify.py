@@ -12,7 +12,6 @@ from sealing import (
     REQUEST_ID,
     TARGET,
     changed,
-    fresh_policy,
     header,
     seal_by_hand,
     verdict,
@@ -20,15 +19,11 @@ from sealing import (
     without,
 )
 
+from refusals import refused
 from tppkit.errors import ConfigurationError
 from tppkit.httpsig import Message
 from tppkit.seals import Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki
-
-
-@pytest.fixture(scope="module")
-def sealed(seal: Seal) -> Message:
-    return sign_request(REQUEST, seal=seal)
 
 
 def test_a_sealed_request_verifies_and_says_what_was_proven(sealed: Message, pki: Pki, policy: SealPolicy) -> None:
@@ -84,9 +79,8 @@ def test_the_result_gives_the_time_of_judgement_in_utc(sealed: Message, policy: 
 
 
 def test_a_time_without_zone_is_refused_as_the_callers_mistake(sealed: Message, policy: SealPolicy) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with refused(ConfigurationError, "time.naive"):
         verify_request(sealed, qwac=None, at=datetime(2026, 6, 1), policy=policy)
-    assert caught.value.code == "time.naive"
 
 
 def test_a_request_without_body_has_the_digest_of_no_bytes(seal: Seal, policy: SealPolicy) -> None:
@@ -106,8 +100,3 @@ def test_the_order_of_headers_does_not_matter(sealed: Message, policy: SealPolic
 
 def test_an_uncovered_header_may_change(sealed: Message, policy: SealPolicy) -> None:
     assert verdict(without(sealed, "PSU-IP-Address"), policy) == "holds"
-
-
-def test_an_rsa_seal_verifies(rsa_pki: Pki) -> None:
-    for algorithm in ("rsa-sha256", "rsa-sha512"):
-        assert verdict(seal_by_hand(REQUEST, rsa_pki.qseal, key_algorithm=algorithm), fresh_policy(rsa_pki)) == "holds"

@@ -47,11 +47,6 @@ def warmed_policy(pki: Pki, *messages: Message) -> SealPolicy:
 
 
 @pytest.fixture(scope="module")
-def sealed(seal: Seal) -> Message:
-    return sign_request(REQUEST, seal=seal)
-
-
-@pytest.fixture(scope="module")
 def known(pki: Pki) -> list[Message]:
     """A good message for every way of writing the parameters."""
     return [seal_by_hand(REQUEST, pki.qseal, template=template) for template in TEMPLATES]
@@ -95,13 +90,6 @@ def test_an_edited_header_gets_the_verdict_of_a_fresh_policy(
     same_verdict(with_value(known[index], name, value), pki, warmed)
 
 
-def test_another_certificate_under_known_parameters_is_refused(
-    pki: Pki, sealed: Message, other_qseal: Issued, warmed: SealPolicy
-) -> None:
-    swapped = with_value(sealed, CERTIFICATE, encode_base64(other_qseal.certificate.der))
-    assert same_verdict(swapped, pki, warmed) == "key-id.mismatch"
-
-
 def test_another_certificate_that_is_known_too_is_refused_under_these_parameters(
     pki: Pki, sealed: Message, other_qseal: Issued
 ) -> None:
@@ -111,9 +99,9 @@ def test_another_certificate_that_is_known_too_is_refused_under_these_parameters
 
 
 def test_another_key_id_beside_a_known_certificate_is_compared(pki: Pki, sealed: Message, warmed: SealPolicy) -> None:
-    for key_id in ("SN=1,CA=CN=other", "", "x"):
+    for key_id, code in (("SN=1,CA=CN=other", "mismatch"), ("", "malformed"), ("https://a.example/pem", "malformed")):
         message = seal_by_hand(REQUEST, pki.qseal, key_id=key_id)
-        assert same_verdict(message, pki, warmed) in ("key-id.mismatch", "key-id.malformed")
+        assert same_verdict(message, pki, warmed) == f"key-id.{code}"
     assert same_verdict(sealed, pki, warmed) == "holds"
 
 
@@ -151,7 +139,15 @@ def test_a_request_with_only_a_wrong_organisation_leaves_nothing_wrong_in_memory
 def test_a_known_seal_is_refused_after_its_time_and_holds_again_within_it(pki: Pki, sealed: Message) -> None:
     policy = warmed_policy(pki, sealed)
     day = timedelta(days=1)
-    times = [AT + 400 * day, AT, AT - day, AT, AT + 4000 * day, pki.qseal.certificate.not_after, AT]
+    times = [
+        AT + 400 * day,
+        AT,
+        AT - day,
+        AT,
+        AT + 4000 * day,
+        pki.qseal.certificate.not_after,
+        pki.qseal.certificate.not_before,
+    ]
     verdicts = [same_verdict(sealed, pki, policy, at=at) for at in times]
     assert verdicts == [
         "certificate.expired", "holds", "certificate.not-yet-valid", "holds", "certificate.expired", "holds", "holds",

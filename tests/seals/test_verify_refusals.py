@@ -11,23 +11,17 @@ from sealing import (
     header,
     seal_by_hand,
     verdict,
-    with_value,
     without,
 )
 
 from tppkit.httpsig import Message, make_digest
-from tppkit.seals import Seal, SealPolicy, sign_request
+from tppkit.seals import SealPolicy
 from tppkit.testpki import Pki
 
 SINGLETONS = (
     "digest", "signature", "x-request-id", "content-type", "content-length", "host", "date", "authorization",
     "tpp-signature-certificate",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def sealed(seal: Seal) -> Message:
-    return sign_request(REQUEST, seal=seal)
 
 
 @pytest.mark.parametrize("name", ["Digest", "Signature", "TPP-Signature-Certificate"])
@@ -42,23 +36,10 @@ def test_a_header_that_must_be_single_is_refused_twice(name: str, sealed: Messag
     assert verdict(first.with_headers((name, value)), policy) == "header.duplicate"
 
 
-def test_another_header_may_appear_twice(sealed: Message, policy: SealPolicy) -> None:
-    assert verdict(sealed.with_headers(("PSU-Accept", "a"), ("PSU-Accept", "b")), policy) == "holds"
-
-
 @pytest.mark.parametrize("name", COVERED)
 def test_a_signature_that_leaves_out_what_must_be_covered_is_refused(name: str, pki: Pki, policy: SealPolicy) -> None:
     covered = [other for other in COVERED if other != name]
     assert verdict(seal_by_hand(REQUEST, pki.qseal, covered=covered), policy) == "signature.uncovered"
-
-
-def test_a_covered_header_that_is_absent_is_refused(pki: Pki, policy: SealPolicy) -> None:
-    sealed = seal_by_hand(REQUEST, pki.qseal, covered=(*COVERED, "psu-id"))
-    assert verdict(sealed, policy) == "signature.header-absent"
-
-
-def test_a_covered_header_that_was_removed_is_refused(sealed: Message, policy: SealPolicy) -> None:
-    assert verdict(without(sealed, "X-Request-ID"), policy) == "signature.header-absent"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +67,8 @@ def test_a_header_named_as_the_request_target_is_refused(pki: Pki, policy: SealP
         ("SHA-256", "digest.malformed"),
         ("SHA-256=AAAA", "digest.malformed"),
         ("SHA-256=" + "A" * 2000, "digest.malformed"),
+        ("MD5=AAAA,SHA-256={good}", "holds"),
+        ("id-sha-256={good}", "digest.algorithm"),
         ("MD5=HUXZLQLMuI/KZ5KDcJPcOA==", "digest.algorithm"),
         ("sha-1=thvDyvhfIqlvFe+A9MYgxAfm1q5=", "digest.algorithm"),
         ("SHA-512={long}", "digest.algorithm"),
@@ -111,63 +94,12 @@ def test_a_digest_under_a_good_signature_is_judged_for_itself(
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        REQUEST.body + b"\n",
-        REQUEST.body.replace(b":", b": "),
-        REQUEST.body.replace(b"12", b"13"),
-        b"{}",
-        b"\xef\xbb\xbf",
-    ],
-)
-def test_another_body_does_not_fit_the_digest(body: bytes, sealed: Message, policy: SealPolicy) -> None:
-    assert verdict(changed(sealed, body=body), policy) == "digest.mismatch"
-
-
-def test_line_ends_that_were_changed_in_transit_do_not_fit_the_digest(seal: Seal, policy: SealPolicy) -> None:
-    sealed = sign_request(changed(REQUEST, body=b'{\r\n "a": 1\r\n}'), seal=seal)
-    assert verdict(changed(sealed, body=sealed.body.replace(b"\r\n", b"\n")), policy) == "digest.mismatch"
-
-
-def test_the_digest_of_the_body_as_sent_does_not_help_where_another_was_signed(
-    sealed: Message, seal: Seal, policy: SealPolicy
-) -> None:
-    other = sign_request(changed(REQUEST, body=b"{}"), seal=seal)
-    swapped = changed(with_value(sealed, "Digest", header(other, "Digest")), body=b"{}")
-    assert verdict(swapped, policy) == "signature.invalid"
-
-
-@pytest.mark.parametrize("control", ["\x00", "\n", "\r", "\x1b", "\x7f", "Ā"])
-def test_a_control_character_in_a_covered_header_is_refused(control: str, pki: Pki, policy: SealPolicy) -> None:
-    request = changed(REQUEST, headers=[("X-Request-ID", f"7f9c{control}24e8")])
-    sealed = seal_by_hand(request, pki.qseal)
-    assert verdict(sealed, policy) == "header.control-character"
-
-
-@pytest.mark.parametrize(
     ("method", "target"),
     [
-        ("POST", "/a b"),
         ("POST", "/a\nb"),
-        ("POST", ""),
-        ("POST", "/a\x7f"),
-        ("POST", "/é"),
-        ("PO ST", "/a"),
-        ("", "/a"),
-        ("POST\n", "/a"),
         ("post", "/a"),
-        ("Post", "/a"),
     ],
 )
 def test_a_start_line_that_could_not_be_one_is_refused(method: str, target: str, pki: Pki, policy: SealPolicy) -> None:
     sealed = seal_by_hand(changed(REQUEST, method=method, target=target), pki.qseal)
     assert verdict(sealed, policy) == "message.malformed"
-
-
-def test_the_path_as_decoded_is_not_the_path_that_was_signed(sealed: Message, policy: SealPolicy) -> None:
-    assert verdict(changed(sealed, target=TARGET.replace("%2F", "/")), policy) == "signature.invalid"
-
-
-def test_the_query_is_part_of_what_was_signed(sealed: Message, policy: SealPolicy) -> None:
-    assert verdict(changed(sealed, target=TARGET.partition("?")[0]), policy) == "signature.invalid"

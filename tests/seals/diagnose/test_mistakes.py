@@ -52,23 +52,14 @@ def test_a_right_request_verifies(pkis: dict[str, Pki], kind: str) -> None:
     assert (diagnosis.outcome, diagnosis.causes) == (Outcome.VERIFIES, ())
 
 
-@pytest.mark.parametrize(("case", "kind"), ROWS)
-def test_a_single_mistake_is_named(pkis: dict[str, Pki], case: Case, kind: str) -> None:
+@pytest.mark.parametrize(("case", "kind"), [*ROWS, *BOTH])
+def test_each_mistake_of_a_request_is_named_and_nothing_else(pkis: dict[str, Pki], case: Case, kind: str) -> None:
     own = pkis[kind]
     message = seal_wrongly(own.qseal, **case.steps)
     diagnosis = diagnose_request(message, certificates=(own.qseal.certificate, own.qwac.certificate))
-    assert [cause.name for cause in diagnosis.causes] == [case.name]
+    assert sorted(cause.name for cause in diagnosis.causes) == sorted(case.name.split(" + "))
     assert diagnosis.outcome is Outcome.EXPLAINED
-    assert diagnosis.causes[0].evidence
-
-
-@pytest.mark.parametrize(("case", "kind"), BOTH)
-def test_two_mistakes_are_both_named(pkis: dict[str, Pki], case: Case, kind: str) -> None:
-    own = pkis[kind]
-    message = seal_wrongly(own.qseal, **case.steps)
-    diagnosis = diagnose_request(message, certificates=(own.qseal.certificate, own.qwac.certificate))
-    assert {cause.name for cause in diagnosis.causes} == set(case.name.split(" + "))
-    assert diagnosis.outcome is Outcome.EXPLAINED
+    assert all(cause.evidence for cause in diagnosis.causes)
 
 
 def test_a_salt_of_another_length_than_the_hash_is_named(rsa_pki: Pki) -> None:
