@@ -21,7 +21,7 @@ from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held
 from tppkit.inbox.engine import make_engine, make_memory_engine
 from tppkit.inbox.entry import Entry, Outcome, State, Worked
-from tppkit.inbox.kept import WAIT, Kept
+from tppkit.inbox.operator_methods import WAIT, OperatorMethods
 from tppkit.inbox.settings import LEASE, RETRIES, Retries, due_microseconds, require_limit
 from tppkit.inbox.statements import Statements, read_entry, values_of, waiting_values
 
@@ -35,7 +35,7 @@ _WORKERS_WAIT = "200ms"  # for a lock in PostgreSQL; short, so that deliveries h
 _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
 
 
-class InboxStore(Kept):
+class InboxStore(OperatorMethods):
     """The entries of any number of sources, for threads and processes.
 
     Handlers get the entry and SQLAlchemy's `Connection`. They write with it and must not commit. Every method raises InboxError
@@ -89,7 +89,7 @@ class InboxStore(Kept):
         """Return the store for tasks of an event loop. On SQLite without an engine for asyncio, the tasks share commits."""
         if self.engine.dialect.name != "sqlite" or self.engine.dialect.is_async:
             return self
-        from tppkit.inbox.shared import SharedDatabase  # needs greenlet
+        from tppkit.inbox.shared_transactions import SharedDatabase  # needs greenlet
 
         store = copy(self)
         store._database = SharedDatabase(self.engine, forks=False)

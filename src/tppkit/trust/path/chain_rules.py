@@ -12,7 +12,7 @@ from datetime import datetime
 from tppkit._clock import format_time
 from tppkit.certificates import oids
 from tppkit.errors import CertificateRejected
-from tppkit.trust.path.form import check_form
+from tppkit.trust.path.certificate_form import check_form
 from tppkit.trust.path.links import Link
 from tppkit.trust.path.strength import require_key, require_signature_algorithm
 

@@ -17,7 +17,7 @@ WAIT = "1s"  # for a lock in PostgreSQL, because a sender waits for the answer t
 _BEFORE_ALL = (-(2**63), "")
 
 
-class Kept:
+class OperatorMethods:
     """Operators' methods on the entries of an inbox; the base class of `InboxStore`."""
 
     _sql: Statements
