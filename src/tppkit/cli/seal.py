@@ -28,6 +28,7 @@ from tppkit.cli.output import (
     json_option,
     present,
     read_input,
+    read_time,
     require_one_stdin,
     verdict,
 )
@@ -229,7 +230,12 @@ def _header(text: str) -> tuple[str, str]:
 @click.option(
     "--show-values", is_flag=True, help="Show tokens, keys, card numbers and a signed body, which are masked otherwise."
 )
-@at_option
+@click.option(
+    "--at",
+    metavar="TIME",
+    callback=read_time,
+    help="Judge the request's age at this time; by default it is not judged.",
+)
 @json_option
 def diagnose(
     request_file: str, certificates: tuple[EidasCertificate, ...], qwac: EidasCertificate | None, origin: Origin | None,

@@ -155,6 +155,13 @@ def test_a_certificate_in_another_form_is_read_and_named(pki: Pki, form: str) ->
     assert explained(diagnose_request(both)) == ["certificate-form", "string-crlf"]
 
 
+def test_one_certificate_as_nginx_escapes_it_is_not_called_a_chain(pki: Pki) -> None:
+    escaped = quote(certificate_pem(pki.qseal.certificate).decode(), safe="")
+    finish = renamed(CERTIFICATE, CERTIFICATE, lambda text: escaped)
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, covered=NEEDED, finish=finish))
+    assert diagnosis.causes[0].evidence == ("it is PEM, percent-encoded; the dialect has base64 of DER",)
+
+
 def test_a_text_that_is_not_a_certificate_is_named_and_the_given_one_used(pki: Pki) -> None:
     for text in ("MIIB-_x", "MIIBx,MIIBy", "%%%", "A" * 20_000):
         message = seal_wrongly(
@@ -333,6 +340,14 @@ def test_rfc_9421_reports_what_its_parser_finds(pki: Pki) -> None:
 
 
 # ---- what stays unexplained
+
+
+@pytest.mark.parametrize("path", ["/v2/payments", "/psd2/v2/payments"])
+def test_another_base_path_is_not_explained_by_two_that_were_never_used(rsa_pki: Pki, path: str) -> None:
+    message = seal_wrongly(rsa_pki.qseal, target=path, signed_target=lambda value: value.replace("v2", "v1"))
+    diagnosis = diagnose_request(message, max_work=QUICK)
+    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, [])
+    assert not any(".." in text for text in diagnosis.advice)
 
 
 def test_a_body_that_no_known_mistake_leads_to_is_not_explained(pki: Pki) -> None:

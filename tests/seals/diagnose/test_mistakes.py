@@ -73,6 +73,7 @@ def test_a_salt_of_another_length_than_the_hash_is_named(rsa_pki: Pki) -> None:
 BODIES = [
     (rb'{"a":"A\/B\u0117"}', '{"a":"A/Bė"}'.encode(), {"json-unescaped"}),
     ('{"a":"ė/"}'.encode(), rb'{"a":"\u0117\/"}', {"json-slashes"}),
+    ('{"a":"ü"}'.encode(), rb'{"a":"\u00fc"}', {"json-escaped"}), (b'{"a":1}', b'\xef\xbb\xbf{"a":1}', {"body-bom-dropped"}),
     (rb'{"a" : "A\/\u0026\u0117\""}', rb'{"a":"A\/\u0026\u0117\""}', {"json-compact"}),
     (rb'{"b":"\/\u00e9","a":12.50}', rb'{"a":12.50,"b":"\/\u00e9"}', {"json-sorted"}),
     (rb'{"a": "x\u0026y\"\u0117"}', '{"a":"x&y\\"ė"}'.encode(), {"json-unescaped", "json-compact"}),

@@ -197,6 +197,12 @@ def _beyond_ascii(text: str) -> str:
     return _BEYOND_ASCII.sub(lambda character: json.dumps(character[0])[1:-1], text)
 
 
+def _as_php(text: str) -> str:
+    """The text with its slashes and all beyond ASCII escaped; without a slash unchanged, for then `json-escaped` is the cause."""
+    slashed = _slashes(text)
+    return text if slashed == text else _beyond_ascii(slashed)
+
+
 def _unescaping(chosen: Callable[[str], bool]) -> Change:
     """Characters in place of the chosen escapes; what JSON has to escape keeps its shortest escape."""
 
@@ -227,10 +233,10 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
          lambda body: (body + b"\n", body + b"\r\n") if body else ()),
     _row("body-newlines-removed", "The body has line breaks; they were removed before it was hashed.",
          lambda body: (body.translate(None, b"\r\n"),), f"curl --data drops the line breaks of a file: use --data-binary. {_RAW}"),
-    _row("body-bom-dropped", "The body begins with a byte order mark that was not hashed.", lambda body: (body.removeprefix(_BOM),)),
-    _row("json-slashes", "The body is JSON; it was hashed with its slashes escaped (PHP's json_encode).",
-         _escapes(_slashes, lambda text: _beyond_ascii(_slashes(text)))),
+    _row("body-bom-dropped", "A byte order mark before the body was sent and not hashed, or hashed and not sent.",
+         lambda body: (body.removeprefix(_BOM) if body.startswith(_BOM) else _BOM + body,)),
     _row("json-escaped", "The body is JSON with characters beyond ASCII; they were hashed as \\u escapes.", _escapes(_beyond_ascii)),
+    _row("json-slashes", "The body is JSON; it was hashed with its slashes escaped (PHP's json_encode).", _escapes(_slashes, _as_php)),
     _row("json-html-escaped", "The body is JSON; it was hashed with <, > and & as \\u escapes (Go's encoding/json, Java's Gson).",
          _escapes(_escaping(_HTML), _escaping(_GSON))),
     _row("json-unescaped", "The body is JSON with escapes (\\/, \\u0117); the characters themselves were hashed.",

@@ -101,28 +101,28 @@ def decode_certificates(value: str, expected: CertificateForm) -> tuple[tuple[Ei
     newest = list(texts)
     for _ in range(_MAX_WRAPPINGS + 1):
         for text in newest:
-            found, form = _read(text, expected)
-            if found:
-                return found, ", ".join((form, *texts[text]))
+            for form in dict.fromkeys((expected, *CertificateForm)):
+                with suppress(FormatError):
+                    certificate = _with_key(read_certificate(text, form))
+                    is_wrapped_pem = form is CertificateForm.PEM and texts[text]  # it may have its line breaks
+                    return (certificate,), ", ".join(("PEM" if is_wrapped_pem else form.value, *texts[text]))
         unwrapped = {decode(text): (words, *texts[text]) for text in newest for words, decode in DECODERS}
         newest = [text for text in unwrapped if text not in texts]
         texts |= {text: unwrapped[text] for text in newest}
-    return (), ""
-
-
-def _read(text: str, expected: CertificateForm) -> tuple[tuple[EidasCertificate, ...], str]:
-    for form in dict.fromkeys((expected, *CertificateForm)):
+    for text, wrappings in texts.items():  # after all wrappings: a chain is read through some of them
         with suppress(FormatError):
-            return (_with_key(read_certificate(text, form)),), form.value
-    with suppress(FormatError):
-        if "," in text and "-----" not in text:
-            parts = [part.strip(" \t") for part in text.split(",", _MAX_SENT)[:_MAX_SENT]]
-            return tuple([_with_key(read_certificate(part, CertificateForm.DER)) for part in parts]), _CHAIN
-        sources = read_sources(text.encode("latin-1", "replace"), with_pkcs12=False)[:_MAX_SENT]
-        return tuple(
-            [_with_key(EidasCertificate.from_der(one.der)) for one in sources if one.kind == "certificate"]
-        ), _CHAIN
+            chain = _read_chain(text)
+            if chain:
+                return chain, ", ".join((_CHAIN, *wrappings))
     return (), ""
+
+
+def _read_chain(text: str) -> tuple[EidasCertificate, ...]:
+    if "," in text and "-----" not in text:
+        parts = [part.strip(" \t") for part in text.split(",", _MAX_SENT)[:_MAX_SENT]]
+        return tuple([_with_key(read_certificate(part, CertificateForm.DER)) for part in parts])
+    sources = read_sources(text.encode("latin-1", "replace"), with_pkcs12=False)[:_MAX_SENT]
+    return tuple([_with_key(EidasCertificate.from_der(one.der)) for one in sources if one.kind == "certificate"])
 
 
 def _with_key(certificate: EidasCertificate) -> EidasCertificate:

@@ -87,7 +87,7 @@ def advice(
     """
     if signed is None and search.certain is None:
         yield _GIVE_OTHERS if is_qwac_known else _GIVE_QWAC
-    yield f"The verifier reports: {refused.message} [{refused.code}]. {refused.hint}."
+    yield f"The verifier reports: {refused.message} [{refused.code}]. {refused.hint}"
     if not body_explained:
         yield _OTHER_BODY
     if signed is not None:

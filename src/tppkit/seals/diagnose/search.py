@@ -20,6 +20,8 @@ MAX_WORK = 1_400_000  # in units of about two microseconds: a guess costs the ju
 GUESS_COST = 5
 MAX_COVERED = 64  # of a longer list only the right string is tried
 WIDTHS = (3, 12, 48)  # so many variants of each mistake are tried in pairs, one width after the other
+# Together they replace one base path by another, over a target that was never signed.
+_NO_PAIR = ("target-base-path-stripped", "target-base-path-removed")
 
 
 class Signed(NamedTuple):
@@ -89,6 +91,8 @@ class Search:
             for string in islice(first.apply(right, seen), width):
                 for second in STRING_MISTAKES[number + 1 :]:
                     if string.instead is not None and not second.name.startswith("hashed"):
+                        continue
+                    if (first.name, second.name) == _NO_PAIR:
                         continue
                     for both in islice(second.apply(string, seen), width):
                         yield (first, second), (right, string, both), False
