@@ -124,7 +124,7 @@ def test_an_entry_that_is_stored_as_failed_after_its_handler_gives_exit_1(tppkit
     store.accept(entry("a"))
     worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:give_up", "--json")
     assert (worked.exit_code, [(one["outcome"], one["code"]) for one in worked.json]) == (
-        1, [("applied", "order.not-final")],
+        1, [("failed", "order.not-final")],
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def test_a_broken_order_delays_no_other(bank_pki_folder: Path, tmp_path: Path, m
         shop.advance(2 * DAY_S)
         assert shop.read(whole)["status"] == "expired"
         found = httpx.get(server.addresses.control_url + "/ledger/check", trust_env=False, timeout=10).json()
-        assert found["differences"] == [f"order {broken['id']}: it is new for ever"]
+        assert found["differences"] == [f"order {broken['id']}: it is new forever"]
 
 
 def test_a_broken_link_delays_no_other(bank_pki_folder: Path, tmp_path: Path, make_merchant: MakeMerchant) -> None:
@@ -61,7 +61,7 @@ def test_a_broken_link_delays_no_other(bank_pki_folder: Path, tmp_path: Path, ma
         shop.advance(31 * DAY_S)
         assert shop.send("GET", f"/v1/paymentlinks/{whole['id']}/").json()["status"] == "expired"
         found = httpx.get(server.addresses.control_url + "/ledger/check", trust_env=False, timeout=10).json()
-        assert found["differences"] == [f"payment link {broken['id']}: it is new for ever"]
+        assert found["differences"] == [f"payment link {broken['id']}: it is new forever"]
 
 
 def refused(answer: httpx.Response) -> Any:
