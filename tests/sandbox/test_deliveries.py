@@ -189,6 +189,25 @@ def test_a_delivery_after_one_that_was_given_up_is_sent(run: Any) -> None:
     run(main)
 
 
+def test_one_that_is_added_between_two_reads_is_sent_in_the_same_run(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(outbox: Outbox) -> None:
+        read = outbox.database.read
+
+        async def read_before_it_is_added(job: Any) -> Any:
+            found = await read(job)
+            monkeypatch.undo()
+            await outbox.database.write(
+                lambda db: add_delivery(db, sender="shop", address=SHOP, body=b"{}", at=AT, stream=None, ver=1)
+            )
+            return found
+
+        monkeypatch.setattr(outbox.database, "read", read_before_it_is_added)
+        async with asyncio.timeout(30):
+            assert await outbox.run() == [1]
+
+    run(main)
+
+
 def test_a_slow_receiver_delays_no_other(run: Any) -> None:
     async def main(outbox: Outbox) -> None:
         outbox.receivers.stuck["slow.example"] = slow = asyncio.Event()

@@ -132,7 +132,8 @@ class Deliveries:
         async with self._changed:
             self._may_be_due = True
             while await self._start(until):
-                await self._changed.wait()
+                if self._running:  # otherwise one was added between two reads
+                    await self._changed.wait()
                 if self._failure is not None:
                     raise self._failure
 
