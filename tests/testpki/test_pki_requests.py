@@ -183,6 +183,12 @@ def test_a_request_that_this_pki_does_not_certify_is_rejected(pki, valid, name):
     assert refusal(pki, request_of(edit(valid))) == code
 
 
+def test_a_request_without_an_identifier_is_told_so(pki, valid):
+    request = request_of(no_attribute(oids.ORGANIZATION_IDENTIFIER)(valid))
+    with pytest.raises(ConfigurationError, match="the request has no organizationIdentifier"):
+        certify_request(pki, request, kind="qwac", label="x")
+
+
 def test_every_dns_name_is_certified_and_a_common_name_alone_is_one(pki, folder, valid):
     names = ("a.example.org", "tpp.test.example.com", "c.example.org")
     assert issue(folder, request_of(dns_names(*names)(valid))).extensions.dns_names == names
