@@ -53,6 +53,12 @@ def test_lists_and_mappings_are_printed_for_people(tppkit, request_file):
     assert facts["same_organization_as_qwac"] == "yes"
 
 
+def test_a_request_copied_in_another_form_names_the_forms_that_are_read(tppkit, tmp_path):
+    (tmp_path / "copied.txt").write_text('fetch("https://b.example/a", {"method": "GET"});\n')
+    refused = tppkit("seal", "verify", "copied.txt", "--trust", "certs")
+    assert "copy the request as cURL, or save a HAR file" in refused.stderr
+
+
 def test_a_changed_body_fails_with_its_code(tppkit, request_file):
     request_file.write_bytes(request_file.read_bytes().replace(b"12.50", b"99.50"))
     result = tppkit("seal", "verify", request_file, "--trust", "certs", "--json")

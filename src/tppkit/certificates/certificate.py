@@ -364,7 +364,7 @@ def _unreadable(error: Exception, what: str) -> str:
     # The text of `cryptography` about wrong DER is of its own parser.
     reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
     if "ParseError" in reason:
-        reason = f"its DER is damaged, or is not that of a {what}"
+        return f"this is not a {what}, or its DER is damaged"
     return f"this is not a {what}: {reason}"
 
 

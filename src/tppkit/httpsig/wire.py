@@ -14,7 +14,6 @@ _MAX_HEAD_BYTES = 64 * 1024
 _START_LINE = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e]+) HTTP/1\.[01]".encode("ascii"))
 _OBS_TEXT_LINE = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e\x80-\xff]+) HTTP/1\.[01]".encode("latin-1"))
 _ANY_VERSION = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e]+) HTTP/[0-9](?:\.[0-9])?".encode("ascii"))
-_NO_HEAD_END = "no empty line ends the headers, or line ends are mixed: give a raw request, or copy the request as cURL, or save a HAR file"
 _BOM = b"\xef\xbb\xbf"
 _NAME = re.compile(FIELD_NAME.encode("ascii"))
 _FORBIDDEN = re.compile(rb"[\x00\r\n]")
@@ -57,7 +56,7 @@ def _split(raw: bytes) -> tuple[list[bytes], bytes]:
     head, found, body = raw.partition(end + end)
     lines = head.split(end) if found and len(head) <= _MAX_HEAD_BYTES else []
     if not lines or any(b"\r" in line or b"\n" in line for line in lines):
-        raise FormatError("message.malformed", _NO_HEAD_END)
+        raise FormatError("message.malformed", "no empty line ends the headers, or line ends are mixed")
     return lines, body
 
 
