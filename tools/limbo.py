@@ -97,4 +97,7 @@ def main(file: Path) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        print("give limbo.json, which `limbo compile` of x509-limbo writes: make limbo LIMBO=FILE", file=sys.stderr)
+        sys.exit(2)
     sys.exit(main(Path(sys.argv[1])))

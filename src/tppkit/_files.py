@@ -90,7 +90,9 @@ def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError as e:
-        raise ConfigurationError("file.exists", f"{path} exists and is not overwritten") from e
+        raise ConfigurationError(
+            "file.exists", f"{path} exists and is not overwritten: remove it, or give another name"
+        ) from e
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
     try:
@@ -265,7 +267,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     try:
         target = Path(os.path.realpath(path))  # for `absent/../target`, `absent` need not exist
         if path.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
-            raise ConfigurationError("file.exists", f"{path} exists and is not overwritten")
+            raise ConfigurationError("file.exists", f"{path} exists and is not overwritten: give a new folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except FileExistsError as e:

@@ -44,6 +44,21 @@ def test_a_sealed_request_holds(tppkit, request_file):
     assert result.json["covered_headers"].keys() == {"digest", "x-request-id"}
 
 
+def test_lists_and_mappings_are_printed_for_people(tppkit, request_file):
+    lines = tppkit("seal", "verify", request_file, "--trust", "certs", "--qwac", "certs/qwac.pem").stdout.splitlines()
+    facts = {name: text.strip() for name, _, text in (line.strip().partition(" ") for line in lines)}
+    assert facts["roles"] == "PSP_PI, PSP_AI"
+    assert facts["covered_headers"].startswith("digest: SHA-256=")
+    assert ", x-request-id: " in facts["covered_headers"]
+    assert facts["same_organization_as_qwac"] == "yes"
+
+
+def test_a_request_copied_in_another_form_names_the_forms_that_are_read(tppkit, tmp_path):
+    (tmp_path / "copied.txt").write_text('fetch("https://b.example/a", {"method": "GET"});\n')
+    refused = tppkit("seal", "verify", "copied.txt", "--trust", "certs")
+    assert "copy the request as cURL, or save a HAR file" in refused.stderr
+
+
 def test_a_changed_body_fails_with_its_code(tppkit, request_file):
     request_file.write_bytes(request_file.read_bytes().replace(b"12.50", b"99.50"))
     result = tppkit("seal", "verify", request_file, "--trust", "certs", "--json")

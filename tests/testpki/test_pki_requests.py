@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tppkit.certificates import EidasCertificate, EidasRequest, Use, check_certificate, der, load_certificates, oids
 from tppkit.certificates.rules import first_error
-from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.testpki import SEAL_KEY_KINDS, KeySource, make_provider, open_pki, write_pki
 from tppkit.testpki.certificate import Attribute, Draft, Extension, attributes_of, extension_of, write_name
 
@@ -181,6 +181,18 @@ REFUSED = {
 def test_a_request_that_this_pki_does_not_certify_is_rejected(pki, valid, name):
     edit, code = REFUSED[name]
     assert refusal(pki, request_of(edit(valid))) == code
+
+
+def test_a_damaged_request_is_refused_without_the_text_of_the_parser(pki):
+    whole = pki.qwac.certificate.der  # a sequence of the same shape
+    with pytest.raises(FormatError, match=r"^this is not a certificate request, or its DER is damaged \["):
+        read(whole)
+
+
+def test_a_request_without_an_identifier_is_told_so(pki, valid):
+    request = request_of(no_attribute(oids.ORGANIZATION_IDENTIFIER)(valid))
+    with pytest.raises(ConfigurationError, match="the request has no organizationIdentifier"):
+        certify_request(pki, request, kind="qwac", label="x")
 
 
 def test_every_dns_name_is_certified_and_a_common_name_alone_is_one(pki, folder, valid):

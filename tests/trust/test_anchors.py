@@ -122,6 +122,7 @@ def test_a_folder_without_authorities_is_refused(pki, tmp_path, content):
 def test_a_file_that_is_absent_cannot_be_read(tmp_path):
     refused = refusal(load_anchors, tmp_path / "absent.pem")
     assert refused.code == "trust.unreadable"
+    assert refused.message.count("cannot be read") == 1
     assert "absent.pem" in refused.message
 
 

@@ -186,7 +186,7 @@ class EidasCertificate(Subject):
             not_before, not_after = certificate.not_valid_before_utc, certificate.not_valid_after_utc
             serial = certificate.serial_number
         except (ValueError, x509.InvalidVersion) as e:
-            raise FormatError("certificate.malformed", f"this is not a certificate: {_first_line(e)}") from e
+            raise FormatError("certificate.malformed", _unreadable(e, "certificate")) from e
         issuer, subject = read_name(data, parts[first + 2]), read_name(data, parts[first + 4])
         return cls(
             der=data,
@@ -312,7 +312,7 @@ class EidasRequest(Subject):
         try:
             request = x509.load_der_x509_csr(data)
         except (ValueError, x509.InvalidVersion) as e:
-            raise FormatError("certificate.malformed", f"this is not a certificate request: {_first_line(e)}") from e
+            raise FormatError("certificate.malformed", _unreadable(e, "certificate request")) from e
         subject = read_name(data, parts[1])
         return cls(
             der=bytes(data),
@@ -360,8 +360,12 @@ class EidasRequest(Subject):
             return False
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:120]
+def _unreadable(error: Exception, what: str) -> str:
+    # The text of `cryptography` about wrong DER is of its own parser.
+    reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+    if "ParseError" in reason:
+        return f"this is not a {what}, or its DER is damaged"
+    return f"this is not a {what}: {reason}"
 
 
 def _parts(data: bytes, *, count: int) -> list[der.Element]:

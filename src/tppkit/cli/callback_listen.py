@@ -112,7 +112,9 @@ def listen(
             receiver=receiver, folder=kept, forward=target, forward_all=forward_all, now=utc_now, port=port, show=show
         )
     except OSError as e:
-        raise ConfigurationError("listen.port", f"port {port} cannot be used: {e.strerror}") from e
+        raise ConfigurationError(
+            "listen.port", f"port {port} cannot be used: {e.strerror}; give another with --port"
+        ) from e
     with server:
         try:
             say(f"listening on http://127.0.0.1:{server.server_address[1]}; stop it with Ctrl-C")

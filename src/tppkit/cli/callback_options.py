@@ -121,7 +121,9 @@ def _read_private_key(file: str, password_file: Path | None) -> ec.EllipticCurve
     """
     key = read_key(file, read_password(password_file))
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ConfigurationError("callback-key.curve", f"{file} is not a private key on secp256r1")
+        raise ConfigurationError(
+            "callback-key.curve", f"{file} is not a private key on secp256r1 (P-256): give such a key"
+        )
     return key
 
 

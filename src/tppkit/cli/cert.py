@@ -119,10 +119,10 @@ def _check(bundle: Bundle, as_: Use, at: datetime, edition: str | None, material
         "chain": report.path and [str(certificate.subject) for certificate in report.path.chain],
         **trust_object(report.path, report.status, material),
     }
-    facts = [
+    facts: list[Fact] = [
         ("subject", str(leaf.subject)),
         ("organisation", leaf.organization_identifier.text if leaf.organization_identifier else "none"),
-        ("PSD2 roles", ", ".join(leaf.roles) or "none"),
+        ("PSD2 roles", leaf.roles or "none"),
         ("authority", f"{leaf.qc.psd2.nca_name} ({leaf.qc.psd2.nca_id})" if leaf.qc.psd2 else "none"),
         ("valid", f"{format_time(leaf.not_before)} to {format_time(leaf.not_after)}"),
     ]

@@ -64,7 +64,7 @@ _FLAGS = {
     "indirect_crl": "indirect", "only_contains_user_certs": "end entities only",
     "only_contains_ca_certs": "authorities only", "only_contains_attribute_certs": "attribute certificates only",
 }  # fmt: skip
-Shown = tuple[dict[str, Any], tuple[list[Fact], Sequence[Finding]] | FormatError]  # the entry as JSON, and as text
+Shown = tuple[dict[str, Any], tuple[Sequence[Fact], Sequence[Finding]] | FormatError]  # the entry as JSON, and as text
 
 
 @click.command()
@@ -141,7 +141,7 @@ def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Show
         yield _shown(name, entry, facts_of(entry), findings)
 
 
-def _shown(name: str, entry: dict[str, Any], facts: list[Fact], findings: Sequence[Finding]) -> Shown:
+def _shown(name: str, entry: dict[str, Any], facts: Sequence[Fact], findings: Sequence[Finding]) -> Shown:
     return {"file": name, **entry, "findings": [finding_object(one) for one in findings]}, (facts, findings)
 
 
@@ -236,11 +236,7 @@ def _facts(entry: dict[str, Any]) -> list[Fact]:
         "CA": f"yes{length}" if entry["is_ca"] else "",
         "precertificate": "yes" if entry["precertificate"] else "",
     }
-    return [(name, words[name] if name in words else _text(entry[field])) for name, field in _NAMES.items()]
-
-
-def _text(value: str | list[str] | None) -> str:
-    return ", ".join(value) if isinstance(value, list) else value or ""
+    return [(name, words[name] if name in words else entry[field]) for name, field in _NAMES.items()]
 
 
 def _crl_object(crl: Crl) -> dict[str, Any]:

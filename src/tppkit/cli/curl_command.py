@@ -174,7 +174,7 @@ def _header(text: str) -> tuple[str, str | None]:
         raise FormatError("curl.file", "--header names a file: write the headers into the command")
     text = text.encode("utf-8", "surrogateescape").decode("latin-1")
     name, separator, value = text.partition(":")
-    if not separator and text.endswith(";"):  # how curl is told to send an empty header
+    if not separator and text.endswith(";"):  # to curl, Name; means an empty header
         return _checked(text[:-1], "")
     if not separator:
         raise FormatError("curl.option", "a --header has no colon, and curl would not send it")

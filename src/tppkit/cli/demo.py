@@ -108,7 +108,9 @@ def _folder(directory: Path | None) -> Path:
     if directory is None:
         return Path(tempfile.mkdtemp(prefix="tppkit-demo-"))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise ConfigurationError("file.exists", f"{directory} exists and is not overwritten")
+        raise ConfigurationError(
+            "file.exists", f"{directory} exists and is not overwritten: give a new or empty folder"
+        )
     make_folder(directory)
     return directory
 

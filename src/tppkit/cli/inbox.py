@@ -195,7 +195,7 @@ def _opened(database: str, prefix: str) -> Iterator[Any]:
     if (
         kind.startswith("sqlite") and not Path(file.partition("?")[0]).is_file()
     ):  # SQLite would create the file of a mistyped name
-        raise ConfigurationError("inbox.sqlite", f"there is no file {file}")
+        raise ConfigurationError("inbox.sqlite", f"there is no file {file}: give the file of the receiver's inbox")
     store = InboxStore(database, prefix=prefix)
     try:
         yield store

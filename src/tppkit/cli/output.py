@@ -75,7 +75,7 @@ class Raw(str):
     """A line that is printed without escaping: it has colours, or programs read it."""
 
 
-Fact = tuple[str, str]
+Fact = tuple[str, object]
 
 
 class Result(NamedTuple):
@@ -182,7 +182,21 @@ def headers_result(headers: Iterable[tuple[str, str]]) -> Result:
 
 def fact_lines(facts: Iterable[Fact]) -> Iterator[str]:
     """Return facts as indented lines `name  value`; facts without a value are left out."""
-    return table_lines((fact for fact in facts if fact[1]), indent="  ")
+    shown = ((name, text_of(value)) for name, value in facts)
+    return table_lines((fact for fact in shown if fact[1]), indent="  ")
+
+
+def text_of(value: object) -> str:
+    """Return a fact's value for people: `yes` or `no`, the items of a list or mapping with commas, and "" for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        value = [f"{name}: {text_of(one)}" for name, one in value.items()]
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(text_of, value))
+    return str(value)
 
 
 def colored(text: str, *, holds: bool) -> str:
@@ -222,7 +236,7 @@ def verdict(
     error = first_error(tuple(findings))
     code = error.code if error else None
     if facts is None:
-        facts = [(name, "" if value is None else str(value)) for name, value in proven.items()]
+        facts = proven.items()
     lines = (verdict_line(code, about), *fact_lines(facts), *_finding_blocks(findings, without_advice))
     return Result(verdict_object(code, findings, **proven), lines, DOES_NOT_HOLD if code else HOLDS)
 

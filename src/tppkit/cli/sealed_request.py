@@ -76,7 +76,14 @@ def read_sealed_request(
         command = raw.decode("utf-8", "surrogateescape")
         return SealedInput(parse_curl(command, read_file=read_file, as_found=as_found))
     if not start.startswith(b"{"):
-        return SealedInput(parse_request(raw, as_found=as_found))
+        try:
+            return SealedInput(parse_request(raw, as_found=as_found))
+        except FormatError as e:
+            if b" HTTP/" in raw.partition(b"\n")[0]:
+                raise
+            # Perhaps copied as PowerShell, fetch() or wget.
+            forms = "give a raw request, or copy the request as cURL, or save a HAR file"
+            raise FormatError(e.code, f"{e.message}: {forms}", offset=e.offset) from e
     first = raw.split(b"\n", 1)[0]
     if b'"seal_cert"' in first:
         folder = path.parent if name != "-" and path.name == RECORDS else None

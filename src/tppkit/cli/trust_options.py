@@ -90,7 +90,7 @@ def trust_facts(path: TrustedPath | None, status: QualifiedStatus | None, materi
     """Return what is known about revocation, one line for each certificate of a chain, and what the trusted lists state."""
     known = [f"{one.certificate.subject}: {one.state}{_source(one)}" for one in path.revocation] if path else []
     first, *others = (known or ["not proven"]) if material.revocation else [NOT_ASKED]
-    facts = [("revocation", first), *(("", text) for text in others)]
+    facts: list[Fact] = [("revocation", first), *(("", text) for text in others)]
     if status is not None:
         listing = status.listing
         service = f", {listing.instance.name} ({listing.issuer.trusted_list.territory})" if listing else ""

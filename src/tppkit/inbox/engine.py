@@ -17,6 +17,12 @@ from tppkit.errors import ConfigurationError, InboxError
 
 DIALECTS = ("sqlite", "postgresql")
 
+# Without the value, which may have a password.
+_NO_ADDRESS = (
+    "the inbox's database is not a SQLAlchemy address: give for example sqlite:///inbox.sqlite or"
+    " postgresql+psycopg://user@host/name"
+)
+
 
 def make_engine(url: str, wait_s: float) -> Engine:
     """Make the engine of an inbox.
@@ -36,7 +42,7 @@ def make_engine(url: str, wait_s: float) -> Engine:
     try:
         parsed = make_url(url)
     except SQLAlchemyError as e:
-        raise ConfigurationError("inbox.setting", "the inbox's database is not a SQLAlchemy address") from e
+        raise ConfigurationError("inbox.setting", _NO_ADDRESS) from e
     require_dialect(parsed.get_backend_name())
     try:
         if parsed.get_backend_name() == "sqlite":

@@ -206,7 +206,7 @@ _OTHER_FORMATS = (
         as_of="2021-05-18",
         assumed=(
             "the covered fields, taken from the Berlin Group's guidelines with the target; that the hash of "
-            "the body stands in Digest, and its algorithm; that x5t#S256 is demanded; the age"
+            "the body is in Digest, and its algorithm; that x5t#S256 is demanded; the age"
         ),
     ),
     SealProfile(
@@ -221,7 +221,7 @@ _OTHER_FORMATS = (
         max_age=timedelta(minutes=5),
         source="ing-bank/ing-open-banking-cli at c48302c, scripts/bash/premium_01_Showcase_jws.sh",
         as_of="2025-09-02",
-        assumed="the age; digest algorithm, that it stands in Digest; that x5t#S256 is demanded",
+        assumed="the age; digest algorithm, that the digest is in Digest; that x5t#S256 is demanded",
     ),
 )
 # The token request names and contains the certificate. Its response has the client id that later requests use as keyId.

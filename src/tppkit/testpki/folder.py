@@ -140,7 +140,9 @@ class PkiFolder:
             message = f"the label {label[:80]!r} is not 1 to 64 letters, digits, dots, hyphens and underscores"
             raise ConfigurationError("pki.label", message)
         if self._is_taken(label):
-            raise ConfigurationError("file.exists", f"{self.path} has a certificate {label} already")
+            raise ConfigurationError(
+                "file.exists", f"{self.path} has a certificate {label} already: give another label"
+            )
         return label
 
     def _is_taken(self, label: str) -> bool:

@@ -49,7 +49,9 @@ def load_pki(path: Path) -> Pki:
     members = {issued.label: issued for issued in loaded}
     lacking = {*SIGNERS, "qwac", "qseal", "other-qwac"}.difference(members)
     if lacking:
-        raise ConfigurationError("pki.unusable", f"{path} lacks {', '.join(sorted(lacking))}")
+        raise ConfigurationError(
+            "pki.unusable", f"{path} lacks {', '.join(sorted(lacking))}: make a new PKI (pki create)"
+        )
     for label, signer in SIGNERS.items():
         if not is_issued_by(members[label].certificate, members[signer.issuer].certificate):
             message = f"{label} was not issued by {signer.issuer} of this folder: it is not used to sign"
@@ -122,7 +124,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raw = read_bounded(path / MANIFEST, max_bytes=_MAX_BYTES)
         manifest = parse_json(raw, what=MANIFEST, max_bytes=_MAX_BYTES)
     except FormatError as e:
-        raise ConfigurationError("pki.unusable", f"{path} is not a test PKI: {e.message}") from e
+        raise ConfigurationError("pki.unusable", f"{path} is not a test PKI: {e.message}; make one (pki create)") from e
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), list):
         raise ConfigurationError("pki.unusable", f"{path / MANIFEST} is not the manifest of a test PKI")
     if not all(map(_names_a_file, manifest["files"])):
@@ -143,7 +145,9 @@ def _load_member(path: Path, name: str, key_name: str, kind: str) -> Issued:
         raise ConfigurationError("pki.not-test", message)
     key = _load_key(path, key_name)
     if key.public_key() != certificate.public_key:
-        raise ConfigurationError("pki.foreign-key", f"{key_name} is not the key of {name}")
+        raise ConfigurationError(
+            "pki.foreign-key", f"{key_name} is not the key of {name}: restore the key, or make a new PKI (pki create)"
+        )
     return Issued(label, kind, certificate, key, tuple(chain))
 
 

@@ -135,6 +135,9 @@ def certify_request(pki: Pki, request: EidasRequest, *, kind: str, label: str) -
     if fault is not None:
         message = f"the request is malformed: {fault.message}; make a new one (pki csr)"
         raise ConfigurationError("pki.request", message, clause=fault.clause)
+    if request.organization_identifier is None:
+        message = "the request has no organizationIdentifier: make a new one (pki csr)"
+        raise ConfigurationError("pki.organization-identifier", message)
     provider, names = provider_of(request), _require_names(request, kind)
     known = {issued.label: issued.key for issued in pki.issued} | dict(pki.callback_keys)
     public_key, subject = _require_new_key(request, kind, known), _require_subject(request)
@@ -172,7 +175,9 @@ def _require_names(request: EidasRequest, kind: str) -> tuple[str, ...]:
         raise ConfigurationError("pki.request", "the alternative names of the request cannot be read: make a new one")
     for text in request.extensions.dns_names:
         if not is_dns_name(text):
-            raise ConfigurationError("pki.dns-name", f"{shown(text)} is not a DNS name in lower case")
+            raise ConfigurationError(
+                "pki.dns-name", f"{shown(text)} is not a DNS name in lower case: make a new request (pki csr --dns)"
+            )
     if kind == "qseal":
         return ()
     common_names = request.subject.values(oids.COMMON_NAME)

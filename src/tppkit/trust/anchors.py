@@ -51,11 +51,14 @@ def make_anchors(certificates: Iterable[EidasCertificate], *, all_trusted: bool 
     # A folder often has the same authority in several forms.
     authorities = list({c.sha256: c for c in certificates if c.extensions.is_ca}.values())
     if not authorities:
-        raise ConfigurationError("trust.no-anchors", "the trust material has no certification authority")
+        raise ConfigurationError(
+            "trust.no-anchors", "the trust material has no certification authority: give the certificate of one"
+        )
     roots = authorities if all_trusted else [one for one in authorities if _is_self_signed(one)]
     if not roots:
         raise ConfigurationError(
-            "trust.no-root", f"none of the {len(authorities)} authorities of the trust material is self-signed"
+            "trust.no-root",
+            f"none of the {len(authorities)} authorities of the trust material is self-signed: add the root",
         )
     anchored = {root.sha256 for root in roots}
     return Anchors(tuple(roots), tuple(c for c in authorities if c.sha256 not in anchored))
@@ -85,10 +88,16 @@ def load_anchors(path: FilePath) -> Anchors:
         is_folder = path.is_dir()
         files = sorted(filter(_is_certificate_file, path.iterdir())) if is_folder else [path]
         if len(files) > MAX_FILES:
-            raise ConfigurationError("trust.unreadable", f"{path} holds more than {MAX_FILES} certificate files")
+            raise ConfigurationError(
+                "trust.unreadable", f"{path} holds more than {MAX_FILES} certificate files: give a folder with fewer"
+            )
         certificates = [certificate for file in files for certificate in load_certificates(file)]
     except (FormatError, OSError) as e:
-        raise ConfigurationError("trust.unreadable", f"the trust material at {path} cannot be read: {e}") from e
+        reason = e.message if isinstance(e, FormatError) else f"{path} cannot be read: {e.strerror}"
+        if str(path) not in reason:
+            reason = f"{path} cannot be read: {reason}"
+        message = f"the trust material {reason}; give a certificate file, or a folder of them"
+        raise ConfigurationError("trust.unreadable", message) from e
     has_root = any(c.extensions.is_ca and _is_self_signed(c) for c in certificates)
     return make_anchors(certificates, all_trusted=not (is_folder or has_root))
 

@@ -79,7 +79,7 @@ class TrustMaterial:
         if self.anchors is not None:
             return self.anchors
         if self.lists is None:
-            raise ConfigurationError("trust.no-anchors", "no authorities were given")
+            raise ConfigurationError("trust.no-anchors", "no authorities were given: give anchors or trusted lists")
         return self.lists.make_anchors(purpose=PURPOSES[use], at=at)
 
     def verify_use(

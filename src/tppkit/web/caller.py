@@ -200,7 +200,7 @@ class QwacPolicy:
     def __init__(self, paths: PathVerifier, *, organizations: OrganizationPolicy = _ORGANIZATIONS) -> None:
         self.paths = paths
         self.organizations = organizations
-        self._believed: dict[str, tuple[tuple[str, ...], TrustedPath]] = {}  # by the QWAC, the latest last
+        self._verified_paths: dict[str, tuple[tuple[str, ...], TrustedPath]] = {}  # by the QWAC, the latest last
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
         """Verify the peer's QWAC: it fits its profile, chains to an anchor at the time, and names an accepted organisation.
@@ -218,7 +218,7 @@ class QwacPolicy:
                 `path.*`, `key.*`, `revocation.*`.
         """
         at = as_utc(at)
-        chain, known = self._believed.get(peer.chain_pem[0], ((), None))
+        chain, known = self._verified_paths.get(peer.chain_pem[0], ((), None))
         if known is not None and chain == peer.chain_pem and known.window.not_before <= at <= known.window.not_after:
             return known
         qwac = _read(peer.chain_pem[0])
@@ -229,11 +229,11 @@ class QwacPolicy:
 
     def _remember(self, chain: tuple[str, ...], path: TrustedPath) -> None:
         """Replace the chain of the QWAC: other certificates that a peer sends must not push other QWACs out."""
-        self._believed.pop(chain[0], None)
-        while len(self._believed) >= _REMEMBERED:
+        self._verified_paths.pop(chain[0], None)
+        while len(self._verified_paths) >= _REMEMBERED:
             # Another thread may have removed it.
-            self._believed.pop(next(iter(tuple(self._believed)), ""), None)
-        self._believed[chain[0]] = (chain, path)
+            self._verified_paths.pop(next(iter(tuple(self._verified_paths)), ""), None)
+        self._verified_paths[chain[0]] = (chain, path)
 
 
 def _read(pem: str) -> EidasCertificate:

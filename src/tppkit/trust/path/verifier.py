@@ -89,7 +89,10 @@ class PathVerifier:
         self, anchors: Anchors, *, revocation: RevocationChecker | None = None, policies: Iterable[str] = ()
     ) -> None:
         if not anchors.roots:
-            raise ConfigurationError("trust.no-anchors", "no certification authority is given as an anchor")
+            raise ConfigurationError(
+                "trust.no-anchors",
+                "no certification authority is given as an anchor: give the certificates of the authorities",
+            )
         self.anchors = anchors
         self.revocation = revocation
         self.policies = frozenset(policies)

@@ -89,7 +89,9 @@ def fetch_trusted_lists(
     pointers = pointers_to(top)
     unknown = set(territories or ()) - {pointer.territory for pointer in pointers}
     if unknown:
-        raise ConfigurationError("trusted-list.missing", f"{top} names no list of {', '.join(sorted(unknown))}")
+        raise ConfigurationError(
+            "trusted-list.missing", f"{top} names no list of {', '.join(sorted(unknown))}: check the country codes"
+        )
     for pointer in pointers:
         if territories is None or pointer.territory in territories:
             if progress is not None:

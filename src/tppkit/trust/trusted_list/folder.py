@@ -54,7 +54,8 @@ def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] 
         lists = [_verify_with(one, trusted, failures) for one in nationals]
     else:
         raise ConfigurationError(
-            "trusted-list.no-lotl", f"{folder} has no list of lists, which names the signers of the others"
+            "trusted-list.no-lotl",
+            f"{folder} has no list of lists, which names the signers of the others: fetch one (trust fetch)",
         )
     return TrustedLists(_latest([one for one in lists if one], failures), list_of_lists=top, failures=failures)
 
@@ -74,7 +75,8 @@ def load_signers(folder: Path, *, signers: Sequence[EidasCertificate] | None = N
         files = sorted(file for file in own.iterdir() if file.suffix.lower() in CERTIFICATE_SUFFIXES)
         return {certificate.sha256: SigningPeriod() for file in files for certificate in load_certificates(file)}
     except (OSError, FormatError) as e:
-        raise ConfigurationError("trust.unreadable", f"the signers in {folder} cannot be read: {e}") from e
+        reason = e.message if isinstance(e, FormatError) else e.strerror
+        raise ConfigurationError("trust.unreadable", f"the signers in {folder} cannot be read: {reason}") from e
 
 
 def _read_folder(folder: Path, failures: list[ListFailure]) -> list[UnverifiedList]:
@@ -85,7 +87,7 @@ def _read_folder(folder: Path, failures: list[ListFailure]) -> list[UnverifiedLi
             "trust.unreadable", f"the trusted lists in {folder} cannot be read: {e.strerror}"
         ) from e
     if len(files) > MAX_LISTS:
-        raise ConfigurationError("trust.unreadable", f"{folder} holds more than {MAX_LISTS} lists")
+        raise ConfigurationError("trust.unreadable", f"{folder} holds more than {MAX_LISTS} lists: remove some")
     found = []
     for file in files:
         try:
