@@ -166,7 +166,7 @@ def test_what_is_remembered_is_bounded(pki: Pki, paths: PathVerifier) -> None:
     text = pem(pki.qwac.certificate)
     for number in range(1500):  # the same certificate, never the same text
         policy.verify(PeerCertificate((text + "\n" * number,), None, "asgi-tls"), at=AT)
-    assert len(policy._believed) <= 512
+    assert len(policy._verified_paths) <= 512
 
 
 def test_another_provider_of_the_same_authority_is_trusted_as_itself(qwacs: QwacPolicy, pki: Pki) -> None:
