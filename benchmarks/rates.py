@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import date
 from functools import partial
 from pathlib import Path
+from random import randrange
 from tempfile import TemporaryDirectory
 from urllib.request import Request, urlopen
 from uuid import uuid4
@@ -188,6 +189,8 @@ def process(command: Sequence[str]) -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A port that nothing listens on; the sandbox takes those beside it too."""
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        return int(bound.getsockname()[1])
+    """A free port, below those of outgoing connections because the sandbox takes those beside it too."""
+    while True:
+        with suppress(OSError), socket.socket() as bound:
+            bound.bind(("127.0.0.1", randrange(20_000, 32_000)))  # noqa: S311  # no secret
+            return int(bound.getsockname()[1])
