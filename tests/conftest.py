@@ -22,39 +22,45 @@ settings.register_profile(
 settings.register_profile("deep", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+TESTS = Path(__file__).parent
+SHARED = TESTS.parents[1] / "shared" / "data"
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
 
 # What `make test` leaves out: databases, proxies and servers of others, processes that are killed, whole matrices, fuzzing.
 SLOW = frozenset(
     {
-        "certificates/test_hostile_certificates.py",
-        "certificates/test_pkilint.py", "certificates/test_sources.py", "cli/test_cli_callback.py",
-        "cli/test_cli_callback_listen.py", "cli/test_cli_help.py", "cli/test_cli_pki_interrupted.py",
-        "cli/test_cli_sandbox.py", "client/test_connections.py", "client/test_probe.py", "client/test_seal_auth.py",
-        "evidence/test_archive_crash.py", "evidence/test_outbox.py", "httpsig/signers/test_kms.py",
-        "inbox/test_inbox_kills.py", "inbox/test_inbox_transactions.py", "qr/test_qr_reading.py", "sandbox/test_dialects.py",
-        "sandbox/test_exhaustion.py", "sandbox/test_gateway_bad_input.py", "sandbox/test_gateway_cards.py",
-        "sandbox/test_gateway_check.py", "sandbox/test_gateway_links.py",
-        "sandbox/test_gateway_lost_answers.py", "sandbox/test_gateway_orders.py", "sandbox/test_gateway_searches.py",
-        "sandbox/test_gateway_stories.py",
+        "certificates/test_hostile_certificates.py", "certificates/test_pkilint.py", "certificates/test_sources.py",
+        "cli/test_cli_callback.py", "cli/test_cli_callback_listen.py", "cli/test_cli_help.py",
+        "cli/test_cli_inbox.py", "cli/test_cli_pki.py", "cli/test_cli_pki_interrupted.py", "cli/test_cli_sandbox.py",
+        "cli/test_cli_seal_diagnose.py", "cli/test_curl_command.py", "client/test_connections.py",
+        "client/test_gateway_client.py", "client/test_identity_sources.py", "client/test_legacy_client.py",
+        "client/test_probe.py", "client/test_psd2_accounts.py", "client/test_psd2_answers.py",
+        "client/test_psd2_calls.py", "client/test_seal_auth.py", "evidence/test_archive_crash.py",
+        "evidence/test_outbox.py", "httpsig/signers/test_kms.py", "inbox/test_inbox_kills.py",
+        "inbox/test_inbox_transactions.py", "protocol/test_legacy_models.py", "qr/test_qr_reading.py",
+        "sandbox/test_control.py", "sandbox/test_dialects.py", "sandbox/test_exhaustion.py",
+        "sandbox/test_gateway_bad_input.py", "sandbox/test_gateway_cards.py", "sandbox/test_gateway_check.py",
         "sandbox/test_gateway_curl.py", "sandbox/test_gateway_events.py", "sandbox/test_gateway_kills.py",
-        "sandbox/test_gateway_openapi.py", "sandbox/test_gateway_pages.py", "sandbox/test_gateway_pages_browser.py",
-        "sandbox/test_gateway_races.py", "sandbox/test_gateway_stateful.py", "sandbox/test_gateway_webhooks.py",
-        "sandbox/test_kills.py", "sandbox/test_legacy_bad_input.py",
-        "sandbox/test_legacy_callbacks.py", "sandbox/test_legacy_curl.py", "sandbox/test_legacy_kills.py",
-        "sandbox/test_legacy_logins.py", "sandbox/test_legacy_pages.py", "sandbox/test_outgoing_http.py",
+        "sandbox/test_gateway_links.py", "sandbox/test_gateway_lost_answers.py", "sandbox/test_gateway_openapi.py",
+        "sandbox/test_gateway_orders.py", "sandbox/test_gateway_pages.py", "sandbox/test_gateway_pages_browser.py",
+        "sandbox/test_gateway_races.py", "sandbox/test_gateway_searches.py", "sandbox/test_gateway_stateful.py",
+        "sandbox/test_gateway_stories.py", "sandbox/test_gateway_webhooks.py", "sandbox/test_kills.py",
+        "sandbox/test_legacy_access.py", "sandbox/test_legacy_bad_input.py", "sandbox/test_legacy_callbacks.py",
+        "sandbox/test_legacy_curl.py", "sandbox/test_legacy_kills.py", "sandbox/test_legacy_logins.py",
+        "sandbox/test_legacy_pages.py", "sandbox/test_legacy_payments.py", "sandbox/test_outgoing_http.py",
         "sandbox/test_pages_browser.py", "sandbox/test_pki_server.py", "sandbox/test_postgresql.py",
-        "sandbox/test_psd2_control.py", "sandbox/test_psd2_curl.py", "sandbox/test_psd2_evidence.py",
-        "sandbox/test_psd2_execution.py", "sandbox/test_psd2_hostile.py", "sandbox/test_psd2_idempotency.py",
-        "sandbox/test_psd2_pages.py", "sandbox/test_psd2_requests.py", "sandbox/test_psd2_stories.py",
-        "sandbox/test_psd2_stateful.py", "sandbox/test_public_address.py", "sandbox/test_revocations.py", "sandbox/test_tls.py",
-        "sandbox/test_webhook_examples.py",
-        "sandbox/test_webhook_receiver.py",
-        "test_fuzz_targets.py", "test_imports.py", "test_mutate.py", "testing/test_fixtures.py",
-        "testpki/test_fault_catalogue.py", "testpki/test_pki_folder.py", "testpki/test_pki_readme.py",
-        "testpki/test_pki_openssl.py", "testpki/test_pki_profiles.py", "web/test_broken_bodies.py",
+        "sandbox/test_psd2_bad_input.py", "sandbox/test_psd2_consents.py", "sandbox/test_psd2_control.py",
+        "sandbox/test_psd2_curl.py", "sandbox/test_psd2_evidence.py", "sandbox/test_psd2_execution.py",
+        "sandbox/test_psd2_hostile.py", "sandbox/test_psd2_idempotency.py", "sandbox/test_psd2_pages.py",
+        "sandbox/test_psd2_payments.py", "sandbox/test_psd2_requests.py", "sandbox/test_psd2_stateful.py",
+        "sandbox/test_psd2_stories.py", "sandbox/test_public_address.py", "sandbox/test_revocations.py",
+        "sandbox/test_server.py", "sandbox/test_tls.py", "sandbox/test_webhook_examples.py",
+        "sandbox/test_webhook_receiver.py", "seals/diagnose/test_diagnose_vectors.py",
+        "seals/diagnose/test_masking.py", "seals/diagnose/test_mistakes.py", "test_fuzz_targets.py",
+        "test_imports.py", "test_mutate.py", "testing/test_fixtures.py", "testpki/test_fault_catalogue.py",
+        "testpki/test_pki_folder.py", "testpki/test_pki_openssl.py", "testpki/test_pki_profiles.py",
+        "testpki/test_pki_readme.py", "trust/test_real_trusted_lists.py", "web/test_broken_bodies.py",
         "web/test_callback_examples.py", "web/test_callback_origins.py", "web/test_callback_targets.py",
         "web/test_examples.py", "web/test_proxy_servers.py", "web/test_receiver_page.py", "web/test_replay_stores.py",
         "web/test_routing_servers.py", "web/test_seal_servers.py", "web/test_trailers.py",
@@ -62,12 +68,17 @@ SLOW = frozenset(
 )  # fmt: skip
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import the slow files for `make test`."""
+    is_slow = collection_path.is_relative_to(TESTS) and collection_path.relative_to(TESTS).as_posix() in SLOW
+    return True if is_slow and config.option.markexpr == "not slow" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs more than this project and a few seconds."""
-    tests = Path(__file__).parent
     for item in items:
         database = "postgresql_url" in getattr(item, "fixturenames", ()) or "postgresql" in item.name.partition("[")[2]
-        if database or item.path.relative_to(tests).as_posix() in SLOW:
+        if database or item.path.relative_to(TESTS).as_posix() in SLOW:
             item.add_marker("slow")
 
 
