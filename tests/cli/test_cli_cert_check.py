@@ -201,7 +201,7 @@ def test_every_real_certificate_gets_a_verdict(tppkit, shared_data) -> None:
 NOW = datetime(2026, 6, 1, 11, tzinfo=UTC)
 
 
-def crl_of(pki: Pki, *revoked: int) -> bytes:
+def crl_of(pki: Pki, *revoked: int, key=None, extensions=()) -> bytes:
     """A CRL of the QWACs' authority, fresh at `AT`."""
     issuer = pki.qwac_ca
     builder = (
@@ -215,7 +215,9 @@ def crl_of(pki: Pki, *revoked: int) -> bytes:
     for serial in revoked:
         entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(NOW)
         builder = builder.add_revoked_certificate(entry.build())
-    return builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=True)
+    return builder.sign(key or issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
 def ocsp_of(pki: Pki, *, responder) -> bytes:
@@ -239,6 +241,28 @@ def test_a_crl_proves_the_certificate_good_but_not_its_authority(tppkit, folder,
     assert (result.exit_code, result.json["verdict"]) == (0, "holds")
     assert [status["state"] for status in result.json["revocation"]] == ["good", "unknown"]
     assert [(f["code"], f["severity"]) for f in result.json["findings"]] == [("revocation.unknown", "warning")]
+
+
+def test_a_delta_crl_revokes_beside_a_fresh_complete_one(tppkit, folder, pki) -> None:
+    (folder / "base.crl").write_bytes(crl_of(pki))
+    (folder / "delta.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial, extensions=[x509.DeltaCRLIndicator(1)]))
+    (folder / "empty.crl").write_bytes(crl_of(pki, extensions=[x509.DeltaCRLIndicator(1)]))
+    both = b"".join(
+        x509.load_der_x509_crl((folder / name).read_bytes()).public_bytes(Encoding.PEM)
+        for name in ("base.crl", "delta.crl")
+    )
+    (folder / "both.pem").write_bytes(both)
+    for lists in (("--crl", "base.crl", "--crl", "delta.crl"), ("--crl", "both.pem")):
+        result = tppkit("cert", "check", *JUDGED, *lists)
+        assert (result.exit_code, result.json["code"]) == (1, "revocation.revoked")
+    result = tppkit("cert", "check", *JUDGED, "--crl", "base.crl", "--crl", "empty.crl")
+    assert (result.exit_code, [f["code"] for f in result.json["findings"]]) == (0, ["crl.delta", "revocation.unknown"])
+
+
+def test_a_crl_that_another_key_signed_proves_nothing(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial, key=pki.qwac.key))
+    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["code"]) == (1, "revocation.unknown")
 
 
 def test_a_chain_without_revocation_data_is_printed_as_not_asked(tppkit, folder) -> None:

@@ -220,7 +220,7 @@ def test_pages_are_followed_to_their_end_with_the_same_consent(prefix: str, play
         page("t-1", next_=prefix + FIRST + "&after=t-1"),
         page("t-0"),
     ]
-    step = lambda client: iterate(client, found, psu_ip_address="192.0.2.7")  # noqa: E731
+    step = lambda client: iterate(client, found, psu_ip_address="192.0.2.7")  # noqa: E731  # as short as its use
     run = play(step, http(503), *[as_json(200, one) for one in pages], prefix=prefix)
     assert found == ["p-1", "t-3", "t-2", "t-1", "t-0"]
     targets = [run.bank.message(number).target for number in range(4)]

@@ -120,7 +120,7 @@ def test_what_a_client_that_is_passed_in_does_with_its_requests_changes_nothing(
             auth=SealAuth(identity, origin=bank.url),
             event_hooks={"response": [read_async if driver.is_async else lambda response: response.read()]},
         )
-        close = lambda _: passed.aclose() if driver.is_async else passed.close()  # noqa: E731
+        close = lambda _: passed.aclose() if driver.is_async else passed.close()  # noqa: E731  # as short as its use
         result, _ = driver.run(
             bank.url, identity, caught(lambda client: client.initiate_payment(PAYMENT)), close, http=passed
         )

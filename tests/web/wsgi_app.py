@@ -31,7 +31,7 @@ def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     return [json.dumps({"target": verified.target, "bytes": len(body)}).encode()]
 
 
-def make_gate(anchors: Path, *, interface: Interface = seal_every_request(PSD2), **settings: Any) -> SealGate:  # noqa: B008
+def make_gate(anchors: Path, *, interface: Interface = seal_every_request(PSD2), **settings: Any) -> SealGate:  # noqa: B008  # a constant value
     paths = PathVerifier(load_anchors(anchors))
     proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
     mount = os.environ.get("TPPKIT_MOUNT", "")

@@ -76,7 +76,7 @@ class SandboxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
         try:
             await app(self._scope(request), receive, send)
-        except Exception as e:
+        except Exception as e:  # any error of the application
             # Starlette answers 500 and raises the error again for the server, which logs it.
             _LOGGER.exception("the application failed")
             if not is_whole:

@@ -195,14 +195,14 @@ class Seal:
         """
         try:
             return self.signer.sign(data)
-        except Exception as e:
+        except Exception as e:  # signers raise errors of their libraries
             raise _signer_error(e) from e
 
     async def sign_async(self, data: bytes) -> bytes:
         """Return the signature of the signer. Raises the errors of `sign`."""
         try:
             return await self.signer.sign_async(data)
-        except Exception as e:
+        except Exception as e:  # signers raise errors of their libraries
             raise _signer_error(e) from e
 
     def _require_key(self, signature: bytes) -> None:
