@@ -195,6 +195,12 @@ def test_a_result_page_links_to_the_merchant(merchant: Merchant, visit: Any) -> 
     assert FAILED in visit(order).page.values("href")
 
 
+def test_the_result_of_an_order_without_an_amount_is_a_checked_card(merchant: Merchant, visit: Any) -> None:
+    customer = visit(merchant.order(0))
+    assert customer.pay() == "Card checked"
+    assert "payment was accepted" not in customer.page.text
+
+
 @pytest.mark.parametrize(("choice", "status"), [("approve", "accepted"), ("decline", "declined")])
 def test_a_bank_transfer_is_approved_or_declined(choice: str, status: str, merchant: Merchant, visit: Any) -> None:
     order = merchant.order()

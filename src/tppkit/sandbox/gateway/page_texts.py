@@ -18,6 +18,12 @@ RESULTS: Mapping[Result, tuple[str, str]] = {
         "Payment received, another is open", "One payment was accepted while another was not finished. The shop looks at both.",
     ),
 }  # fmt: skip
+# The same for an order without an amount, which only checks a card.
+CHECK_RESULTS: Mapping[Result, tuple[str, str]] = {
+    **RESULTS,
+    Result.PAID: ("Card checked", "Thank you. The card was accepted, and no money has been taken."),
+    Result.FAILED: ("Card not accepted", "The card could not be checked. No money has been taken."),
+}
 _METHODS = {CREDIT_CARD: "Card", "bank-transfer": "Bank transfer"}
 # By the response code of a declined attempt.
 _REASONS: Mapping[str, str] = {

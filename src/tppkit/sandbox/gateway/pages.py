@@ -25,7 +25,7 @@ from tppkit.sandbox.gateway.card_form import Form, read_card
 from tppkit.sandbox.gateway.cipher import StoredCard
 from tppkit.sandbox.gateway.hosted import Choice, pay, pay_link
 from tppkit.sandbox.gateway.page_state import PageState, Place, Result, page_state
-from tppkit.sandbox.gateway.page_texts import ERRORS, OTHER_ERROR, RESULTS, declined_reason, method_name
+from tppkit.sandbox.gateway.page_texts import CHECK_RESULTS, ERRORS, OTHER_ERROR, RESULTS, declined_reason, method_name
 from tppkit.sandbox.gateway.settings import GatewaySettings, Job
 from tppkit.sandbox.host import RETRY_AFTER_S
 from tppkit.sandbox.html import is_cross_origin_form, page, see_other, unframed
@@ -136,7 +136,7 @@ def _answer(
         "reference": terms.merchant_order_id,
     }
     if state.result is not None:
-        heading, text = RESULTS[state.result]
+        heading, text = (RESULTS if terms.amount else CHECK_RESULTS)[state.result]
         return unframed(page(
             "gateway_result.html", heading=heading, text=text, good=state.result in (Result.PAID, Result.UNCLEAR),
             next_page=state.next_page,
