@@ -153,7 +153,7 @@ def test_a_one_click_payment_keeps_its_card(kind: str | None, token: str, holds:
         require_same_card(PaymentMethodDetails(one_click_type=kind), paid_with=ID, vault_token=token)
 
 
-def test_one_click_and_initiate_refuse_what_has_no_details() -> None:
+def test_one_click_and_initiate_refuse_what_has_no_details_and_authenticate_takes_it() -> None:
     with pytest.raises(LocalProtocolError):
         require_one_click_card(None)
     with pytest.raises(LocalProtocolError):
@@ -161,6 +161,7 @@ def test_one_click_and_initiate_refuse_what_has_no_details() -> None:
     with pytest.raises(LocalProtocolError):
         require_recurring(None)
     require_recurring(PaymentMethodDetails(recurring_type="recurring", first_network_transaction_id="n"))
+    require_same_card(None, paid_with=None, vault_token=ID)
 
 
 @pytest.mark.parametrize(
