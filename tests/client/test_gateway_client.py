@@ -254,8 +254,8 @@ def test_a_page_is_a_position_or_a_cursor(page: Start | After | None, sent: Any,
     assert (result.orders[0].id, result.search_after) == (ID, None)
 
 
-def search_of(count: int) -> Answer:
-    """A gateway with so many orders, whose sort value is their amount."""
+def search_of(count: int, *, cursors: bool = True) -> Answer:
+    """A gateway with so many orders, whose sort value is their amount; without `cursors`, simple paging has none."""
 
     def answer(request: bytes) -> bytes:
         asked = json.loads(request.partition(b"\r\n\r\n")[2])
@@ -263,7 +263,7 @@ def search_of(count: int) -> Answer:
         first = asked["start"] if after is None else int(after) + 1
         last = min(count, first + asked["size"], 10_000 if after is None else count)
         orders = [{"id": ID, "status": "new", "currency": "EUR", "amount": amount} for amount in range(first, last)]
-        return found(*orders, cursor=str(last - 1) if last < count else None)(request)
+        return found(*orders, cursor=str(last - 1) if last < count and cursors else None)(request)
 
     return answer
 
@@ -278,6 +278,16 @@ def test_orders_come_from_all_pages_and_by_cursor_after_10000(size: int, pages: 
     assert [order.amount for order in orders] == list(range(12_500))
     bodies = [json.loads(server.message(number).body) for number in range(len(server.requests))]
     assert bodies == [{"query": "*", "size": size, "sort": "created asc", name: at} for name, at in pages]
+
+
+def test_simple_pages_need_no_cursor(play: Player) -> None:
+    orders, server = play.ask(search_of(250, cursors=False), lambda client: client.orders("*", size=100))
+    assert (len(orders), len(server.requests)) == (250, 3)
+
+
+def test_results_beyond_10000_without_a_cursor_are_reported(play: Player) -> None:
+    error, server = play.ask(search_of(12_500, cursors=False), lambda client: client.orders("*", size=5000))
+    assert (error.code, len(server.requests)) == ("answer.pages", 2)
 
 
 def test_a_cursor_that_comes_twice_ends_the_pages(play: Player) -> None:

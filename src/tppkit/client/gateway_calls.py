@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from tppkit._encoding import shown
 from tppkit.client.calls import Call, Lookup, PagedCall, StreamCall
 from tppkit.client.card_calls import CardCalls
-from tppkit.errors import OrderOutcomeUnknown, OutcomeUnknown, TppkitError, TransportError
+from tppkit.errors import OrderOutcomeUnknown, OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.gateway import GATEWAY, F, Order, OrderRequest, PaymentLink, Query
 from tppkit.protocol.gateway.bodies import (
@@ -242,7 +242,7 @@ class GatewayCalls(CardCalls):
         Pages have the same size and sort. After 10,000 results, where simple paging ends, the cursor of the last page continues.
 
         Raises:
-            RemoteProtocolError: `answer.pages`, the gateway gave a cursor twice.
+            RemoteProtocolError: `answer.pages`, the gateway gave a cursor twice, or none where simple paging ends.
         """
 
         def page_at(at: Start | After) -> Call[_Page]:
@@ -251,10 +251,16 @@ class GatewayCalls(CardCalls):
 
         def following(page: _Page) -> Call[_Page] | None:
             found, cursor = page.result.orders, page.result.search_after
-            if not found or cursor is None:
+            # Simple paging needs no cursor, so a full page has another one behind it (assumption search-wrapper).
+            if not found or (cursor is None and (isinstance(page.at, After) or len(found) < size)):
                 return None
             if isinstance(page.at, Start) and page.at.position + len(found) + size <= MAX_SIMPLE_RESULTS:
                 return page_at(Start(page.at.position + len(found)))
+            if cursor is None:
+                raise RemoteProtocolError(
+                    "answer.pages",
+                    f"there is no search_after behind {MAX_SIMPLE_RESULTS:,} results, so the rest is unknown",
+                )
             return page_at(After(cursor))
 
         return PagedCall(page_at(Start()), lambda page: page.result.orders, following)
