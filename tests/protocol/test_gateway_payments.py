@@ -65,7 +65,7 @@ def order(status: str, *transactions: str, **fields: Any) -> Order:
     [
         (None, {}), ({}, {}), ({"one_click_type": "first"}, {}), ({"one_click_type": "one-click", "vault_token": ID, "cvc": CVC}, {}),
         ({"one_click_type": "one-click", "first_transaction_id": ID, "cvc": CVC}, {}),
-        ({"recurring_type": "recurring", "first_network_transaction_id": "n"}, {}), (AFT, CUSTOMER),
+        ({"recurring_type": "recurring", "first_network_transaction_id": "n"}, {}), ({"recurring_type": "recurring"}, {}), (AFT, CUSTOMER),
         (AFT, CUSTOMER | {"country": "CA", "state": "ON"}), (AFT, CUSTOMER | {"country": "US", "state": "AE"}),
     ],
 )  # fmt: skip
@@ -89,7 +89,7 @@ def test_an_order_without_transaction_has_no_further_rules() -> None:
         ({"one_click_type": "one-click", "vault_token": ID, "first_transaction_id": ID, "cvc": CVC}, {}, "one-click.card"),
         ({"vault_token": ID}, {}, "one-click.card"), ({"one_click_type": "first", "cvc": CVC}, {}, "one-click.card"),
         ({"one_click_type": "first", "recurring_type": "recurring", "first_network_transaction_id": "n"}, {}, "one-click.recurring"),
-        ({"recurring_type": "recurring"}, {}, "recurring.incomplete"), ({"first_network_transaction_id": "n"}, {}, "recurring.incomplete"),
+        ({"first_network_transaction_id": "n"}, {}, "recurring.incomplete"),
         (AFT | {"receiver_account_number_type": "iban"}, CUSTOMER, "aft.receiver"),
         (AFT | {"receiver_account_number": None}, CUSTOMER, "aft.receiver"),
         (AFT | {"receiver_account_number": CardSecret("41111111111")}, CUSTOMER, "aft.receiver"), (AFT, {}, "aft.address"),

@@ -298,7 +298,7 @@ def test_a_transaction_against_a_rule_is_refused(case: Case) -> None:
         ({"one_click_type": "one-click", "first_transaction_id": "{t}", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
         ({"one_click_type": "one-click", "vault_token": "{v}", "first_transaction_id": "{t}", "cvc": "{cvc}"}, 400, "ONE_CLICK_INVALID"),
         ({"one_click_type": "first", "recurring_type": "recurring", "first_network_transaction_id": "x"}, 400, "ONE_CLICK_INVALID"),
-        ({"recurring_type": "recurring"}, 400, "RECURRING_INVALID"), ({"first_network_transaction_id": "x"}, 400, "RECURRING_INVALID"),
+        ({"first_network_transaction_id": "x"}, 400, "RECURRING_INVALID"),
         ({"recurring_type": "weekly", "first_network_transaction_id": "x"}, 400, "RECURRING_INVALID"),
         ({"receiver_account_number": "{pan}"}, 400, "AFT_INVALID"), ({"receiver_account_number_type": "card-account"}, 400, "AFT_INVALID"),
         ({"receiver_account_number": "{pan}", "receiver_account_number_type": "iban"}, 400, "AFT_INVALID"),

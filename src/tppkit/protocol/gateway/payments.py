@@ -99,16 +99,14 @@ def check_order(order: OrderRequest) -> None:
 
 
 def is_recurring(details: PaymentMethodDetails) -> bool:
-    """Whether it continues a recurring series of another platform (assumption recurring-place)."""
+    """Whether it belongs to a recurring series (assumption recurring-place)."""
     return details.recurring_type is not None or details.first_network_transaction_id is not None
 
 
 def _check_series(details: PaymentMethodDetails) -> None:
     if is_recurring(details):
-        if details.recurring_type != RECURRING or details.first_network_transaction_id is None:
-            raise LocalProtocolError(
-                "recurring.incomplete", f"a series needs recurring_type {RECURRING} and first_network_transaction_id"
-            )
+        if details.recurring_type != RECURRING:
+            raise LocalProtocolError("recurring.incomplete", f"a series needs recurring_type {RECURRING}")
         if details.one_click_type is not None:
             raise LocalProtocolError("one-click.recurring", "a payment is one-click or recurring, not both")
     if details.one_click_type == OneClickType.ONE_CLICK:
@@ -234,7 +232,7 @@ def external_authentication(request: AuthenticateRequest, *, own_checkout: bool)
 
     Args:
         request: the body.
-        own_checkout: the order was created with one card transaction, and its hosted page was not used.
+        own_checkout: the order was created with one card transaction.
 
     Raises:
         LocalProtocolError: `external-authentication.incomplete`, `external-authentication.hosted`.
