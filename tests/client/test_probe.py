@@ -299,6 +299,11 @@ def test_a_wrong_or_absent_key_is_refused(
     assert KEY not in f"{caplog.text} {refused.value}"
 
 
+def test_an_api_key_may_have_a_scheme_and_neither_shows() -> None:
+    credentials = ApiKeyCredentials("Bearer a:b-1")
+    assert (credentials.masked("Bearer a:b-1, a:b-1"), repr(credentials).count("a:b")) == ("***, ***", 0)
+
+
 @pytest.mark.parametrize("key", ["", "two words", "col:on", "line\nbreak", "ümlaut"])
 def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key: str) -> None:
     with pytest.raises(ConfigurationError) as refused:

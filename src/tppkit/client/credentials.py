@@ -37,7 +37,8 @@ MAX_CHANGING = 100_000
 MAX_READING = 1024
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})  # RFC 9110 section 9.2.1
-_KEY = re.compile(r"[!-9;-~]+")
+_USER = re.compile(r"[!-9;-~]+")
+_KEY = re.compile(r"[!-~]+(?: [!-~]+)*")
 
 Headers = tuple[Header, ...]
 
@@ -316,7 +317,7 @@ class ApiKeyCredentials:
     """Sends an API key as the whole Authorization header of rows with `Auth.API_KEY`.
 
     Args:
-        key: the key, which is hidden in `repr`.
+        key: the key, which is hidden in `repr`; with a scheme in front of it where the service wants one (assumption api-key-form).
 
     Raises:
         ConfigurationError: `credentials.malformed`.
@@ -326,21 +327,20 @@ class ApiKeyCredentials:
     """
 
     _auth = Auth.API_KEY
+    _form, _form_text = _KEY, "printable ASCII, with single spaces between words only"
 
     def __init__(self, key: SecretStr | str) -> None:
         self._key = key if isinstance(key, SecretStr) else SecretStr(key)
-        if not _KEY.fullmatch(self._key.get_secret_value()):
-            raise ConfigurationError(
-                "credentials.malformed", "the key must be printable ASCII without spaces and colons"
-            )
+        if not self._form.fullmatch(self._key.get_secret_value()):
+            raise ConfigurationError("credentials.malformed", f"the key must be {self._form_text}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._key!r})"
 
     def masked(self, text: str) -> str:
-        """Replace the key, also in the form of the header, by asterisks."""
+        """Replace the key, also in the form of the header and without its scheme, by asterisks."""
         key = self._key.get_secret_value()
-        return text.replace(self._proof(key).removeprefix("Basic "), "***").replace(key, "***")
+        return text.replace(self._proof(key).removeprefix("Basic "), "***").replace(key.rpartition(" ")[2], "***")
 
     def __reduce__(self) -> Any:
         raise TypeError("a key is not pickled or copied")
@@ -369,6 +369,7 @@ class BasicCredentials(ApiKeyCredentials):
     """
 
     _auth = Auth.BASIC
+    _form, _form_text = _USER, "printable ASCII without spaces and colons"
 
     def _proof(self, key: str) -> str:
         return f"Basic {encode_base64(f'{key}:'.encode())}"
