@@ -294,6 +294,7 @@ def test_a_login_says_who_asks_and_for_what():
     [
         {"name": ""},
         {"perm": []},
+        {"name": "Shop"},
         {"name": "Shop", "perm": ["SHOE"]},
         {"name": "Shop", "perm": "NAME"},
         {"name": "a\nb"},

@@ -316,6 +316,8 @@ class LoginRequest(LegacyModel):
 
     @model_validator(mode="after")
     def _check_shown(self, info: ValidationInfo) -> Self:
+        if info.mode == "json" and "perm" not in self.model_fields_set:
+            raise ValueError("perm is absent")
         has_code = self.code is None or _is_visible(self.code, 35)
         if _is_visible(self.name, 70) and has_code and len(set(self.perm)) == len(self.perm):
             return self
