@@ -58,8 +58,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "consent-end", "psd2", "when a consent ends",
-        "at the end of its validUntil in the bank's zone; validUntil more than 180 days after today is lowered, a day that has"
-        " passed is 400",
+        "at the end of its validUntil in the bank's zone, from which the 180 days are counted too; a day that has passed is 400",
         "the document caps validUntil as a date; guidelines 1.3.8: valid until this date inclusive",
         "protocol.psd2.consent.cap_valid_until",
     ),
@@ -107,8 +106,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "transactions-window", "psd2", "details of the transactions query",
-        "the window goes by bookingDate; dateFrom is required for pending too; dateTo before dateFrom is 400, a dateTo after"
-        " today counts as today; withBalance is true or false",
+        "the window goes by bookingDate; dateTo before dateFrom is 400, a dateTo after today counts as today; withBalance is true or false",
         "section 4 of part A shows names and defaults only", "protocol.psd2.rules.parse_transaction_query",
     ),
     Assumption(
@@ -119,8 +117,13 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "transactions-arrays", "psd2", "whether booked and pending are present when they were not requested",
-        "both always, empty if not requested",
-        "the wrapper of section 2 of part A shows both", "protocol.psd2.accounts.TransactionPage",
+        "yes, empty", "the wrapper of section 2 of part A shows both", "protocol.psd2.accounts.TransactionPage",
+    ),
+    Assumption(
+        "entry-currency", "psd2", "how a transfer in another currency than EUR is listed",
+        "it is not listed; the balance of its currency shows it, and LIST of the legacy interface has it",
+        "section 2 of part A: always EUR, the amount that moved; the money of such a transfer moves in its own currency",
+        "sandbox.psd2.accounts.list_transactions",
     ),
     Assumption(
         "pending-entries", "psd2", "the fields of a pending entry",

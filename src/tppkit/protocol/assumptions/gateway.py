@@ -35,7 +35,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "order-moves", "gateway", "the transitions of an order, and what makes it cancelled, expired, error or see-transactions",
         "new to processing when an attempt begins; then completed when one is accepted, cancelled by the customer, expired by its period,"
         " error when the only attempt that it allows is declined or expires before the order; see-transactions when one is accepted while"
-        " another is open;"
+        " another is open, which is final;"
         " an order on the hosted page stays processing after a declined attempt, and a card leaves a bank transfer open",
         "section 3.1 has meanings only; the customer may retry on the page", "protocol.gateway.states.ORDER",
     ),
@@ -82,8 +82,9 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 8 has amounts >= 0 for captures", "protocol.gateway.authorisations",
     ),
     Assumption(
-        "void-description", "gateway", "whether a void by amount needs a description", "no",
-        "section 4 marks it as required for captures only", "protocol.gateway.bodies.VoidRequest",
+        "void-description", "gateway", "whether a void by amount needs amount and description", "amount, not description",
+        "section 4 marks both as required for captures only; without an amount, it is the void of the whole",
+        "protocol.gateway.bodies.VoidRequest",
     ),
     Assumption(
         "linked-orders", "gateway", "status, direction and flags of orders made from another; what a reversal reverses",
@@ -182,6 +183,16 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 3.5 rules 1, 3 and 4", "protocol.gateway.payments.check_order",
     ),
     Assumption(
+        "zero-amount-authentication", "gateway", "whether a first transaction of amount 0 always asks the customer",
+        "the card decides, as for other amounts: the issuer of a test card for 3-D Secure asks, others authenticate without a question",
+        "section 3.5 rule 2 has no flow of its own", "sandbox.gateway.payments",
+    ),
+    Assumption(
+        "setup-token-place", "gateway", "which transactions get a setup_token",
+        "those of a card in an own checkout but one-click ones, whose card is stored", "section 2.4: at order creation; 3.5 rule 3",
+        "sandbox.gateway.orders.new_transaction",
+    ),
+    Assumption(
         "vault-token-use", "gateway", "which transactions a stored card can pay",
         "any of its project, until it expires, with authenticate unless the order is one-click, and with initiate where it takes the"
         " transaction",
@@ -213,8 +224,9 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "recurring-place", "gateway", "the place of recurring_type and first_network_transaction_id, and what initiate takes",
-        "in payment_method_details of the order's transaction; initiate takes such transactions only",
-        "section 2.4 lists them among its keys", "protocol.gateway.payments.require_recurring",
+        "in payment_method_details of the order's transaction; a series that began here has recurring_type alone; initiate takes such"
+        " transactions only", "section 2.4 lists them among its keys; section 4.1 has both for a series of another platform",
+        "protocol.gateway.payments.require_recurring",
     ),
     Assumption(
         "name-inquiry", "gateway", "the network that supports account name inquiry", "visa; for other cards no ani_results",
@@ -241,7 +253,8 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "search-size", "gateway", "default and maximum of size, and results beyond 10,000",
-        "100 and 1000; a page that crosses 10,000 is shortened, a later one is empty; a page of more than 2 MB is shortened, and"
+        "100 and 1000; start counts from 0; a page that crosses 10,000 is shortened, a later one is empty; a page of more than 2 MB is"
+        " shortened, and"
         " search_after continues after it", "section 4.3 has a minimum only",
         "protocol.gateway.search",
     ),
@@ -278,6 +291,12 @@ GATEWAY: tuple[Assumption, ...] = (
         "csv-rows", "gateway", "orders without transactions in the CSV report, and columns of fees and settlement",
         "no row, and size counts orders; empty unless the transaction has such fields", "section 4.3: each row is one transaction",
         "protocol.gateway.search.report_rows",
+    ),
+    Assumption(
+        "csv-form", "gateway", "the line ends of a CSV report",
+        "every line has one, the last too, so that a report that was cut off is not taken for a whole one",
+        "section 4.3 names columns only",
+        "protocol.reports",
     ),
     Assumption(
         "csv-size", "gateway", "how many orders a CSV report without size has",

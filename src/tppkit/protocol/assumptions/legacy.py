@@ -20,7 +20,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "qr-type", "legacy", "the values of <TYPE> in payment codes, and which fields may be empty",
-        "any text, kept unchanged; <NAME>, <TYPE> and <MSG> may be empty, but their colons are required",
+        "any text, kept unchanged; <NAME>, <TYPE> and <MSG> may be empty, but their colons are required; the sandbox pays a code whose"
+        " fields fit tx-texts, with <TYPE> as tcc",
         "section 4 of part B: name and message are optional in other payment requests", "qr.payment",
     ),
     Assumption(
@@ -203,7 +204,8 @@ LEGACY: tuple[Assumption, ...] = (
         "section 4 of part B shows the status only", "protocol.legacy.endpoints",
     ),
     Assumption(
-        "api-key-form", "legacy", "the scheme of the Authorization header", "the bare key, without a scheme",
+        "api-key-form", "legacy", "the scheme of the Authorization header",
+        "the bare key, without a scheme; a client sends another form that it is given, such as Bearer and the key",
         "section 5 of part B: the key goes in the header", "client.credentials",
     ),
     Assumption(
@@ -215,7 +217,7 @@ LEGACY: tuple[Assumption, ...] = (
     Assumption(
         "tx-amounts", "legacy", "the contents of amts",
         "exactly one currency that has minor units, an amount above zero with at most their decimals; several currencies: 400; a currency"
-        " that the payer's account lacks, or the account of a receiver at the bank: 400",
+        " that the payer's account lacks, or the account of a receiver at the bank: 400, like a payment to the paying account",
         "one payment has one main amount; payments of several are not shown", "protocol.legacy.PaymentOrder",
     ),
     Assumption(
@@ -244,7 +246,8 @@ LEGACY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "legacy-errors", "legacy", "the body of errors, and other codes than 400 and 401",
-        '{"error": {"code", "message"}}; 404 and 405 for unknown paths and methods, 409 for reuse, 411 and 413 for bodies, 503',
+        '{"error": {"code", "message"}}; 404 and 405 for unknown paths and methods, 409 for reuse, 411 and 413 for bodies, 503;'
+        " 400 for a POST whose Content-Type is not application/json",
         "section 7 of part B names 401 and 400 only", "protocol.legacy.errors",
     ),
     Assumption(

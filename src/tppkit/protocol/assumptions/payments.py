@@ -13,6 +13,11 @@ PAYMENTS: tuple[Assumption, ...] = (
         "seals.SealProfile.key_id",
     ),
     Assumption(
+        "signature-format", "psd2", "which draft the Signature header follows",
+        "draft-cavage-http-signatures-10: its signing string, and (request-target) for the request target",
+        "its parameters are keyId, algorithm, headers and signature; the Berlin Group cites it", "httpsig.cavage",
+    ),
+    Assumption(
         "duplicate-parameters", "psd2", "a duplicate parameter of the Signature header",
         "refused", "draft-cavage-10 uses the last and -12 refuses; parsers that disagree allow attacks", "httpsig.cavage",
     ),
@@ -69,7 +74,8 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "request-id-scope", "psd2", "whose X-Request-ID must not be used again",
-        "one organisation's, for its sealed POSTs; method, target and body are compared; the hour starts with the first use",
+        "one organisation's, for its sealed POSTs; the same body for another product is a reuse too, 409; the hour starts with the first"
+        " use",
         "two providers cannot know of each other's ids", "sandbox.host.Host, web.replay.ReplayGuard",
     ),
     Assumption(
@@ -155,11 +161,6 @@ PAYMENTS: tuple[Assumption, ...] = (
         "the cap that SEPA instant had until 2025; it makes PRODUCT_INVALID reachable", "BankRules.instant_cap, instant_unreachable",
     ),
     Assumption(
-        "scheme-links", "psd2", "the form of the self and status links",
-        "absolute paths from /psd2/v1, as section 2 says of _links; scaRedirect is a whole address",
-        "section 2 of part A", "sandbox.psd2.payments",
-    ),
-    Assumption(
         "refusal-echo", "psd2", "what an answer means that does not echo X-Request-ID, such as a proxy's 502",
         "the outcome of the request is unknown, whatever the status: never a refusal", "section 2 of part A: echoed on every response",
         "client.calls",
@@ -173,8 +174,8 @@ PAYMENTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",
-        "they need not be; the sandbox uses both without a signature",
-        "section 4 lists only Digest, X-Request-ID and the target", "seals.profiles.PSD2_V1",
+        "no: the sandbox uses both also if they are not signed",
+        "section 4 of part A has a minimum", "seals.profiles.PSD2_V1",
     ),
     Assumption(
         "other-codes", "psd2", "codes and statuses for malformed requests and unknown places",

@@ -60,7 +60,7 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
         require_product(call.body, product, cap=settings.rules.instant_cap, unreachable=unreachable)
     payment = _add_payment(call, product, address)
     place = {"product": product.value, "payment_id": payment.payment_id}
-    links = ApprovalLinks(  # assumption scheme-links
+    links = ApprovalLinks(
         sca_redirect=Href(href=approval_link(settings, payment.link_token)),
         status=Href(href=PAYMENT_STATUS.target(**place)),
         self_=Href(href=PAYMENT_DETAILS.target(**place)),
