@@ -28,7 +28,13 @@ from tppkit.protocol.gateway.bodies import (
 from tppkit.protocol.gateway.endpoints import REFUNDS
 from tppkit.protocol.gateway.orders import CaptureMode, ExternalAuthentication, OneClickType, PaymentMethodDetails
 from tppkit.protocol.gateway.states import OrderStatus
-from tppkit.protocol.gateway.values import amount_with_decimals, read_duration, read_timestamp, write_timestamp
+from tppkit.protocol.gateway.values import (
+    amount_with_decimals,
+    read_duration,
+    read_timestamp,
+    require_uuid,
+    write_timestamp,
+)
 from tppkit.protocol.gateway.webhooks import StatusChanged
 from tppkit.protocol.wire import MAX_BODY_BYTES, Json, JsonArray
 from tppkit.testing import assert_no_pan
@@ -49,7 +55,8 @@ def raw(fields: object) -> bytes:
         {"currency": "EUR\n"}, {"currency": "XAU"}, {"currency": "ZZZ"}, {"merchant_order_id": ""}, {"description": "a\0b"},
         {"description": "a" * 1001}, {"expiration_period": "P1M"}, {"expiration_period": "PT0S"}, {"payment_methods": []},
         {"payment_methods": [{"name": "x"}]}, {"return_url": "javascript:alert(1)"}, {"webhook_url": "https://a:b@c.example/"},
-        {"failure_url": "/relative"}, {"return_url": "https://a.example/ b"},
+        {"failure_url": "/relative"}, {"return_url": "https://a.example/ b"}, {"return_url": "http://a.example/"},
+        {"merchant_order_id": "a" * 256},
         {"return_url": "https://a.example/\u00e9"}, {"return_url": "https://a.example/\x7f"},
         {"return_url": "https://a.example/" + "a" * 2048},
         {"customer": {"country": "usa"}}, {"customer": "x"},
@@ -71,6 +78,20 @@ def test_a_refusal_does_not_repeat_the_value() -> None:
         OrderRequest.from_wire(raw(REQUEST | {"currency": "sesame", "transactions": [{"capture_mode": "sesame"}]}))
     assert "capture_mode" in refused.value.message
     assert "sesame" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "address", ["https://a.example/", "http://localhost:8080/", "http://127.0.0.1/", "http://[::1]/"]
+)
+def test_customers_return_over_https_or_on_this_machine(address: str) -> None:
+    assert OrderRequest.from_wire(raw(REQUEST | {"return_url": address})).return_url == address
+
+
+@pytest.mark.parametrize("text", ["", "../orders", ID + "/", ID[:-1], ID.replace("-", "")])
+def test_an_id_that_is_no_uuid_is_not_sent(text: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        require_uuid(text, "order_id")
+    assert refused.value.code == "id.malformed"
 
 
 def test_an_order_of_zero_is_possible() -> None:
