@@ -125,8 +125,8 @@ def test_the_qwac_of_another_organisation_is_reported(tppkit, headers):
 def test_a_method_in_lower_case_is_reported(tppkit, headers):
     command = curl(headers).replace(b"curl ", b"curl -X post ", 1)
     result = tppkit("seal", "diagnose", "-", "--json", stdin=command)
-    assert result.exit_code == 0
-    assert [cause["name"] for cause in result.json["causes"]] == ["method-sent-lower-case"]
+    assert result.exit_code == 1
+    assert [cause["name"] for cause in result.json["causes"]] == ["message.malformed"]
 
 
 @pytest.mark.parametrize("text", [b"hello", b"curl 'x", b'{"log":1}', b'{"seal_cert":1}', b""])

@@ -26,8 +26,6 @@ BOTH = [
 # Made in `test_examination`, since they need other keys or another dialect.
 ELSEWHERE = {
     "certificate-not-seal",
-    "covered-too-much",
-    "digest-algorithm",
     "key-of-other",
     "key-of-qwac",
     "other-dialect",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from tppkit._encoding import decode_base64url, encode_base64, parse_json
 from tppkit.certificates import EidasCertificate
@@ -26,29 +28,17 @@ from tppkit.seals.diagnose.evidence import (
     first_difference,
     step_evidence,
 )
-from tppkit.seals.diagnose.headers import (
-    JUDGING,
-    JUDGING_CAVAGE,
-    READING,
-    READING_CAVAGE,
-    Rejected,
-    Repair,
-    repair_start_line,
-    signature_text,
-    with_header,
-)
 from tppkit.seals.diagnose.masking import shown_bytes
-from tppkit.seals.diagnose.mistakes import MISTAKES, Finding, Part, finding
+from tppkit.seals.diagnose.mistakes import MISTAKES, REFUSED, Finding, Part, finding
 from tppkit.seals.diagnose.refusals import Refusal, Verifier
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome
 from tppkit.seals.diagnose.search import MAX_WORK, Search, Signed
+from tppkit.seals.diagnose.signature_header import tidy_signature, with_header
 from tppkit.seals.diagnose.signatures import findings_of_making, make_judges
 from tppkit.seals.diagnose.strings import Seen, SigningString
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.seals.verify import ReadSeal
-
-_MAX_REPAIRS = 8
 
 
 def diagnose_request(
@@ -114,109 +104,89 @@ class Examination:
         self.refusals: list[Refusal] = []
         self.signed: Signed | None = None
         self.digest_fits = self.body_explained = True
-        self._added: frozenset[str] = frozenset()
-        self._text = ""  # the signature as written, from before a repair replaced it
         self._max_work = max_work
 
     def run(self, *, show_values: bool) -> Diagnosis:
         """Examine the request."""
         # 1. The certificate is as it should be, or repaired.
-        # 2. The verifier accepts the request as it is now, with its start line repaired, or in another dialect.
-        # 3. Its seal can be read, or can after repairs of the headers.
+        # 2. The verifier accepts the request as it is now, or in another dialect.
+        # 3. Its seal can be read, or can after its Signature header was rewritten.
         # 4. The search finds what was signed, by which key and how.
         # 5. The digest fits the body, or a body that a known mistake makes of it.
-        # 6. What the verifier rejects in the rest is repaired, or reported in its own words.
+        # 6. What the verifier rejects in the rest is reported in its own words.
         self._examine_certificate()  # 1
-        refused = self._refusal_of_start()  # 2
+        refused = self.verifier.refusal(self.message, self.certificate)  # 2
         if refused is None:
             return self._accepted(show_values=show_values)
         dialects = self.verifier.other_dialects(self.given, self.certificate, refused=refused)
         if dialects:
             return self._in_other_dialect(dialects)
-        if self.certificate is None:
-            return self._without_seal(self._refusal_to_read())
-        self._repair(READING_CAVAGE if self.profile.format is Format.CAVAGE else READING)  # 3
-        try:
-            read = self.verifier.read(self.message)
+        try:  # 3
+            read, text, is_coverage_known = self._read()
         except (FormatError, SignatureRejected) as e:
             return self._without_seal(e)
+        if self.certificate is None:
+            return self._without_seal(None)
         right = SigningString.from_bytes(read.signing_string, is_jws=self.profile.format is Format.JWS)
-        text = self._text or signature_text(self.message, self.profile) or encode_base64(read.parameters.signature)
-        search = self._search(right, text)  # 4
+        search = self._search(read, right, text)  # 4
         was_replaced = self._examine_digest()  # 5
         if self.signed is not None:
-            self._name_findings(read, self.signed, was_replaced=was_replaced)
-        if self.signed is not None or "headers" not in self._added:  # coverage that is only assumed proves nothing
-            left = self._repair(JUDGING_CAVAGE if self.profile.format is Format.CAVAGE else JUDGING)  # 6
-            self.refusals += [left] if left is not None else []
+            self._name_findings(self.signed, was_replaced=was_replaced)
+        if self.signed is not None or is_coverage_known:
+            self._examine_rest(self.certificate)  # 6
         return self._report(right, search, refused, show_values=show_values)
 
     # ---- 1 to 3: before the seal can be read
-
-    def _refusal_of_start(self) -> Refusal | None:
-        if self.certificate is not None:
-            self.verifier = self.verifier.with_origin(self.message, self.certificate)
-        refused = self.verifier.refusal(self.message, self.certificate)
-        repaired = repair_start_line(self.message)
-        if refused is None or not repaired.findings:
-            return refused
-        self.message = repaired.message
-        self.findings += repaired.findings
-        return self.verifier.refusal(self.message, self.certificate)
 
     def _examine_certificate(self) -> None:
         sent = find_certificate(self.message, profile=self.profile, known=self.candidates)
         self.message, self.certificate = sent.message, sent.certificate
         self.findings += sent.findings
-        if self.certificate is None:
-            return
-        self.candidates = tuple(dict.fromkeys((self.certificate, *self.candidates, *sent.others)))
+        if self.certificate is not None:
+            self.candidates = tuple(dict.fromkeys((self.certificate, *self.candidates, *sent.others)))
+            self.verifier = self.verifier.with_origin(self.message, self.certificate)
 
-    def _repair(self, repairs: Mapping[str, Repair]) -> Refusal | None:
-        """Take away refusals one by one; return the first that no repair takes away."""
-        if self.certificate is None:
-            return None
-        refused = self.verifier.refusal(self.message, self.certificate, any_signature=True)
-        for _ in range(_MAX_REPAIRS):
-            if refused is None:
-                return None
-            repair = next((one for code, one in repairs.items() if refused.code.startswith(code)), None)
-            sealed = Rejected(self.message, self.certificate, self.candidates, self.verifier, refused, self._added)
-            repaired = None if repair is None else repair(sealed)
-            if repaired is None:
-                return refused
-            left = self.verifier.refusal(repaired.message, self.certificate, any_signature=True)
-            if str(left) == str(refused):  # it took nothing away, so it proves nothing
-                return refused
-            self._text = self._text or signature_text(self.message, self.profile)
-            refused, self.message = left, repaired.message
-            self.findings += repaired.findings
-            self._added |= repaired.added
-        return refused
+    def _read(self) -> tuple[ReadSeal, str, bool]:
+        """The seal, the signature as written, and whether the seal names what it covers.
 
-    def _refusal_to_read(self) -> Refusal | None:
+        Raises:
+            FormatError: the verifier's own refusal, as from `Verifier.read`.
+            SignatureRejected: the same.
+        """
         try:
-            self.verifier.read(self.message)
-        except (FormatError, SignatureRejected) as e:
-            return e
-        return None
+            read = self.verifier.read(self.message)
+            return read, encode_base64(read.parameters.signature), True
+        except FormatError:
+            if self.certificate is None or self.profile.format is not Format.CAVAGE:
+                raise
+            names = [] if (due := self._due(self.certificate)) is None else [self.profile.name_of(due)]
+            tidied = tidy_signature(self.message, self.profile, algorithms=names)
+            if tidied is None:
+                raise
+        self.message = tidied.message
+        self.findings += tidied.findings
+        return self.verifier.read(self.message), tidied.signature, tidied.is_coverage_known
 
     # ---- 4 and 5: what was signed, and what was hashed
 
-    def _search(self, right: SigningString, text: str) -> Search:
+    def _search(self, read: ReadSeal, right: SigningString, text: str) -> Search:
         values = message_components(self.message)[0]
         sent_names = {name.lower(): name for name, _ in self.message.headers}
         is_content = self.profile.format is Format.RFC9421
         digests = possible_digests(self.message.body or self.profile.empty_content, colons=is_content)
         seen = Seen(self.message, values, sent_names, digests, self.profile.digest_name)
-        search = Search(make_judges(text, self.candidates, self._usual_hash), max_work=self._max_work)
+        named = read.parameters.algorithm
+        judges = make_judges(text, self.candidates, lambda owner: self._due(owner, named=named))
+        search = Search(judges, max_work=self._max_work)
         self.signed = search.find(right, seen)
         return search
 
-    def _usual_hash(self, certificate: EidasCertificate) -> str:
+    def _due(self, owner: EidasCertificate, *, named: str = "") -> Algorithm | None:
+        """The algorithm that the signature names, or else the usual one, for the key of a certificate."""
         with suppress(FormatError):
-            return self.profile.algorithm_for(certificate).hash.name.upper().replace("SHA", "SHA-")
-        return "SHA-256"
+            names = self.profile.algorithms_of(key_kind(owner.public_key))
+            return names.get(named) or self.profile.algorithm_for(owner)
+        return None
 
     def _digest_holds(self, value: str) -> bool:
         verify = verify_content_digest if self.profile.format is Format.RFC9421 else verify_digest
@@ -246,7 +216,7 @@ class Examination:
             self.findings += [Finding(mistake, evidence) for mistake in digest.mistakes]
         return False
 
-    def _name_findings(self, read: ReadSeal, signed: Signed, *, was_replaced: bool) -> None:
+    def _name_findings(self, signed: Signed, *, was_replaced: bool) -> None:
         """Name what the signature proves."""
         owner, written = signed.judge.certificate, signed.judge.written
         if owner != self.certificate:
@@ -258,15 +228,14 @@ class Examination:
             is_replaced = was_replaced and mistake.name == "value-digest-other"
             row_of_step = MISTAKES["digest-replaced"] if is_replaced else mistake
             self.findings.append(Finding(row_of_step, step_evidence(before, after)))
-        self.findings += findings_of_making(signed.made, self._due(read, signed))
+        self.findings += findings_of_making(signed.made, signed.judge.due)
 
-    def _due(self, read: ReadSeal, signed: Signed) -> Algorithm | None:
-        """The algorithm that the signature names, or else the one that is usual for its key."""
-        owner = signed.judge.certificate
-        with suppress(FormatError):
-            names = self.profile.algorithms_of(key_kind(owner.public_key))
-            return names.get(read.parameters.algorithm) or self.profile.algorithm_for(owner)
-        return None
+    def _examine_rest(self, certificate: EidasCertificate) -> None:
+        refused = self.verifier.refusal(self.message, certificate, any_signature=True)
+        if refused is not None and refused.code in REFUSED:
+            self.findings.append(finding(REFUSED[refused.code], refused.message))
+        elif refused is not None:
+            self.refusals.append(refused)
 
     # ---- reports
 
@@ -294,18 +263,17 @@ class Examination:
         return (*length_differences(self.given), *unusable)
 
     def _accepted(self, *, show_values: bool) -> Diagnosis:
-        outcome = Outcome.EXPLAINED if self.findings else Outcome.VERIFIES
         read = self.verifier.read(self.message)
         right = SigningString.from_bytes(read.signing_string, is_jws=self.profile.format is Format.JWS)
-        shown = shown_bytes(right, show_values=show_values)
-        return Diagnosis(outcome, self.profile.name, self._causes(), expected=shown, notes=self._notes())
+        outcome = Outcome.EXPLAINED if self.findings else Outcome.VERIFIES
+        return self._diagnosis(outcome, expected=shown_bytes(right, show_values=show_values))
 
     def _in_other_dialect(self, dialects: Sequence[SealProfile]) -> Diagnosis:
         names = ", ".join(row.name for row in dialects)
         refused = self.verifier.refusal(self.given, self.certificate)
         found = [f"it verifies by {names}", f"by {self.profile.name}: {refused}"]
         self.findings = [finding("other-dialect", evidence) for evidence in found]
-        return Diagnosis(Outcome.EXPLAINED, self.profile.name, self._causes(), notes=self._notes())
+        return self._diagnosis(Outcome.EXPLAINED)
 
     def _without_seal(self, refused: Refusal | None) -> Diagnosis:
         """The seal cannot be read, or there is no certificate: report the parser's findings."""
@@ -316,33 +284,31 @@ class Examination:
             self.refusals += _jws_refusals(self.message, self.profile) or [refused]
         steps = [NO_CERTIFICATE] if self.certificate is None else []
         steps += [] if is_missing or refused is None else [FORM_FIRST]
-        outcome = Outcome.EXPLAINED if is_missing else Outcome.UNEXPLAINED
-        return Diagnosis(outcome, self.profile.name, self._causes(), advice=tuple(steps), notes=self._notes())
+        return self._diagnosis(Outcome.EXPLAINED if is_missing else Outcome.UNEXPLAINED, advice=tuple(steps))
 
     def _report(self, right: SigningString, search: Search, refused: Refusal, *, show_values: bool) -> Diagnosis:
-        signed, causes = self.signed, self._causes()
-        explained = signed is not None and self.body_explained and bool(causes)
-        is_qwac_known = any("web" in one.qc.types for one in self.candidates)
-        has_digest = bool(self.given.values(self.profile.digest_field))
-        next_steps = tuple(
-            advice(search, signed, refused, is_qwac_known=is_qwac_known, body_explained=self.body_explained)
-        )
+        signed = self.signed
         made = signed.made if signed is not None else search.certain.made if search.certain is not None else None
         last = signed.steps[-1] if signed is not None else right
-        return Diagnosis(
-            Outcome.EXPLAINED if explained else Outcome.UNEXPLAINED,
-            self.profile.name,
-            causes,
+        found = self._diagnosis(
+            Outcome.EXPLAINED,
             expected=shown_bytes(right, show_values=show_values),
             signed=None if signed is None else shown_bytes(last, show_values=show_values),
             made="" if made is None else str(made),
             recovered_hash="" if made is None else made.recovered.hex(),
-            excluded=() if explained else tuple(excluded(search, signed, body_holds=self.digest_fits and has_digest)),
-            advice=() if explained else next_steps,
-            notes=self._notes(),
             tried=search.tried,
             first_difference=first_difference(right.text(), last.signed()) if last != right else None,
         )
+        if signed is not None and self.body_explained and found.causes:
+            return found
+        is_qwac_known = any("web" in one.qc.types for one in self.candidates)
+        body_holds = self.digest_fits and bool(self.given.values(self.profile.digest_field))
+        steps = advice(search, signed, refused, is_qwac_known=is_qwac_known, body_explained=self.body_explained)
+        not_causes = tuple(excluded(search, signed, body_holds=body_holds))
+        return replace(found, outcome=Outcome.UNEXPLAINED, excluded=not_causes, advice=tuple(steps))
+
+    def _diagnosis(self, outcome: Outcome, **fields: Any) -> Diagnosis:
+        return Diagnosis(outcome, self.profile.name, self._causes(), notes=self._notes(), **fields)
 
 
 def _has_key(certificate: EidasCertificate) -> bool:

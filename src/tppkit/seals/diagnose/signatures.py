@@ -100,7 +100,7 @@ class Judge(NamedTuple):
         certificate: whose key it is.
         written: how the signature is encoded.
         made: what is known before a guess fits.
-        usual: the hash to try first.
+        due: the algorithm that the key should sign with; None if that is not known.
         cost: of one answer, in units of a hash.
         check: compares with a guess.
     """
@@ -108,32 +108,31 @@ class Judge(NamedTuple):
     certificate: EidasCertificate
     written: Decoded
     made: Made
-    usual: str
+    due: Algorithm | None
     cost: int
     check: _Check
 
     def match(self, data: bytes, *, every_hash: bool) -> Made | None:
         """How the signature was made if it is over these bytes; by the usual hash unless all are asked for."""
-        if every_hash:
-            return self.check(data, (self.usual, *[name for name in _SIGNED if name != self.usual]))
-        return self.check(data, (self.usual,))
+        usual = "SHA-256" if self.due is None else _hash_of(self.due)
+        return self.check(data, (usual, *[name for name in _SIGNED if name != usual]) if every_hash else (usual,))
 
 
 def make_judges(
-    text: str, certificates: Sequence[EidasCertificate], usual_hash: Callable[[EidasCertificate], str]
+    text: str, certificates: Sequence[EidasCertificate], due: Callable[[EidasCertificate], Algorithm | None]
 ) -> tuple[Judge, ...]:
     """Each way to read a signature, under each key that can have made it; only the one that certainly did, if there is one.
 
     Args:
         text: the signature as written.
         certificates: whose keys may have made it, the likeliest first.
-        usual_hash: the hash that is due under a certificate's key.
+        due: the algorithm that the key of a certificate should sign with.
     """
     found: list[Judge] = []
     for written in decode_any(text):
         for certificate in certificates:
             for made, cost, check in _checks(certificate.public_key, written.raw):
-                judge = Judge(certificate, written, made, usual_hash(certificate), cost, check)
+                judge = Judge(certificate, written, made, due(certificate), cost, check)
                 if made.certain:
                     return (judge,)
                 found.append(judge)
@@ -221,6 +220,10 @@ def _check_ec(
     return None
 
 
+def _hash_of(algorithm: Algorithm) -> str:
+    return algorithm.hash.name.upper().replace("SHA", "SHA-")
+
+
 def findings_of_making(made: Made, due: Algorithm | None) -> Iterator[Finding]:
     """The differences between how a signature was made and what is due.
 
@@ -232,7 +235,7 @@ def findings_of_making(made: Made, due: Algorithm | None) -> Iterator[Finding]:
         yield finding("signature-scheme", f"it verifies as {made}; due is {_SCHEMES[due.scheme]}")
     elif made.odd_salt:
         yield finding("pss-salt-length", f"{made.hash} has {HASHES[made.hash].size} bytes")
-    wanted = "" if due is None else due.hash.name.upper().replace("SHA", "SHA-")
+    wanted = "" if due is None else _hash_of(due)
     if made.scheme is Scheme.ED25519:
         return
     if made.hash in ("SHA-1", "MD5"):

@@ -81,7 +81,7 @@ def _full_url(target: str, seen: Seen) -> Iterator[str]:
 def _base_path_stripped(target: str, seen: Seen) -> Iterator[str]:
     path, mark, query = target.partition("?")
     parts = path.split("/")
-    for count in range(1, min(len(parts) - 1, 12)):
+    for count in range(1, min(len(parts) - 1, 12) if target.startswith("/") else 0):
         yield f"/{'/'.join(parts[count + 1 :])}{mark}{query}"
 
 
