@@ -200,10 +200,11 @@ def test_a_seal_that_cannot_be_read_is_reported_by_the_verifiers_refusal(
     assert "until the signature can be read" in diagnosis.advice[0]
 
 
-def test_a_header_that_appears_twice_is_refused_and_explains_nothing(pki: Pki) -> None:
-    message = seal_wrongly(pki.qseal).with_headers(("X-Request-ID", "another"))
+@pytest.mark.parametrize(("name", "outcome"), [("X-Request-ID", Outcome.UNEXPLAINED), (CERTIFICATE, Outcome.EXPLAINED)])
+def test_a_header_that_appears_twice_is_refused(pki: Pki, name: str, outcome: Outcome) -> None:
+    message = seal_wrongly(pki.qseal, covered=NEEDED).with_headers((name, "another"))
     diagnosis = diagnose_request(message, max_work=QUICK)
-    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["header.duplicate"])
+    assert (diagnosis.outcome, names(diagnosis)) == (outcome, ["header.duplicate"])
 
 
 def test_the_seal_of_another_organisation_than_the_connections_is_refused(pki: Pki, other_qseal: Issued) -> None:
