@@ -192,17 +192,11 @@ BODY_CASES = (
     Case("json-pretty", {"hashed": dumped(ensure_ascii=False, indent=4)}),
     Case("json-sorted", {"hashed": dumped(ensure_ascii=False, sort_keys=True, separators=(",", ":"))}),
     Case("json-escaped", {"hashed": dumped(separators=(",", ":"))}),
-    Case("json-unescaped", {"body": dumped()(BODY), "hashed": dumped(ensure_ascii=False)}),
     Case("json-slashes", {"hashed": lambda body: body.replace(b"/", b"\\/")}),
     Case("json-html-escaped", {"hashed": lambda body: body.replace(b"<", b"\\u003c").replace(b">", b"\\u003e")}),
     Case("body-gzip", {"body": gzip.compress(BODY, mtime=0), "hashed": gzip.decompress}),
-    Case("body-gzipped", {"hashed": lambda body: gzip.compress(body, mtime=0)}),
     Case("json-nulls-dropped", {"hashed": lambda body: body.replace(b',"empty":null', b"")}),
     Case("body-latin-1", {"hashed": lambda body: body.decode().encode("latin-1")}),
-    Case(
-        "body-from-latin-1",
-        {"body": BODY.decode().encode("latin-1"), "hashed": lambda body: body.decode("latin-1").encode()},
-    ),
     Case("digest-twice", {"hashed": lambda body: hashlib.sha256(body).digest()}),
     Case("digest-of-hex", {"hashed": lambda body: hashlib.sha256(body).hexdigest().encode()}),
 )

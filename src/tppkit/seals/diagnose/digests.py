@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tppkit._encoding import encode_base64
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.encodings import decode_any
 from tppkit.seals.diagnose.mistakes import MISTAKES, Mistake
@@ -15,10 +14,8 @@ from tppkit.seals.diagnose.signatures import HASHES
 _MAX_SIGNED = 256 * 1024
 MAX_HASHED = 48 * 1024 * 1024  # bytes that one search hashes or writes
 
-_SPELLINGS: Mapping[str, str] = MappingProxyType({
-    "SHA": "SHA-1", "SHA1": "SHA-1", "SHA256": "SHA-256", "SHA512": "SHA-512", "SHA_256": "SHA-256", "SHA_512": "SHA-512", "MD5": "MD5",
-    "SHA-1": "SHA-1", "SHA-256": "SHA-256", "SHA-384": "SHA-384", "SHA-512": "SHA-512",
-})  # fmt: skip
+# The names without hyphens; RFC 3230 calls SHA-1 `SHA`.
+_ALGORITHMS: Mapping[str, str] = MappingProxyType({"SHA": "SHA-1"} | {name.replace("-", ""): name for name in HASHES})
 
 
 class DigestFinding(NamedTuple):
@@ -44,28 +41,18 @@ class _Reading(NamedTuple):
 def explain_digest(value: str, body: bytes) -> DigestFinding | None:
     """The mistakes that lead to this digest, with at most two changes of the body.
 
-    Each algorithm of the header is judged by itself; None unless all of them are explained.
-
     Args:
-        value: the header's value as received.
+        value: the header's value as received; if it has several algorithms, all of them must be of the same bytes.
         body: as received.
     """
-    pending = {part: tuple(_readings(part)) for part in _judged_parts(value)}
-    found: list[DigestFinding] = []
+    parts = tuple([tuple(_readings(part)) for part in _judged_parts(value)])
+    algorithms = {one.algorithm for part in parts for one in part}
     for mistakes, candidate in _candidates(body):
-        hashes: dict[str, bytes] = {}
-        for part, readings in tuple(pending.items()):
-            for reading in readings:
-                hashed = hashes.setdefault(reading.algorithm, b"") or HASHES[reading.algorithm].digest(candidate)
-                hashes[reading.algorithm] = hashed
-                if hashed == reading.raw:
-                    found.append(DigestFinding((*mistakes, *reading.mistakes), candidate, reading.algorithm))
-                    del pending[part]
-                    break
-        if not pending:
-            mistakes_of_all = dict.fromkeys(mistake for one in found for mistake in one.mistakes)
-            shown = next((one for one in found if one.hashed != body), found[0])
-            return shown._replace(mistakes=tuple(mistakes_of_all))
+        hashes = {name: HASHES[name].digest(candidate) for name in algorithms}
+        fitting = [[one for one in part if hashes[one.algorithm] == one.raw][:1] for part in parts]
+        if all(fitting):
+            found = dict.fromkeys((*mistakes, *[mistake for (one,) in fitting for mistake in one.mistakes]))
+            return DigestFinding(tuple(found), candidate, fitting[0][0].algorithm)
     return None
 
 
@@ -98,33 +85,25 @@ def _candidates(body: bytes) -> Iterator[tuple[tuple[Mistake, ...], bytes]]:
 
 def _readings(part: str) -> Iterator[_Reading]:
     name, separator, encoded = part.partition("=")
-    label = _SPELLINGS.get(name.upper())
-    mistakes: tuple[Mistake, ...] = ()
+    label = _ALGORITHMS.get(name.upper().replace("-", "").replace("_", ""))
+    names: list[str] = []
     if label is None or not separator:
-        label, encoded, mistakes = None, part, (MISTAKES["digest-bare"],)
+        label, encoded, names = None, part, ["digest-bare"]
     elif name.upper() not in (*HASHES, "SHA"):
-        mistakes = (MISTAKES["digest-name"],)
+        names = ["digest-name"]
     if len(encoded) > 2 and encoded[0] == encoded[-1] and encoded[0] in ":'\"":
-        encoded, mistakes = encoded[1:-1], (*mistakes, MISTAKES["digest-in-colons"])
+        encoded, names = encoded[1:-1], [*names, "digest-in-colons"]
     for decoded in decode_any(encoded):
         algorithm = next((name for name, row in HASHES.items() if row.size == len(decoded.raw)), None)
         if algorithm is not None:
             more = ["digest-label"] * (label not in (None, algorithm))
             more += ["digest-weak"] * (algorithm not in ("SHA-256", "SHA-512"))
             more += [f"digest-{decoded.name}"] * bool(decoded.name)
-            yield _Reading((*mistakes, *[MISTAKES[one] for one in more]), algorithm, decoded.raw)
+            yield _Reading(tuple([MISTAKES[one] for one in (*names, *more)]), algorithm, decoded.raw)
 
 
-def possible_digests(body: bytes, *, colons: bool) -> tuple[str, ...]:
-    """Digest values that may have been signed instead of the one that was sent: of the body, and of one change of it.
-
-    Args:
-        body: as received.
-        colons: the hash is between colons, as in Content-Digest.
-    """
-    mark = ":" if colons else ""
-    bodies = [body]
+def possible_bodies(body: bytes) -> Iterator[bytes]:
+    """The bodies whose digest may have been signed instead of the one that was sent: the body, and one change of it."""
+    yield body
     for mistake in BODY_MISTAKES if len(body) <= _MAX_SIGNED else ():
-        bodies += changed_bodies(body, mistake=mistake)
-    hashes = [(name, encode_base64(HASHES[name].digest(one))) for one in bodies for name in ("SHA-256", "SHA-512")]
-    return tuple([f"{spelled}={mark}{hashed}{mark}" for name, hashed in hashes for spelled in (name, name.lower())])
+        yield from changed_bodies(body, mistake=mistake)

@@ -18,7 +18,7 @@ from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
 from tppkit.httpsig.message import Message, message_components
 from tppkit.httpsig.wire import length_differences
 from tppkit.seals.diagnose.certificates import find_certificate
-from tppkit.seals.diagnose.digests import explain_digest, possible_digests
+from tppkit.seals.diagnose.digests import explain_digest, possible_bodies
 from tppkit.seals.diagnose.evidence import (
     FORM_FIRST,
     NO_CERTIFICATE,
@@ -172,8 +172,8 @@ class Examination:
     def _search(self, read: ReadSeal, right: SigningString, text: str) -> Search:
         values = message_components(self.message)[0]
         sent_names = {name.lower(): name for name, _ in self.message.headers}
-        is_content = self.profile.format is Format.RFC9421
-        digests = possible_digests(self.message.body or self.profile.empty_content, colons=is_content)
+        bodies = possible_bodies(self.message.body or self.profile.empty_content)
+        digests = tuple(dict.fromkeys([self.profile.digest_of(body) for body in bodies]))
         seen = Seen(self.message, values, sent_names, digests, self.profile.digest_name)
         named = read.parameters.algorithm
         judges = make_judges(text, self.candidates, lambda owner: self._due(owner, named=named))
