@@ -232,7 +232,6 @@ LINE_CASES = (
     Case("order", {"lines": sorted}),
     Case("header-added", {"lines": lambda lines: [*lines, ("content-type", "application/json")]}),
     Case("names-not-lower-case", {"lines": as_sent}),
-    Case("target-name", {"lines": lambda lines: [(n.strip("()"), v) for n, v in lines]}),
     Case("colon-no-space", {"assemble": joined(colon=":")}),
     Case("value-time-near", {"lines": replaced("date", lambda value: value.replace("12:00:00", "11:59:59"))}),
     Case("value-digest-other", {"body": PRETTY, "lines": replaced("digest",

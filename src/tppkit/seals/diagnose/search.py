@@ -6,7 +6,7 @@ Nothing is guessed without proof: an answer is a byte string under which the sig
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from itertools import islice
 from typing import NamedTuple
 
 from tppkit.seals.diagnose.signatures import Judge, Made
@@ -19,7 +19,7 @@ STRING_MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *LINE_MISTAKES, 
 MAX_WORK = 1_400_000  # in units of about two microseconds: a guess costs the judges' `cost` and GUESS_COST
 GUESS_COST = 5
 MAX_COVERED = 64  # of a longer list only the right string is tried
-WIDTHS = (3, 12, 48)  # so many variants of each mistake are tried in pairs, one width after the other
+WIDTH = 16  # so many variants of each mistake are tried in pairs
 # Together they replace one base path by another, over a target that was never signed.
 _NO_PAIR = ("target-base-path-stripped", "target-base-path-removed")
 
@@ -87,14 +87,14 @@ class Search:
             for mistake in STRING_MISTAKES:
                 for string in mistake.apply(right, seen):
                     yield (mistake,), (right, string), every_hash
-        for width, (number, first) in product(WIDTHS, enumerate(STRING_MISTAKES)):
-            for string in islice(first.apply(right, seen), width):
+        for number, first in enumerate(STRING_MISTAKES):
+            for string in islice(first.apply(right, seen), WIDTH):
                 for second in STRING_MISTAKES[number + 1 :]:
                     if string.instead is not None and not second.name.startswith("hashed"):
                         continue
                     if (first.name, second.name) == _NO_PAIR:
                         continue
-                    for both in islice(second.apply(string, seen), width):
+                    for both in islice(second.apply(string, seen), WIDTH):
                         yield (first, second), (right, string, both), False
 
     def _match(self, data: bytes, *, every_hash: bool) -> tuple[Judge, Made] | None:

@@ -18,9 +18,9 @@ from tppkit.seals.diagnose.strings import Line, Seen, SigningString, StringMista
 _FIX = "Sign path and query exactly as they are in the start line of the request."
 # The words that base paths are made of, in this order; each may be absent.
 _BASE_PATHS = (
-    ("api", "bank", "gateway", "sandbox", "services"),
-    ("psd2", "xs2a", "openbanking", "open-banking", "berlingroup", "berlin-group", "api"),
-    ("v1", "v2", "v3", "1.0", "v1.0"),
+    ("api", "gateway", "sandbox"),
+    ("psd2", "xs2a", "openbanking", "berlingroup"),
+    ("v1", "v2"),
 )
 _FORWARDED = ("x-original-uri", "x-original-url", "x-forwarded-uri", "x-forwarded-path", "x-envoy-original-path")
 
@@ -67,15 +67,9 @@ def _decoded(target: str, seen: Seen) -> Iterator[str]:
     yield _unquoted(path) + mark + _unquoted(query.replace("+", " "))
 
 
-def _hosts(seen: Seen) -> Iterator[str]:
-    host = seen.values.get("host", "")
-    plain = re.sub(r":\d+$", "", host)
-    names = (host, plain, f"{plain}:443", f"{plain}:8443", seen.values.get("x-forwarded-host", ""))
-    yield from dict.fromkeys(name for name in names if plain and name)
-
-
 def _full_url(target: str, seen: Seen) -> Iterator[str]:
-    yield from (f"{scheme}://{host}{target}" for host in _hosts(seen) for scheme in ("https", "http"))
+    hosts = dict.fromkeys([host for name in ("host", "x-forwarded-host") if (host := seen.values.get(name))])
+    yield from (f"{scheme}://{host}{target}" for host in hosts for scheme in ("https", "http"))
 
 
 def _base_path_stripped(target: str, seen: Seen) -> Iterator[str]:
