@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.encodings import decode_any
 from tppkit.seals.diagnose.mistakes import MISTAKES, Mistake
-from tppkit.seals.diagnose.signatures import HASHES
+from tppkit.seals.diagnose.signatures import HASHES, digest_by
 
 _MAX_SIGNED = 256 * 1024
 MAX_HASHED = 48 * 1024 * 1024  # bytes that one search hashes or writes
@@ -48,7 +48,7 @@ def explain_digest(value: str, body: bytes) -> DigestFinding | None:
     parts = tuple([tuple(_readings(part)) for part in _judged_parts(value)])
     algorithms = {one.algorithm for part in parts for one in part}
     for mistakes, candidate in _candidates(body):
-        hashes = {name: HASHES[name].digest(candidate) for name in algorithms}
+        hashes = {name: digest_by(name, candidate) for name in algorithms}
         fitting = [[one for one in part if hashes[one.algorithm] == one.raw][:1] for part in parts]
         if all(fitting):
             found = dict.fromkeys((*mistakes, *[mistake for (one,) in fitting for mistake in one.mistakes]))
@@ -94,7 +94,7 @@ def _readings(part: str) -> Iterator[_Reading]:
     if len(encoded) > 2 and encoded[0] == encoded[-1] and encoded[0] in ":'\"":
         encoded, names = encoded[1:-1], [*names, "digest-in-colons"]
     for decoded in decode_any(encoded):
-        algorithm = next((name for name, row in HASHES.items() if row.size == len(decoded.raw)), None)
+        algorithm = next((name for name, row in HASHES.items() if row.digest_size == len(decoded.raw)), None)
         if algorithm is not None:
             more = ["digest-label"] * (label not in (None, algorithm))
             more += ["digest-weak"] * (algorithm not in ("SHA-256", "SHA-512"))

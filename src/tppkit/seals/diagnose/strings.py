@@ -17,7 +17,7 @@ from tppkit._encoding import encode_base64
 from tppkit.httpsig.cavage import CREATED, EXPIRES
 from tppkit.httpsig.message import REQUEST_TARGET, Message
 from tppkit.seals.diagnose.mistakes import Mistake, Part
-from tppkit.seals.diagnose.signatures import HASHES
+from tppkit.seals.diagnose.signatures import digest_by
 
 SIGNATURE_PARAMS = '"@signature-params"'
 MAX_LINES = 32
@@ -124,16 +124,16 @@ class StringMistake(Mistake):
 
 
 def _print(form: str, data: bytes) -> bytes:
-    return form.format(HASHES["SHA-256"].digest(data).hex()).encode()
+    return form.format(digest_by("SHA-256", data).hex()).encode()
 
 
 # What was done to the bytes before they were signed.
 WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType({
-    **{name: HASHES[name].digest for name in ("SHA-256", "SHA-512", "SHA-1")},
+    **{name: partial(digest_by, name) for name in ("SHA-256", "SHA-512", "SHA-1")},
     **{f"SHA-256 as text, {form!r}": partial(_print, form) for form in _PRINTED},
-    "SHA-512 as text": lambda data: HASHES["SHA-512"].digest(data).hex().encode(),
-    "SHA-256 in base64": lambda data: encode_base64(HASHES["SHA-256"].digest(data)).encode(),
-    "SHA-512 in base64": lambda data: encode_base64(HASHES["SHA-512"].digest(data)).encode(),
+    "SHA-512 as text": lambda data: digest_by("SHA-512", data).hex().encode(),
+    "SHA-256 in base64": lambda data: encode_base64(digest_by("SHA-256", data)).encode(),
+    "SHA-512 in base64": lambda data: encode_base64(digest_by("SHA-512", data)).encode(),
 })  # fmt: skip
 
 
