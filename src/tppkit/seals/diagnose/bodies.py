@@ -10,8 +10,8 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tppkit._encoding import parse_json
@@ -35,28 +35,17 @@ Apply = Callable[[bytes], Iterable[bytes]]
 Change = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
-class BodyMistake(Mistake):
-    """One way in which the bytes that were hashed differ from those that arrived.
-
-    Attributes:
-        apply: the bytes that may have been hashed, given the body that arrived.
-    """
-
-    apply: Apply
-
-
-def changed_bodies(body: bytes, *, mistake: BodyMistake) -> Iterator[bytes]:
+def changed_bodies(body: bytes, *, mistake: Mistake) -> Iterator[bytes]:
     """The bytes that may have been hashed under one mistake, without the body itself and without repetitions."""
     seen = {body}
-    for changed in mistake.apply(body) if len(body) <= MAX_CHANGED_BYTES else ():
+    for changed in BODY_MISTAKES[mistake](body) if len(body) <= MAX_CHANGED_BYTES else ():
         if changed not in seen:
             seen.add(changed)
             yield changed
 
 
-def _row(name: str, cause: str, apply: Apply, fix: str = _RAW) -> BodyMistake:
-    return BodyMistake(name, Part.BODY, cause, fix, apply)
+def _row(name: str, cause: str, apply: Apply, fix: str = _RAW) -> tuple[Mistake, Apply]:
+    return Mistake(name, Part.BODY, cause, fix), apply
 
 
 # ---- character sets and compression
@@ -178,7 +167,8 @@ def _as_php(text: str) -> str:
     return text if slashed == text else _beyond_ascii(slashed)
 
 
-BODY_MISTAKES: tuple[BodyMistake, ...] = (
+# What was done to the body that arrived, and the bytes that may have been hashed then.
+BODY_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((
     _row("body-ignored", "The digest is that of no bytes at all, and there is a body.",
          lambda body: (b"",) if body else (), "Compute the digest after the body was set, from the bytes that are sent."),
     _row("body-braces", "There is no body, and the digest is that of a text that stands for nothing ({}, null).",
@@ -219,4 +209,4 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
     _row("digest-of-hex", "The hash was written in hexadecimal, and that text was hashed once more.",
          lambda body: (hashlib.sha256(body).hexdigest().encode(), hashlib.sha256(body).hexdigest().upper().encode()),
          "Hash the body once."),
-)  # fmt: skip
+)))  # fmt: skip

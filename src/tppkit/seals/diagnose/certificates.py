@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 from urllib.parse import unquote
 
 from tppkit._encoding import decode_base64
@@ -14,7 +13,7 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.jws import parse_detached_jws
 from tppkit.httpsig.message import Message
 from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, CertificateForm, read_certificate, write_certificate
-from tppkit.seals.diagnose.mistakes import Finding, finding
+from tppkit.seals.diagnose.examination import Examination
 from tppkit.seals.diagnose.signature_header import with_header
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
@@ -22,22 +21,6 @@ from tppkit.seals.profiles import PROFILES
 _MAX_SENT = 8  # certificates of one chain
 _MAX_WRAPPINGS = 2
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
-
-
-class SentCertificate(NamedTuple):
-    """The seal certificate of a request.
-
-    Attributes:
-        certificate: the seal's; None if it is not known.
-        others: further certificates of the request, whose keys may have signed as well.
-        message: the request with the certificate as the dialect expects it.
-        findings: what is wrong with how it was sent.
-    """
-
-    certificate: EidasCertificate | None
-    others: tuple[EidasCertificate, ...]
-    message: Message
-    findings: tuple[Finding, ...] = ()
 
 
 def _unquoted(text: str) -> str:
@@ -104,62 +87,61 @@ def _with_key(certificate: EidasCertificate) -> EidasCertificate:
     return certificate
 
 
-def find_certificate(message: Message, *, profile: SealProfile, known: Sequence[EidasCertificate]) -> SentCertificate:
-    """The seal certificate that a request carries, or else the first that is known.
+def examine_certificate(examination: Examination) -> None:
+    """Find the seal certificate that a request carries, or else the first that was given and is no QWAC's.
 
-    Args:
-        message: the request.
-        profile: the dialect it should be in.
-        known: certificates that the caller gave; a QWAC among them is never taken for the seal's.
+    From here on the request has it as the dialect expects it.
     """
-    given = _seal_of([one for one in known if not _is_qwac(one)])
+    message, profile = examination.message, examination.profile
     own = profile.certificate_header
-    if profile.sends_x5c:
-        return _in_jws(message, profile, given)
-    if own is None:
-        return SentCertificate(given, (), message)
+    if own is not None:
+        sent = _in_headers(examination, own)
+    else:
+        sent = _in_jws(message, profile) if profile.sends_x5c else ()
+    given = _seal_of([one for one in examination.candidates if not _is_qwac(one)])
+    examination.certificate = certificate = (sent[0] if profile.sends_x5c else _seal_of(sent)) if sent else given
+    if certificate is None:
+        return
+    if own is not None and examination.findings:  # otherwise the header stays as it is, twice if it was sent twice
+        written = write_certificate(certificate, profile.certificate_form)
+        examination.message = with_header(message, own, written)
+    if _is_qwac(certificate):
+        examination.find("certificate-not-seal", f"{certificate.subject} is for websites (QWAC)")
+    others = [one for one in sent if not one.extensions.is_ca]
+    examination.candidates = tuple(dict.fromkeys((certificate, *examination.candidates, *others)))
+    examination.verifier = examination.verifier.with_origin(examination.message, certificate)
+
+
+def _in_headers(examination: Examination, own: str) -> tuple[EidasCertificate, ...]:
+    """The certificates in the dialect's header, or else in another bank's."""
+    expected = examination.profile.certificate_form
     for name in dict.fromkeys((own, *[header for row in PROFILES.values() if (header := row.certificate_header)])):
-        value = next(iter(message.values(name)), "").strip(" \t")
-        sent, form = decode_certificates(value, profile.certificate_form)
-        certificate = _seal_of(sent)
-        if certificate is None:
-            continue
-        findings = [finding("certificate-header", f"it is in {name}, not in {own}")] * (name.lower() != own.lower())
-        evidence = f"it is {form}; the dialect has {profile.certificate_form.value}"
-        findings += [finding("certificate-form", evidence)] * bool(form)
-        others = tuple([one for one in sent if one != certificate and not one.extensions.is_ca])
-        if findings:  # otherwise the header stays as it is, twice if it was sent twice
-            message = with_header(message, own, write_certificate(certificate, profile.certificate_form))
-        return SentCertificate(certificate, others, message, (*findings, *_not_seal(certificate)))
-    wrong = finding("certificate-missing", f"there is no {own} header")
-    if message.values(own):
-        wrong = finding("certificate-form", f"{own} holds no certificate that can be read")
-    if given is not None:
-        message = with_header(message, own, write_certificate(given, profile.certificate_form))
-    return SentCertificate(given, (), message, (wrong,))
+        value = next(iter(examination.message.values(name)), "").strip(" \t")
+        sent, form = decode_certificates(value, expected)
+        if sent and name.lower() != own.lower():
+            examination.find("certificate-header", f"it is in {name}, not in {own}")
+        if sent and form:
+            examination.find("certificate-form", f"it is {form}; the dialect has {expected.value}")
+        if sent:
+            return sent
+    if examination.message.values(own):
+        examination.find("certificate-form", f"{own} holds no certificate that can be read")
+    else:
+        examination.find("certificate-missing", f"there is no {own} header")
+    return ()
+
+
+def _in_jws(message: Message, profile: SealProfile) -> tuple[EidasCertificate, ...]:
+    """The certificates in x5c, the signer's first."""
+    with suppress(FormatError):
+        value = next(iter(message.values(profile.carrier)), "").strip(" \t")
+        ders = parse_detached_jws(value)[0].certificates
+        return tuple([_with_key(EidasCertificate.from_der(der)) for der in ders])
+    return ()
 
 
 def _is_qwac(certificate: EidasCertificate) -> bool:
     return "web" in certificate.qc.types and "eseal" not in certificate.qc.types
-
-
-def _not_seal(certificate: EidasCertificate) -> tuple[Finding, ...]:
-    evidence = f"{certificate.subject} is for websites (QWAC)"
-    return (finding("certificate-not-seal", evidence),) if _is_qwac(certificate) else ()
-
-
-def _in_jws(message: Message, profile: SealProfile, given: EidasCertificate | None) -> SentCertificate:
-    for value in message.values(profile.carrier)[:1]:
-        with suppress(FormatError):
-            ders = parse_detached_jws(value.strip(" \t"))[0].certificates
-            sent = [_with_key(EidasCertificate.from_der(der)) for der in ders]
-            others = tuple([one for one in sent[1:] if not one.extensions.is_ca])
-            return (
-                SentCertificate(sent[0], others, message, _not_seal(sent[0]))
-                if sent
-                else SentCertificate(given, (), message)
-            )
-    return SentCertificate(given, (), message)
 
 
 def _seal_of(certificates: Sequence[EidasCertificate]) -> EidasCertificate | None:

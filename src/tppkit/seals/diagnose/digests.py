@@ -6,10 +6,17 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig.digest import verify_content_digest, verify_digest
+from tppkit.httpsig.message import message_components
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.encodings import decode_any
-from tppkit.seals.diagnose.mistakes import MISTAKES, Mistake
+from tppkit.seals.diagnose.evidence import digest_evidence
+from tppkit.seals.diagnose.examination import Examination
+from tppkit.seals.diagnose.mistakes import MISTAKES, Finding, Mistake
+from tppkit.seals.diagnose.signature_header import with_header
 from tppkit.seals.diagnose.signatures import HASHES, digest_by
+from tppkit.seals.profile import Format
 
 _MAX_SIGNED = 256 * 1024
 MAX_HASHED = 48 * 1024 * 1024  # bytes that one search hashes or writes
@@ -30,6 +37,34 @@ class DigestFinding(NamedTuple):
     mistakes: tuple[Mistake, ...]
     hashed: bytes
     algorithm: str
+
+
+def examine_digest(examination: Examination) -> bool:
+    """Explain a digest that does not fit, and let it be right from here on; return whether it was replaced after signing."""
+    message, profile = examination.message, examination.profile
+    value = message_components(message)[0].get(profile.digest_name)
+    if value is None or _holds(value, examination):
+        return False
+    examination.message = with_header(message, profile.digest_field, profile.digest_of(message.body))
+    signed = None if examination.signed is None else examination.signed.steps[-1].value(profile.digest_name)
+    if signed is not None and signed != value and _holds(signed, examination):
+        return True
+    is_content = profile.format is Format.RFC9421
+    found = explain_digest(value.replace("=:", "=").replace(":", "") if is_content else value, message.body)
+    examination.digest_fits, examination.body_explained = False, found is not None
+    if found is not None:
+        evidence = digest_evidence(found.hashed, found.algorithm, value, message.body)
+        examination.findings += [Finding(mistake, evidence) for mistake in found.mistakes]
+    return False
+
+
+def _holds(value: str, examination: Examination) -> bool:
+    verify = verify_content_digest if examination.profile.format is Format.RFC9421 else verify_digest
+    try:
+        verify(value, examination.message.body or examination.profile.empty_content)
+    except (FormatError, SignatureRejected):
+        return False
+    return True
 
 
 class _Reading(NamedTuple):

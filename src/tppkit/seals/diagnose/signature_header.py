@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
 
 from tppkit._encoding import encode_base64
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES, MAX_HEADER_LENGTH, TIMELESS
 from tppkit.httpsig.message import Message
-from tppkit.seals.diagnose.mistakes import Finding, finding
+from tppkit.seals.diagnose.examination import Examination
 from tppkit.seals.profile import SealProfile
 
 _NO_SIGNATURE = encode_base64(bytes(64))
@@ -23,22 +21,6 @@ _NAMES = {name.lower(): name for name in (*_REQUIRED, *_TIMES)}
 _SCHEME = re.compile(r"signature[ \t]+", re.IGNORECASE)
 
 
-class Tidied(NamedTuple):
-    """A request whose Signature header was rewritten.
-
-    Attributes:
-        message: the request with its header in the strict form, and zeros for the signature.
-        signature: the signature as it was written.
-        findings: what the verifier rejects in the header as it was written.
-        is_coverage_known: the header names what was signed.
-    """
-
-    message: Message
-    signature: str
-    findings: tuple[Finding, ...]
-    is_coverage_known: bool
-
-
 def with_header(message: Message, name: str, value: str) -> Message:
     """A request with one header of this name, in the place of the first."""
     places = [place for place, header in enumerate(message.headers) if header[0].lower() == name.lower()]
@@ -47,40 +29,46 @@ def with_header(message: Message, name: str, value: str) -> Message:
     return message._replace(headers=(*kept[:place], (name, value), *kept[place:]))
 
 
-def tidy_signature(message: Message, profile: SealProfile, *, algorithms: Sequence[str]) -> Tidied | None:
-    """Rewrite a Signature header that the verifier cannot read; None if its parameters cannot be found.
+def tidy_signature(examination: Examination) -> str | None:
+    """Rewrite a Signature header that the verifier cannot read, with zeros for the signature.
 
-    Args:
-        message: the request.
-        profile: a dialect of draft-cavage.
-        algorithms: the names that the dialect has for the key, for a header that names none.
+    Returns:
+        The signature as it was written; None if there is no certificate, or the parameters cannot be found.
     """
+    message, profile = examination.message, examination.profile
     value = next(iter(message.values(profile.carrier)), "").strip(" \t")
     is_authorization = profile.carrier == "Authorization"
     scheme = _SCHEME.match(value)
     parameters, faults = _read_parameters(value[scheme.end() :] if scheme else value, profile)
-    if not parameters.keys() >= {"keyId", "signature"} or (is_authorization and not scheme):
+    is_read = parameters.keys() >= {"keyId", "signature"} and (scheme or not is_authorization)
+    if examination.certificate is None or not is_read:
         return None
     if scheme and not is_authorization:
         faults.insert(0, "it begins with the word Signature, which belongs to Authorization")
     missing = [name for name in ("algorithm", "headers") if name not in parameters]
-    given = {"algorithm": next(iter(algorithms), ""), "headers": "date"} | parameters  # the default of the draft
+    due = examination.due(examination.certificate)
+    usual = {"algorithm": "" if due is None else profile.name_of(due), "headers": "date"}  # as the draft has it
+    given = usual | parameters
     names = re.sub(r"[ ,;|\t]+", " ", given["headers"].lower()).strip()
     if names != (given["headers"].lower() if profile.reading.any_case else given["headers"]):
         faults.append(f"headers is {given['headers'][:200]!r}")
     covered = names.split(" ")
     timeless = [one for one in covered if one in (CREATED, EXPIRES) and given["algorithm"].startswith(TIMELESS)]
     kept = " ".join([one for one in covered if one not in timeless])
-    findings = [finding("signature-form", "; ".join(faults))] * bool(faults)
-    findings += [finding("parameter-missing", ", ".join(missing))] * bool(missing)
-    findings += [finding("time-not-allowed", f"{', '.join(timeless)} under {given['algorithm'][:40]}")] * bool(timeless)
+    if faults:
+        examination.find("signature-form", "; ".join(faults))
+    if missing:
+        examination.find("parameter-missing", ", ".join(missing))
+    if timeless:
+        examination.find("time-not-allowed", f"{', '.join(timeless)} under {given['algorithm'][:40]}")
     written = [
         f"{name}={text}" if name in _TIMES else f'{name}="{text}"'
         for name, text in {**given, "headers": kept, "signature": _NO_SIGNATURE}.items()
     ]
     strict = f"{AUTHORIZATION_SCHEME if is_authorization else ''}{','.join(written)}"
-    tidied = with_header(message, profile.carrier, strict)
-    return Tidied(tidied, given["signature"], tuple(findings), "headers" in parameters)
+    examination.message = with_header(message, profile.carrier, strict)
+    examination.is_coverage_known = "headers" in parameters
+    return given["signature"]
 
 
 def _read_parameters(value: str, profile: SealProfile) -> tuple[dict[str, str], list[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
 from functools import partial
@@ -109,18 +108,8 @@ class Seen(NamedTuple):
     digest_name: str
 
 
+# What may have been signed, given the right signing string.
 Apply = Callable[[SigningString, Seen], Iterator[SigningString]]
-
-
-@dataclass(frozen=True, slots=True)
-class StringMistake(Mistake):
-    """One way in which the bytes that were signed differ from the signing string.
-
-    Attributes:
-        apply: what may have been signed, given the right signing string.
-    """
-
-    apply: Apply
 
 
 def _print(form: str, data: bytes) -> bytes:
@@ -137,8 +126,8 @@ WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType({
 })  # fmt: skip
 
 
-def _row(name: str, cause: str, apply: Apply, fix: str = _LINE) -> StringMistake:
-    return StringMistake(name, Part.STRING, cause, fix, apply)
+def _row(name: str, cause: str, apply: Apply, fix: str = _LINE) -> tuple[Mistake, Apply]:
+    return Mistake(name, Part.STRING, cause, fix), apply
 
 
 def _after(*texts: str) -> Apply:
@@ -213,7 +202,7 @@ def _signed_body(string: SigningString, seen: Seen) -> Iterator[SigningString]:
             yield string._replace(instead=before + seen.message.body)
 
 
-LINE_MISTAKES: tuple[StringMistake, ...] = (
+LINE_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
     _row("value-digest-other", "The signature covers another digest than the one that was sent: that of the body, or of a form of it.",
          _digest_other, "Set the digest once, from the bytes that are sent, and sign that value."),
     _row("value-time-near", "A time was signed that is some seconds from the one that was sent: the clock was read twice.",
@@ -228,7 +217,7 @@ LINE_MISTAKES: tuple[StringMistake, ...] = (
     _row("colon-no-space", "No space follows the colon in what was signed.", _no_space),
 )  # fmt: skip
 
-WHOLE_MISTAKES: tuple[StringMistake, ...] = (
+WHOLE_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
     _row("string-newline-after", "A line break follows the last line of what was signed.", _after("\n", "\r\n", "\n\n"), _JOIN),
     _row("string-crlf", "The lines were joined by CR LF instead of LF.",
          lambda string, seen: (string._replace(joiner="\r\n", after=after) for after in ("", "\r\n")), _JOIN),
