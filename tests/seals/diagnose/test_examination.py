@@ -15,6 +15,7 @@ import pytest
 from wrong_signer import BODY, BY_NAME, CERTIFICATE, HEADERS, NEEDED, form, joined, renamed, seal_wrongly
 
 from tppkit._encoding import decode_base64url, encode_base64, encode_base64url
+from tppkit.certificates import EidasCertificate
 from tppkit.httpsig import KeySigner, Message, make_digest
 from tppkit.httpsig.algorithms import key_kind
 from tppkit.httpsig.components import parse_origin
@@ -115,32 +116,35 @@ def test_the_recovered_hash_is_given_if_the_text_is_not_found(rsa_pki: Pki) -> N
 # ---- certificates
 
 
-def forms_of(pki: Pki) -> dict[str, str]:
-    own, pem = pki.qseal.certificate, certificate_pem(pki.qseal.certificate)
-    return {
-        "PEM": write_certificate(own, CertificateForm.PEM),
-        "base64 of PEM": write_certificate(own, CertificateForm.BASE64_PEM),
-        "doubly encoded": b64encode(encode_base64(own.der).encode()).decode(),
-        "percent-encoded": quote(pem.decode()),
-        "line breaks": pem.decode().replace("\n", "\\n"),
-        "quotes": f'"{encode_base64(own.der)}"',
-        "colons": f":{encode_base64(own.der)}:",
-        "other alphabet": urlsafe_b64encode(own.der).decode().rstrip("="),
-        "chain": ", ".join([encode_base64(pki.qseal_ca.certificate.der), encode_base64(own.der)]),
-        "PEM chain": b64encode(certificate_pem(pki.qseal_ca.certificate) + pem).decode(),
-        "percent-encoded twice": quote(quote(pem.decode())),
-    }
+FORMS: dict[str, Callable[[EidasCertificate, str], str]] = {
+    "PEM": lambda own, pem: write_certificate(own, CertificateForm.PEM),
+    "base64 of PEM": lambda own, pem: write_certificate(own, CertificateForm.BASE64_PEM),
+    "doubly encoded": lambda own, pem: b64encode(encode_base64(own.der).encode()).decode(),
+    "percent-encoded": lambda own, pem: quote(pem),
+    "line breaks": lambda own, pem: pem.replace("\n", "\\n"),
+    "quotes": lambda own, pem: f'"{encode_base64(own.der)}"',
+    "colons": lambda own, pem: f":{encode_base64(own.der)}:",
+    "other alphabet": lambda own, pem: urlsafe_b64encode(own.der).decode().rstrip("="),
+    "percent-encoded twice": lambda own, pem: quote(quote(pem)),
+}
 
 
-@pytest.mark.parametrize("form", [
-    "PEM", "base64 of PEM", "doubly encoded", "percent-encoded", "line breaks", "quotes", "colons", "other alphabet", "chain", "PEM chain",
-    "percent-encoded twice",
-])  # fmt: skip
+@pytest.mark.parametrize("form", FORMS)
 def test_a_certificate_in_another_form_is_read_and_named(pki: Pki, form: str) -> None:
-    change = renamed(CERTIFICATE, CERTIFICATE, lambda text: forms_of(pki)[form])
-    assert explained(diagnose_request(seal_wrongly(pki.qseal, covered=NEEDED, finish=change))) == ["certificate-form"]
+    text = FORMS[form](pki.qseal.certificate, certificate_pem(pki.qseal.certificate).decode())
+    change = renamed(CERTIFICATE, CERTIFICATE, lambda _: text)
     both = seal_wrongly(pki.qseal, covered=NEEDED, finish=change, assemble=joined("\r\n"))
     assert explained(diagnose_request(both)) == ["certificate-form", "string-crlf"]
+
+
+def test_the_seal_is_found_in_a_chain(pki: Pki) -> None:
+    chain = (pki.qseal_ca.certificate, pki.qseal.certificate)
+    in_der = ", ".join(encode_base64(one.der) for one in chain)
+    for text in (in_der, b64encode(b"".join(certificate_pem(one) for one in chain)).decode()):
+        change = renamed(CERTIFICATE, CERTIFICATE, lambda _, text=text: text)
+        assert explained(diagnose_request(seal_wrongly(pki.qseal, covered=NEEDED, finish=change))) == [
+            "certificate-form"
+        ]
 
 
 def test_one_certificate_as_nginx_escapes_it_is_not_called_a_chain(pki: Pki) -> None:
