@@ -35,13 +35,14 @@ Apply = Callable[[bytes], Iterable[bytes]]
 Change = Callable[[str], str]
 
 
-def changed_bodies(body: bytes, *, mistake: Mistake) -> Iterator[bytes]:
-    """The bytes that may have been hashed under one mistake, without the body itself and without repetitions."""
+def changed_bodies(body: bytes) -> Iterator[tuple[Mistake, bytes]]:
+    """The bytes that may have been hashed under each mistake, without the body itself and without repetitions."""
     seen = {body}
-    for changed in BODY_MISTAKES[mistake](body) if len(body) <= MAX_CHANGED_BYTES else ():
-        if changed not in seen:
-            seen.add(changed)
-            yield changed
+    for mistake, apply in BODY_MISTAKES.items() if len(body) <= MAX_CHANGED_BYTES else ():
+        for changed in apply(body):
+            if changed not in seen:
+                seen.add(changed)
+                yield mistake, changed
 
 
 def _row(name: str, cause: str, apply: Apply, fix: str = _RAW) -> tuple[Mistake, Apply]:

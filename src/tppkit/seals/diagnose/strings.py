@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from datetime import UTC, timedelta
-from email.utils import format_datetime, parsedate_to_datetime
 from functools import partial
 from itertools import islice, permutations
 from types import MappingProxyType
 from typing import NamedTuple
 
 from tppkit._encoding import encode_base64
-from tppkit.httpsig.cavage import CREATED, EXPIRES
 from tppkit.httpsig.message import REQUEST_TARGET, Message
 from tppkit.seals.diagnose.mistakes import Mistake, Part
 from tppkit.seals.diagnose.signatures import digest_by
 
 SIGNATURE_PARAMS = '"@signature-params"'
 MAX_LINES = 32
-_SECONDS = (-1, 1, -2, 2, -3, 3, -4, 4, -5, 5)
 _PERMUTED = 4  # lines; of more, only the usual orders are tried
 _PRINTED = ("{}", "{}\n", "{}  -\n", "SHA2-256(stdin)= {}\n", "(stdin)= {}\n")  # how shell tools print a hash
 
@@ -119,7 +114,7 @@ def _print(form: str, data: bytes) -> bytes:
 # What was done to the bytes before they were signed.
 WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType({
     **{name: partial(digest_by, name) for name in ("SHA-256", "SHA-512", "SHA-1")},
-    **{f"SHA-256 as text, {form!r}": partial(_print, form) for form in _PRINTED},
+    **{f"SHA-256 as text, written {form.format('<hex>')!r}": partial(_print, form) for form in _PRINTED},
     "SHA-512 as text": lambda data: digest_by("SHA-512", data).hex().encode(),
     "SHA-256 in base64": lambda data: encode_base64(digest_by("SHA-256", data)).encode(),
     "SHA-512 in base64": lambda data: encode_base64(digest_by("SHA-512", data)).encode(),
@@ -180,17 +175,6 @@ def _no_space(string: SigningString, seen: Seen) -> Iterator[SigningString]:
     yield string._replace(lines=tuple([line._replace(colon=":") for line in string.lines]))
 
 
-def _near_times(string: SigningString, seen: Seen) -> Iterator[SigningString]:
-    for name in (CREATED, EXPIRES):
-        text = string.value(name) or ""
-        if text.isdecimal() and len(text) < 16:
-            yield from (string.with_value(name, str(int(text) + seconds)) for seconds in _SECONDS)
-    with suppress(ValueError, TypeError, IndexError, OverflowError):
-        at = parsedate_to_datetime(string.value("date") or "").replace(microsecond=0).astimezone(UTC)
-        near = [format_datetime(at + timedelta(seconds=seconds), usegmt=True) for seconds in _SECONDS]
-        yield from (string.with_value("date", text) for text in near)
-
-
 def _digest_other(string: SigningString, seen: Seen) -> Iterator[SigningString]:
     if string.value(seen.digest_name) is not None:
         yield from (string.with_value(seen.digest_name, digest) for digest in seen.digests)
@@ -205,8 +189,6 @@ def _signed_body(string: SigningString, seen: Seen) -> Iterator[SigningString]:
 LINE_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
     _row("value-digest-other", "The signature covers another digest than the one that was sent: that of the body, or of a form of it.",
          _digest_other, "Set the digest once, from the bytes that are sent, and sign that value."),
-    _row("value-time-near", "A time was signed that is some seconds from the one that was sent: the clock was read twice.",
-         _near_times, "Read the clock once, and use that value for the header and the signing string."),
     _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
          "Sign every header that the headers parameter names, or name fewer."),
     _row("order", "The lines were signed in another order than the headers parameter names them.", _orders,
