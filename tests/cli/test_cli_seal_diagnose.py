@@ -122,13 +122,6 @@ def test_the_qwac_of_another_organisation_is_reported(tppkit, headers):
     assert tppkit("seal", "diagnose", "-", "--qwac", "certs/qwac.pem", stdin=raw(headers)).stdout.startswith("verifies")
 
 
-def test_a_method_in_lower_case_is_reported(tppkit, headers):
-    command = curl(headers).replace(b"curl ", b"curl -X post ", 1)
-    result = tppkit("seal", "diagnose", "-", "--json", stdin=command)
-    assert result.exit_code == 0
-    assert [cause["name"] for cause in result.json["causes"]] == ["method-sent-lower-case"]
-
-
 @pytest.mark.parametrize("text", [b"hello", b"curl 'x", b'{"log":1}', b'{"seal_cert":1}', b""])
 def test_input_without_a_request_exits_3(tppkit, text):
     assert tppkit("seal", "diagnose", "-", stdin=text).exit_code == 3

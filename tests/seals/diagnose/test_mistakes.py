@@ -26,8 +26,6 @@ BOTH = [
 # Made in `test_examination`, since they need other keys or another dialect.
 ELSEWHERE = {
     "certificate-not-seal",
-    "covered-too-much",
-    "digest-algorithm",
     "key-of-other",
     "key-of-qwac",
     "other-dialect",
@@ -71,12 +69,11 @@ def test_a_salt_of_another_length_than_the_hash_is_named(rsa_pki: Pki) -> None:
 
 # (what was sent, what was hashed, the causes): near misses are named for what they are, or not at all.
 BODIES = [
-    (rb'{"a":"A\/B\u0117"}', '{"a":"A/Bė"}'.encode(), {"json-unescaped"}),
     ('{"a":"ė/"}'.encode(), rb'{"a":"\u0117\/"}', {"json-slashes"}),
     ('{"a":"ü"}'.encode(), rb'{"a":"\u00fc"}', {"json-escaped"}), (b'{"a":1}', b'\xef\xbb\xbf{"a":1}', {"body-bom-dropped"}),
     (rb'{"a" : "A\/\u0026\u0117\""}', rb'{"a":"A\/\u0026\u0117\""}', {"json-compact"}),
     (rb'{"b":"\/\u00e9","a":12.50}', rb'{"a":12.50,"b":"\/\u00e9"}', {"json-sorted"}),
-    (rb'{"a": "x\u0026y\"\u0117"}', '{"a":"x&y\\"ė"}'.encode(), {"json-unescaped", "json-compact"}),
+    (rb'{"a":"A\/B\u0117"}', '{"a":"A/Bė"}'.encode(), set()),
     (b'{"a":"x=1"}', rb'{"a":"x\u003d1"}', {"json-html-escaped"}),
     (b'{\r\n"a":1\r\n}\r\n', b'{\n"a":1\n}', {"body-crlf-to-lf", "body-newline-dropped"}),
     (b'{"a": 99.50}', b'{"a":12.50}', set()), (b'{"a":12.51}', b'{"a":12.5}', set()), (rb'{"a":"A\/B"}', b'{"a":"A/C"}', set()),

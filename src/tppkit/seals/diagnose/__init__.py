@@ -4,7 +4,7 @@ diagnosis = diagnose_request(message, certificates=[qseal, qwac])
 """
 
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES
-from tppkit.seals.diagnose.examination import diagnose_request
+from tppkit.seals.diagnose.diagnosis import diagnose_request
 from tppkit.seals.diagnose.mistakes import MISTAKES, Mistake, Part
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome, visible
 from tppkit.seals.diagnose.search import STRING_MISTAKES

@@ -10,8 +10,8 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tppkit._encoding import parse_json
@@ -20,18 +20,13 @@ from tppkit.seals.diagnose.mistakes import Mistake, Part
 
 MAX_CHANGED_BYTES = 4 * 1024 * 1024  # a longer body is compared as it is
 MAX_JSON_BYTES = 1024 * 1024
-MAX_COMPRESSED_BYTES = 256 * 1024
 
 _RAW = "Hash the bytes that are sent: serialise once, keep them, and pass the same bytes to the digest and to the HTTP client."
-_COMPRESSED = "Hash the bytes that are sent, compressed or not; better, send the body uncompressed."
 _BOM = b"\xef\xbb\xbf"
 _COMPACT = (",", ":")
-# RFC 1952 section 2.3.1: level, the flags that record it, and what is written for the operating system (Java, gzip, Python, Node.js).
-_GZIP_WRITERS = ((6, 0, (0, 3, 255)), (9, 2, (3, 255)))
 # A text with its escapes.
 _TEXT = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+)"')
 _WRITTEN = re.compile(r'\\(["\\])')
-_ESCAPE = re.compile(r"\\(?:u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[^u])")
 _ESCAPE_OR_SLASH = re.compile(r"\\.|/")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _HTML, _GSON = re.compile("[<>&\u2028\u2029]"), re.compile("[<>&='\u2028\u2029]")
@@ -40,39 +35,21 @@ Apply = Callable[[bytes], Iterable[bytes]]
 Change = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
-class BodyMistake(Mistake):
-    """One way in which the bytes that were hashed differ from those that arrived.
-
-    Attributes:
-        apply: the bytes that may have been hashed, given the body that arrived.
-    """
-
-    apply: Apply
-
-
-def changed_bodies(body: bytes, *, mistake: BodyMistake) -> Iterator[bytes]:
-    """The bytes that may have been hashed under one mistake, without the body itself and without repetitions."""
+def changed_bodies(body: bytes) -> Iterator[tuple[Mistake, bytes]]:
+    """The bytes that may have been hashed under each mistake, without the body itself and without repetitions."""
     seen = {body}
-    for changed in mistake.apply(body) if len(body) <= MAX_CHANGED_BYTES else ():
-        if changed not in seen:
-            seen.add(changed)
-            yield changed
+    for mistake, apply in BODY_MISTAKES.items() if len(body) <= MAX_CHANGED_BYTES else ():
+        for changed in apply(body):
+            if changed not in seen:
+                seen.add(changed)
+                yield mistake, changed
 
 
-def _row(name: str, cause: str, apply: Apply, fix: str = _RAW) -> BodyMistake:
-    return BodyMistake(name, Part.BODY, cause, fix, apply)
+def _row(name: str, cause: str, apply: Apply, fix: str = _RAW) -> tuple[Mistake, Apply]:
+    return Mistake(name, Part.BODY, cause, fix), apply
 
 
 # ---- character sets and compression
-
-
-def _is_utf_8(body: bytes) -> bool:
-    try:
-        body.decode("utf-8")
-    except UnicodeError:
-        return False
-    return True
 
 
 def _latin_1(body: bytes) -> Iterator[bytes]:
@@ -81,12 +58,10 @@ def _latin_1(body: bytes) -> Iterator[bytes]:
             text = body.decode("utf-8").encode(name)
         except UnicodeError:
             continue
-        if not _is_utf_8(text):  # a text that is still UTF-8 was not Latin-1: it had been encoded twice
+        try:
+            text.decode("utf-8")  # then it was not Latin-1, but had been encoded twice
+        except UnicodeError:
             yield text
-
-
-def _from_latin_1(body: bytes) -> Iterable[bytes]:
-    return () if _is_utf_8(body) else [body.decode(name, "replace").encode("utf-8") for name in ("latin-1", "cp1252")]
 
 
 def _decompressed(body: bytes) -> Iterator[bytes]:
@@ -98,16 +73,6 @@ def _decompressed(body: bytes) -> Iterator[bytes]:
             return
         if reader.eof:
             yield inside
-
-
-def _compressed(body: bytes) -> Iterator[bytes]:
-    if not body or len(body) > MAX_COMPRESSED_BYTES:
-        return
-    end = zlib.crc32(body).to_bytes(4, "little") + len(body).to_bytes(4, "little")
-    for level, flags, systems in _GZIP_WRITERS:
-        writer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
-        content = writer.compress(body) + writer.flush()
-        yield from (b"\x1f\x8b\x08\0\0\0\0\0" + bytes((flags, system)) + content + end for system in systems)
 
 
 def _line_feeds(body: bytes) -> bytes:
@@ -203,22 +168,8 @@ def _as_php(text: str) -> str:
     return text if slashed == text else _beyond_ascii(slashed)
 
 
-def _unescaping(chosen: Callable[[str], bool]) -> Change:
-    """Characters in place of the chosen escapes; what JSON has to escape keeps its shortest escape."""
-
-    def plain(escape: str) -> str:
-        character: str = json.loads(f'"{escape}"')
-        whole = not "\ud800" <= character <= "\udfff"
-        return json.dumps(character, ensure_ascii=False)[1:-1] if whole and chosen(escape) else escape
-
-    def change(text: str) -> str:
-        table = {escape: plain(escape) for escape in set(_ESCAPE.findall(text))}
-        return _ESCAPE.sub(lambda match: table[match[0]], text)
-
-    return change
-
-
-BODY_MISTAKES: tuple[BodyMistake, ...] = (
+# What was done to the body that arrived, and the bytes that may have been hashed then.
+BODY_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((
     _row("body-ignored", "The digest is that of no bytes at all, and there is a body.",
          lambda body: (b"",) if body else (), "Compute the digest after the body was set, from the bytes that are sent."),
     _row("body-braces", "There is no body, and the digest is that of a text that stands for nothing ({}, null).",
@@ -239,9 +190,6 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
     _row("json-slashes", "The body is JSON; it was hashed with its slashes escaped (PHP's json_encode).", _escapes(_slashes, _as_php)),
     _row("json-html-escaped", "The body is JSON; it was hashed with <, > and & as \\u escapes (Go's encoding/json, Java's Gson).",
          _escapes(_escaping(_HTML), _escaping(_GSON))),
-    _row("json-unescaped", "The body is JSON with escapes (\\/, \\u0117); the characters themselves were hashed.",
-         _escapes(_unescaping(lambda escape: escape == "\\/"), _unescaping(lambda escape: escape[1] == "u"),
-         _unescaping(lambda escape: True))),
     _row("json-compact", "The body is JSON; the same JSON was hashed without white space (JSON.stringify).",
          _serialised({"separators": _COMPACT})),
     _row("json-python", "The body is JSON; the same JSON was hashed with a space after commas and colons (Python's json.dumps).",
@@ -254,14 +202,12 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
          _serialised({"separators": _COMPACT}, {}, {"indent": 2}, value=_without_nulls)),
     _row("body-latin-1", "The body is UTF-8; the same text was hashed in Latin-1.", _latin_1,
          "Hash the text in the character set it is sent in; name UTF-8 explicitly where text becomes bytes."),
-    _row("body-from-latin-1", "The body is Latin-1; the same text was hashed in UTF-8.", _from_latin_1,
-         "Send the text in the character set that is hashed; name UTF-8 explicitly where text becomes bytes."),
-    _row("body-gzip", "The body that arrived is compressed (gzip); its content was hashed.", _decompressed, _COMPRESSED),
-    _row("body-gzipped", "The body arrived uncompressed; it was hashed compressed (gzip).", _compressed, _COMPRESSED),
+    _row("body-gzip", "The body that arrived is compressed (gzip); its content was hashed.", _decompressed,
+         "Hash the bytes that are sent, compressed or not; better, send the body uncompressed."),
     _row("digest-twice", "The hash of the body was hashed once more.",
          lambda body: (hashlib.sha256(body).digest(), hashlib.sha512(body).digest()),
          "Hash the body once; a function that signs or verifies a digest often hashes by itself."),
     _row("digest-of-hex", "The hash was written in hexadecimal, and that text was hashed once more.",
          lambda body: (hashlib.sha256(body).hexdigest().encode(), hashlib.sha256(body).hexdigest().upper().encode()),
          "Hash the body once."),
-)  # fmt: skip
+)))  # fmt: skip

@@ -5,59 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 from urllib.parse import unquote
 
 from tppkit._encoding import decode_base64
-from tppkit.certificates import EidasCertificate, read_sources
-from tppkit.errors import FormatError, VerificationError
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError
 from tppkit.httpsig.jws import parse_detached_jws
 from tppkit.httpsig.message import Message
 from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, CertificateForm, read_certificate, write_certificate
-from tppkit.seals.diagnose.mistakes import Finding, finding
-from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix, verify_key_id
-from tppkit.seals.policy import demands_of
+from tppkit.seals.diagnose.examination import Examination
+from tppkit.seals.diagnose.signature_header import with_header
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 
 _MAX_SENT = 8  # certificates of one chain
-_CHAIN = "a chain, or a certificate among other text"
 _MAX_WRAPPINGS = 2
-_KEY_ID = re.compile(r'(?i)keyid="([^"]{1,2048})"')
-
-# How a keyId is written that names a certificate: each style once, those of dialects first.
-_NAMING = (KeyIdForm.CERTIFICATE, KeyIdForm.SERIAL, KeyIdForm.THUMBPRINT)
-_STYLES = {row.key_id: f"as {row.name} has it" for row in reversed([*PROFILES.values()]) if row.key_id.form in _NAMING}
-_SPELLINGS: tuple[tuple[KeyIdStyle, str], ...] = (
-    *_STYLES.items(),
-    (KeyIdStyle(radix=Radix.DECIMAL, issuer_optional=True), "with the serial in decimal"),
-    (KeyIdStyle(form=KeyIdForm.SERIAL), "as the serial alone, in hexadecimal"),
-)
-
-
-def spelling_of(key_id: str, certificate: EidasCertificate) -> str | None:
-    """How a keyId that names this certificate is written; None if it does not name it."""
-    for style, words in _SPELLINGS:
-        with suppress(FormatError, VerificationError):
-            verify_key_id(key_id, certificate, style=style)
-            return words
-    return None
-
-
-class SentCertificate(NamedTuple):
-    """The seal certificate of a request.
-
-    Attributes:
-        certificate: the seal's; None if it is not known.
-        others: further certificates of the request, whose keys may have signed as well.
-        message: the request with the certificate as the dialect expects it.
-        findings: what is wrong with how it was sent.
-    """
-
-    certificate: EidasCertificate | None
-    others: tuple[EidasCertificate, ...]
-    message: Message
-    findings: tuple[Finding, ...] = ()
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
 
 
 def _unquoted(text: str) -> str:
@@ -91,38 +54,31 @@ DECODERS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def decode_certificates(value: str, expected: CertificateForm) -> tuple[tuple[EidasCertificate, ...], str]:
-    """The certificates in a header, and their form in words; none if it holds none.
-
-    Args:
-        value: as received.
-        expected: the dialect's form, which is tried first.
-    """
+    """The certificates in a header, and their form in words if it is not the expected one; none if it holds none."""
     texts: dict[str, tuple[str, ...]] = {value: ()} if len(value) <= MAX_CERTIFICATE_HEADER else {}
-    newest = list(texts)
     for _ in range(_MAX_WRAPPINGS + 1):
-        for text in newest:
-            for form in dict.fromkeys((expected, *CertificateForm)):
-                with suppress(FormatError):
-                    certificate = _with_key(read_certificate(text, form))
-                    is_wrapped_pem = form is CertificateForm.PEM and texts[text]  # it may have its line breaks
-                    return (certificate,), ", ".join(("PEM" if is_wrapped_pem else form.value, *texts[text]))
-        unwrapped = {decode(text): (words, *texts[text]) for text in newest for words, decode in DECODERS}
-        newest = [text for text in unwrapped if text not in texts]
-        texts |= {text: unwrapped[text] for text in newest}
-    for text, wrappings in texts.items():  # after all wrappings: a chain is read through some of them
-        with suppress(FormatError):
-            chain = _read_chain(text)
-            if chain:
-                return chain, ", ".join((_CHAIN, *wrappings))
+        for text, wrappings in texts.items():
+            certificates, form = _read(text, expected)
+            if certificates:
+                is_expected = form == expected.value and not wrappings
+                return certificates, "" if is_expected else ", ".join((form.partition(" without")[0], *wrappings))
+        unwrapped = [(decode(text), (words, *texts[text])) for text in texts for words, decode in DECODERS]
+        texts = {text: wrappings for text, wrappings in reversed(unwrapped) if text not in texts}
     return (), ""
 
 
-def _read_chain(text: str) -> tuple[EidasCertificate, ...]:
-    if "," in text and "-----" not in text:
-        parts = [part.strip(" \t") for part in text.split(",", _MAX_SENT)[:_MAX_SENT]]
-        return tuple([_with_key(read_certificate(part, CertificateForm.DER)) for part in parts])
-    sources = read_sources(text.encode("latin-1", "replace"), with_pkcs12=False)[:_MAX_SENT]
-    return tuple([_with_key(EidasCertificate.from_der(one.der)) for one in sources if one.kind == "certificate"])
+def _read(text: str, expected: CertificateForm) -> tuple[tuple[EidasCertificate, ...], str]:
+    """The certificates in a text from which nothing has to be unwrapped, and their form."""
+    for form in dict.fromkeys((expected, *CertificateForm)):
+        with suppress(FormatError):
+            return (_with_key(read_certificate(text, form)),), form.value
+    form, parts = CertificateForm.PEM, _PEM.findall(text)
+    if "-----" not in text:
+        form, parts = CertificateForm.DER, [part.strip(" \t") for part in text.split(",", _MAX_SENT)]
+    with suppress(FormatError):
+        chain = [_with_key(read_certificate(part, form)) for part in parts[:_MAX_SENT]]
+        return tuple(chain), "a chain, or a certificate among other text"
+    return (), ""
 
 
 def _with_key(certificate: EidasCertificate) -> EidasCertificate:
@@ -131,83 +87,63 @@ def _with_key(certificate: EidasCertificate) -> EidasCertificate:
     return certificate
 
 
-def find_certificate(message: Message, *, profile: SealProfile, known: Sequence[EidasCertificate]) -> SentCertificate:
-    """The seal certificate that a request carries, or else the first that is known.
+def examine_certificate(examination: Examination) -> None:
+    """Find the seal certificate that a request carries, or else the first that was given and is no QWAC's.
 
-    Args:
-        message: the request.
-        profile: the dialect it should be in.
-        known: certificates that the caller gave; a QWAC among them is never taken for the seal's.
+    From here on the request has it as the dialect expects it.
     """
-    known = [one for one in known if not _is_qwac(one)]
-    if profile.sends_x5c:
-        return _in_jws(message, profile, known)
-    if profile.certificate_header is None:
-        return SentCertificate(_chosen(known, message), (), message)
-    headers = dict.fromkeys(
-        [profile.certificate_header, *[name for row in PROFILES.values() if (name := row.certificate_header)]]
-    )
-    found = [(name, message.values(name)) for name in headers if message.values(name)]
-    for name, values in found:
-        sent, form = decode_certificates(values[0].strip(" \t"), profile.certificate_form)
-        certificate = _chosen(sent, message)
-        if certificate is None:
-            continue
-        findings = []
-        if name.lower() != profile.certificate_header.lower():
-            findings.append(finding("certificate-header", f"it is in {name}, not in {profile.certificate_header}"))
-        if form != profile.certificate_form.value:
-            evidence = f"it is {form}; the dialect has {profile.certificate_form.value}"
-            findings.append(finding("certificate-form", evidence))
-        others = tuple([one for one in sent if one != certificate and not one.extensions.is_ca])
-        message = _with_certificate(message, certificate, profile) if findings else message
-        return SentCertificate(certificate, others, message, (*findings, *_not_seal(certificate)))
+    message, profile = examination.message, examination.profile
     own = profile.certificate_header
-    if any(name == own for name, _ in found):
-        wrong = finding("certificate-form", f"{own} holds no certificate that can be read")
+    if own is not None:
+        sent = _in_headers(examination, own)
     else:
-        wrong = finding("certificate-missing", f"there is no {own} header")
-    certificate = _chosen(known, message)
-    if certificate is not None:
-        message = _with_certificate(message, certificate, profile)
-    return SentCertificate(certificate, (), message, (wrong,))
+        sent = _in_jws(message, profile) if profile.sends_x5c else ()
+    given = _seal_of([one for one in examination.candidates if not _is_qwac(one)])
+    examination.certificate = certificate = (sent[0] if profile.sends_x5c else _seal_of(sent)) if sent else given
+    if certificate is None:
+        return
+    if own is not None and examination.findings:  # otherwise the header stays as it is, twice if it was sent twice
+        written = write_certificate(certificate, profile.certificate_form)
+        examination.message = with_header(message, own, written)
+    if _is_qwac(certificate):
+        examination.find("certificate-not-seal", f"{certificate.subject} is for websites (QWAC)")
+    others = [one for one in sent if not one.extensions.is_ca]
+    examination.candidates = tuple(dict.fromkeys((certificate, *examination.candidates, *others)))
+    examination.verifier = examination.verifier.with_origin(examination.message, certificate)
+
+
+def _in_headers(examination: Examination, own: str) -> tuple[EidasCertificate, ...]:
+    """The certificates in the dialect's header, or else in another bank's."""
+    expected = examination.profile.certificate_form
+    for name in dict.fromkeys((own, *[header for row in PROFILES.values() if (header := row.certificate_header)])):
+        value = next(iter(examination.message.values(name)), "").strip(" \t")
+        sent, form = decode_certificates(value, expected)
+        if sent and name.lower() != own.lower():
+            examination.find("certificate-header", f"it is in {name}, not in {own}")
+        if sent and form:
+            examination.find("certificate-form", f"it is {form}; the dialect has {expected.value}")
+        if sent:
+            return sent
+    if examination.message.values(own):
+        examination.find("certificate-form", f"{own} holds no certificate that can be read")
+    else:
+        examination.find("certificate-missing", f"there is no {own} header")
+    return ()
+
+
+def _in_jws(message: Message, profile: SealProfile) -> tuple[EidasCertificate, ...]:
+    """The certificates in x5c, the signer's first."""
+    with suppress(FormatError):
+        value = next(iter(message.values(profile.carrier)), "").strip(" \t")
+        ders = parse_detached_jws(value)[0].certificates
+        return tuple([_with_key(EidasCertificate.from_der(der)) for der in ders])
+    return ()
 
 
 def _is_qwac(certificate: EidasCertificate) -> bool:
     return "web" in certificate.qc.types and "eseal" not in certificate.qc.types
 
 
-def _not_seal(certificate: EidasCertificate) -> tuple[Finding, ...]:
-    evidence = f"{certificate.subject} is for websites (QWAC)"
-    return (finding("certificate-not-seal", evidence),) if _is_qwac(certificate) else ()
-
-
-def _in_jws(message: Message, profile: SealProfile, known: Sequence[EidasCertificate]) -> SentCertificate:
-    for value in message.values(profile.carrier)[:1]:
-        with suppress(FormatError):
-            ders = parse_detached_jws(value.strip(" \t"))[0].certificates
-            sent = [_with_key(EidasCertificate.from_der(der)) for der in ders]
-            others = tuple([one for one in sent[1:] if not one.extensions.is_ca])
-            found = _not_seal(sent[0]) if sent else ()
-            return SentCertificate(sent[0] if sent else _chosen(known, message), others, message, found)
-    return SentCertificate(_chosen(known, message), (), message)
-
-
-def _chosen(certificates: Sequence[EidasCertificate], message: Message) -> EidasCertificate | None:
-    """The one that the signature names, or else the first that is for seals, or else the first."""
-    texts = [
-        text
-        for name in ("signature", "authorization")
-        for value in message.values(name)
-        for text in _KEY_ID.findall(value)
-    ]
-    named = (one for one in certificates if any(spelling_of(text, one) is not None for text in texts[:4]))
-    seals = (one for one in certificates if "eseal" in one.qc.types and not one.extensions.is_ca)
-    return next(iter((*named, *seals, *certificates)), None)
-
-
-def _with_certificate(message: Message, certificate: EidasCertificate, profile: SealProfile) -> Message:
-    name = demands_of(profile).certificate_header
-    others = [header for header in message.headers if header[0].lower() != name]
-    text = write_certificate(certificate, profile.certificate_form)
-    return message._replace(headers=(*others, (profile.certificate_header or "", text)))
+def _seal_of(certificates: Sequence[EidasCertificate]) -> EidasCertificate | None:
+    """The first one that is for seals, or else the first that is no authority's, or else the first."""
+    return min(certificates, key=lambda one: ("eseal" not in one.qc.types, one.extensions.is_ca), default=None)

@@ -6,19 +6,23 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tppkit._encoding import encode_base64
-from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
+from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig.digest import verify_content_digest, verify_digest
+from tppkit.httpsig.message import message_components
+from tppkit.seals.diagnose.bodies import changed_bodies
 from tppkit.seals.diagnose.encodings import decode_any
-from tppkit.seals.diagnose.mistakes import MISTAKES, Mistake
-from tppkit.seals.diagnose.signatures import HASHES
+from tppkit.seals.diagnose.evidence import digest_evidence
+from tppkit.seals.diagnose.examination import Examination
+from tppkit.seals.diagnose.mistakes import MISTAKES, Finding, Mistake
+from tppkit.seals.diagnose.signature_header import with_header
+from tppkit.seals.diagnose.signatures import HASHES, digest_by
+from tppkit.seals.profile import Format
 
 _MAX_SIGNED = 256 * 1024
 MAX_HASHED = 48 * 1024 * 1024  # bytes that one search hashes or writes
 
-_SPELLINGS: Mapping[str, str] = MappingProxyType({
-    "SHA": "SHA-1", "SHA1": "SHA-1", "SHA256": "SHA-256", "SHA512": "SHA-512", "SHA_256": "SHA-256", "SHA_512": "SHA-512", "MD5": "MD5",
-    "SHA-1": "SHA-1", "SHA-256": "SHA-256", "SHA-384": "SHA-384", "SHA-512": "SHA-512",
-})  # fmt: skip
+# The names without hyphens; RFC 3230 calls SHA-1 `SHA`.
+_ALGORITHMS: Mapping[str, str] = MappingProxyType({"SHA": "SHA-1"} | {name.replace("-", ""): name for name in HASHES})
 
 
 class DigestFinding(NamedTuple):
@@ -35,6 +39,34 @@ class DigestFinding(NamedTuple):
     algorithm: str
 
 
+def examine_digest(examination: Examination) -> bool:
+    """Explain a digest that does not fit, and let it be right from here on; return whether it was replaced after signing."""
+    message, profile = examination.message, examination.profile
+    value = message_components(message)[0].get(profile.digest_name)
+    if value is None or _holds(value, examination):
+        return False
+    examination.message = with_header(message, profile.digest_field, profile.digest_of(message.body))
+    signed = None if examination.signed is None else examination.signed.steps[-1].value(profile.digest_name)
+    if signed is not None and signed != value and _holds(signed, examination):
+        return True
+    is_content = profile.format is Format.RFC9421
+    found = explain_digest(value.replace("=:", "=").replace(":", "") if is_content else value, message.body)
+    examination.digest_fits, examination.body_explained = False, found is not None
+    if found is not None:
+        evidence = digest_evidence(found.hashed, found.algorithm, value, message.body)
+        examination.findings += [Finding(mistake, evidence) for mistake in found.mistakes]
+    return False
+
+
+def _holds(value: str, examination: Examination) -> bool:
+    verify = verify_content_digest if examination.profile.format is Format.RFC9421 else verify_digest
+    try:
+        verify(value, examination.message.body or examination.profile.empty_content)
+    except (FormatError, SignatureRejected):
+        return False
+    return True
+
+
 class _Reading(NamedTuple):
     mistakes: tuple[Mistake, ...]
     algorithm: str
@@ -44,28 +76,18 @@ class _Reading(NamedTuple):
 def explain_digest(value: str, body: bytes) -> DigestFinding | None:
     """The mistakes that lead to this digest, with at most two changes of the body.
 
-    Each algorithm of the header is judged by itself; None unless all of them are explained.
-
     Args:
-        value: the header's value as received.
+        value: the header's value as received; if it has several algorithms, all of them must be of the same bytes.
         body: as received.
     """
-    pending = {part: tuple(_readings(part)) for part in _judged_parts(value)}
-    found: list[DigestFinding] = []
+    parts = tuple([tuple(_readings(part)) for part in _judged_parts(value)])
+    algorithms = {one.algorithm for part in parts for one in part}
     for mistakes, candidate in _candidates(body):
-        hashes: dict[str, bytes] = {}
-        for part, readings in tuple(pending.items()):
-            for reading in readings:
-                hashed = hashes.setdefault(reading.algorithm, b"") or HASHES[reading.algorithm].digest(candidate)
-                hashes[reading.algorithm] = hashed
-                if hashed == reading.raw:
-                    found.append(DigestFinding((*mistakes, *reading.mistakes), candidate, reading.algorithm))
-                    del pending[part]
-                    break
-        if not pending:
-            mistakes_of_all = dict.fromkeys(mistake for one in found for mistake in one.mistakes)
-            shown = next((one for one in found if one.hashed != body), found[0])
-            return shown._replace(mistakes=tuple(mistakes_of_all))
+        hashes = {name: digest_by(name, candidate) for name in algorithms}
+        fitting = [[one for one in part if hashes[one.algorithm] == one.raw][:1] for part in parts]
+        if all(fitting):
+            found = dict.fromkeys((*mistakes, *[mistake for (one,) in fitting for mistake in one.mistakes]))
+            return DigestFinding(tuple(found), candidate, fitting[0][0].algorithm)
     return None
 
 
@@ -84,47 +106,38 @@ def _candidates(body: bytes) -> Iterator[tuple[tuple[Mistake, ...], bytes]]:
     for _ in range(2):
         changed_once: list[tuple[tuple[Mistake, ...], bytes]] = []
         for mistakes, start in level:
-            for mistake in BODY_MISTAKES:
-                for changed in changed_bodies(start, mistake=mistake):
-                    budget -= 2 * (len(changed) + len(start))
-                    if budget < 0:
-                        return
-                    if changed not in seen:
-                        seen.add(changed)
-                        changed_once.append(((*mistakes, mistake), changed))
-                        yield changed_once[-1]
+            for mistake, changed in changed_bodies(start):
+                budget -= 2 * (len(changed) + len(start))
+                if budget < 0:
+                    return
+                if changed not in seen:
+                    seen.add(changed)
+                    changed_once.append(((*mistakes, mistake), changed))
+                    yield changed_once[-1]
         level = changed_once
 
 
 def _readings(part: str) -> Iterator[_Reading]:
     name, separator, encoded = part.partition("=")
-    label = _SPELLINGS.get(name.upper())
-    mistakes: tuple[Mistake, ...] = ()
+    label = _ALGORITHMS.get(name.upper().replace("-", "").replace("_", ""))
+    names: list[str] = []
     if label is None or not separator:
-        label, encoded, mistakes = None, part, (MISTAKES["digest-bare"],)
+        label, encoded, names = None, part, ["digest-bare"]
     elif name.upper() not in (*HASHES, "SHA"):
-        mistakes = (MISTAKES["digest-name"],)
+        names = ["digest-name"]
     if len(encoded) > 2 and encoded[0] == encoded[-1] and encoded[0] in ":'\"":
-        encoded, mistakes = encoded[1:-1], (*mistakes, MISTAKES["digest-in-colons"])
+        encoded, names = encoded[1:-1], [*names, "digest-in-colons"]
     for decoded in decode_any(encoded):
-        algorithm = next((name for name, row in HASHES.items() if row.size == len(decoded.raw)), None)
+        algorithm = next((name for name, row in HASHES.items() if row.digest_size == len(decoded.raw)), None)
         if algorithm is not None:
             more = ["digest-label"] * (label not in (None, algorithm))
             more += ["digest-weak"] * (algorithm not in ("SHA-256", "SHA-512"))
             more += [f"digest-{decoded.name}"] * bool(decoded.name)
-            yield _Reading((*mistakes, *[MISTAKES[one] for one in more]), algorithm, decoded.raw)
+            yield _Reading(tuple([MISTAKES[one] for one in (*names, *more)]), algorithm, decoded.raw)
 
 
-def possible_digests(body: bytes, *, colons: bool) -> tuple[str, ...]:
-    """Digest values that may have been signed instead of the one that was sent: of the body, and of one change of it.
-
-    Args:
-        body: as received.
-        colons: the hash is between colons, as in Content-Digest.
-    """
-    mark = ":" if colons else ""
-    bodies = [body]
-    for mistake in BODY_MISTAKES if len(body) <= _MAX_SIGNED else ():
-        bodies += changed_bodies(body, mistake=mistake)
-    hashes = [(name, encode_base64(HASHES[name].digest(one))) for one in bodies for name in ("SHA-256", "SHA-512")]
-    return tuple([f"{spelled}={mark}{hashed}{mark}" for name, hashed in hashes for spelled in (name, name.lower())])
+def possible_bodies(body: bytes) -> Iterator[bytes]:
+    """The bodies whose digest may have been signed instead of the one that was sent: the body, and one change of it."""
+    yield body
+    if len(body) <= _MAX_SIGNED:
+        yield from (changed for _, changed in changed_bodies(body))

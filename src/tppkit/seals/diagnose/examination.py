@@ -1,108 +1,44 @@
-"""The examination of one request that does not verify: each step measured against the verifier's own refusal."""
+"""One request under examination: what every step reads, and adds its findings to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 
-from tppkit._encoding import decode_base64url, encode_base64, parse_json
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import FormatError, SignatureRejected
+from tppkit.errors import FormatError
 from tppkit.httpsig.algorithms import Algorithm, key_kind
-from tppkit.httpsig.components import Origin
-from tppkit.httpsig.digest import verify_content_digest, verify_digest
-from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
-from tppkit.httpsig.message import Message, message_components
-from tppkit.httpsig.wire import length_differences
-from tppkit.seals.diagnose.certificates import find_certificate
-from tppkit.seals.diagnose.digests import explain_digest, possible_digests
-from tppkit.seals.diagnose.evidence import (
-    FORM_FIRST,
-    NO_CERTIFICATE,
-    advice,
-    digest_evidence,
-    excluded,
-    first_difference,
-    step_evidence,
-)
-from tppkit.seals.diagnose.headers import (
-    JUDGING,
-    JUDGING_CAVAGE,
-    READING,
-    READING_CAVAGE,
-    Rejected,
-    Repair,
-    repair_start_line,
-    signature_text,
-    with_header,
-)
-from tppkit.seals.diagnose.masking import shown_bytes
-from tppkit.seals.diagnose.mistakes import MISTAKES, Finding, Part, finding
+from tppkit.httpsig.message import Message
+from tppkit.seals.diagnose.mistakes import Finding, finding
 from tppkit.seals.diagnose.refusals import Refusal, Verifier
-from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome
-from tppkit.seals.diagnose.search import MAX_WORK, Search, Signed
-from tppkit.seals.diagnose.signatures import findings_of_making, make_judges
-from tppkit.seals.diagnose.strings import Seen, SigningString
-from tppkit.seals.profile import Format, SealProfile
-from tppkit.seals.profiles import PSD2_V1
-from tppkit.seals.verify import ReadSeal
-
-_MAX_REPAIRS = 8
-
-
-def diagnose_request(
-    message: Message,
-    *,
-    certificates: Sequence[EidasCertificate] = (),
-    profile: SealProfile = PSD2_V1,
-    at: datetime | None = None,
-    qwac: EidasCertificate | None = None,
-    origin: Origin | None = None,
-    max_work: int = MAX_WORK,
-    show_values: bool = False,
-) -> Diagnosis:
-    """Explain why a sealed request does not verify, with proof.
-
-    A cause is named only if the signature, the digest or the verifier proves it. Trust in the certificate is not judged. Nothing in
-    the request raises.
-
-    Args:
-        message: the request, byte for byte as it was sent or received.
-        certificates: whose keys may have signed it, besides the certificate that it carries; for a dialect that sends none, the seal
-            certificate first.
-        profile: the dialect it should be in.
-        at: the time to judge its times at; if absent its age is not judged.
-        qwac: the certificate of its connection, whose organisation the seal must have. Its key may have signed as well.
-        origin: where it was sent, for a dialect that covers scheme or authority; by its Host, over https or http, if absent.
-        max_work: a bound for the search, in units of about two microseconds.
-        show_values: do not mask tokens, keys and card numbers, and show a body that was signed.
-    """
-    verifier = Verifier(profile, at, qwac, origin)
-    examination = Examination(message, verifier=verifier, certificates=certificates, max_work=max_work)
-    return examination.run(show_values=show_values)
+from tppkit.seals.diagnose.search import Search, Signed
 
 
 class Examination:
     """One request, with what was found so far.
 
-        Examination(message, verifier=Verifier(PSD2_V1), certificates=[qwac], max_work=MAX_WORK).run(show_values=False)
+        examination = Examination(message, verifier=Verifier(PSD2_V1), certificates=[qseal, qwac])
+        examine_certificate(examination)
+        examination.findings
 
     Attributes:
+        given: the request as received.
         message: the request, with each mistake in its headers corrected once it is proven.
         verifier: what it is judged by.
+        profile: the dialect it should be in.
         certificate: its seal certificate; None until it is found.
         candidates: the certificates whose keys may have signed it, the seal's first.
+        unusable: the certificates that were given and whose keys cannot be read.
         findings: the mistakes that were proven.
         refusals: what the verifier rejects besides, in its own words.
+        is_coverage_known: the seal names what it covers.
+        search: for what was signed.
         signed: what was signed; None if it is not known.
         digest_fits: the digest is the body's, or was before it was replaced.
         body_explained: the digest fits, or known mistakes lead to it.
     """
 
-    def __init__(
-        self, message: Message, *, verifier: Verifier, certificates: Sequence[EidasCertificate], max_work: int
-    ) -> None:
+    def __init__(self, message: Message, *, verifier: Verifier, certificates: Sequence[EidasCertificate]) -> None:
         known = dict.fromkeys((*certificates, *([verifier.qwac] if verifier.qwac is not None else [])))
         self.candidates = tuple([one for one in known if _has_key(one)])
         self.unusable = tuple([one for one in known if one not in self.candidates])
@@ -112,237 +48,20 @@ class Examination:
         self.certificate: EidasCertificate | None = None
         self.findings: list[Finding] = []
         self.refusals: list[Refusal] = []
+        self.search = Search((), max_work=0)
         self.signed: Signed | None = None
-        self.digest_fits = self.body_explained = True
-        self._added: frozenset[str] = frozenset()
-        self._text = ""  # the signature as written, from before a repair replaced it
-        self._max_work = max_work
+        self.is_coverage_known = self.digest_fits = self.body_explained = True
 
-    def run(self, *, show_values: bool) -> Diagnosis:
-        """Examine the request."""
-        # 1. The certificate is as it should be, or repaired.
-        # 2. The verifier accepts the request as it is now, with its start line repaired, or in another dialect.
-        # 3. Its seal can be read, or can after repairs of the headers.
-        # 4. The search finds what was signed, by which key and how.
-        # 5. The digest fits the body, or a body that a known mistake makes of it.
-        # 6. What the verifier rejects in the rest is repaired, or reported in its own words.
-        self._examine_certificate()  # 1
-        refused = self._refusal_of_start()  # 2
-        if refused is None:
-            return self._accepted(show_values=show_values)
-        dialects = self.verifier.other_dialects(self.given, self.certificate, refused=refused)
-        if dialects:
-            return self._in_other_dialect(dialects)
-        if self.certificate is None:
-            return self._without_seal(self._refusal_to_read())
-        self._repair(READING_CAVAGE if self.profile.format is Format.CAVAGE else READING)  # 3
-        try:
-            read = self.verifier.read(self.message)
-        except (FormatError, SignatureRejected) as e:
-            return self._without_seal(e)
-        right = SigningString.from_bytes(read.signing_string, is_jws=self.profile.format is Format.JWS)
-        text = self._text or signature_text(self.message, self.profile) or encode_base64(read.parameters.signature)
-        search = self._search(right, text)  # 4
-        was_replaced = self._examine_digest()  # 5
-        if self.signed is not None:
-            self._name_findings(read, self.signed, was_replaced=was_replaced)
-        if self.signed is not None or "headers" not in self._added:  # coverage that is only assumed proves nothing
-            left = self._repair(JUDGING_CAVAGE if self.profile.format is Format.CAVAGE else JUDGING)  # 6
-            self.refusals += [left] if left is not None else []
-        return self._report(right, search, refused, show_values=show_values)
+    def find(self, name: str, evidence: str) -> None:
+        """Add a proven mistake, by the name of its row."""
+        self.findings.append(finding(name, evidence))
 
-    # ---- 1 to 3: before the seal can be read
-
-    def _refusal_of_start(self) -> Refusal | None:
-        if self.certificate is not None:
-            self.verifier = self.verifier.with_origin(self.message, self.certificate)
-        refused = self.verifier.refusal(self.message, self.certificate)
-        repaired = repair_start_line(self.message)
-        if refused is None or not repaired.findings:
-            return refused
-        self.message = repaired.message
-        self.findings += repaired.findings
-        return self.verifier.refusal(self.message, self.certificate)
-
-    def _examine_certificate(self) -> None:
-        sent = find_certificate(self.message, profile=self.profile, known=self.candidates)
-        self.message, self.certificate = sent.message, sent.certificate
-        self.findings += sent.findings
-        if self.certificate is None:
-            return
-        self.candidates = tuple(dict.fromkeys((self.certificate, *self.candidates, *sent.others)))
-
-    def _repair(self, repairs: Mapping[str, Repair]) -> Refusal | None:
-        """Take away refusals one by one; return the first that no repair takes away."""
-        if self.certificate is None:
-            return None
-        refused = self.verifier.refusal(self.message, self.certificate, any_signature=True)
-        for _ in range(_MAX_REPAIRS):
-            if refused is None:
-                return None
-            repair = next((one for code, one in repairs.items() if refused.code.startswith(code)), None)
-            sealed = Rejected(self.message, self.certificate, self.candidates, self.verifier, refused, self._added)
-            repaired = None if repair is None else repair(sealed)
-            if repaired is None:
-                return refused
-            left = self.verifier.refusal(repaired.message, self.certificate, any_signature=True)
-            if str(left) == str(refused):  # it took nothing away, so it proves nothing
-                return refused
-            self._text = self._text or signature_text(self.message, self.profile)
-            refused, self.message = left, repaired.message
-            self.findings += repaired.findings
-            self._added |= repaired.added
-        return refused
-
-    def _refusal_to_read(self) -> Refusal | None:
-        try:
-            self.verifier.read(self.message)
-        except (FormatError, SignatureRejected) as e:
-            return e
-        return None
-
-    # ---- 4 and 5: what was signed, and what was hashed
-
-    def _search(self, right: SigningString, text: str) -> Search:
-        values = message_components(self.message)[0]
-        sent_names = {name.lower(): name for name, _ in self.message.headers}
-        is_content = self.profile.format is Format.RFC9421
-        digests = possible_digests(self.message.body or self.profile.empty_content, colons=is_content)
-        seen = Seen(self.message, values, sent_names, digests, self.profile.digest_name)
-        search = Search(make_judges(text, self.candidates, self._usual_hash), max_work=self._max_work)
-        self.signed = search.find(right, seen)
-        return search
-
-    def _usual_hash(self, certificate: EidasCertificate) -> str:
-        with suppress(FormatError):
-            return self.profile.algorithm_for(certificate).hash.name.upper().replace("SHA", "SHA-")
-        return "SHA-256"
-
-    def _digest_holds(self, value: str) -> bool:
-        verify = verify_content_digest if self.profile.format is Format.RFC9421 else verify_digest
-        try:
-            verify(value, self.message.body or self.profile.empty_content)
-        except (FormatError, SignatureRejected):
-            return False
-        return True
-
-    def _examine_digest(self) -> bool:
-        """Explain a digest that does not fit, and let it be right from here on; return whether it was replaced after signing."""
-        value = message_components(self.message)[0].get(self.profile.digest_name)
-        if value is None or self._digest_holds(value):
-            return False
-        right = self.profile.digest_of(self.message.body)
-        self.message = with_header(self.message, self.profile.digest_field, right)
-        signed = None if self.signed is None else self.signed.steps[-1].value(self.profile.digest_name)
-        if signed is not None and signed != value and self._digest_holds(signed):
-            return True
-        is_content = self.profile.format is Format.RFC9421
-        bare = value.replace("=:", "=").replace(":", "") if is_content else value
-        digest = explain_digest(bare, self.message.body)
-        self.body_explained = digest is not None
-        self.digest_fits = False
-        if digest is not None:
-            evidence = digest_evidence(digest, value, self.message.body)
-            self.findings += [Finding(mistake, evidence) for mistake in digest.mistakes]
-        return False
-
-    def _name_findings(self, read: ReadSeal, signed: Signed, *, was_replaced: bool) -> None:
-        """Name what the signature proves."""
-        owner, written = signed.judge.certificate, signed.judge.written
-        if owner != self.certificate:
-            row = "key-of-qwac" if "web" in owner.qc.types else "key-of-other"
-            self.findings.append(finding(row, f"it verifies with the key of {owner.subject}, serial {owner.serial:X}"))
-        if written.name:
-            self.findings.append(finding(f"signature-{written.name}", f"read so, it has {len(written.raw)} bytes"))
-        for mistake, before, after in zip(signed.mistakes, signed.steps, signed.steps[1:], strict=False):
-            is_replaced = was_replaced and mistake.name == "value-digest-other"
-            row_of_step = MISTAKES["digest-replaced"] if is_replaced else mistake
-            self.findings.append(Finding(row_of_step, step_evidence(before, after)))
-        self.findings += findings_of_making(signed.made, self._due(read, signed))
-
-    def _due(self, read: ReadSeal, signed: Signed) -> Algorithm | None:
-        """The algorithm that the signature names, or else the one that is usual for its key."""
-        owner = signed.judge.certificate
+    def due(self, owner: EidasCertificate, *, named: str = "") -> Algorithm | None:
+        """The algorithm that the signature names, or else the usual one, for the key of a certificate."""
         with suppress(FormatError):
             names = self.profile.algorithms_of(key_kind(owner.public_key))
-            return names.get(read.parameters.algorithm) or self.profile.algorithm_for(owner)
+            return names.get(named) or self.profile.algorithm_for(owner)
         return None
-
-    # ---- reports
-
-    def _causes(self) -> tuple[Cause, ...]:
-        """One cause for each mistake, with all the evidence for it; then the refusals."""
-        evidence: dict[str, dict[str, None]] = {}
-        for mistake, text in self.findings:
-            evidence.setdefault(mistake.name, {})[text] = None
-        rows = {one.mistake.name: one.mistake for one in self.findings}
-        causes = [
-            Cause(name, rows[name].part, rows[name].cause, tuple(texts), rows[name].fix)
-            for name, texts in evidence.items()
-        ]
-        refused = [
-            Cause(one.code, Part.REFUSED, f"{one.message}.", ("the verifier rejects the request for this",), one.hint)
-            for one in self.refusals
-        ]
-        return (*causes, *refused)
-
-    def _notes(self) -> tuple[str, ...]:
-        unusable = [
-            f"the public key of {one.subject}, which was given, cannot be read; it was not tried"
-            for one in self.unusable
-        ]
-        return (*length_differences(self.given), *unusable)
-
-    def _accepted(self, *, show_values: bool) -> Diagnosis:
-        outcome = Outcome.EXPLAINED if self.findings else Outcome.VERIFIES
-        read = self.verifier.read(self.message)
-        right = SigningString.from_bytes(read.signing_string, is_jws=self.profile.format is Format.JWS)
-        shown = shown_bytes(right, show_values=show_values)
-        return Diagnosis(outcome, self.profile.name, self._causes(), expected=shown, notes=self._notes())
-
-    def _in_other_dialect(self, dialects: Sequence[SealProfile]) -> Diagnosis:
-        names = ", ".join(row.name for row in dialects)
-        refused = self.verifier.refusal(self.given, self.certificate)
-        found = [f"it verifies by {names}", f"by {self.profile.name}: {refused}"]
-        self.findings = [finding("other-dialect", evidence) for evidence in found]
-        return Diagnosis(Outcome.EXPLAINED, self.profile.name, self._causes(), notes=self._notes())
-
-    def _without_seal(self, refused: Refusal | None) -> Diagnosis:
-        """The seal cannot be read, or there is no certificate: report the parser's findings."""
-        is_missing = not self.message.values(self.profile.carrier)
-        if is_missing and refused is not None:
-            self.findings.append(finding("signature-missing", refused.message))
-        elif refused is not None:
-            self.refusals += _jws_refusals(self.message, self.profile) or [refused]
-        steps = [NO_CERTIFICATE] if self.certificate is None else []
-        steps += [] if is_missing or refused is None else [FORM_FIRST]
-        outcome = Outcome.EXPLAINED if is_missing else Outcome.UNEXPLAINED
-        return Diagnosis(outcome, self.profile.name, self._causes(), advice=tuple(steps), notes=self._notes())
-
-    def _report(self, right: SigningString, search: Search, refused: Refusal, *, show_values: bool) -> Diagnosis:
-        signed, causes = self.signed, self._causes()
-        explained = signed is not None and self.body_explained and bool(causes)
-        is_qwac_known = any("web" in one.qc.types for one in self.candidates)
-        has_digest = bool(self.given.values(self.profile.digest_field))
-        next_steps = tuple(
-            advice(search, signed, refused, is_qwac_known=is_qwac_known, body_explained=self.body_explained)
-        )
-        made = signed.made if signed is not None else search.certain.made if search.certain is not None else None
-        last = signed.steps[-1] if signed is not None else right
-        return Diagnosis(
-            Outcome.EXPLAINED if explained else Outcome.UNEXPLAINED,
-            self.profile.name,
-            causes,
-            expected=shown_bytes(right, show_values=show_values),
-            signed=None if signed is None else shown_bytes(last, show_values=show_values),
-            made="" if made is None else str(made),
-            recovered_hash="" if made is None else made.recovered.hex(),
-            excluded=() if explained else tuple(excluded(search, signed, body_holds=self.digest_fits and has_digest)),
-            advice=() if explained else next_steps,
-            notes=self._notes(),
-            tried=search.tried,
-            first_difference=first_difference(right.text(), last.signed()) if last != right else None,
-        )
 
 
 def _has_key(certificate: EidasCertificate) -> bool:
@@ -350,14 +69,3 @@ def _has_key(certificate: EidasCertificate) -> bool:
         return certificate.public_key is not None
     except FormatError:
         return False
-
-
-def _jws_refusals(message: Message, profile: SealProfile) -> list[Refusal]:
-    """Everything that the parser of JSON Web Signatures rejects in a protected header, if that can be read."""
-    value = next(iter(message.values(profile.carrier)), "").strip(" \t")
-    with suppress(FormatError):
-        raw = decode_base64url(value[:MAX_JWS_LENGTH].partition(".")[0], what="the protected header")
-        header = parse_json(raw, what="the protected header", max_bytes=MAX_JWS_LENGTH, max_depth=4)
-        if profile.format is Format.JWS and isinstance(header, dict):
-            return [error for _, error in check_jws_header(header)]
-    return []

@@ -1,4 +1,4 @@
-"""What a diagnosis says."""
+"""The report of a diagnosis."""
 
 from __future__ import annotations
 
@@ -44,20 +44,21 @@ class Diagnosis:
     """Why a sealed request does not verify, as far as it can be proven.
 
     Attributes:
-        outcome: verifies, explained (the causes, once mended, leave nothing that fails), or unexplained.
+        outcome: verifies; explained: what was signed and what was hashed is known; or unexplained.
         profile: name of the dialect it was judged by.
-        causes: what was proven, in the order of verification; there may be some even when the whole is not explained.
+        causes: what was proven, in the order of the examination, then the first thing that the verifier rejects besides. There may be
+            some even if the whole is not explained.
         expected: the signing string as a verifier makes it; None when the signature's parameters cannot be read. Here and in
             `signed` tokens, keys and card numbers are masked, unless values were asked for.
-        signed: what was signed, where it was found; None too where it is the body or other data, and values were not asked for.
-        made: how the signature was made, where that is known.
+        signed: what was signed; None if it was not found, or if it is the body and values were not asked for.
+        made: how the signature was made, if that is known.
         recovered_hash: the hash that an RSA signature holds, in hexadecimal; empty otherwise.
-        excluded: what was looked at and is not the cause.
-        advice: what to try next, when it is not explained.
-        notes: what was seen besides and breaks no seal by itself, as a Content-Length that is not the body's.
+        excluded: what was examined and is not the cause.
+        advice: what to try next, if it is not explained.
+        notes: what breaks no seal by itself, such as a Content-Length that is not the body's.
         tried: how many byte strings were compared with the signature.
-        first_difference: the byte at which what was signed leaves the right signing string; None where they are equal or not
-            known.
+        first_difference: the first byte at which the signed and the right signing string differ; None if they are equal, or what was
+            signed is not known.
     """
 
     outcome: Outcome

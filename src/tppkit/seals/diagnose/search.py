@@ -5,21 +5,23 @@ Nothing is guessed without proof: an answer is a byte string under which the sig
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, islice
+from types import MappingProxyType
 from typing import NamedTuple
 
+from tppkit.seals.diagnose.mistakes import Mistake
 from tppkit.seals.diagnose.signatures import Judge, Made
-from tppkit.seals.diagnose.strings import LINE_MISTAKES, WHOLE_MISTAKES, Seen, SigningString, StringMistake
+from tppkit.seals.diagnose.strings import LINE_MISTAKES, WHOLE_MISTAKES, Apply, Seen, SigningString
 from tppkit.seals.diagnose.targets import TARGET_MISTAKES
 
 # Mistakes are made in this order: values before names, lines before the whole.
-STRING_MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *LINE_MISTAKES, *WHOLE_MISTAKES)
+STRING_MISTAKES: Mapping[Mistake, Apply] = MappingProxyType(dict((*TARGET_MISTAKES, *LINE_MISTAKES, *WHOLE_MISTAKES)))
 
 MAX_WORK = 1_400_000  # in units of about two microseconds: a guess costs the judges' `cost` and GUESS_COST
 GUESS_COST = 5
 MAX_COVERED = 64  # of a longer list only the right string is tried
-WIDTHS = (3, 12, 48)  # so many variants of each mistake are tried in pairs, one width after the other
+WIDTH = 16  # so many variants of each mistake are tried in pairs
 # Together they replace one base path by another, over a target that was never signed.
 _NO_PAIR = ("target-base-path-stripped", "target-base-path-removed")
 
@@ -36,7 +38,7 @@ class Signed(NamedTuple):
 
     judge: Judge
     made: Made
-    mistakes: tuple[StringMistake, ...]
+    mistakes: tuple[Mistake, ...]
     steps: tuple[SigningString, ...]
 
 
@@ -81,20 +83,18 @@ class Search:
 
     def _guesses(
         self, right: SigningString, seen: Seen
-    ) -> Iterator[tuple[tuple[StringMistake, ...], tuple[SigningString, ...], bool]]:
+    ) -> Iterator[tuple[tuple[Mistake, ...], tuple[SigningString, ...], bool]]:
         yield (), (right,), True
         for every_hash in (False,) if all(judge.made.hash for judge in self.judges) else (False, True):
-            for mistake in STRING_MISTAKES:
-                for string in mistake.apply(right, seen):
+            for mistake, apply in STRING_MISTAKES.items():
+                for string in apply(right, seen):
                     yield (mistake,), (right, string), every_hash
-        for width, (number, first) in product(WIDTHS, enumerate(STRING_MISTAKES)):
-            for string in islice(first.apply(right, seen), width):
-                for second in STRING_MISTAKES[number + 1 :]:
-                    if string.instead is not None and not second.name.startswith("hashed"):
-                        continue
-                    if (first.name, second.name) == _NO_PAIR:
-                        continue
-                    for both in islice(second.apply(string, seen), width):
+        for (first, apply), (second, apply_second) in combinations(STRING_MISTAKES.items(), 2):
+            if (first.name, second.name) == _NO_PAIR:
+                continue
+            for string in islice(apply(right, seen), WIDTH):
+                if string.instead is None or second.name.startswith("hashed"):
+                    for both in islice(apply_second(string, seen), WIDTH):
                         yield (first, second), (right, string, both), False
 
     def _match(self, data: bytes, *, every_hash: bool) -> tuple[Judge, Made] | None:

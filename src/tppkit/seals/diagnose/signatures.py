@@ -14,58 +14,34 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from tppkit.certificates import EidasCertificate
 from tppkit.httpsig.algorithms import Algorithm, Scheme
 from tppkit.seals.diagnose.encodings import Decoded, decode_any
 from tppkit.seals.diagnose.mistakes import Finding, finding
 
-# Bits of the modulus, and their square times the bits of the exponent, which the time grows with. OpenSSL's limits are lower.
-_MAX_RSA, _MAX_POWER = 16_384, 128 * 16_384**2
-
-
-class KnownHash(NamedTuple):
-    """One hash.
-
-    Attributes:
-        size: in bytes.
-        function: of hashlib.
-        digest_info: the bytes before the hash in a PKCS#1 signature (RFC 8017 section 9.2).
-        signed: the same hash for ECDSA and PSS; None if it is not looked for there.
-    """
-
-    size: int
-    function: Callable[..., hashlib._Hash]
-    digest_info: bytes
-    signed: hashes.HashAlgorithm | None = None
-
-    def digest(self, data: bytes) -> bytes:
-        """The hash of data."""
-        return self.function(data, usedforsecurity=False).digest()
-
-
 # By the name in a digest header, the likeliest first.
-HASHES: Mapping[str, KnownHash] = MappingProxyType({
-    "SHA-256": KnownHash(32, hashlib.sha256, bytes.fromhex("3031300d060960864801650304020105000420"), hashes.SHA256()),
-    "SHA-512": KnownHash(64, hashlib.sha512, bytes.fromhex("3051300d060960864801650304020305000440"), hashes.SHA512()),
-    "SHA-384": KnownHash(48, hashlib.sha384, bytes.fromhex("3041300d060960864801650304020205000430"), hashes.SHA384()),
-    "SHA-1": KnownHash(20, hashlib.sha1, bytes.fromhex("3021300906052b0e03021a05000414"), hashes.SHA1()),  # noqa: S303  # only to name the mistake
-    "MD5": KnownHash(16, hashlib.md5, bytes.fromhex("3020300c06082a864886f70d020505000410")),
+HASHES: Mapping[str, hashes.HashAlgorithm] = MappingProxyType({
+    "SHA-256": hashes.SHA256(), "SHA-512": hashes.SHA512(), "SHA-384": hashes.SHA384(),
+    "SHA-1": hashes.SHA1(), "MD5": hashes.MD5(),  # noqa: S303  # only to name the mistake
 })  # fmt: skip
-_SIGNED: Mapping[str, hashes.HashAlgorithm] = MappingProxyType({
-    name: row.signed for name, row in HASHES.items() if row.signed is not None
-})  # fmt: skip
+_NOT_BY_KEY = (InvalidSignature, ValueError, UnsupportedAlgorithm)
+
+
+def digest_by(name: str, data: bytes) -> bytes:
+    """The hash of data by a name of `HASHES`."""
+    return hashlib.new(HASHES[name].name, data, usedforsecurity=False).digest()
 
 
 class Made(NamedTuple):
     """How a signature was made, as far as it is known.
 
     Attributes:
-        scheme: PKCS#1, PSS, ECDSA (with its encoding) or Ed25519; None if it is not known.
+        scheme: PKCS#1, PSS, ECDSA (with its encoding) or Ed25519.
         hash: name of the hash; empty if it is not known yet.
         recovered: the hash that a PKCS#1 signature contains; empty for other schemes.
         odd_salt: the PSS salt is not as long as the hash.
@@ -88,9 +64,8 @@ _SCHEMES: Mapping[Scheme, str] = MappingProxyType({
 })  # fmt: skip
 
 
-_Check = Callable[
-    [bytes, Sequence[str]], Made | None
-]  # how a signature was made if it is over these bytes, by one of these hashes
+# How a signature was made if it is over these bytes, by one of these hashes.
+_Check = Callable[[bytes, Sequence[str]], Made | None]
 
 
 class Judge(NamedTuple):
@@ -100,7 +75,7 @@ class Judge(NamedTuple):
         certificate: whose key it is.
         written: how the signature is encoded.
         made: what is known before a guess fits.
-        usual: the hash to try first.
+        due: the algorithm that the key should sign with; None if that is not known.
         cost: of one answer, in units of a hash.
         check: compares with a guess.
     """
@@ -108,32 +83,31 @@ class Judge(NamedTuple):
     certificate: EidasCertificate
     written: Decoded
     made: Made
-    usual: str
+    due: Algorithm | None
     cost: int
     check: _Check
 
     def match(self, data: bytes, *, every_hash: bool) -> Made | None:
         """How the signature was made if it is over these bytes; by the usual hash unless all are asked for."""
-        if every_hash:
-            return self.check(data, (self.usual, *[name for name in _SIGNED if name != self.usual]))
-        return self.check(data, (self.usual,))
+        usual = "SHA-256" if self.due is None else _hash_of(self.due)
+        return self.check(data, tuple(dict.fromkeys((usual, *HASHES))) if every_hash else (usual,))
 
 
 def make_judges(
-    text: str, certificates: Sequence[EidasCertificate], usual_hash: Callable[[EidasCertificate], str]
+    text: str, certificates: Sequence[EidasCertificate], due: Callable[[EidasCertificate], Algorithm | None]
 ) -> tuple[Judge, ...]:
     """Each way to read a signature, under each key that can have made it; only the one that certainly did, if there is one.
 
     Args:
         text: the signature as written.
         certificates: whose keys may have made it, the likeliest first.
-        usual_hash: the hash that is due under a certificate's key.
+        due: the algorithm that the key of a certificate should sign with.
     """
     found: list[Judge] = []
     for written in decode_any(text):
         for certificate in certificates:
             for made, cost, check in _checks(certificate.public_key, written.raw):
-                judge = Judge(certificate, written, made, usual_hash(certificate), cost, check)
+                judge = Judge(certificate, written, made, due(certificate), cost, check)
                 if made.certain:
                     return (judge,)
                 found.append(judge)
@@ -154,29 +128,24 @@ def _checks(key: object, signature: bytes) -> Iterator[tuple[Made, int, _Check]]
 def _holds(verify: Callable[..., None], *values: object) -> bool:
     try:
         verify(*values)
-    except (InvalidSignature, ValueError):
+    except _NOT_BY_KEY:
         return False
     return True
 
 
 def _rsa_checks(key: rsa.RSAPublicKey, signature: bytes) -> Iterator[tuple[Made, int, _Check]]:
-    numbers, size = key.public_numbers(), len(signature)
-    value = int.from_bytes(signature, "big")
-    if value >= numbers.n or key.key_size > _MAX_RSA or numbers.e.bit_length() * key.key_size**2 > _MAX_POWER:
-        return
-    block = pow(value, numbers.e, numbers.n).to_bytes(size, "big")
-    for name, row in HASHES.items():
-        end = row.digest_info + block[-row.size :]
-        if block == b"\0\1" + b"\xff" * (size - len(end) - 3) + b"\0" + end:
-            made = Made(Scheme.PKCS1, name, block[-row.size :], certain=_proves(key, 8 * (size - row.size)))
+    for name, algorithm in HASHES.items():
+        with suppress(*_NOT_BY_KEY):
+            recovered = key.recover_data_from_signature(signature, padding.PKCS1v15(), algorithm)
+            made = Made(Scheme.PKCS1, name, recovered, certain=_proves(key, key.key_size - 8 * len(recovered)))
             yield made, 1, partial(_check_pkcs1, made)
             return
-    if block[-1] == 0xBC:
-        yield Made(Scheme.PSS, ""), 25, partial(_check_pss, key, signature)
+    cost = key.key_size**2 * key.public_numbers().e.bit_length() // 2_800_000 + 1  # 25 for 2,048 bits and 65537
+    yield Made(Scheme.PSS, ""), cost, partial(_check_pss, key, signature)
 
 
 def _check_pkcs1(made: Made, data: bytes, names: Sequence[str]) -> Made | None:
-    return made if HASHES[made.hash].digest(data) == made.recovered else None
+    return made if digest_by(made.hash, data) == made.recovered else None
 
 
 def _proves(key: rsa.RSAPublicKey, fixed: int) -> bool:
@@ -189,7 +158,7 @@ def _proves(key: rsa.RSAPublicKey, fixed: int) -> bool:
 
 def _check_pss(key: rsa.RSAPublicKey, signature: bytes, data: bytes, names: Sequence[str]) -> Made | None:
     for name in names:
-        algorithm = _SIGNED[name]
+        algorithm = HASHES[name]
         if _holds(key.verify, signature, data, _pss(algorithm, padding.PSS.AUTO), algorithm):
             is_usual = _holds(key.verify, signature, data, _pss(algorithm, padding.PSS.DIGEST_LENGTH), algorithm)
             return Made(Scheme.PSS, name, odd_salt=not is_usual)
@@ -216,9 +185,13 @@ def _check_ec(
     key: ec.EllipticCurvePublicKey, der: bytes, scheme: Scheme, data: bytes, names: Sequence[str]
 ) -> Made | None:
     for name in names:
-        if _holds(key.verify, der, HASHES[name].digest(data), ec.ECDSA(Prehashed(_SIGNED[name]))):
+        if _holds(key.verify, der, data, ec.ECDSA(HASHES[name])):
             return Made(scheme, name)
     return None
+
+
+def _hash_of(algorithm: Algorithm) -> str:
+    return algorithm.hash.name.upper().replace("SHA", "SHA-")
 
 
 def findings_of_making(made: Made, due: Algorithm | None) -> Iterator[Finding]:
@@ -231,8 +204,8 @@ def findings_of_making(made: Made, due: Algorithm | None) -> Iterator[Finding]:
     if due is not None and made.scheme is not due.scheme:
         yield finding("signature-scheme", f"it verifies as {made}; due is {_SCHEMES[due.scheme]}")
     elif made.odd_salt:
-        yield finding("pss-salt-length", f"{made.hash} has {HASHES[made.hash].size} bytes")
-    wanted = "" if due is None else due.hash.name.upper().replace("SHA", "SHA-")
+        yield finding("pss-salt-length", f"{made.hash} has {HASHES[made.hash].digest_size} bytes")
+    wanted = "" if due is None else _hash_of(due)
     if made.scheme is Scheme.ED25519:
         return
     if made.hash in ("SHA-1", "MD5"):

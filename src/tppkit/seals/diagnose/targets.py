@@ -12,15 +12,15 @@ from itertools import product
 from urllib.parse import unquote_to_bytes
 
 from tppkit.httpsig.message import REQUEST_TARGET
-from tppkit.seals.diagnose.mistakes import Part
-from tppkit.seals.diagnose.strings import Line, Seen, SigningString, StringMistake
+from tppkit.seals.diagnose.mistakes import Mistake, Part
+from tppkit.seals.diagnose.strings import Apply, Line, Seen, SigningString
 
 _FIX = "Sign path and query exactly as they are in the start line of the request."
 # The words that base paths are made of, in this order; each may be absent.
 _BASE_PATHS = (
-    ("api", "bank", "gateway", "sandbox", "services"),
-    ("psd2", "xs2a", "openbanking", "open-banking", "berlingroup", "berlin-group", "api"),
-    ("v1", "v2", "v3", "1.0", "v1.0"),
+    ("api", "gateway", "sandbox"),
+    ("psd2", "xs2a", "openbanking", "berlingroup"),
+    ("v1", "v2"),
 )
 _FORWARDED = ("x-original-uri", "x-original-url", "x-forwarded-uri", "x-forwarded-path", "x-envoy-original-path")
 
@@ -38,7 +38,9 @@ def _write(line: Line, target: str, other: str) -> str:
     return line.value
 
 
-def _row(name: str, cause: str, targets: Callable[[str, Seen], Iterator[str]], fix: str = _FIX) -> StringMistake:
+def _row(
+    name: str, cause: str, targets: Callable[[str, Seen], Iterator[str]], fix: str = _FIX
+) -> tuple[Mistake, Apply]:
     def apply(string: SigningString, seen: Seen) -> Iterator[SigningString]:
         target = seen.message.target
         signed = string.value(REQUEST_TARGET)  # a mistake that was made before has changed it already
@@ -49,7 +51,7 @@ def _row(name: str, cause: str, targets: Callable[[str, Seen], Iterator[str]], f
             if lines != string.lines:
                 yield string._replace(lines=lines)
 
-    return StringMistake(name, Part.STRING, cause, fix, apply)
+    return Mistake(name, Part.STRING, cause, fix), apply
 
 
 def _without_query(target: str, seen: Seen) -> Iterator[str]:
@@ -67,21 +69,15 @@ def _decoded(target: str, seen: Seen) -> Iterator[str]:
     yield _unquoted(path) + mark + _unquoted(query.replace("+", " "))
 
 
-def _hosts(seen: Seen) -> Iterator[str]:
-    host = seen.values.get("host", "")
-    plain = re.sub(r":\d+$", "", host)
-    names = (host, plain, f"{plain}:443", f"{plain}:8443", seen.values.get("x-forwarded-host", ""))
-    yield from dict.fromkeys(name for name in names if plain and name)
-
-
 def _full_url(target: str, seen: Seen) -> Iterator[str]:
-    yield from (f"{scheme}://{host}{target}" for host in _hosts(seen) for scheme in ("https", "http"))
+    hosts = dict.fromkeys([host for name in ("host", "x-forwarded-host") if (host := seen.values.get(name))])
+    yield from (f"{scheme}://{host}{target}" for host in hosts for scheme in ("https", "http"))
 
 
 def _base_path_stripped(target: str, seen: Seen) -> Iterator[str]:
     path, mark, query = target.partition("?")
     parts = path.split("/")
-    for count in range(1, min(len(parts) - 1, 12)):
+    for count in range(1, min(len(parts) - 1, 12) if target.startswith("/") else 0):
         yield f"/{'/'.join(parts[count + 1 :])}{mark}{query}"
 
 
@@ -114,7 +110,7 @@ def _method_upper_case(string: SigningString, seen: Seen) -> Iterator[SigningStr
         )
 
 
-TARGET_MISTAKES: tuple[StringMistake, ...] = (
+TARGET_MISTAKES: tuple[tuple[Mistake, Apply], ...] = (
     _row("target-without-query", "The query is missing from the signed target.", _without_query),
     _row("target-decoded", "The path (or query) in the signed target was percent-decoded.", _decoded,
          "Use the target as it is sent (the raw path, not the decoded one that frameworks offer)."),
@@ -124,7 +120,6 @@ TARGET_MISTAKES: tuple[StringMistake, ...] = (
     _row("target-base-path-removed", "The signed target has a base path that the target that arrived lacks: a proxy or gateway removed it.",
          _base_path_removed, "Verify against the target as it was sent: let the proxy pass it on unchanged."),
     _row("target-slash", "The signed target has a slash more or less than the target that was sent.", _slash),
-    StringMistake("method-upper-case", Part.STRING, "The method in (request-target) is not in lower case.",
-                  "Sign the method in lower case, a space, and path with query as in the start line.",
-                  _method_upper_case),
+    (Mistake("method-upper-case", Part.STRING, "The method in (request-target) is not in lower case.",
+             "Sign the method in lower case, a space, and path with query as in the start line."), _method_upper_case),
 )  # fmt: skip
