@@ -160,7 +160,7 @@ REFUSED = {
     "no PSD2 statement": (no_statement(oids.QC_PSD2), "pki.role"),
     "no role": (roles(), "pki.request"),
     "malformed roles": (flattened_roles, "pki.request"),
-    "authority in Greek": (psd2(lambda _: {"nca_name": "Τράπεζα"}), "pki.request"),
+    "authority in Greek": (psd2(nca_name="Τράπεζα"), "pki.request"),
     "two organisations": (second_attribute(oids.ORGANIZATION, "Second TEST"), "pki.profile"),
     "internal name": (all_of(dns_names("localhost"), attribute(oids.COMMON_NAME, "localhost")), "pki.profile"),
     "country": (attribute(oids.COUNTRY, "Germany"), "pki.country"),

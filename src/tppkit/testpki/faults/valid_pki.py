@@ -21,7 +21,7 @@ from tppkit.testpki.certificate import (
 )
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.faults.edits import Edit, attribute
-from tppkit.testpki.keys import PrivateKey, public_key_der
+from tppkit.testpki.keys import public_key_der
 from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
 from tppkit.testpki.pki import DEFAULT_DAYS, Pki
 from tppkit.testpki.provider import Provider, make_provider
@@ -86,20 +86,17 @@ class ValidPki:
         """Edit a draft: its validity begins after the first week."""
         return replace(draft, not_before=self.later)
 
-    def edited(
-        self, edit: Edit | None = None, *, use: Use = Use.QWAC, key: PrivateKey | None = None, hash_name: str | None = None,
-    ) -> FaultCase:  # fmt: skip
+    def edited(self, edit: Edit | None = None, *, use: Use = Use.QWAC, hash_name: str | None = None) -> FaultCase:
         """Return the valid certificate of a use with an edit, below its authority.
 
         Args:
             edit: What is changed before it is signed.
             use: The use of the certificate.
-            key: The signing key; that of the authority by default.
             hash_name: Hash of the signature, as for `Draft.sign`.
         """
         model, issuer = self.pki.members[use.value], self.pki.issuer_of(use.value)
         draft = replace(Draft.of(model.certificate), serial=self._serial("leaf"))
-        signed = (edit(draft) if edit else draft).sign(key or issuer.key, hash_name=hash_name)
+        signed = (edit(draft) if edit else draft).sign(issuer.key, hash_name=hash_name)
         return FaultCase(signed, (issuer.certificate.der,))
 
     def authority(
