@@ -79,7 +79,7 @@ from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.diagnose import diagnose_request
 from tppkit.seals.key_id import verify_key_id
 from tppkit.testpki import Pki, certificate_pem, make_pki
-from tppkit.testpki.ocsp import parse_ocsp_request
+from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.testpki.requests import make_request
 from tppkit.testpki.timestamps import parse_timestamp_request
 from tppkit.trust.trusted_list.names import parse_listed_name
@@ -543,7 +543,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "diagnosed-request": Target(read_and_diagnose, diagnosed_requests),
     "trusted-list": Target(read_trusted_list, trusted_lists),
     "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
-    "ocsp-request": Target(bytes_target(parse_ocsp_request), ocsp_requests),
+    "ocsp-request": Target(bytes_target(lambda data: answer_ocsp(pki(), data, at=pki().not_before)), ocsp_requests),
     "timestamp-request": Target(bytes_target(parse_timestamp_request), timestamp_requests),
     "qr-code": Target(read_code, codes),
     "qr-picture": Target(bytes_target(read_texts), code_pictures),

@@ -85,8 +85,6 @@ def test_openssl_gets_the_status_by_ocsp(served):
         assert "WARNING" not in output.replace(
             "WARNING: no nonce in response", "" if "-no_nonce" in options else "WARNING"
         )
-    several = served.ocsp("qwac", "other-qwac", "server")
-    assert [f"{label}.pem: good" in several for label in ("qwac", "other-qwac", "server")] == [True] * 3
     assert "qseal.pem: good" in served.ocsp("qseal", issuer="issuing-ca-qseal")
     assert "issuing-ca-qwac.pem: good" in served.ocsp("issuing-ca-qwac", issuer="root")
 
@@ -94,10 +92,10 @@ def test_openssl_gets_the_status_by_ocsp(served):
 def test_new_certificates_and_revocations_change_the_answers(served):
     assert "qwac.pem: good" in served.ocsp("qwac")
     served.revoke("qwac")
-    output = served.ocsp("qwac", "other-qwac")
+    output = served.ocsp("qwac")
     assert "qwac.pem: revoked" in output
     assert "Reason: keyCompromise" in output
-    assert "other-qwac.pem: good" in output
+    assert "other-qwac.pem: good" in served.ocsp("other-qwac")
     open_pki(served.folder).issue("qwac", make_provider(), at=utc_now(), label="new")
     assert "new.pem: good" in served.ocsp("new")
     request = served.folder.parent / "theirs.csr"

@@ -16,7 +16,6 @@ from tppkit.testpki.certificate import (
     Issued,
     below,
     for_key,
-    public_key_bits,
     sign_draft,
 )
 from tppkit.testpki.crl import Revocation, write_crl
@@ -153,8 +152,7 @@ class ValidPki:
 
     def single(self, about: Issued | None = None, **changes: Any) -> Single:
         """Return what a valid OCSP response states about a QWAC, the valid one by default; `changes` are fields of `Single`."""
-        issuer, leaf = self.pki.qwac_ca, (about or self.pki.qwac).certificate
-        cert_id = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), leaf.serial)
+        cert_id = make_cert_id(self.pki.qwac_ca, (about or self.pki.qwac).certificate.serial)
         return Single(cert_id, None, self.start, self.later)._replace(**changes)
 
     def ocsp(self, single: Single | None = None, *, responder: Issued | None = None, **changes: Any) -> bytes:
@@ -166,7 +164,7 @@ class ValidPki:
             changes: Arguments of `write_answer` that differ.
         """
         stated = {"produced_at": self.start, **changes}
-        return write_answer([single or self.single()], responder or self._responder, **stated)
+        return write_answer(single or self.single(), responder or self._responder, **stated)
 
     @property
     def _responder(self) -> Issued:
