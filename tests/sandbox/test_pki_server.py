@@ -19,6 +19,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tppkit._clock import utc_now
+from tppkit.certificates import EidasCertificate
 from tppkit.sandbox.pki_services import PkiServices
 from tppkit.testpki import KeySource, make_pki, make_provider, open_pki, write_pki
 from tppkit.testpki.pem import pem_block
@@ -200,7 +201,7 @@ def test_lists_authorities_and_trusted_lists_are_there(served):
         got = httpx.get(f"{served.base}/{label}.der")
         assert (got.headers["content-type"], got.content) == (
             "application/pkix-cert",
-            (served.folder / f"{label}.der").read_bytes(),
+            EidasCertificate.from_pem((served.folder / f"{label}.pem").read_bytes()).der,
         )
         (served.folder.parent / "now.crl").write_bytes(httpx.get(f"{served.base}/{label}.crl").content)
         output = openssl(

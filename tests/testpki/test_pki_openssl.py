@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import subprocess
 
@@ -81,8 +80,7 @@ def test_keys_serial_numbers_and_hashes_are_those_we_read(written):
 
 @pytest.mark.parametrize("label", LEAVES)
 def test_every_form_contains_the_same_key_and_certificate(written, label):
-    pki, folder = written
-    stem = folder / label
+    stem = written[1] / label
     bundle = openssl("pkcs12", "-in", f"{stem}.p12", "-passin", "pass:test", "-noenc")
     assert (bundle.count("BEGIN CERTIFICATE"), bundle.count("BEGIN PRIVATE KEY")) == (2, 1)
     assert f"friendlyName: {label}" in bundle
@@ -90,11 +88,8 @@ def test_every_form_contains_the_same_key_and_certificate(written, label):
         openssl("pkcs12", "-in", f"{stem}.p12", "-passin", "pass:wrong", "-noenc")
     keys = {
         openssl("pkey", "-in", f"{stem}.key", "-pubout"), openssl("x509", "-in", f"{stem}.pem", "-noout", "-pubkey"),
-        openssl("x509", "-inform", "DER", "-in", f"{stem}.der", "-noout", "-pubkey"),
-        openssl("req", "-in", f"{stem}.csr", "-noout", "-verify", "-pubkey"),
     }  # fmt: skip
     assert len(keys) == 1
-    assert base64.b64decode((folder / f"{label}.b64").read_text()) == pki.members[label].certificate.der
 
 
 @pytest.mark.parametrize("label", ["root", "issuing-ca-qwac", "issuing-ca-qseal"])

@@ -41,7 +41,7 @@ from tppkit.testpki.manifest import MAX_LIST_BYTES, load_pki, read_crl, read_man
 from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, make_entry
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.provider import Provider
-from tppkit.testpki.requests import Dropped, asks_for_ev, certify_request, find_dropped, kind_of
+from tppkit.testpki.requests import asks_for_ev, certify_request, kind_of
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -99,12 +99,11 @@ class PkiFolder:
     def issue_requested(
         self, request: EidasRequest, *, at: datetime, days: int | None = None, label: str | None = None, kind: str | None = None,
         now: datetime | None = None,
-    ) -> tuple[Entry, tuple[Dropped, ...]]:  # fmt: skip
+    ) -> Entry:  # fmt: skip
         """Issue the certificate that a request asks for, and write it; there is no key to write.
 
         Subject, DNS names, roles and key are those of the request, and so are the policy `ev` and the qualified device if it asks
-        for them. Addresses, policies and disclosure statements are those of the authority. Names, keys and statements that this
-        PKI does not certify are rejected; everything else that it does not certify is dropped and reported.
+        for them. Addresses and disclosure statements are those of the authority.
 
         Args:
             request: The request.
@@ -115,7 +114,7 @@ class PkiFolder:
             now: As for `issue`.
 
         Returns:
-            The manifest's entry, and the requested values that the certificate lacks.
+            The manifest's entry.
 
         Raises:
             ConfigurationError: As `requests.certify_request`; `pki.days`, `pki.ended`, `pki.label`, `file.exists`,
@@ -131,7 +130,7 @@ class PkiFolder:
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(pki.issuer_of(kind).certificate))
             entry = make_entry(f"{label}.pem", kind, certificate.sha256, certificate.not_after, further=[chain.name])
             self._add([PkiFile(f"{label}.pem", pem), chain], entry, now)
-        return entry, find_dropped(request, certificate)
+        return entry
 
     def _new_label(self, label: str | None, kind: str) -> str:
         if label is None:
