@@ -66,7 +66,7 @@ def test_an_existing_folder_is_left_unchanged(tppkit, tmp_path):
     ("option", "value", "code"),
     [
         ("--org-id", "12345", "pki.organization-identifier"), ("--org-id", "PSDXX-BL-1", "LEG-5.1.4-03"),
-        ("--org-id", "PSDEL-BOG-1", "GR is meant"), ("--org-id", "LEIXG-AEYE00EKXESVZUUEBP67", "--country"),
+        ("--org-id", "LEIXG-AEYE00EKXESVZUUEBP67", "--country"),
         ("--roles", "PSP_XX", "pki.role"), ("--roles", "", "pki.role"), ("--country", "Germany", "pki.country"),
         ("--country", "ZZ", "ISO 3166-1"), ("--country", "", "pki.country"), ("--days", "0", "pki.days"),
         ("--dns", "Bad_Name", "pki.dns-name"), ("--name", "", "pki.name"), ("--nca-name", "x" * 257, "pki.name"),

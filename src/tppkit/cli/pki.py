@@ -143,7 +143,7 @@ def faults() -> Result:
 @pki_argument
 @json_option
 def renew(directory: Path) -> Result:
-    """Sign the revocation lists and trusted lists of DIR again, dated now. `issue`, `revoke` and `serve` renew those that end soon."""
+    """Sign the revocation lists and trusted lists of DIR again, dated now. `serve` renews those that end soon."""
     names = open_pki(directory).renew(now=present(None))
     return Result({"files": list(names)}, [str(directory / name) for name in names])
 
@@ -202,9 +202,8 @@ def issue(
         raise click.UsageError("the kind csr needs --csr FILE, and no other kind takes one")
     reject_options(_IDLE[kind], because=f"a certificate of the kind {kind} does not take it")
     folder = open_pki(directory)
-    now = present(None)
     # A PKI may begin in the future.
-    when: dict[str, Any] = {"at": at or max(now, folder.pki.not_before), "days": days, "label": label, "now": now}
+    when: dict[str, Any] = {"at": at or max(present(None), folder.pki.not_before), "days": days, "label": label}
     if csr is not None:
         request = EidasRequest.from_der(find_first(csr, "csr"))
         entry = folder.issue_requested(request, kind=as_, **when)
