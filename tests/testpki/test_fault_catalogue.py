@@ -18,7 +18,7 @@ from tppkit.cli.cert import check
 from tppkit.codes import CODES
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import Pki, make_pki, make_provider, write_pki
-from tppkit.testpki.fault_files import EARLIEST_DAY, make_faults
+from tppkit.testpki.fault_files import EARLIEST_DAY
 from tppkit.testpki.faults import FAULTS
 
 BAFIN = make_provider(organization_identifier="PSDDE-BAFIN-123456", name="Zahlgut", roles=["PSP_CB"])
@@ -128,12 +128,6 @@ def test_the_catalogue_has_at_least_eighty_faults_each_with_one_line():
         assert re.fullmatch(r"[A-Z][^\n]{8,110}[^.\n]", fault.summary), fault.summary
         assert set(fault.expected) <= set(CODES)
     assert len({fault.summary for fault in FAULTS.values()}) == len(FAULTS)
-
-
-def test_the_same_seed_gives_the_same_faults(pki):
-    first, second = (list(make_faults(make_pki(at=pki.not_before, seed=9, policy="ev"))) for _ in range(2))
-    assert len(first) == len(FAULTS)
-    assert first == second
 
 
 def test_on_the_first_day_of_the_rules_every_fault_is_found(tmp_path):

@@ -193,12 +193,6 @@ def test_a_damaged_request_is_refused_without_the_text_of_the_parser(pki):
         read(whole)
 
 
-def test_a_request_without_an_identifier_is_told_so(pki, valid):
-    request = request_of(no_attribute(oids.ORGANIZATION_IDENTIFIER)(valid))
-    with pytest.raises(ConfigurationError, match="the request has no organizationIdentifier"):
-        certify_request(pki, request, kind="qwac", label="x")
-
-
 def test_every_dns_name_is_certified(folder, valid):
     names = ("a.example.org", "tpp.test.example.com", "c.example.org")
     assert issue(folder, request_of(dns_names(*names)(valid))).extensions.dns_names == names
