@@ -54,7 +54,7 @@ def write_pki(pki: Pki, directory: FilePath, *, further: tuple[Issued, ...] = ()
     members = [(entry_of(issued), list(files_of(pki, issued))) for issued in (*pki.issued, *further)]
     lists = trusted_lists(pki, at=pki.not_before)
     signer = PkiFile(LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
-    crls = ((crl_entry(file), [file]) for file in crl_files(pki, at=pki.not_before))
+    crls = ((crl_entry(file), [file]) for file in crl_files(pki, pki.issuers, at=pki.not_before))
     listed = [*members, *_callback_keys(pki), *crls, *((entry, [file]) for entry, file in lists), *faults]
     manifest = {
         "organization_identifier": pki.provider.organization_identifier.text,
@@ -119,10 +119,9 @@ def _callback_keys(pki: Pki) -> Iterator[Listed]:
         yield entry, [PkiFile(f"{label}.pub", public), PkiFile(f"{label}.key", key_pem(key), PRIVATE)]
 
 
-def crl_files(pki: Pki, *, at: datetime, number: int = 1) -> Iterator[PkiFile]:
-    """Make the revocation list of each authority, issued at a time and valid for as long as the leaf certificates."""
-    for issuer in pki.issuers:
-        yield PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days))
+def crl_files(pki: Pki, issuers: Iterable[Issued], *, at: datetime, number: int = 1) -> list[PkiFile]:
+    """Make the revocation lists of authorities of the PKI, issued at a time."""
+    return [PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number)) for issuer in issuers]
 
 
 def crl_entry(file: PkiFile) -> Entry:

@@ -29,6 +29,7 @@ from tppkit.testpki.files import (
     MANIFEST,
     TRUSTED_LISTS,
     crl_entry,
+    crl_files,
     entry_of,
     files_of,
     manifest_json,
@@ -301,9 +302,7 @@ class PkiFolder:
         revoked = [one.at for revoked in pki.revocations.values() for one in revoked]
         at = max([now.replace(microsecond=0), pki.not_before, *revoked])
         number = 1 + max(read_crl(self.path, issuer).number for issuer in pki.issuers)
-        files = [
-            PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days)) for issuer in issuers
-        ]
+        files = crl_files(pki, issuers, at=at, number=number)
         return self._publish((crl_entry(file), file) for file in files)
 
     def _publish_trusted_lists(self, now: datetime) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from tppkit.errors import FormatError
 from tppkit.testpki.certificate import (
     Extension,
     Issued,
-    key_identifier,
     public_key_bits,
     write_extension,
     write_generalized_time,
@@ -103,7 +102,7 @@ def write_answer(
     certificates = b"" if is_authority else der.write_sequence(responder.certificate.der)
     extensions = write_extension(Extension(_NONCE, der.write_octets(nonce))) if nonce is not None else b""
     data = der.write_sequence(
-        der.write_element(0xA2, der.write_octets(key_identifier(responder.public_key_der))),
+        der.write_element(0xA2, der.write_octets(responder.key_identifier)),
         write_generalized_time(produced_at),
         der.write_sequence(_single(single)),
         der.write_element(0xA1, der.write_sequence(extensions)) if extensions else b"",

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._encoding import shown
 from tppkit.certificates import EidasCertificate, EidasRequest, ExtensionFacts, check_statement, der, oids
@@ -141,9 +140,10 @@ def certify_request(pki: Pki, request: EidasRequest, *, kind: str, label: str) -
         raise ConfigurationError("pki.organization-identifier", message)
     provider = provider_of(request)
     known = {issued.label: issued.key for issued in pki.issued} | dict(pki.callback_keys)
-    public_key, subject = _require_new_key(request, kind, known), _require_subject(request)
+    subject = _require_subject(request)
+    _require_new_key(request, kind, known)
     draft = pki.draft(kind, provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
-    draft = replace(for_key(draft, public_key), subject=subject)
+    draft = replace(for_key(draft, request.public_key), subject=subject)
     if kind == "qwac":
         draft = draft.with_extension(extension_of(_require_names(request), False))
     certificate = EidasCertificate.from_der(draft.sign(pki.issuer_of(kind).key))
@@ -197,8 +197,8 @@ def _require_profile_key(request: EidasRequest, kind: str) -> None:
         raise ConfigurationError("pki.key-kind", message, clause=clause)
 
 
-def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, PrivateKey]) -> bytes:
-    """Return DER of the request's SubjectPublicKeyInfo, if this PKI certifies such keys and no `known` key is the same."""
+def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, PrivateKey]) -> None:
+    """Require a key that this PKI certifies, and that is none of the `known` keys."""
     key, kinds = request.public_key, SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
     _require_profile_key(request, kind)
     if kind_of_public_key(key) not in kinds:
@@ -208,4 +208,3 @@ def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, Priva
     if owner is not None:
         message = f"the request has the key of {owner}: make a key for this request"
         raise ConfigurationError("pki.foreign-key", message)
-    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

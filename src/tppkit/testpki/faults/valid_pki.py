@@ -20,7 +20,6 @@ from tppkit.testpki.certificate import (
 )
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.faults.edits import Edit, attribute
-from tppkit.testpki.keys import public_key_der
 from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
 from tppkit.testpki.pki import DEFAULT_DAYS, Pki
 from tppkit.testpki.provider import Provider, make_provider
@@ -124,7 +123,7 @@ class ValidPki:
         """Return a QWAC of the first authority, sent with all authorities."""
         issuer = authorities[0]
         draft = replace(Draft.of(self.pki.qwac.certificate), serial=self._serial("leaf"))
-        signed = below(draft, draft.public_key, issuer).sign(issuer.key)
+        signed = below(draft, self.pki.qwac.key.public_key(), issuer).sign(issuer.key)
         return FaultCase(signed, tuple(authority.certificate.der for authority in authorities))
 
     def below_edited(self, label: str, edit: Edit | None = None, *, hash_name: str | None = None) -> FaultCase:
@@ -175,10 +174,10 @@ class ValidPki:
     ) -> Issued:  # fmt: skip
         """Make a certificate like the model with a new P-256 key and serial number; without an issuer it signs itself."""
         key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
-        draft, public = replace(Draft.of(model.certificate), serial=self._serial(label)), public_key_der(key)
+        draft = replace(Draft.of(model.certificate), serial=self._serial(label))
         if kind != "ocsp":
             draft = attribute(oids.COMMON_NAME, label)(draft)
-        draft = below(draft, public, issuer)
+        draft = below(draft, key.public_key(), issuer)
         return sign_draft(Drafted(edit(draft) if edit else draft, key), issuer, label, kind, hash_name=hash_name)
 
     def _serial(self, label: str) -> int:
@@ -215,7 +214,7 @@ def _issue_again(plain: Pki, issued: Issued) -> Issued:
     """Issue the certificate with the same key and another serial number."""
     provider = plain.other_provider if issued.label.startswith("other-") else plain.provider
     draft = plain.draft(issued.kind, provider, label=f"fault {issued.label}", key="p256").draft
-    signed = for_key(draft, issued.public_key_der).sign(plain.issuer_of(issued.kind).key)
+    signed = for_key(draft, issued.key.public_key()).sign(plain.issuer_of(issued.kind).key)
     return replace(issued, certificate=EidasCertificate.from_der(signed))
 
 
