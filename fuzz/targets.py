@@ -79,9 +79,9 @@ from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.diagnose import diagnose_request
 from tppkit.seals.key_id import verify_key_id
 from tppkit.testpki import Pki, certificate_pem, make_pki
-from tppkit.testpki.ocsp import parse_ocsp_request
+from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.testpki.requests import make_request
-from tppkit.testpki.timestamps import parse_timestamp_request
+from tppkit.testpki.timestamps import answer_timestamp
 from tppkit.trust.trusted_list.names import parse_listed_name
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.web import AsgiSource, ProxyForm, TrustedProxy, peer_certificate
@@ -325,6 +325,16 @@ def ocsp_requests() -> list[bytes]:
     return [one.build().public_bytes(Encoding.DER) for one in (builder, nonced)]
 
 
+def answer_status(data: bytes) -> None:
+    """Every OCSP request gets a response."""
+    answer_ocsp(pki(), data, at=pki().not_before)
+
+
+def answer_stamp(data: bytes) -> None:
+    """Every request for a time stamp gets a response."""
+    answer_timestamp(pki(), data, at=pki().not_before, serial=1)
+
+
 def timestamp_requests() -> list[bytes]:
     """A request for a time stamp with policy, nonce and certificate."""
     sha256 = der.write_element(der.SEQUENCE, der.write_oid("2.16.840.1.101.3.4.2.1"))
@@ -543,8 +553,8 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "diagnosed-request": Target(read_and_diagnose, diagnosed_requests),
     "trusted-list": Target(read_trusted_list, trusted_lists),
     "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
-    "ocsp-request": Target(bytes_target(parse_ocsp_request), ocsp_requests),
-    "timestamp-request": Target(bytes_target(parse_timestamp_request), timestamp_requests),
+    "ocsp-request": Target(answer_status, ocsp_requests),
+    "timestamp-request": Target(answer_stamp, timestamp_requests),
     "qr-code": Target(read_code, codes),
     "qr-picture": Target(bytes_target(read_texts), code_pictures),
     "callback": Target(read_callback, callbacks),

@@ -21,15 +21,15 @@ from tppkit.testpki.files import README as README_NAME
 FOLDER = Path(__file__).parents[1] / "testcerts"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 DAYS = 7300
-LEFT_OUT = (".der", ".p12", ".csr", ".b64")
+LEFT_OUT = ".p12"
 README = """# Test certificates
 
 TEST KEYS ONLY. Everybody can make these private keys again from a published seed; nothing real may ever trust them.
 
 `tools/make_testcerts.py` writes this folder and `tools/make_testcerts.py --check` (part of `make lint`) makes it again byte
 for byte: P-256 keys from seed 1, valid from 2026-01-01 for twenty years, deterministic ECDSA. `manifest.json` names every
-file. `other-*` belong to another provider, `reader-qwac` to a provider without the payment-initiation role. The forms `.der`,
-`.p12`, `.csr` and `.b64`, which `tppkit pki create` writes too, are left out here. The trusted lists are those of the first day.
+file. `other-*` belong to another provider, `reader-qwac` to a provider without the payment-initiation role. The PKCS#12 files that
+`tppkit pki create` writes too are left out here. The trusted lists are those of the first day.
 """
 
 

@@ -12,10 +12,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from key_identifiers import key_identifiers
 from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.errors import FormatError
 from tppkit.testpki import Pki
-from tppkit.testpki.profiles import key_identifiers, qseal_extensions, qwac_extensions
+from tppkit.testpki.profiles import qseal_extensions, qwac_extensions
 
 Issue = Callable[..., EidasCertificate]
 

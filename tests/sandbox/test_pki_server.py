@@ -19,6 +19,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tppkit._clock import utc_now
+from tppkit.certificates import EidasCertificate
 from tppkit.sandbox.pki_services import PkiServices
 from tppkit.testpki import KeySource, make_pki, make_provider, open_pki, write_pki
 from tppkit.testpki.pem import pem_block
@@ -85,8 +86,6 @@ def test_openssl_gets_the_status_by_ocsp(served):
         assert "WARNING" not in output.replace(
             "WARNING: no nonce in response", "" if "-no_nonce" in options else "WARNING"
         )
-    several = served.ocsp("qwac", "other-qwac", "server")
-    assert [f"{label}.pem: good" in several for label in ("qwac", "other-qwac", "server")] == [True] * 3
     assert "qseal.pem: good" in served.ocsp("qseal", issuer="issuing-ca-qseal")
     assert "issuing-ca-qwac.pem: good" in served.ocsp("issuing-ca-qwac", issuer="root")
 
@@ -94,10 +93,10 @@ def test_openssl_gets_the_status_by_ocsp(served):
 def test_new_certificates_and_revocations_change_the_answers(served):
     assert "qwac.pem: good" in served.ocsp("qwac")
     served.revoke("qwac")
-    output = served.ocsp("qwac", "other-qwac")
+    output = served.ocsp("qwac")
     assert "qwac.pem: revoked" in output
     assert "Reason: keyCompromise" in output
-    assert "other-qwac.pem: good" in output
+    assert "other-qwac.pem: good" in served.ocsp("other-qwac")
     open_pki(served.folder).issue("qwac", make_provider(), at=utc_now(), label="new")
     assert "new.pem: good" in served.ocsp("new")
     request = served.folder.parent / "theirs.csr"
@@ -202,7 +201,7 @@ def test_lists_authorities_and_trusted_lists_are_there(served):
         got = httpx.get(f"{served.base}/{label}.der")
         assert (got.headers["content-type"], got.content) == (
             "application/pkix-cert",
-            (served.folder / f"{label}.der").read_bytes(),
+            EidasCertificate.from_pem((served.folder / f"{label}.pem").read_bytes()).der,
         )
         (served.folder.parent / "now.crl").write_bytes(httpx.get(f"{served.base}/{label}.crl").content)
         output = openssl(

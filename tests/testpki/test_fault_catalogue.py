@@ -18,15 +18,15 @@ from tppkit.cli.cert import check
 from tppkit.codes import CODES
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import Pki, make_pki, make_provider, write_pki
-from tppkit.testpki.fault_files import EARLIEST_DAY, make_faults
+from tppkit.testpki.fault_files import EARLIEST_DAY
 from tppkit.testpki.faults import FAULTS
 
 BAFIN = make_provider(organization_identifier="PSDDE-BAFIN-123456", name="Zahlgut", roles=["PSP_CB"])
 VAT = make_provider(organization_identifier="VATLT-123456789")
 OPTIONS: dict[str, dict[str, Any]] = {
-    "p256": {}, "p384": {"key": "p384"}, "rsa2048": {"key": "rsa2048"}, "ed25519": {"seal_key": "ed25519"},
-    "ev": {"policy": "ev", "qscd": True}, "one-day": {"days": 1}, "long": {"days": 3000}, "german": {"provider": BAFIN},
-    "vat": {"provider": VAT}, "loopback": {"services_url": "http://localhost:8448"},
+    "p256": {}, "rsa2048": {"key": "rsa2048"}, "german": {"provider": BAFIN, "key": "p384", "seal_key": "ed25519"},
+    "ev": {"policy": "ev", "qscd": True}, "one-day": {"days": 1, "services_url": "http://localhost:8448"},
+    "vat": {"provider": VAT, "days": 3000},
 }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def test_faults_last_for_a_week_except_a_list_without_end(written, pki):
     assert differing(written, format_time(pki.not_before + timedelta(days=6))).keys() == {"faults/crl-without-end.pem"}
 
 
-@pytest.mark.parametrize("written", ["p256", "rsa2048", "p384", "ed25519", "german"], indirect=True)
+@pytest.mark.parametrize("written", ["p256", "rsa2048", "german"], indirect=True)
 def test_nothing_is_found_in_valid_certificates_of_the_same_pki(written):
     for label, kind in (("qwac", "qwac"), ("qseal", "qseal"), ("other-qwac", "qwac"), ("other-qseal", "qseal")):
         valid = {"path": f"{label}-chain.pem", "as": kind, "at": written.faults[0]["at"], "ocsp": []}
@@ -130,21 +130,14 @@ def test_the_catalogue_has_at_least_eighty_faults_each_with_one_line():
     assert len({fault.summary for fault in FAULTS.values()}) == len(FAULTS)
 
 
-def test_the_same_seed_gives_the_same_faults(pki):
-    first, second = (list(make_faults(make_pki(at=pki.not_before, seed=9, policy="ev"))) for _ in range(2))
-    assert len(first) == len(FAULTS)
-    assert first == second
-
-
 def test_on_the_first_day_of_the_rules_every_fault_is_found(tmp_path):
     at = datetime.combine(EARLIEST_DAY, time(), UTC)
     written = Written(tmp_path / "pki", write_pki(make_pki(at=at, seed=1), tmp_path / "pki", with_faults=True)["files"])
     assert differing(written) == {}
 
 
-@pytest.mark.parametrize("year", [2018, 2020, 2023])
-def test_before_the_rules_no_catalogue_is_made(tmp_path, year):
-    pki = make_pki(at=datetime(year, 3, 1, tzinfo=UTC), seed=1)
+def test_before_the_rules_no_catalogue_is_made(tmp_path):
+    pki = make_pki(at=datetime(2023, 3, 1, tzinfo=UTC), seed=1)
     with pytest.raises(ConfigurationError, match="2023-09-01") as refused:
         write_pki(pki, tmp_path / "pki", with_faults=True)
     assert refused.value.code == "pki.faults"

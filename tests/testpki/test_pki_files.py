@@ -33,8 +33,8 @@ def manifest_of(folder: Path) -> dict:
 
 
 def test_the_folder_and_the_manifest_name_the_promised_files_and_no_other(kept):
-    expected = {f"{label}{suffix}" for label in KINDS for suffix in (".pem", ".der", ".key")}
-    expected |= {f"{label}{suffix}" for label in LEAVES for suffix in ("-chain.pem", ".p12", ".csr", ".b64")}
+    expected = {f"{label}{suffix}" for label in KINDS for suffix in (".pem", ".key")}
+    expected |= {f"{label}{suffix}" for label in LEAVES for suffix in ("-chain.pem", ".p12")}
     expected |= {f"callback-{use}.{suffix}" for use in ("test", "live") for suffix in ("key", "pub")}
     expected |= {f"{label}.crl" for label in list(KINDS)[:3]}
     expected |= {f"trusted-lists/{name}" for name in ("eu-lotl.xml", "LT.xml", "lotl-signers/lotl-signer.pem")}
@@ -53,7 +53,7 @@ def test_the_readme_names_every_file_and_no_other(pki, tmp_path, with_faults):
     assert {"manifest.json", "callback-test.key", "callback-live.key", "trusted-lists/"} <= named
     assert all((tmp_path / "pki" / name).exists() for name in named)
     assert ("faults/" in named) == with_faults
-    for ending in (".der", ".key", "-chain.pem", ".p12", ".csr", ".b64", "*.crl", ".pub"):
+    for ending in (".key", "-chain.pem", ".p12", "*.crl", ".pub"):
         assert f"`{ending}`" in readme
 
 
@@ -74,7 +74,7 @@ def test_the_manifest_describes_the_provider_and_every_certificate(kept):
     assert (manifest["organization_identifier"], manifest["roles"]) == ("PSDLT-BL-LB000000", ["PSP_PI", "PSP_AI"])
     for entry, (label, kind) in zip(manifest["files"], KINDS.items(), strict=False):
         certificate = EidasCertificate.from_pem((kept / f"{label}.pem").read_bytes())
-        further = [".der", *(["-chain.pem", ".b64", ".csr", ".p12"] if label in LEAVES else [])]
+        further = ["-chain.pem", ".p12"] if label in LEAVES else []
         assert entry == {
             "path": f"{label}.pem", "kind": kind, "key_path": f"{label}.key", "sha256": certificate.sha256,
             "not_after": format_time(certificate.not_after), "expected": [],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +19,7 @@ from folder_contents import contents
 from tppkit._clock import parse_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError
-from tppkit.testpki import Pki, make_pki, make_provider, open_pki, write_pki
+from tppkit.testpki import Pki, make_pki, open_pki, write_pki
 from tppkit.testpki.certificate import Draft
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.ocsp import answer_ocsp
@@ -137,23 +136,6 @@ def test_each_revocation_keeps_those_of_another_process(folder, pki):
     assert revoked_in(folder) == {pki.qwac.certificate.serial, pki.other_qwac.certificate.serial}
 
 
-def test_after_the_clock_was_set_back_behind_a_revocation_nothing_is_signed(folder, pki):
-    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY)
-    before, now = contents(folder), pki.not_before + DAY - timedelta(minutes=6)
-    assert refusal(lambda: open_pki(folder).renew(now=now)) == "pki.unusable"
-    assert refusal(lambda: open_pki(folder).revoke(pki.qseal.certificate, at=now)) == "pki.unusable"
-    assert contents(folder) == before
-
-
-def test_a_clock_that_is_minutes_slow_dates_no_list_before_the_published_one(folder, pki):
-    at, slow = pki.not_before + DAY, pki.not_before + DAY - timedelta(minutes=4)
-    open_pki(folder).renew(now=at)
-    open_pki(folder).revoke(pki.qwac.certificate, at=slow)
-    assert (crl_of(folder).last_update_utc, number_of(folder)) == (at, 3)
-    assert open_pki(folder).renew(now=slow) == (*CRLS, *LISTS)
-    assert crl_of(folder).last_update_utc == at
-
-
 def test_a_lifted_hold_is_absent_from_list_and_ocsp_responses(folder, pki):
     at = pki.not_before + DAY
     held = open_pki(folder).revoke(pki.qwac.certificate, at=at, reason=HOLD)
@@ -168,6 +150,12 @@ def test_a_lifted_hold_is_absent_from_list_and_ocsp_responses(folder, pki):
     assert (judge(folder, pki.qwac, at, kept), crl_of(folder).last_update_utc) == (None, at)
     open_pki(folder).revoke(pki.qwac.certificate, at=at + DAY, reason="superseded")
     assert judge(folder, pki.qwac, at + DAY) == "revocation.revoked"
+
+
+def test_no_list_is_dated_before_a_revocation_when_the_clock_was_set_back(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY)
+    open_pki(folder).renew(now=pki.not_before)
+    assert (crl_of(folder).last_update_utc, number_of(folder)) == (pki.not_before + DAY, 3)
 
 
 def test_a_hold_is_made_final_since_it_began(folder, pki):
@@ -252,22 +240,10 @@ def test_the_lists_of_a_short_lived_pki_are_renewed_in_time(tmp_path):
     assert open_pki(tmp_path / "pki").keep_current(now=pki.not_before + 7 * DAY) == CRLS
 
 
-def test_issuing_and_revoking_renew_what_ends_soon(folder, pki):
-    at = pki.not_before + 170 * DAY
-    open_pki(folder).issue("qwac", make_provider(), at=at, now=at)
-    assert ends(folder)[LISTS[0]] == at + 180 * DAY
-    later = pki.not_before + 340 * DAY
-    open_pki(folder).revoke(pki.qseal.certificate, at=at, now=later)
-    assert ends(folder) == dict.fromkeys(CRLS, later + 365 * DAY) | dict.fromkeys(LISTS, later + 180 * DAY)
-
-
 def test_a_list_that_is_missing_is_made_again(folder, pki):
     (folder / "root.crl").unlink()
     assert open_pki(folder).keep_current(now=pki.not_before) == ("root.crl",)
     assert number_of(folder, "root.crl") == 2
-    shutil.rmtree(folder / "trusted-lists")
-    assert open_pki(folder).renew(now=pki.not_before) == (*CRLS, *LISTS)
-    assert list(load_trusted_lists(folder / "trusted-lists").failures) == []
 
 
 def test_nothing_is_written_outside_the_folder(folder, pki):

@@ -17,17 +17,11 @@ from hypothesis import strategies as st
 
 from tppkit.certificates import der
 from tppkit.errors import FormatError
-from tppkit.testpki.certificate import Extension, public_key_bits, write_extensions
-from tppkit.testpki.ocsp import (
-    MAX_REQUEST_BYTES,
-    answer_ocsp,
-    make_cert_id,
-    ocsp_request_of_path,
-    parse_ocsp_request,
-)
-from tppkit.testpki.timestamps import answer_timestamp, parse_timestamp_request
+from tppkit.testpki.certificate import Extension, write_extensions
+from tppkit.testpki.ocsp import answer_ocsp, make_cert_id, ocsp_request_of_path
+from tppkit.testpki.timestamps import answer_timestamp
 
-SHA256, SHA3_256 = "2.16.840.1.101.3.4.2.1", "2.16.840.1.101.3.4.2.8"
+SHA256 = "2.16.840.1.101.3.4.2.1"
 
 
 def asked(pki, issued, *, hash_=None, nonce: bytes | None = None) -> bytes:
@@ -41,7 +35,7 @@ def asked(pki, issued, *, hash_=None, nonce: bytes | None = None) -> bytes:
 
 def id_of(issuer, serial: int, *, algorithm: str = SHA256) -> bytes:
     """A CertID with hashes by SHA-256, whatever algorithm it states."""
-    known = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), serial, hash_name="sha256")
+    known = make_cert_id(issuer, serial, hash_name="sha256")
     return der.write_sequence(
         der.write_sequence(der.write_oid(algorithm)),
         der.write_octets(known.issuer_name_hash),
@@ -94,13 +88,9 @@ def test_a_certificate_of_another_authority_is_answered_with_unauthorized(pki, r
     assert status_of(answer) == "UNAUTHORIZED"
 
 
-def test_one_request_about_two_authorities_is_answered_with_unauthorized(pki):
-    two = (pki.qwac_ca, pki.qwac.certificate.serial), (pki.qseal_ca, pki.qseal.certificate.serial)
-    ids = [id_of(*one) for one in two]
-    assert status_of(answer_ocsp(pki, request_for(*ids), at=pki.not_before)) == "UNAUTHORIZED"
-    for one in ids:
-        answer = ocsp.load_der_ocsp_response(answer_ocsp(pki, request_for(one), at=pki.not_before))
-        assert answer.certificate_status is ocsp.OCSPCertStatus.GOOD
+def test_a_request_about_two_certificates_is_malformed(pki):
+    ids = [id_of(pki.qwac_ca, issued.certificate.serial) for issued in (pki.qwac, pki.other_qwac)]
+    assert status_of(answer_ocsp(pki, request_for(*ids), at=pki.not_before)) == "MALFORMED_REQUEST"
 
 
 @pytest.mark.parametrize(
@@ -111,38 +101,26 @@ def test_a_nonce_has_1_to_128_octets(pki, size, status):
     assert status_of(answer_ocsp(pki, asked(pki, pki.qwac, nonce=bytes(size)), at=pki.not_before)) == status
 
 
-@pytest.mark.parametrize("critical", [True, False])
-@pytest.mark.parametrize("of_request", [True, False])
-def test_an_unknown_extension_is_rejected_only_if_it_is_critical(pki, critical, of_request):
-    one = id_of(pki.qwac_ca, pki.qwac.certificate.serial)
-    extensions = write_extensions([Extension("2.999.7", b"\x05\x00", critical)])
-    part = der.write_element(0xA2 if of_request else 0xA0, extensions)
-    single = der.write_sequence(one, b"" if of_request else part)
-    listed = der.write_sequence(single)
-    request = der.write_sequence(der.write_sequence(listed, part if of_request else b""))
-    status = "MALFORMED_REQUEST" if critical else "SUCCESSFUL"
+@pytest.mark.parametrize(("critical", "status"), [(True, "MALFORMED_REQUEST"), (False, "SUCCESSFUL")])
+def test_an_unknown_extension_is_rejected_only_if_it_is_critical(pki, critical, status):
+    listed = der.write_sequence(der.write_sequence(id_of(pki.qwac_ca, pki.qwac.certificate.serial)))
+    part = der.write_element(0xA2, write_extensions([Extension("2.999.7", b"\x05\x00", critical)]))
+    request = der.write_sequence(der.write_sequence(listed, part))
     assert status_of(answer_ocsp(pki, request, at=pki.not_before)) == status
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_an_unknown_hash_is_rejected_in_every_place(pki, place):
-    algorithms = [SHA256] * 2
-    algorithms[place] = SHA3_256
-    ids = [id_of(pki.qwac_ca, pki.qwac.certificate.serial, algorithm=algorithm) for algorithm in algorithms]
-    assert status_of(answer_ocsp(pki, request_for(*ids), at=pki.not_before)) == "UNAUTHORIZED"
-
-
-@pytest.mark.parametrize("request_", [b"", b"garbage", b"\x30\x00", b"\x30\x02\x30\x00", bytes(MAX_REQUEST_BYTES + 1)])
-def test_a_malformed_request_is_answered_as_malformed(pki, request_):
-    with pytest.raises(FormatError):
-        parse_ocsp_request(request_)
-    assert status_of(answer_ocsp(pki, request_, at=pki.not_before)) == "MALFORMED_REQUEST"
+@pytest.mark.parametrize(
+    ("algorithm", "status"), [("2.16.840.1.101.3.4.2.8", "MALFORMED_REQUEST"), ("2.16.840.1.101.3.4.2.4", "UNAUTHORIZED")],
+    ids=["SHA3-256", "SHA-224"],
+)  # fmt: skip
+def test_a_hash_that_the_responder_does_not_support_is_rejected(pki, algorithm, status):
+    request = request_for(id_of(pki.qwac_ca, pki.qwac.certificate.serial, algorithm=algorithm))
+    assert status_of(answer_ocsp(pki, request, at=pki.not_before)) == status
 
 
 @given(st.binary(max_size=80))
-def test_only_format_errors_escape_from_ocsp_requests(data):
-    with suppress(FormatError):
-        parse_ocsp_request(data)
+def test_every_malformed_request_is_answered_as_malformed(pki, data):
+    assert status_of(answer_ocsp(pki, data, at=pki.not_before)) == "MALFORMED_REQUEST"
 
 
 @given(st.data())
@@ -166,14 +144,6 @@ def test_only_format_errors_escape_from_paths(path):
         ocsp_request_of_path(path)
 
 
-def test_a_timestamp_request_is_read_in_full():
-    request = timestamp_request(der.write_oid("1.2.3"), der.write_integer(7), b"\x01\x01\xff")
-    read = parse_timestamp_request(request)
-    assert (read.policy, read.nonce, read.with_certificate) == ("1.2.3", der.write_integer(7), True)
-    assert (read.algorithm, read.digest) == (SHA256, bytes(32))
-    assert parse_timestamp_request(timestamp_request()).with_certificate is False
-
-
 def refusal_of(pki, request: bytes) -> tuple[int, str] | None:
     """The status, and the failure's bits; None when a token was given."""
     answer = answer_timestamp(pki, request, at=pki.not_before, serial=1)
@@ -191,6 +161,7 @@ def refusal_of(pki, request: bytes) -> tuple[int, str] | None:
         (timestamp_request(algorithm="2.16.840.1.101.3.4.2.2", size=48), None),
         (b"", (2, "0204")),  # badDataFormat is bit 5
         (b"garbage", (2, "0204")),
+        (b"\x30\x80", (2, "0204")),
         (timestamp_request(size=31), (2, "0780")),  # badAlg is bit 0
         (timestamp_request(algorithm="1.3.14.3.2.26", size=20), (2, "0780")),
         (timestamp_request(der.write_oid("1.2.3")), (2, "000001")),  # unacceptedPolicy is bit 15
@@ -199,12 +170,6 @@ def refusal_of(pki, request: bytes) -> tuple[int, str] | None:
 )
 def test_a_timestamp_is_refused_with_the_reason_of_the_standard(pki, request_, refusal):
     assert refusal_of(pki, request_) == refusal
-
-
-@given(st.binary(max_size=80))
-def test_only_format_errors_escape_from_timestamp_requests(data):
-    with suppress(FormatError):
-        parse_timestamp_request(data)
 
 
 @given(st.data())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import subprocess
 
@@ -36,26 +35,6 @@ def test_leaves_verify_through_their_authority_only(written):
         openssl("verify", *options, "-untrusted", folder / "issuing-ca-qseal.pem", folder / "qwac.pem")
 
 
-TEXTS = {
-    "qwac": [
-        r"Key Usage: critical\n\s+Digital Signature\n", "DNS:tpp.test.example.com\n", r"Policy: 0\.4\.0\.194112\.1\.6\n",
-        r"Extended Key Usage: ?\n\s+TLS Web Server Authentication, TLS Web Client Authentication\n",
-        "OCSP - URI:http://pki.test.example.com/ocsp\n",
-    ],
-    "qseal": [r"Key Usage: critical\n\s+Non Repudiation\n", r"Policy: 0\.4\.0\.194112\.1\.1\n"],
-    "root": [r"Basic Constraints: critical\n\s+CA:TRUE\n", r"Key Usage: critical\n\s+Certificate Sign, CRL Sign\n"],
-    "issuing-ca-qwac": [r"Basic Constraints: critical\n\s+CA:TRUE, pathlen:0\n"],
-    "issuing-ca-qseal": [r"Basic Constraints: critical\n\s+CA:TRUE, pathlen:0\n"],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("label", TEXTS)
-def test_openssl_prints_the_extensions_of_the_profile(written, label):
-    text = openssl("x509", "-in", written[1] / f"{label}.pem", "-noout", "-text")
-    assert all(re.search(pattern, text) for pattern in TEXTS[label])
-    assert label == "qwac" or not re.search("Extended Key Usage|Subject Alternative Name", text)
-
-
 @pytest.mark.parametrize("label", ["qwac", "qseal"])
 def test_the_statements_are_der_that_names_roles_and_authority(written, tmp_path, label):
     pki, _ = written
@@ -81,8 +60,7 @@ def test_keys_serial_numbers_and_hashes_are_those_we_read(written):
 
 @pytest.mark.parametrize("label", LEAVES)
 def test_every_form_contains_the_same_key_and_certificate(written, label):
-    pki, folder = written
-    stem = folder / label
+    stem = written[1] / label
     bundle = openssl("pkcs12", "-in", f"{stem}.p12", "-passin", "pass:test", "-noenc")
     assert (bundle.count("BEGIN CERTIFICATE"), bundle.count("BEGIN PRIVATE KEY")) == (2, 1)
     assert f"friendlyName: {label}" in bundle
@@ -90,11 +68,8 @@ def test_every_form_contains_the_same_key_and_certificate(written, label):
         openssl("pkcs12", "-in", f"{stem}.p12", "-passin", "pass:wrong", "-noenc")
     keys = {
         openssl("pkey", "-in", f"{stem}.key", "-pubout"), openssl("x509", "-in", f"{stem}.pem", "-noout", "-pubkey"),
-        openssl("x509", "-inform", "DER", "-in", f"{stem}.der", "-noout", "-pubkey"),
-        openssl("req", "-in", f"{stem}.csr", "-noout", "-verify", "-pubkey"),
     }  # fmt: skip
     assert len(keys) == 1
-    assert base64.b64decode((folder / f"{label}.b64").read_text()) == pki.members[label].certificate.der
 
 
 @pytest.mark.parametrize("label", ["root", "issuing-ca-qwac", "issuing-ca-qseal"])

@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from key_identifiers import key_identifiers
 from tppkit.certificates import EidasCertificate
-from tppkit.testpki.profiles import authority_extensions, key_identifiers, key_usage
+from tppkit.testpki.profiles import authority_extensions, key_usage
 
 STARTS, ENDS = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
 

@@ -10,9 +10,10 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from key_identifiers import key_identifiers
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected
-from tppkit.testpki.profiles import authority_extensions, key_identifiers, key_usage
+from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence, State, parse_crl
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)

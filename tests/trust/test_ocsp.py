@@ -13,7 +13,7 @@ from asn1crypto import ocsp as asn1_ocsp
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
@@ -226,9 +226,8 @@ def test_a_weak_signature_is_refused(leaf, issuer):
 
 def test_a_responder_with_a_weak_certificate_is_refused(leaf, issuer, responder):
     draft, key = Draft.of(responder.certificate), ec.generate_private_key(ec.SECP256K1())
-    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     by_hash = responder._replace(certificate=EidasCertificate.from_der(draft.sign(issuer.key, hash_name="sha1")))
-    by_key = EidasCertificate.from_der(for_key(draft, public).sign(issuer.key))
+    by_key = EidasCertificate.from_der(for_key(draft, key.public_key()).sign(issuer.key))
     for weak in (by_hash, responder._replace(certificate=by_key, key=key)):
         assert refusal(make_ocsp(leaf, issuer, at=AT, responder=weak), leaf, issuer) == "ocsp.weak-signature"
 

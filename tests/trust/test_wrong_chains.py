@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from key_identifiers import key_identifiers
 from tppkit.certificates import EidasCertificate, der, oids
 from tppkit.errors import CertificateRejected
 from tppkit.testpki.certificate import (
@@ -24,7 +25,7 @@ from tppkit.testpki.certificate import (
     write_name,
     write_time,
 )
-from tppkit.testpki.profiles import authority_extensions, key_identifiers, key_usage
+from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.testpki.signing import default_hash, sign_bytes, signature_algorithm
 from tppkit.trust import Anchors, PathVerifier
 

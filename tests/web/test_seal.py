@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from asgi import AT, BODY, EVERY_PATH, REQUEST_ID, TARGET, Recorder, call, request, scope_of, sealed
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -275,8 +274,7 @@ def test_a_key_of_an_untrusted_qwac_is_reported_as_a_fault_of_the_certificate(
     key: Any, door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
     drafted = pki.draft("qwac", pki.provider, label="weak")
-    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    weak = sign_draft(drafted._replace(draft=for_key(drafted.draft, public)), pki.qwac_ca, "weak", "qwac")
+    weak = sign_draft(drafted._replace(draft=for_key(drafted.draft, key.public_key())), pki.qwac_ca, "weak", "qwac")
     answer = call(door(), scope_of(good, weak), [BODY])
     assert (answer.status, answer.code, app.scopes) == (401, "CERTIFICATE_INVALID", [])
 

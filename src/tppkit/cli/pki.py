@@ -143,7 +143,7 @@ def faults() -> Result:
 @pki_argument
 @json_option
 def renew(directory: Path) -> Result:
-    """Sign the revocation lists and trusted lists of DIR again, dated now. `issue`, `revoke` and `serve` renew those that end soon."""
+    """Sign the revocation lists and trusted lists of DIR again, dated now. `serve` renews those that end soon."""
     names = open_pki(directory).renew(now=present(None))
     return Result({"files": list(names)}, [str(directory / name) for name in names])
 
@@ -195,22 +195,18 @@ def issue(
 ) -> Result:  # fmt: skip
     """Issue one more certificate in the test PKI of DIR: a QWAC, a QSealC, a server certificate (for --dns), or what a CSR asks for.
 
-    It names the provider of the PKI unless options name another, and is valid from midnight UTC of the day. What a request asks
-    for and the certificate lacks is reported as dropped.
+    It names the provider of the PKI unless options name another, and is valid from midnight UTC of the day. A request that asks
+    for something that the certificate would lack is rejected.
     """
     if (csr is None) == (kind == "csr"):
         raise click.UsageError("the kind csr needs --csr FILE, and no other kind takes one")
     reject_options(_IDLE[kind], because=f"a certificate of the kind {kind} does not take it")
     folder = open_pki(directory)
-    now = present(None)
     # A PKI may begin in the future.
-    when: dict[str, Any] = {"at": at or max(now, folder.pki.not_before), "days": days, "label": label, "now": now}
+    when: dict[str, Any] = {"at": at or max(present(None), folder.pki.not_before), "days": days, "label": label}
     if csr is not None:
         request = EidasRequest.from_der(find_first(csr, "csr"))
-        entry, dropped = folder.issue_requested(request, kind=as_, **when)
-        for field, value in dropped:
-            say(f"dropped: {field} {value}")
-        entry = {**entry, "dropped": [one._asdict() for one in dropped]}
+        entry = folder.issue_requested(request, kind=as_, **when)
     else:
         provider = provider_of(folder.pki.provider)
         entry = entry_of(folder.issue(kind, provider, policy=policy, qscd=qscd or None, key=key, **when))

@@ -380,7 +380,7 @@ def _write_pki(pki: Pki, folder: Path) -> None:
     make_folder(folder)
     for issued in (*pki.issuers, pki.server):
         write_files(folder, files_of(pki, issued))
-    write_files(folder, crl_files(pki, at=pki.not_before))
+    write_files(folder, crl_files(pki, pki.issuers, at=pki.not_before))
 
 
 @cache

@@ -7,7 +7,6 @@ Source: RFC 5280 section 4.1.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,9 +14,10 @@ from typing import NamedTuple, Self
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import DistinguishedName, EidasCertificate, der, oids
+from tppkit.certificates import DistinguishedName, EidasCertificate, der
 from tppkit.testpki.keys import PrivateKey, public_key_der
 from tppkit.testpki.signing import sign_der, signature_algorithm
 
@@ -232,43 +232,29 @@ def sign_draft(
     return Issued(label, kind, EidasCertificate.from_der(signed), drafted.key, chain)
 
 
-def for_key(draft: Draft, public_key: bytes) -> Draft:
-    """Return the draft for another key, with its identifier.
-
-    Args:
-        draft: The draft.
-        public_key: DER of the SubjectPublicKeyInfo.
-    """
-    identifier = der.write_octets(key_identifier(public_key))
-    return replace(draft, public_key=public_key).with_extension(Extension(oids.SUBJECT_KEY_IDENTIFIER, identifier))
+def for_key(draft: Draft, key: CertificatePublicKeyTypes) -> Draft:
+    """Return the draft for another key, with its identifier."""
+    identifier = extension_of(x509.SubjectKeyIdentifier.from_public_key(key), False)
+    public_key = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return replace(draft, public_key=public_key).with_extension(identifier)
 
 
-def below(draft: Draft, public_key: bytes, issuer: Issued | None) -> Draft:
+def below(draft: Draft, key: CertificatePublicKeyTypes, issuer: Issued | None) -> Draft:
     """Return the draft for another key and issuer, with the identifiers of both keys.
 
     Args:
         draft: The draft.
-        public_key: DER of the SubjectPublicKeyInfo.
+        key: The key that it certifies.
         issuer: The signer; None for a certificate that signs itself.
     """
     name = issuer.name if issuer else write_name(draft.subject)
-    above = authority_key_identifier(issuer.key_identifier if issuer else key_identifier(public_key))
-    return for_key(replace(draft, issuer=name), public_key).with_extension(above)
+    above = issuer.key_identifier if issuer else x509.SubjectKeyIdentifier.from_public_key(key).digest
+    return for_key(replace(draft, issuer=name), key).with_extension(authority_key_identifier(above))
 
 
 def authority_key_identifier(identifier: bytes) -> Extension:
     """Return the extension that names the issuer's key."""
-    value = der.write_sequence(der.write_element(0x80, identifier))
-    return Extension(oids.AUTHORITY_KEY_IDENTIFIER, value)
-
-
-def key_identifier(public_key: bytes) -> bytes:
-    """Return the identifier of a key: SHA-1 of its bits (RFC 5280 section 4.2.1.2, method 1).
-
-    Args:
-        public_key: DER of the SubjectPublicKeyInfo.
-    """
-    return hashlib.sha1(public_key_bits(public_key), usedforsecurity=False).digest()
+    return extension_of(x509.AuthorityKeyIdentifier(identifier, None, None), False)
 
 
 def public_key_bits(public_key: bytes) -> bytes:

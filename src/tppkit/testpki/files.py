@@ -1,14 +1,12 @@
 """A test PKI as files, in every form that a TPP or a bank needs, with a manifest and a README that name each.
 
-Each certificate LABEL has `LABEL.pem`, `LABEL.der` and `LABEL.key` (mode 0600). A leaf also has `LABEL-chain.pem` (with its issuing
-authority), `LABEL.p12` (password `test`), `LABEL.csr` and `LABEL.b64` (one line, for TPP-Signature-Certificate). Each authority has
-`LABEL.crl`. The folder `trusted-lists` has the trusted lists, and the signer of the list of lists where
-`trust.load_trusted_lists` reads it.
+Each certificate LABEL has `LABEL.pem` and `LABEL.key` (mode 0600). A leaf also has `LABEL-chain.pem` (with its issuing authority) and
+`LABEL.p12` (password `test`). Each authority has `LABEL.crl`. The folder `trusted-lists` has the trusted lists, and the signer of the
+list of lists where `trust.load_trusted_lists` reads it.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
@@ -19,13 +17,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._files import PRIVATE, FilePath, as_path, make_folder, new_folder, write_new
-from tppkit.testpki.certificate import Draft, Issued
+from tppkit.testpki.certificate import Issued
 from tppkit.testpki.fault_files import FAULTS_FOLDER, make_faults
-from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, key_pem, make_entry, pem_block
+from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, key_pem, make_entry
 from tppkit.testpki.pkcs12 import write_pkcs12
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.readme import make_readme
-from tppkit.testpki.requests import write_request
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES, make_trusted_lists
 
 MANIFEST, README = "manifest.json", "README.md"
@@ -33,8 +30,8 @@ TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_
 LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
 P12_PASSWORD = "test"  # noqa: S105  # of test keys that are also there unencrypted
 _LEAVES = frozenset({"qwac", "qseal", "server"})
-_LEAF_ENDINGS = ("-chain.pem", ".b64", ".csr", ".p12")
-ENDINGS = (".pem", ".der", ".key", *_LEAF_ENDINGS)
+_LEAF_ENDINGS = ("-chain.pem", ".p12")
+ENDINGS = (".pem", ".key", *_LEAF_ENDINGS)
 Listed = tuple[Entry, list[PkiFile]]  # an entry of the manifest, and the files that it names
 
 
@@ -57,7 +54,7 @@ def write_pki(pki: Pki, directory: FilePath, *, further: tuple[Issued, ...] = ()
     members = [(entry_of(issued), list(files_of(pki, issued))) for issued in (*pki.issued, *further)]
     lists = trusted_lists(pki, at=pki.not_before)
     signer = PkiFile(LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
-    crls = ((crl_entry(file), [file]) for file in crl_files(pki, at=pki.not_before))
+    crls = ((crl_entry(file), [file]) for file in crl_files(pki, pki.issuers, at=pki.not_before))
     listed = [*members, *_callback_keys(pki), *crls, *((entry, [file]) for entry, file in lists), *faults]
     manifest = {
         "organization_identifier": pki.provider.organization_identifier.text,
@@ -93,22 +90,18 @@ def files_of(pki: Pki, issued: Issued) -> Iterator[PkiFile]:
     """Make every file of a certificate."""
     label, certificate = issued.label, issued.certificate
     yield PkiFile(f"{label}.pem", certificate_pem(certificate))
-    yield PkiFile(f"{label}.der", certificate.der)
     yield PkiFile(f"{label}.key", key_pem(issued.key), PRIVATE)
     if issued.kind in _LEAVES:
-        chain, draft = (certificate, *issued.chain), Draft.of(certificate)
-        request = write_request(draft.subject, draft.extensions, issued.key)
+        chain = (certificate, *issued.chain)
         bundle = write_pkcs12(issued.key, chain, name=label, password=P12_PASSWORD, random=pki.keys.random_bytes)
         yield PkiFile(f"{label}-chain.pem", b"".join(map(certificate_pem, chain)))
-        yield PkiFile(f"{label}.b64", base64.b64encode(certificate.der) + b"\n")
-        yield PkiFile(f"{label}.csr", pem_block("CERTIFICATE REQUEST", request))
         yield PkiFile(f"{label}.p12", bundle, PRIVATE)
 
 
 def entry_of(issued: Issued) -> Entry:
     """Return the manifest's entry of a certificate with its key."""
     label, certificate = issued.label, issued.certificate
-    further = [f"{label}{ending}" for ending in (".der", *(_LEAF_ENDINGS if issued.kind in _LEAVES else ()))]
+    further = [f"{label}{ending}" for ending in _LEAF_ENDINGS] if issued.kind in _LEAVES else []
     return make_entry(
         f"{label}.pem", issued.kind, certificate.sha256, certificate.not_after, further=further, key_path=f"{label}.key"
     )
@@ -126,10 +119,9 @@ def _callback_keys(pki: Pki) -> Iterator[Listed]:
         yield entry, [PkiFile(f"{label}.pub", public), PkiFile(f"{label}.key", key_pem(key), PRIVATE)]
 
 
-def crl_files(pki: Pki, *, at: datetime, number: int = 1) -> Iterator[PkiFile]:
-    """Make the revocation list of each authority, issued at a time and valid for as long as the leaf certificates."""
-    for issuer in pki.issuers:
-        yield PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days))
+def crl_files(pki: Pki, issuers: Iterable[Issued], *, at: datetime, number: int = 1) -> list[PkiFile]:
+    """Make the revocation lists of authorities of the PKI, issued at a time."""
+    return [PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number)) for issuer in issuers]
 
 
 def crl_entry(file: PkiFile) -> Entry:

@@ -19,17 +19,17 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tppkit._clock import as_utc, format_time, parse_time, shift
-from tppkit._files import FilePath, as_path, locked, make_folder, read_bounded, remove_leftovers, replace_file
+from tppkit._files import FilePath, as_path, locked, read_bounded, remove_leftovers, replace_file
 from tppkit.certificates import EidasCertificate, EidasRequest
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.certificate import Issued, is_issued_by
 from tppkit.testpki.crl import HOLD, NO_LONGER, REASONS, Revocation
 from tppkit.testpki.files import (
     ENDINGS,
-    LOTL_SIGNER,
     MANIFEST,
     TRUSTED_LISTS,
     crl_entry,
+    crl_files,
     entry_of,
     files_of,
     manifest_json,
@@ -41,12 +41,11 @@ from tppkit.testpki.manifest import MAX_LIST_BYTES, load_pki, read_crl, read_man
 from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, make_entry
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.provider import Provider
-from tppkit.testpki.requests import Dropped, asks_for_ev, certify_request, find_dropped, kind_of
+from tppkit.testpki.requests import asks_for_ev, certify_request, kind_of
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEQUENCE_NUMBER = re.compile(rb"<TSLSequenceNumber>([0-9]{1,9})</TSLSequenceNumber>")
-_SKEW = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class PkiFolder:
 
     def issue(
         self, kind: str, provider: Provider, *, at: datetime, days: int | None = None, policy: str | None = None,
-        qscd: bool | None = None, label: str | None = None, key: str | None = None, now: datetime | None = None,
+        qscd: bool | None = None, label: str | None = None, key: str | None = None,
     ) -> Issued:  # fmt: skip
         """Issue one more certificate and write all of its files, or none.
 
@@ -80,7 +79,6 @@ class PkiFolder:
             qscd: A QSealC states a qualified device; as in the PKI by default.
             label: Stem of its files; the kind and the first free number by default.
             key: Kind of its key, one of `testpki.KEY_KINDS`, for a QSealC one of `testpki.SEAL_KEY_KINDS`.
-            now: The present, aware: lists that end soon are renewed too. None leaves them.
 
         Raises:
             ConfigurationError: `pki.days`, `pki.policy`, `pki.profile`, `pki.label`, `pki.key-kind`, `file.exists`, `file.unwritable`,
@@ -93,18 +91,22 @@ class PkiFolder:
                 issued = pki.issue_server(provider.dns_name, label=label, key=key)
             else:
                 issued = pki.issue_leaf(kind, provider, label=label, key=key)
-            self._add(files_of(pki, issued), entry_of(issued), now)
+            self._add(files_of(pki, issued), entry_of(issued))
         return issued
 
     def issue_requested(
-        self, request: EidasRequest, *, at: datetime, days: int | None = None, label: str | None = None, kind: str | None = None,
-        now: datetime | None = None,
-    ) -> tuple[Entry, tuple[Dropped, ...]]:  # fmt: skip
+        self,
+        request: EidasRequest,
+        *,
+        at: datetime,
+        days: int | None = None,
+        label: str | None = None,
+        kind: str | None = None,
+    ) -> Entry:
         """Issue the certificate that a request asks for, and write it; there is no key to write.
 
         Subject, DNS names, roles and key are those of the request, and so are the policy `ev` and the qualified device if it asks
-        for them. Addresses, policies and disclosure statements are those of the authority. Names, keys and statements that this
-        PKI does not certify are rejected; everything else that it does not certify is dropped and reported.
+        for them. Addresses and disclosure statements are those of the authority.
 
         Args:
             request: The request.
@@ -112,10 +114,9 @@ class PkiFolder:
             days: As for `issue`.
             label: As for `issue`.
             kind: `qwac` or `qseal`, for a request that does not state it.
-            now: As for `issue`.
 
         Returns:
-            The manifest's entry, and the requested values that the certificate lacks.
+            The manifest's entry.
 
         Raises:
             ConfigurationError: As `requests.certify_request`; `pki.days`, `pki.ended`, `pki.label`, `file.exists`,
@@ -130,8 +131,8 @@ class PkiFolder:
             pem = certificate_pem(certificate)
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(pki.issuer_of(kind).certificate))
             entry = make_entry(f"{label}.pem", kind, certificate.sha256, certificate.not_after, further=[chain.name])
-            self._add([PkiFile(f"{label}.pem", pem), chain], entry, now)
-        return entry, find_dropped(request, certificate)
+            self._add([PkiFile(f"{label}.pem", pem), chain], entry)
+        return entry
 
     def _new_label(self, label: str | None, kind: str) -> str:
         if label is None:
@@ -148,7 +149,7 @@ class PkiFolder:
     def _is_taken(self, label: str) -> bool:
         return any(os.path.lexists(self.path / f"{label}{ending}") for ending in ENDINGS)
 
-    def _add(self, files: Iterable[PkiFile], entry: Entry, now: datetime | None) -> None:
+    def _add(self, files: Iterable[PkiFile], entry: Entry) -> None:
         """Write new files and name them in the manifest. If that fails or is interrupted, none of them is left."""
         manifest, files = read_manifest(self.path), list(files)
         remove_leftovers(self.path / MANIFEST)
@@ -160,8 +161,6 @@ class PkiFolder:
                 for file in files:
                     (self.path / file.name).unlink(missing_ok=True)
             raise
-        if now is not None:
-            self._keep_current(as_utc(now))
 
     def revocation_of(self, certificate: EidasCertificate) -> Revocation | None:
         """Return the revocation of a certificate of this PKI, or None.
@@ -239,13 +238,12 @@ class PkiFolder:
     def _replace_revocation(
         self, certificate: EidasCertificate, revocation: Revocation | None, now: datetime
     ) -> PkiFolder:
-        """Publish the list of the certificate's issuer with this revocation or none, and renew what ends soon."""
+        """Publish the list of the certificate's issuer with this revocation or none."""
         known, label = self.pki.revocations, self._issuer_of(certificate).label
         others = [one for one in known[label] if one.serial != certificate.serial]
         revoked = {**known, label: (*others, *([revocation] if revocation else []))}
         after = PkiFolder(self.path, replace(self.pki, revocations=MappingProxyType(revoked)))
         after._publish_crls([after.pki.members[label]], now)
-        after._keep_current(now)
         return after
 
     def renew(self, *, now: datetime) -> tuple[str, ...]:
@@ -270,21 +268,19 @@ class PkiFolder:
 
         Args and raises: as for `renew`.
         """
-        with locked(self.path):
-            return self._keep_current(as_utc(now))
-
-    def _keep_current(self, now: datetime) -> tuple[str, ...]:
+        now = as_utc(now)
         if now >= self.pki.root.certificate.not_after:
             return ()
-        current, entries = self._reread(), {entry["path"]: entry for entry in read_manifest(self.path)["files"]}
+        with locked(self.path):
+            current, entries = self._reread(), {entry["path"]: entry for entry in read_manifest(self.path)["files"]}
 
-        def is_due(name: str, days: int) -> bool:
-            return name in entries and self._is_due(entries[name], now, timedelta(days=days) / 4)
+            def is_due(name: str, days: int) -> bool:
+                return name in entries and self._is_due(entries[name], now, timedelta(days=days) / 4)
 
-        crls = [issuer for issuer in self.pki.issuers if is_due(f"{issuer.label}.crl", self.pki.days)]
-        lists_due = any(is_due(f"{TRUSTED_LISTS}/{name}", LIST_DAYS) for name in LIST_FILES)
-        published = current._publish_crls(crls, now) if crls else ()
-        return (*published, *(current._publish_trusted_lists(now) if lists_due else ()))
+            crls = [issuer for issuer in self.pki.issuers if is_due(f"{issuer.label}.crl", self.pki.days)]
+            lists_due = any(is_due(f"{TRUSTED_LISTS}/{name}", LIST_DAYS) for name in LIST_FILES)
+            published = current._publish_crls(crls, now) if crls else ()
+            return (*published, *(current._publish_trusted_lists(now) if lists_due else ()))
 
     def _is_due(self, entry: Entry, now: datetime, left: timedelta) -> bool:
         try:
@@ -296,29 +292,17 @@ class PkiFolder:
             return True
 
     def _publish_crls(self, issuers: Iterable[Issued], now: datetime) -> tuple[str, ...]:
-        """Sign revocation lists with a higher number, and no earlier time, than all that exist.
-
-        The number decides between two lists of the same second. The clocks of several machines may differ by `_SKEW`. A list
-        that a clock left further in the future does not date the next one, because OpenSSL rejects it as not yet valid.
-        """
+        """Sign revocation lists with a higher number than all that exist, dated no earlier than any revocation."""
         pki, ended = self.pki, self.pki.root.certificate.not_after
         if now > ended:
             message = (
                 f"the authorities of the folder ended on {format_time(ended)}: no verifier trusts a list of theirs"
             )
             raise ConfigurationError("pki.ended", message)
-        present = max(now.replace(microsecond=0), pki.not_before)
-        latest = max((one.at for revoked in pki.revocations.values() for one in revoked), default=present)
-        if latest > shift(present, _SKEW):
-            message = f"a certificate is revoked from {format_time(latest)}, after the present ({format_time(present)})"
-            raise ConfigurationError("pki.unusable", f"{message}: check the clock")
-        published = [read_crl(self.path, issuer) for issuer in pki.issuers]
-        dated = [crl.this_update for crl in published if crl.this_update and crl.this_update <= shift(present, _SKEW)]
-        at = max([present, latest, *dated])
-        number = 1 + max(crl.number for crl in published)
-        files = [
-            PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days)) for issuer in issuers
-        ]
+        revoked = [one.at for revoked in pki.revocations.values() for one in revoked]
+        at = max([now.replace(microsecond=0), pki.not_before, *revoked])
+        number = 1 + max(read_crl(self.path, issuer).number for issuer in pki.issuers)
+        files = crl_files(pki, issuers, at=at, number=number)
         return self._publish((crl_entry(file), file) for file in files)
 
     def _publish_trusted_lists(self, now: datetime) -> tuple[str, ...]:
@@ -326,9 +310,6 @@ class PkiFolder:
         folder, pki = self.path / TRUSTED_LISTS, self.pki
         if folder.is_symlink():
             raise ConfigurationError("pki.foreign-key", f"{folder} is a link: only the folder itself is written")
-        if not folder.exists():
-            make_folder((self.path / LOTL_SIGNER).parent)
-            replace_file(self.path / LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
         at = max(now.replace(microsecond=0), pki.not_before)
         sequence = 1 + max(_sequence_number(folder / name) for name in LIST_FILES)
         return self._publish(trusted_lists(pki, at=at, sequence=sequence))

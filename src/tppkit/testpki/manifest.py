@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -29,10 +28,9 @@ _REASON_NAMES = {name.lower(): name for name in REASONS}
 
 
 class PublishedCrl(NamedTuple):
-    """Number, time of issue (aware UTC) and revocations of a list in the folder; the defaults describe a list that does not exist."""
+    """Number and revocations of a list in the folder; the defaults describe a list that does not exist."""
 
     number: int = 0
-    this_update: datetime | None = None
     revoked: tuple[Revocation, ...] = ()
 
 
@@ -103,7 +101,7 @@ def read_crl(path: Path, issuer: Issued) -> PublishedCrl:
     if not is_signed:
         message = f"{issuer.label} did not sign {file}: restore it, or remove it"
         raise ConfigurationError("pki.unusable", message)
-    return PublishedCrl(number, crl.last_update_utc, revoked)
+    return PublishedCrl(number, revoked)
 
 
 def _revocation(entry: x509.RevokedCertificate) -> Revocation:

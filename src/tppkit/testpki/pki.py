@@ -21,17 +21,15 @@ from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError, Finding
 from tppkit.testpki import profiles
-from tppkit.testpki.certificate import Draft, Drafted, Issued, extension_of, sign_draft, write_name
+from tppkit.testpki.certificate import Draft, Drafted, Issued, below, extension_of, sign_draft
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, public_key_der, require_kind
+from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, require_kind
 from tppkit.testpki.provider import Provider, make_other_provider, make_provider
 
 DEFAULT_DAYS = 365
 MAX_DAYS = 36_500
-CRL_DAYS = 7
 CALLBACK_KEYS = ("callback-test", "callback-live")
 _AUTHORITY_DAYS = 3650
-_LEAVES = ("qwac", "qseal", "other-qwac", "other-qseal", "server")
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _URL = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-])?")
 
@@ -246,36 +244,33 @@ class Pki:
         """Issue a certificate of any other kind, signed by one of `issuers`, or self-signed if `issuer` is None."""
         return sign_draft(self._draft(issuer, label, name, extensions, days=days), issuer, label, kind)
 
-    def crl(self, issuer: Issued, *, at: datetime, number: int = 1, days: int = CRL_DAYS) -> bytes:
-        """Write the revocation list of an authority, as DER.
+    def crl(self, issuer: Issued, *, at: datetime, number: int = 1) -> bytes:
+        """Write the revocation list of an authority, as DER; it is valid for as long as leaf certificates are.
 
         Args:
             issuer: One of `issuers`.
             at: Time of issue, aware; certificates revoked later are left out.
             number: CRL number.
-            days: Days until the next update.
         """
         at = as_utc(at)
         revoked = [revocation for revocation in self.revocations.get(issuer.label, ()) if revocation.at <= at]
-        return write_crl(issuer, revoked, this_update=at, next_update=at + timedelta(days=days), number=number)
+        return write_crl(issuer, revoked, this_update=at, next_update=at + timedelta(days=self.days), number=number)
 
     def _draft(
         self, issuer: Issued | None, label: str, name: profiles.Name, extensions: Sequence[profiles.Extension], *,
         key: str | None = None, days: int | None = None,
     ) -> Drafted:  # fmt: skip
         private = self.keys.make_key(label, kind=key)
-        public = private.public_key()
-        identifiers = profiles.key_identifiers(public, issuer.key.public_key() if issuer else public)
         draft = Draft(
             subject=name,
-            issuer=issuer.name if issuer else write_name(name),
-            public_key=public_key_der(private),
+            issuer=b"",
+            public_key=b"",
             serial=self.keys.make_serial(label),
             not_before=self.not_before,
             not_after=self.not_before + timedelta(days=days or self.days) - timedelta(seconds=1),
-            extensions=tuple(extension_of(*extension) for extension in (*extensions, *identifiers)),
+            extensions=tuple(extension_of(*extension) for extension in extensions),
         )
-        return Drafted(draft, private)
+        return Drafted(below(draft, private.public_key(), issuer), private)
 
 
 def make_pki(
@@ -308,7 +303,6 @@ def make_pki(
         raise ConfigurationError("pki.days", f"a validity of {days} days is not between 1 and {MAX_DAYS}")
     if not 1950 <= start.year < 9900:  # the range of a certificate (RFC 5280 section 4.1.2.5), with room for MAX_DAYS
         raise ConfigurationError("pki.days", f"a validity from {format_time(start)} is not between 1950 and 9999")
-    keys.prepare((*SIGNERS, *_LEAVES))
     members: dict[str, Issued] = {}
     provider = provider or make_provider()
     pki = Pki(

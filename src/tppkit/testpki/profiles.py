@@ -14,7 +14,6 @@ from datetime import date
 from types import MappingProxyType
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID
 
 from tppkit._encoding import shown
@@ -222,14 +221,6 @@ def server_extensions(names: Sequence[x509.GeneralName]) -> list[Extension]:
         key_usage("digital_signature"),
         purposes(ExtendedKeyUsageOID.SERVER_AUTH),
         (x509.SubjectAlternativeName(list(names)), False),
-    ]
-
-
-def key_identifiers(key: CertificatePublicKeyTypes, issuer_key: CertificatePublicKeyTypes) -> list[Extension]:
-    """Return subject and authority key identifiers (RFC 5280 section 4.2.1.2, method 1)."""
-    return [
-        (x509.SubjectKeyIdentifier.from_public_key(key), False),
-        (x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), False),  # type: ignore[arg-type]
     ]
 
 

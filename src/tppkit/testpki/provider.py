@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from tppkit._encoding import shown
 from tppkit._iso_codes import COUNTRIES
@@ -27,8 +28,6 @@ DEFAULT_DNS_NAME = "tpp.test.example.com"
 
 # Country codes of VAT numbers only, and the country in ISO 3166-1.
 _VAT_COUNTRIES: Mapping[str, str] = MappingProxyType({"EL": "GR", "XI": "GB"})
-# Common mistakes, and the code that is meant.
-_MEANT: Mapping[str, str] = MappingProxyType({"EL": "GR", "UK": "GB"})
 NOT_APPLICABLE = "NA"
 UNSUPERVISED = frozenset({"PSP_CB", "PSP_PA"})  # roles without an authority (TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5)
 # Characters: organisation and common name (RFC 5280 appendix A.1, X.520 annex C), NCAName (TS 119 495 annex A).
@@ -122,30 +121,27 @@ def provider_of(certificate: EidasCertificate | EidasRequest) -> Provider:
     )
 
 
-def make_provider_like(
-    provider: Provider, *, organization_identifier: str | None = None, name: str | None = None, country: str | None = None,
-    roles: Sequence[str] | None = None, nca_name: str | None = None, dns_name: str | None = None,
-) -> Provider:  # fmt: skip
+def make_provider_like(provider: Provider, **changes: Any) -> Provider:
     """Make a provider that differs from another in what is given.
 
     A new identifier also changes the country, and a new authority changes the authority's name, unless they are given.
 
+    Args:
+        provider: The other provider.
+        changes: Arguments of `make_provider`; None leaves the value of the other provider.
+
     Raises:
         ConfigurationError: As `make_provider`.
     """
-    if country is None and organization_identifier is None:
-        country = provider.country
-    made = make_provider(
-        organization_identifier=(
-            provider.organization_identifier.text if organization_identifier is None else organization_identifier
-        ),
-        name=provider.name if name is None else name,
-        country=country,
-        roles=provider.roles if roles is None else roles,
-        nca_name=nca_name,
-        dns_name=provider.dns_name if dns_name is None else dns_name,
-    )
-    keeps_authority = nca_name is None and made.nca_id == provider.nca_id
+    given = {name: value for name, value in changes.items() if value is not None}
+    known = {
+        "organization_identifier": provider.organization_identifier.text, "name": provider.name, "roles": provider.roles,
+        "dns_name": provider.dns_name,
+    }  # fmt: skip
+    if "organization_identifier" not in given:
+        known["country"] = provider.country
+    made = make_provider(**{**known, **given})
+    keeps_authority = "nca_name" not in given and made.nca_id == provider.nca_id
     return replace(made, nca_name=provider.nca_name) if keeps_authority else made
 
 
@@ -180,15 +176,10 @@ def _require_identifier(text: str) -> OrganizationIdentifier:
         clause = "EN 319 412-1 LEG-5.1.4-03"
         message = (
             f"{shown(text)} names the country {identifier.country}, which is neither in ISO 3166-1 nor allowed for"
-            f" {identifier.scheme}{_meant(identifier.country)} ({clause})"
+            f" {identifier.scheme} ({clause})"
         )
         raise ConfigurationError("pki.organization-identifier", message, clause=clause)
     return identifier
-
-
-def _meant(country: str | None) -> str:
-    meant = _MEANT.get(country or "")
-    return f": {meant} is meant" if meant else ""
 
 
 def _country_of(identifier: OrganizationIdentifier) -> str:
@@ -203,7 +194,7 @@ def _country_of(identifier: OrganizationIdentifier) -> str:
 def _require_country(country: str) -> str:
     if country not in COUNTRIES:
         clause = "EN 319 412-3 LEG-4.2.1-4"
-        message = f"the country {shown(country)} is not two capital letters of ISO 3166-1{_meant(country)} ({clause})"
+        message = f"the country {shown(country)} is not two capital letters of ISO 3166-1 ({clause})"
         raise ConfigurationError("pki.country", message, clause=clause)
     return country
 

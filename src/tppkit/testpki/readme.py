@@ -25,9 +25,8 @@ TEST KEYS ONLY: nothing real may ever trust anything in this folder. `manifest.j
 | `*.crl` | revocation lists (DER) of the root and the issuing authorities |
 | `trusted-lists/` | a list of the lists and a national list, in which the issuing authorities are granted services |
 {faults}
-Every certificate also has `.der` and its private key `.key` (PKCS#8 PEM, mode 0600). The certificate of a provider or a
-server has four more forms: `-chain.pem` (with its issuing authority, to be sent in TLS), `.p12` (PKCS#12, password
-`{password}`), `.csr` (the request for it) and `.b64` (one line, the value of the TPP-Signature-Certificate header).
+Every certificate has its private key in `.key` (PKCS#8 PEM, mode 0600). The certificate of a provider or a server has two more
+forms: `-chain.pem` (with its issuing authority, to be sent in TLS) and `.p12` (PKCS#12, password `{password}`).
 
 The commands below are for a shell in this folder.
 

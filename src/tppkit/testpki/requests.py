@@ -1,24 +1,22 @@
 """Certificate signing requests: made as a qualified trust service provider expects them, checked, and certified.
 
+A request that asks for something that its certificate would lack is rejected, and never changed.
+
 Sources: RFC 2986 section 4 (PKCS #10), RFC 2985 section 5.4.2 (extensionRequest), ETSI TS 119 495 clause 5, ETSI EN 319 412-4
 clause 4.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._encoding import shown
 from tppkit.certificates import EidasCertificate, EidasRequest, ExtensionFacts, check_statement, der, oids
-from tppkit.certificates.extension_values import EXTENSION_REQUESTS
-from tppkit.certificates.general_names import DNS_NAME, GeneralName, read_general_names
 from tppkit.certificates.rules import check_key, first_error
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.certificate import (
     Attribute,
@@ -36,13 +34,22 @@ from tppkit.testpki.provider import Provider, is_dns_name, provider_of
 from tppkit.testpki.signing import sign_der
 
 KINDS = ("qwac", "qseal")
-_TLS_KEYS = frozenset({"rsa", "ec"})
 _EXTENSION_REQUEST = "1.2.840.113549.1.9.14"
+_TLS_KEYS = frozenset({"rsa", "ec"})
 # Only the issuer knows the key identifiers, the addresses of its services and its policies.
-ISSUERS_OWN = frozenset({
+_ISSUERS_OWN = frozenset({
     oids.SUBJECT_KEY_IDENTIFIER, oids.AUTHORITY_KEY_IDENTIFIER, oids.CRL_DISTRIBUTION_POINTS,
     oids.AUTHORITY_INFORMATION_ACCESS, oids.CERTIFICATE_POLICIES,
 })  # fmt: skip
+# What a request asks for, by its name in messages. A certificate has all of it or is not issued.
+_FACTS: Mapping[str, Callable[[ExtensionFacts], tuple[str, ...]]] = {
+    "the authority": lambda facts: (facts.qc.psd2.nca_id,) if facts.qc.psd2 else (),
+    "the QcStatement": lambda facts: facts.qc.statement_oids,
+    "the key usage": lambda facts: facts.key_usage,
+    "the extended key usage": lambda facts: facts.extended_key_usage,
+    "the policy": lambda facts: facts.policies,
+    "the extension": lambda facts: tuple(sorted(facts.present)),
+}
 
 
 def make_request(provider: Provider, kind: str, key: PrivateKey, *, policy: str = "gen", qscd: bool = False) -> bytes:
@@ -72,21 +79,18 @@ def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension
         extensions: The requested extensions; those that only the issuer knows are left out.
         key: The private key that the certificate is for.
     """
-    wanted = write_extensions(e for e in extensions if e.oid not in ISSUERS_OWN)
-    attribute = write_attribute(_EXTENSION_REQUEST, wanted)
+    wanted = write_extensions(e for e in extensions if e.oid not in _ISSUERS_OWN)
     info = der.write_sequence(
         der.write_integer(0),
         write_name(subject),
         public_key_der(key),
-        der.write_element(0xA0, attribute),
+        der.write_element(0xA0, write_attribute(_EXTENSION_REQUEST, wanted)),
     )
     return sign_der(info, key)
 
 
 def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
-    """Return the requested kind of certificate, `qwac` or `qseal`.
-
-    The QcType decides. If it is absent, `stated` decides, then the purposes of the key and the alternative names.
+    """Return the requested kind of certificate, `qwac` or `qseal`: that of its QcType, or if it has none, `stated`.
 
     Args:
         request: The request.
@@ -95,19 +99,15 @@ def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
     Raises:
         ConfigurationError: `pki.request`: the request does not state what it is for, or `stated` contradicts it.
     """
-    types, known = request.qc.types, request.extensions
+    types = request.qc.types
     typed = {"web": "qwac", "eseal": "qseal"}.get(types[0]) if len(types) == 1 else None
-    if stated is not None and typed not in (None, stated):
+    if typed and stated not in (None, typed):
         raise ConfigurationError("pki.request", f"the request is for a {typed} by its QcType, not for a {stated}")
-    chosen = stated or typed
-    if chosen is not None:
-        return chosen
-    if "clientAuth" in known.extended_key_usage or known.dns_names:
-        return "qwac"
-    if "nonRepudiation" in known.key_usage:
-        return "qseal"
-    message = "the request does not state whether it is for a QWAC or a QSealC: state it (pki issue csr --as)"
-    raise ConfigurationError("pki.request", message)
+    chosen = typed or stated
+    if chosen is None:
+        message = "the request does not state whether it is for a QWAC or a QSealC: state it (pki issue csr --as)"
+        raise ConfigurationError("pki.request", message)
+    return chosen
 
 
 def asks_for_ev(request: EidasRequest) -> bool:
@@ -138,16 +138,17 @@ def certify_request(pki: Pki, request: EidasRequest, *, kind: str, label: str) -
     if request.organization_identifier is None:
         message = "the request has no organizationIdentifier: make a new one (pki csr)"
         raise ConfigurationError("pki.organization-identifier", message)
-    provider, names = provider_of(request), _require_names(request, kind)
+    provider = provider_of(request)
     known = {issued.label: issued.key for issued in pki.issued} | dict(pki.callback_keys)
-    public_key, subject = _require_new_key(request, kind, known), _require_subject(request)
+    subject = _require_subject(request)
+    _require_new_key(request, kind, known)
     draft = pki.draft(kind, provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
-    draft = replace(for_key(draft, public_key), subject=subject)
-    if names:
-        asked = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
-        draft = draft.with_extension(extension_of(asked, False))
+    draft = replace(for_key(draft, request.public_key), subject=subject)
+    if kind == "qwac":
+        draft = draft.with_extension(extension_of(_require_names(request), False))
     certificate = EidasCertificate.from_der(draft.sign(pki.issuer_of(kind).key))
     require_profile(certificate, kind)
+    _require_complete(request, certificate)
     return certificate
 
 
@@ -161,43 +162,29 @@ def _require_subject(request: EidasRequest) -> tuple[Attribute, ...]:
     return subject
 
 
-def _require_names(request: EidasRequest, kind: str) -> tuple[str, ...]:
-    """Return the DNS names of a QWAC, one of which is the common name; none for a QSealC."""
-    names = _alternative_names(request)
-    if (request.qc.sscd and kind == "qwac") or (names and kind == "qseal"):
-        unwanted = "a qualified device" if kind == "qwac" else "alternative names"
-        raise ConfigurationError("pki.request", f"the request for a {kind} asks for {unwanted}: make a new one without")
-    for name in names:
-        if name.form != DNS_NAME:
-            message = f"the request asks for an alternative name that is not a DNS name ({name.form})"
-            raise ConfigurationError("pki.request", f"{message}: make a new one without it")
-    if not names and oids.SUBJECT_ALTERNATIVE_NAME in request.extensions.present:
-        raise ConfigurationError("pki.request", "the alternative names of the request cannot be read: make a new one")
-    for text in request.extensions.dns_names:
+def _require_names(request: EidasRequest) -> x509.SubjectAlternativeName:
+    """Return the alternative names of a QWAC, all of which are DNS names."""
+    names = request.extensions.dns_names
+    for text in names:
         if not is_dns_name(text):
-            raise ConfigurationError(
-                "pki.dns-name", f"{shown(text)} is not a DNS name in lower case: make a new request (pki csr --dns)"
-            )
-    if kind == "qseal":
-        return ()
-    common_names = request.subject.values(oids.COMMON_NAME)
-    wanted = request.extensions.dns_names or tuple(name for name in common_names[:1] if is_dns_name(name))
-    other_names = [name for name in common_names if name not in wanted]
-    if other_names:
-        clause = "EN 319 412-4 WEB-4.1.3-4 (d)"
-        listed = shown(", ".join(wanted)) or "none"
-        message = f"the common name {shown(other_names[0])} is not one of the DNS names ({listed}; {clause})"
-        raise ConfigurationError("pki.request", f"{message}: make a new request (pki csr --dns)", clause=clause)
-    if not wanted:
-        raise ConfigurationError("pki.request", "the request for a qwac has no DNS name: make a new one")
-    return wanted
+            message = f"{shown(text)} is not a DNS name in lower case: make a new request (pki csr --dns)"
+            raise ConfigurationError("pki.dns-name", message)
+    asked = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+    if not names or request.extension_values[oids.SUBJECT_ALTERNATIVE_NAME] != asked.public_bytes():
+        message = (
+            "the alternative names of the request are not one or more DNS names: make a new request (pki csr --dns)"
+        )
+        raise ConfigurationError("pki.request", message)
+    return asked
 
 
-def _alternative_names(request: EidasRequest) -> tuple[GeneralName, ...]:
-    try:
-        return read_general_names(request.extension_values[oids.SUBJECT_ALTERNATIVE_NAME])
-    except (FormatError, KeyError):
-        return ()
+def _require_complete(request: EidasRequest, certificate: EidasCertificate) -> None:
+    """Require that the certificate has everything that the request asks for."""
+    for what, read in _FACTS.items():
+        lacking = [value for value in read(request.extensions) if value not in read(certificate.extensions)]
+        if lacking:
+            message = f"the request asks for {what} {shown(lacking[0])}, which its certificate would lack"
+            raise ConfigurationError("pki.request", f"{message}: make a new request (pki csr)")
 
 
 def _require_profile_key(request: EidasRequest, kind: str) -> None:
@@ -210,8 +197,8 @@ def _require_profile_key(request: EidasRequest, kind: str) -> None:
         raise ConfigurationError("pki.key-kind", message, clause=clause)
 
 
-def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, PrivateKey]) -> bytes:
-    """Return DER of the request's SubjectPublicKeyInfo, if this PKI certifies such keys and no `known` key is the same."""
+def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, PrivateKey]) -> None:
+    """Require a key that this PKI certifies, and that is none of the `known` keys."""
     key, kinds = request.public_key, SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
     _require_profile_key(request, kind)
     if kind_of_public_key(key) not in kinds:
@@ -221,52 +208,3 @@ def _require_new_key(request: EidasRequest, kind: str, known: Mapping[str, Priva
     if owner is not None:
         message = f"the request has the key of {owner}: make a key for this request"
         raise ConfigurationError("pki.foreign-key", message)
-    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-
-
-class Dropped(NamedTuple):
-    """A requested value that the certificate lacks.
-
-    Attributes:
-        field: The name of the field in `cert show --json`.
-        value: The requested value.
-    """
-
-    field: str
-    value: str
-
-
-def find_dropped(request: EidasRequest, certificate: EidasCertificate) -> tuple[Dropped, ...]:
-    """Return every requested value that the certificate lacks.
-
-    Values of attributes are never shown, because one of them may be a password.
-    """
-    return (*_dropped_facts(request, certificate), *_dropped_attributes(request))
-
-
-def _dropped_facts(request: EidasRequest, certificate: EidasCertificate) -> Iterator[Dropped]:
-    for field, read in _FIELDS.items():
-        known = read(certificate.extensions)
-        yield from (Dropped(field, value) for value in dict.fromkeys(read(request.extensions)) if value not in known)
-
-
-def _dropped_attributes(request: EidasRequest) -> Iterator[Dropped]:
-    """Yield every attribute except the first request for extensions."""
-    present = [oid for oid, _ in request.attributes]
-    first = next((place for place, oid in enumerate(present) if oid in EXTENSION_REQUESTS), None)
-    yield from (Dropped("attributes", oid) for place, oid in enumerate(present) if place != first)
-
-
-_FIELDS: Mapping[str, Callable[[ExtensionFacts], tuple[str, ...]]] = {
-    "nca_id": lambda facts: (facts.qc.psd2.nca_id,) if facts.qc.psd2 else (),
-    "qc_pds": lambda facts: tuple(f"{place.url} ({place.language})" for place in facts.qc.pds),
-    "qc_semantics": lambda facts: (facts.qc.semantics,) if facts.qc.semantics else (),
-    "qc_name_registration_authorities": lambda facts: facts.qc.name_registration_authorities,
-    "qc_statements": lambda facts: facts.qc.statement_oids,
-    "key_usage": lambda facts: facts.key_usage,
-    "extended_key_usage": lambda facts: facts.extended_key_usage,
-    "is_ca": lambda facts: ("yes",) if facts.is_ca else (),
-    "policies": lambda facts: facts.policies,
-    "extensions": lambda facts: tuple(sorted(facts.present)),
-    "critical_extensions": lambda facts: tuple(sorted(facts.critical)),
-}

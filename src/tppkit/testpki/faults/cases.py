@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cryptography import x509
-
-from tppkit.certificates import der, oids
-from tppkit.testpki.certificate import Attribute, Extension, extension_of, write_name
-from tppkit.testpki.faults.edits import usage
+from tppkit.certificates import der
 from tppkit.testpki.faults.valid_pki import DAY, LASTING, FaultCase, ValidPki
-
-UNKNOWN_ISSUER = write_name(
-    (
-        Attribute(oids.COUNTRY, "LT", der.PRINTABLE_STRING),
-        Attribute(oids.ORGANIZATION, "tppkit TEST Unknown CA"),
-        Attribute(oids.COMMON_NAME, "tppkit TEST Unknown CA"),
-    )
-)
 
 
 def changed_after_signing(valid: ValidPki) -> FaultCase:
@@ -55,30 +43,11 @@ def revoked_authority(valid: ValidPki) -> FaultCase:
     return valid.below(authority)._replace(crls=crls)
 
 
-def crl_without_permission(valid: ValidPki) -> FaultCase:
-    """Sign a CRL by an authority whose key may not sign CRLs."""
-    authority = valid.authority("tppkit TEST Certs Only CA", usage("key_cert_sign"))
-    return valid.below(authority)._replace(crls=(valid.crl(issuer=authority), valid.crl(issuer=valid.pki.root)))
-
-
-def crl_scope(*, authorities_only: bool = False, indirect: bool = False) -> Extension:
-    """Write the issuing distribution point of a CRL that covers less or more than its issuer's certificates."""
-    point = x509.IssuingDistributionPoint(None, None, False, authorities_only, None, indirect, False)
-    return extension_of(point, True)
-
-
 def future_crl(valid: ValidPki) -> FaultCase:
     """Date the CRL years from now, while the authority that signed it is still valid."""
     begins = valid.last_week
     stated = valid.crl(this_update=begins, next_update=begins + LASTING)
     return valid.judged_by(crls=(stated, valid.crl(issuer=valid.pki.root)))
-
-
-def future_ocsp(valid: ValidPki) -> FaultCase:
-    """Date the OCSP response years from now, while its responder is still valid."""
-    single = valid.single(this_update=valid.last_week, next_update=valid.last_week + DAY)
-    answer = valid.ocsp(single, produced_at=single.this_update)
-    return valid.judged_by(ocsp=(answer,), crls=(valid.crl(issuer=valid.pki.root),))
 
 
 def stale_ocsp(valid: ValidPki) -> FaultCase:

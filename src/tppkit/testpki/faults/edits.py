@@ -10,11 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit.certificates import PdsLocation, Psd2Statement, RoleOfPsp, der, oids
-from tppkit.certificates.qcstatements import LimitValue, read_qc_statements
-from tppkit.certificates.write_qcstatements import write_limit_value, write_pds, write_psd2
+from tppkit.certificates import Psd2Statement, der, oids
+from tppkit.certificates.qcstatements import read_qc_statements
 from tppkit.testpki.certificate import Attribute, Draft, Extension, extension_of
 from tppkit.testpki.keys import public_key_der
 from tppkit.testpki.profiles import key_usage
@@ -44,10 +42,10 @@ def changed(**fields: Any) -> Edit:
 # The subject.
 
 
-def attribute(oid: str, text: str, *, tag: int | None = None) -> Edit:
-    """Change the text of a subject attribute, and its string type if `tag` is given."""
+def attribute(oid: str, text: str) -> Edit:
+    """Change the text of a subject attribute."""
     return lambda draft: replace(
-        draft, subject=tuple(Attribute(a.oid, text, tag or a.tag) if a.oid == oid else a for a in draft.subject)
+        draft, subject=tuple(one._replace(text=text) if one.oid == oid else one for one in draft.subject)
     )
 
 
@@ -61,11 +59,6 @@ def second_attribute(oid: str, text: str) -> Edit:
     return lambda draft: replace(draft, subject=(*draft.subject, Attribute(oid, text)))
 
 
-def text_of(draft: Draft, oid: str) -> str:
-    """Return the text of a subject attribute."""
-    return next(one.text for one in draft.subject if one.oid == oid)
-
-
 # The key.
 
 
@@ -73,12 +66,6 @@ def weak_key(draft: Draft) -> Draft:
     """Put an RSA key of 1024 bits in the place of the key."""
     key = make_rsa_key(1024, draft.public_key + draft.issuer + draft.public_key)
     return replace(draft, public_key=public_key_der(key))
-
-
-def unusual_curve(draft: Draft) -> Draft:
-    """Put a key on secp256k1 in the place of the key."""
-    number = int.from_bytes(draft.public_key[-32:], "big") >> 1
-    return replace(draft, public_key=public_key_der(ec.derive_private_key(number | 1, ec.SECP256K1())))
 
 
 # Extensions.
@@ -125,30 +112,7 @@ def policies(*stated: str) -> Edit:
     return extension(x509.CertificatePolicies(information))
 
 
-def access(method: x509.ObjectIdentifier, url: str) -> Edit:
-    """Replace the authority information access by one address."""
-    described = x509.AccessDescription(method, x509.UniformResourceIdentifier(url))
-    return extension(x509.AuthorityInformationAccess([described]))
-
-
-def crl_address(url: str) -> Edit:
-    """Replace the CRL distribution points by one address."""
-    point = x509.DistributionPoint([x509.UniformResourceIdentifier(url)], None, None, None)
-    return extension(x509.CRLDistributionPoints([point]))
-
-
-def second_dns_name(name: str) -> Edit:
-    """Add a DNS name beside the common name."""
-    return lambda draft: extension(
-        x509.SubjectAlternativeName([x509.DNSName(text_of(draft, oids.COMMON_NAME)), x509.DNSName(name)])
-    )(draft)
-
-
 # QcStatements.
-
-
-def _statement(oid: str, *info: bytes) -> bytes:
-    return der.write_sequence(der.write_oid(oid), *info)
 
 
 def statements_of(draft: Draft) -> list[bytes]:
@@ -169,12 +133,16 @@ def no_statement(oid: str) -> Edit:
 
 def statement(oid: str, *info: bytes) -> Edit:
     """Replace or add a statement."""
-    return qc_statements(lambda draft: der.write_sequence(*_others(draft, oid), _statement(oid, *info)))
+    return qc_statements(
+        lambda draft: der.write_sequence(*_others(draft, oid), der.write_sequence(der.write_oid(oid), *info))
+    )
 
 
 def second_statement(oid: str, *info: bytes) -> Edit:
     """Add a statement beside those of the same identifier."""
-    return qc_statements(lambda draft: der.write_sequence(*statements_of(draft), _statement(oid, *info)))
+    return qc_statements(
+        lambda draft: der.write_sequence(*statements_of(draft), der.write_sequence(der.write_oid(oid), *info))
+    )
 
 
 def _others(draft: Draft, oid: str) -> list[bytes]:
@@ -189,23 +157,6 @@ def qc_types(*types: str) -> Edit:
     return statement(oids.QC_TYPE, der.write_sequence(*map(der.write_oid, types)))
 
 
-def legislation(country: str) -> Edit:
-    """State that the certificate is qualified by the law of a country."""
-    return statement(oids.QC_CC_LEGISLATION, der.write_sequence(der.write_text(country, tag=der.PRINTABLE_STRING)))
-
-
-def pds(*locations: tuple[str, str]) -> Edit:
-    """Replace the disclosure statements: file name or URL, and language, of each."""
-    base = "https://pki.test.example.com/"
-    places = (PdsLocation(url if ":" in url else base + url, language) for url, language in locations)
-    return statement(oids.QC_PDS, write_pds(tuple(places)))
-
-
-def limit(currency: str, amount: int) -> Edit:
-    """Add a limit on the value of transactions."""
-    return statement(oids.QC_LIMIT_VALUE, write_limit_value(LimitValue(currency, amount, 0)))
-
-
 # The PSD2 statement.
 
 
@@ -217,59 +168,55 @@ def psd2_of(draft: Draft) -> Psd2Statement:
     return stated
 
 
-def psd2(change: Callable[[Psd2Statement], dict[str, Any]]) -> Edit:
-    """Change fields of the PSD2 statement, which is written correctly."""
-
-    def edit(draft: Draft) -> Draft:
-        stated = psd2_of(draft)
-        return statement(oids.QC_PSD2, write_psd2(replace(stated, **change(stated))))(draft)
-
-    return edit
-
-
-def roles(*stated: tuple[str, str]) -> Edit:
-    """Replace the roles: dotted identifier and name of each."""
-    return psd2(lambda _: {"roles": tuple(RoleOfPsp(*role) for role in stated)})
-
-
-def authority(nca_id: str) -> Edit:
-    """Replace the authority in the organizationIdentifier and in the PSD2 statement, and keep its name."""
-    return all_of(attribute(oids.ORGANIZATION_IDENTIFIER, f"PSD{nca_id}-LB000000"), psd2(lambda _: {"nca_id": nca_id}))
-
-
-def role(oid: str, name: str, *, tag: int = der.UTF8_STRING) -> bytes:
-    """Write a RoleOfPSP."""
-    return der.write_sequence(der.write_oid(oid), der.write_text(name, tag=tag))
-
-
-def raw_psd2(
-    *, roles: bytes | None = None, nca_name: bytes | int | None = None, nca_id: bytes | int | None = None
-) -> Edit:
-    """Write the PSD2 statement from raw parts.
+def psd2(*, roles: bytes | None = None, nca_name: str | bytes | None = None, nca_id: str | bytes | None = None) -> Edit:
+    """Change parts of the PSD2 statement; a part that is not given stays.
 
     Args:
-        roles: DER in the place of the roles; the valid ones by default.
-        nca_name: DER in the place of the name, or another tag for it.
-        nca_id: DER in the place of the identifier, or another tag for it.
+        roles: DER in the place of the roles.
+        nca_name: The authority's name, or DER in its place.
+        nca_id: The authority's identifier, or DER in its place.
     """
 
-    def text(part: bytes | int | None, valid: str) -> bytes:
-        return part if isinstance(part, bytes) else der.write_text(valid, tag=part or der.UTF8_STRING)
+    def text(part: str | bytes | None, valid: str) -> bytes:
+        return part if isinstance(part, bytes) else der.write_text(valid if part is None else part)
 
     def edit(draft: Draft) -> Draft:
         stated = psd2_of(draft)
         valid = der.write_sequence(*(role(one.oid, one.name) for one in stated.roles))
-        parts = (
-            valid if roles is None else roles,
-            text(nca_name, stated.nca_name),
-            text(nca_id, stated.nca_id),
-        )
+        parts = (roles if roles is not None else valid, text(nca_name, stated.nca_name), text(nca_id, stated.nca_id))
         return statement(oids.QC_PSD2, der.write_sequence(*parts))(draft)
 
     return edit
 
 
+def role(oid: str, name: str) -> bytes:
+    """Write a RoleOfPSP."""
+    return der.write_sequence(der.write_oid(oid), der.write_text(name))
+
+
+def roles(*stated: tuple[str, str]) -> Edit:
+    """Replace the roles: dotted identifier and name of each."""
+    return psd2(roles=der.write_sequence(*(role(*one) for one in stated)))
+
+
 def flattened_roles(draft: Draft) -> Draft:
     """Write all roles into one RoleOfPSP."""
     parts = b"".join(der.write_oid(one.oid) + der.write_text(one.name) for one in psd2_of(draft).roles)
-    return raw_psd2(roles=der.write_sequence(der.write_sequence(parts)))(draft)
+    return psd2(roles=der.write_sequence(der.write_sequence(parts)))(draft)
+
+
+def exchanged_authority(draft: Draft) -> Draft:
+    """Exchange the name and the identifier of the authority."""
+    stated = psd2_of(draft)
+    return psd2(nca_name=stated.nca_id, nca_id=stated.nca_name)(draft)
+
+
+def printable_authority(draft: Draft) -> Draft:
+    """Write the identifier of the authority as a PrintableString."""
+    return psd2(nca_id=der.write_text(psd2_of(draft).nca_id, tag=der.PRINTABLE_STRING))(draft)
+
+
+def another_authority(draft: Draft) -> Draft:
+    """Name another authority in the organizationIdentifier than in the PSD2 statement."""
+    other = "FI-FINFSA" if psd2_of(draft).nca_id == "DE-BAFIN" else "DE-BAFIN"
+    return attribute(oids.ORGANIZATION_IDENTIFIER, f"PSD{other}-LB000000")(draft)

@@ -16,12 +16,10 @@ from tppkit.testpki.certificate import (
     Issued,
     below,
     for_key,
-    public_key_bits,
     sign_draft,
 )
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.faults.edits import Edit, attribute
-from tppkit.testpki.keys import PrivateKey, public_key_der
 from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
 from tppkit.testpki.pki import DEFAULT_DAYS, Pki
 from tppkit.testpki.provider import Provider, make_provider
@@ -86,20 +84,17 @@ class ValidPki:
         """Edit a draft: its validity begins after the first week."""
         return replace(draft, not_before=self.later)
 
-    def edited(
-        self, edit: Edit | None = None, *, use: Use = Use.QWAC, key: PrivateKey | None = None, hash_name: str | None = None,
-    ) -> FaultCase:  # fmt: skip
+    def edited(self, edit: Edit | None = None, *, use: Use = Use.QWAC, hash_name: str | None = None) -> FaultCase:
         """Return the valid certificate of a use with an edit, below its authority.
 
         Args:
             edit: What is changed before it is signed.
             use: The use of the certificate.
-            key: The signing key; that of the authority by default.
             hash_name: Hash of the signature, as for `Draft.sign`.
         """
         model, issuer = self.pki.members[use.value], self.pki.issuer_of(use.value)
         draft = replace(Draft.of(model.certificate), serial=self._serial("leaf"))
-        signed = (edit(draft) if edit else draft).sign(key or issuer.key, hash_name=hash_name)
+        signed = (edit(draft) if edit else draft).sign(issuer.key, hash_name=hash_name)
         return FaultCase(signed, (issuer.certificate.der,))
 
     def authority(
@@ -128,7 +123,7 @@ class ValidPki:
         """Return a QWAC of the first authority, sent with all authorities."""
         issuer = authorities[0]
         draft = replace(Draft.of(self.pki.qwac.certificate), serial=self._serial("leaf"))
-        signed = below(draft, draft.public_key, issuer).sign(issuer.key)
+        signed = below(draft, self.pki.qwac.key.public_key(), issuer).sign(issuer.key)
         return FaultCase(signed, tuple(authority.certificate.der for authority in authorities))
 
     def below_edited(self, label: str, edit: Edit | None = None, *, hash_name: str | None = None) -> FaultCase:
@@ -156,8 +151,7 @@ class ValidPki:
 
     def single(self, about: Issued | None = None, **changes: Any) -> Single:
         """Return what a valid OCSP response states about a QWAC, the valid one by default; `changes` are fields of `Single`."""
-        issuer, leaf = self.pki.qwac_ca, (about or self.pki.qwac).certificate
-        cert_id = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), leaf.serial)
+        cert_id = make_cert_id(self.pki.qwac_ca, (about or self.pki.qwac).certificate.serial)
         return Single(cert_id, None, self.start, self.later)._replace(**changes)
 
     def ocsp(self, single: Single | None = None, *, responder: Issued | None = None, **changes: Any) -> bytes:
@@ -169,7 +163,7 @@ class ValidPki:
             changes: Arguments of `write_answer` that differ.
         """
         stated = {"produced_at": self.start, **changes}
-        return write_answer([single or self.single()], responder or self._responder, **stated)
+        return write_answer(single or self.single(), responder or self._responder, **stated)
 
     @property
     def _responder(self) -> Issued:
@@ -180,10 +174,10 @@ class ValidPki:
     ) -> Issued:  # fmt: skip
         """Make a certificate like the model with a new P-256 key and serial number; without an issuer it signs itself."""
         key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
-        draft, public = replace(Draft.of(model.certificate), serial=self._serial(label)), public_key_der(key)
+        draft = replace(Draft.of(model.certificate), serial=self._serial(label))
         if kind != "ocsp":
             draft = attribute(oids.COMMON_NAME, label)(draft)
-        draft = below(draft, public, issuer)
+        draft = below(draft, key.public_key(), issuer)
         return sign_draft(Drafted(edit(draft) if edit else draft, key), issuer, label, kind, hash_name=hash_name)
 
     def _serial(self, label: str) -> int:
@@ -220,7 +214,7 @@ def _issue_again(plain: Pki, issued: Issued) -> Issued:
     """Issue the certificate with the same key and another serial number."""
     provider = plain.other_provider if issued.label.startswith("other-") else plain.provider
     draft = plain.draft(issued.kind, provider, label=f"fault {issued.label}", key="p256").draft
-    signed = for_key(draft, issued.public_key_der).sign(plain.issuer_of(issued.kind).key)
+    signed = for_key(draft, issued.key.public_key()).sign(plain.issuer_of(issued.kind).key)
     return replace(issued, certificate=EidasCertificate.from_der(signed))
 
 
