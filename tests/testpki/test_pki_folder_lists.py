@@ -136,6 +136,14 @@ def test_each_revocation_keeps_those_of_another_process(folder, pki):
     assert revoked_in(folder) == {pki.qwac.certificate.serial, pki.other_qwac.certificate.serial}
 
 
+def test_after_the_clock_was_set_back_behind_a_revocation_nothing_is_signed(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY)
+    before, now = contents(folder), pki.not_before + DAY - timedelta(minutes=6)
+    assert refusal(lambda: open_pki(folder).renew(now=now)) == "pki.unusable"
+    assert refusal(lambda: open_pki(folder).revoke(pki.qseal.certificate, at=now)) == "pki.unusable"
+    assert contents(folder) == before
+
+
 def test_a_lifted_hold_is_absent_from_list_and_ocsp_responses(folder, pki):
     at = pki.not_before + DAY
     held = open_pki(folder).revoke(pki.qwac.certificate, at=at, reason=HOLD)

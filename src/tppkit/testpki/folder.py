@@ -45,6 +45,7 @@ from tppkit.testpki.requests import asks_for_ev, certify_request, kind_of
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SKEW = timedelta(minutes=5)  # by which the clocks of several machines may differ
 _SEQUENCE_NUMBER = re.compile(rb"<TSLSequenceNumber>([0-9]{1,9})</TSLSequenceNumber>")
 
 
@@ -299,8 +300,12 @@ class PkiFolder:
                 f"the authorities of the folder ended on {format_time(ended)}: no verifier trusts a list of theirs"
             )
             raise ConfigurationError("pki.ended", message)
-        revoked = [one.at for revoked in pki.revocations.values() for one in revoked]
-        at = max([now.replace(microsecond=0), pki.not_before, *revoked])
+        present = max(now.replace(microsecond=0), pki.not_before)
+        latest = max((one.at for revoked in pki.revocations.values() for one in revoked), default=present)
+        if latest > shift(present, _SKEW):
+            message = f"a certificate is revoked from {format_time(latest)}, after the present ({format_time(present)})"
+            raise ConfigurationError("pki.unusable", f"{message}: check the clock")
+        at = max(present, latest)
         number = 1 + max(read_crl(self.path, issuer).number for issuer in pki.issuers)
         files = crl_files(pki, issuers, at=at, number=number)
         return self._publish((crl_entry(file), file) for file in files)

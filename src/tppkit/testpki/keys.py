@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -52,6 +54,14 @@ class KeySource:
     def __init__(self, kind: str = "p256", *, seed: int | None = None) -> None:
         self.kind = require_kind(kind, KEY_KINDS)
         self._seed = seed
+        self._prepared: dict[str, PrivateKey] = {}
+
+    def prepare(self, labels: Iterable[str]) -> None:
+        """Make these keys ahead, RSA keys in parallel: searching primes is nearly all the work of an RSA PKI."""
+        if self.kind in _RSA_BITS and self._seed is None:
+            names = list(labels)
+            with ThreadPoolExecutor(os.cpu_count()) as threads:
+                self._prepared.update(zip(names, threads.map(self.make_key, names), strict=True))
 
     def make_key(self, label: str, *, kind: str | None = None) -> PrivateKey:
         """Make a private key; with a seed, the one that belongs to the label.
@@ -64,6 +74,9 @@ class KeySource:
             ConfigurationError: `pki.key-kind`.
         """
         kind = require_kind(kind or self.kind, SEAL_KEY_KINDS)
+        prepared = self._prepared.pop(label, None) if kind == self.kind else None
+        if prepared is not None:
+            return prepared
         if kind in _RSA_BITS:
             bits = _RSA_BITS[kind]
             if self._seed is None:

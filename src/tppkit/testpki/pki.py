@@ -30,6 +30,7 @@ DEFAULT_DAYS = 365
 MAX_DAYS = 36_500
 CALLBACK_KEYS = ("callback-test", "callback-live")
 _AUTHORITY_DAYS = 3650
+_LEAVES = ("qwac", "qseal", "other-qwac", "other-qseal", "server")
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _URL = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-])?")
 
@@ -303,6 +304,7 @@ def make_pki(
         raise ConfigurationError("pki.days", f"a validity of {days} days is not between 1 and {MAX_DAYS}")
     if not 1950 <= start.year < 9900:  # the range of a certificate (RFC 5280 section 4.1.2.5), with room for MAX_DAYS
         raise ConfigurationError("pki.days", f"a validity from {format_time(start)} is not between 1950 and 9999")
+    keys.prepare((*SIGNERS, *_LEAVES))
     members: dict[str, Issued] = {}
     provider = provider or make_provider()
     pki = Pki(
