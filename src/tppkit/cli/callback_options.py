@@ -63,7 +63,8 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
         keys: tuple[str, ...],
         **options: Any,
     ) -> Any:
-        require_one_stdin(request_file, body, *map(key_file, (*keys, *options.get("other_keys", ()))))
+        files = [split_key(text)[1] for text in (*keys, *options.get("other_keys", ()))]
+        require_one_stdin(request_file, body, *files)
         if request_file is not None:
             parts = {"method": method, "url": url, "request-id": request_id, "signature": signature, "body": body}
             if given := [f"--{name}" for name, value in parts.items() if value is not None]:
@@ -164,20 +165,11 @@ def read_public_keys(texts: Sequence[str]) -> list[CallbackKey]:
         FormatError: `file.unreadable`, `file.too-large`.
         ConfigurationError: `callback-key.*`.
     """
-    return [
-        load_callback_key(read_input(key_file(text), max_bytes=_MAX_KEY_BYTES), name=_key_name(text)) for text in texts
-    ]
+    keys = map(split_key, texts)
+    return [load_callback_key(read_input(file, max_bytes=_MAX_KEY_BYTES), name=name) for name, file in keys]
 
 
-def key_file(text: str) -> str:
-    """The file of `[NAME=]FILE`."""
-    return text.partition("=")[2] if _has_name(text) else text
-
-
-def _key_name(text: str) -> str:
-    return text.partition("=")[0] if _has_name(text) else Path(text).stem
-
-
-def _has_name(text: str) -> bool:
-    name, separator, _ = text.partition("=")
-    return bool(separator) and "/" not in name
+def split_key(text: str) -> tuple[str, str]:
+    """Split `[NAME=]FILE` into name and file; the name of a file without one is its own without suffix."""
+    name, separator, file = text.partition("=")
+    return (name, file) if separator and "/" not in name else (Path(text).stem, text)

@@ -5,14 +5,14 @@ Messages are sent as raw HTTP/1.1, because HTTP client libraries would change so
 
 from __future__ import annotations
 
-import errno
 import http.client
 import socket
 import ssl
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
+from io import BytesIO
 from ipaddress import ip_address
 from types import MappingProxyType
 from typing import NamedTuple
@@ -49,15 +49,9 @@ from tppkit.protocol.legacy.money import Amount
 from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, write_time_stamp
 
 TIMEOUT_S = 10.0
-_MAX_ANSWER_BYTES = 64 * 1024
+_MAX_ANSWER_BYTES = 128 * 1024  # with the head
+_MAX_BODY_BYTES = 64 * 1024
 _SHOWN = 4096
-# Headers of the connection (RFC 9110 section 7.6.1), and those that `readdress` writes.
-_NOT_FORWARDED = frozenset(
-    {
-        "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
-        "trailer", "transfer-encoding", "upgrade",
-    }
-)  # fmt: skip
 _SAMPLES: Mapping[str, Callable[[datetime], LegacyModel]] = MappingProxyType(
     {
         "access": lambda at: AccessGranted.until(uuid4().hex, at + ACCESS_LIFETIME),
@@ -97,7 +91,7 @@ def send(
         RequestIds().require(request_id := request_id or str(uuid4()))
     except CallbackRejected as e:
         raise click.UsageError(e.message) from e
-    place = parse_place(url, remote=url.startswith("https://"))
+    place = parse_place(url, "http", "https")
     address = CallbackAddress(signed_url or _https_url(url, place), CallbackKind(kind))
     if address.has_token:
         raise click.UsageError("replace {token} by a token")
@@ -106,7 +100,11 @@ def send(
     headers = sign_callback(private_key, request_id=request_id, method=method, url=address.url, body=content)
     received = ReceivedCallback(method, address.path, (*headers, ("Content-Type", "application/json")), content)
     context = _trusting(ca) if ca else None
-    return reply_result(send_message(readdress(received, place=place).to_wire(), place=place, context=context))
+    reply = send_message(to_wire(received, place=place), place=place, context=context)
+    text = reply.body.decode("utf-8", "replace")
+    value = {"status": reply.status, "content_type": reply.content_type, "body": text}
+    lines = (f"answered {reply.status}", *fact_lines([("body", text[:_SHOWN])]))
+    return Result(value, lines, HOLDS if 200 <= reply.status < 300 else DOES_NOT_HOLD)
 
 
 @click.command()
@@ -122,7 +120,7 @@ def attack(
     URL is where the receiver listens, http:// on this machine. The callbacks go to its path, or to the path of --signed-url if URL
     has none; two go to other paths. If the valid callback is refused, the others are not sent and the exit code is 1.
     """
-    place = parse_place(url)
+    place = parse_place(url, "http")
     target = Target(
         key=private_key,
         stranger=ec.generate_private_key(ec.SECP256R1()),
@@ -171,7 +169,7 @@ def _run_attacks(target: Target, place: Place) -> Iterator[tuple[Attack, int | N
 def _send(call: ReceivedCallback, place: Place) -> int | None:
     host = next((value for name, value in call.headers if name == "Host"), None)
     try:
-        return send_message(readdress(call, place=place, host=host).to_wire(), place=place).status
+        return send_message(to_wire(call, place=place, host=host), place=place).status
     except TransportError:
         return None
 
@@ -195,8 +193,8 @@ class Place(NamedTuple):
         tls: whether to use https.
 
     Example:
-        place = parse_place("http://127.0.0.1:8000")
-        reply = send_message(readdress(callback, place=place).to_wire(), place=place)
+        place = parse_place("http://127.0.0.1:8000", "http")
+        reply = send_message(to_wire(callback, place=place), place=place)
     """
 
     host: str
@@ -224,17 +222,16 @@ class Reply(NamedTuple):
     body: bytes
 
 
-def parse_place(url: str, *, remote: bool = False) -> Place:
-    """Parse a destination on this machine.
+def parse_place(url: str, *schemes: str) -> Place:
+    """Parse a destination; one with http must be on this machine.
 
     Args:
         url: `http://127.0.0.1:8000`, with a path if every message goes to that path.
-        remote: allow other machines, and https.
+        schemes: the accepted ones, http or https.
 
     Raises:
         ConfigurationError: `callback.place`.
     """
-    schemes = ("http", "https") if remote else ("http",)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -242,9 +239,9 @@ def parse_place(url: str, *, remote: bool = False) -> Place:
         parts, host, port = urlsplit(""), "", None
     if (
         parts.scheme not in schemes or not host or port == 0 or parts.username is not None or parts.fragment
-        or not (url.isascii() and url.isprintable()) or " " in url or not (remote or _is_here(host))
+        or not (url.isascii() and url.isprintable()) or " " in url or not (parts.scheme == "https" or _is_here(host))
     ):  # fmt: skip
-        where = " or ".join(f"{scheme}://" for scheme in schemes) + ("" if remote else " on this machine")
+        where = " or ".join({"http": "http:// on this machine"}.get(scheme, f"{scheme}://") for scheme in schemes)
         raise ConfigurationError("callback.place", f"{shown(url)} is not {where}")
     query = f"?{parts.query}" if parts.query else ""
     target = "" if parts.path in ("", "/") and not query else (parts.path or "/") + query
@@ -259,92 +256,67 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def readdress(callback: ReceivedCallback, *, place: Place, host: str | None = None) -> ReceivedCallback:
-    """Return a callback for another destination; method, body and the callback's own headers stay unchanged.
+def to_wire(callback: ReceivedCallback, *, place: Place, host: str | None = None) -> bytes:
+    """Return a callback as HTTP/1.1 bytes for a destination; method, body and the callback's own headers stay unchanged.
 
     Args:
-        callback: as received.
+        callback: without Content-Length and Connection.
         place: the destination.
         host: the value of the Host header; the destination's by default.
     """
-    kept = [(name, value) for name, value in callback.headers if name.lower() not in _NOT_FORWARDED]
+    own = [header for header in callback.headers if header[0] != "Host"]
     length = str(len(callback.body))
     fixed = (("Host", host or place.authority), ("Content-Length", length), ("Connection", "close"))
-    return callback._replace(target=place.target or callback.target, headers=(*fixed, *kept))
+    return callback._replace(target=place.target or callback.target, headers=(*fixed, *own)).to_wire()
 
 
 def send_message(
     message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S, context: ssl.SSLContext | None = None
 ) -> Reply:
-    """Send a message and read the answer.
+    """Send a message that ends the connection, and read the answer.
 
     Args:
         message: the whole HTTP/1.1 message.
         place: the destination.
-        timeout_s: limits connecting, and then the whole exchange.
+        timeout_s: limits connecting, and then the whole answer.
         context: for https; trusts the system's authorities by default.
 
     Raises:
         TransportError: `transport.failed`, the connection is refused, the answer is not HTTP or takes too long.
     """
     try:
-        with (
-            socket.create_connection((place.host, place.port), timeout=timeout_s) as plain,
-            ended_after(plain, timeout_s),
-        ):
+        with socket.create_connection((place.host, place.port), timeout=timeout_s) as plain:
             if not place.tls:
-                return _exchange(plain, message)
+                return _exchange(plain, message, timeout_s)
             with (context or ssl.create_default_context()).wrap_socket(plain, server_hostname=place.host) as protected:
-                return _exchange(protected, message)
+                return _exchange(protected, message, timeout_s)
     except (OSError, http.client.HTTPException) as e:
-        reason = getattr(e, "strerror", None) or type(e).__name__
+        reason = getattr(e, "strerror", None) or str(e) or type(e).__name__
         raise TransportError("transport.failed", f"{place.authority} did not answer: {reason}") from e
 
 
-@contextmanager
-def ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
-    """Shut a connection down after a time; a timeout of the socket would restart with each byte.
+class _Answer(NamedTuple):
+    """What `http.client` reads instead of a socket, whose timeout would restart with each byte."""
 
-    Raises:
-        TimeoutError: the connection was shut down.
-    """
-    over = threading.Event()
+    raw: bytes
 
-    def end() -> None:
-        over.set()
-        with suppress(OSError):  # already closed
-            same.shutdown(socket.SHUT_RDWR)
-
-    with connection.dup() as same:  # TLS detaches the descriptor of the connection
-        timer = threading.Timer(seconds, end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        except (OSError, http.client.HTTPException):
-            if not over.is_set():
-                raise
-        finally:
-            timer.cancel()
-            timer.join()  # it uses the duplicate until then
-    if over.is_set():
-        raise TimeoutError(errno.ETIMEDOUT, f"it took more than {seconds:g} seconds")
+    def makefile(self, mode: str) -> BytesIO:
+        return BytesIO(self.raw)
 
 
-def _exchange(connection: socket.socket, message: bytes) -> Reply:
+def _exchange(connection: socket.socket, message: bytes, timeout_s: float) -> Reply:
+    end = time.monotonic() + timeout_s
+    answer = b""
     with suppress(BrokenPipeError, ConnectionResetError):  # the answer may come before the whole message is read
         connection.sendall(message)
-    response = http.client.HTTPResponse(connection)
-    try:
-        response.begin()
-        return Reply(response.status, response.getheader("Content-Type", ""), response.read(_MAX_ANSWER_BYTES))
-    finally:
-        response.close()
-
-
-def reply_result(reply: Reply) -> Result:
-    """Return an answer; only 2xx holds."""
-    text = reply.body.decode("utf-8", "replace")
-    value = {"status": reply.status, "content_type": reply.content_type, "body": text}
-    lines = (f"answered {reply.status}", *fact_lines([("body", text[:_SHOWN])]))
-    return Result(value, lines, HOLDS if 200 <= reply.status < 300 else DOES_NOT_HOLD)
+    with suppress(ConnectionResetError):
+        while len(answer) < _MAX_ANSWER_BYTES:
+            if (left := end - time.monotonic()) <= 0:
+                raise TimeoutError("timed out")
+            connection.settimeout(left)
+            if not (chunk := connection.recv(_MAX_ANSWER_BYTES)):
+                break
+            answer += chunk
+    response = http.client.HTTPResponse(_Answer(answer))  # type: ignore[arg-type]  # it only calls makefile
+    response.begin()
+    return Reply(response.status, response.getheader("Content-Type", ""), response.read(_MAX_BODY_BYTES))
