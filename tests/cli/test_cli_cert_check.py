@@ -81,7 +81,7 @@ def test_an_expired_certificate_has_one_finding_about_it(tppkit, folder) -> None
 def test_text_begins_with_the_verdict_and_has_advice(tppkit, folder) -> None:
     held = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust")
     assert held.stdout.startswith("holds: qwac-chain.pem as QWAC at 2026-06-01T12:00:00Z\n")
-    assert "issued by CN=tppkit TEST Root CA" in held.stdout
+    assert "   CN=tppkit TEST Root CA" in held.stdout
     failed = tppkit("cert", "check", "qseal.pem", "--as", "qwac", "--at", AT)
     assert failed.exit_code == 1
     assert failed.stdout.startswith("fails (")

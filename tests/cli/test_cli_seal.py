@@ -7,6 +7,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from sealing import REQUEST, issue_for, seal_by_hand
 
+from tppkit.cli.output import fact_lines
 from tppkit.httpsig import load_private_key
 from tppkit.testpki import certificate_pem
 
@@ -44,13 +45,17 @@ def test_a_sealed_request_holds(tppkit, request_file):
     assert result.json["covered_headers"].keys() == {"digest", "x-request-id"}
 
 
-def test_lists_and_mappings_are_printed_for_people(tppkit, request_file):
+def test_a_long_list_or_mapping_has_one_line_an_item(tppkit, request_file):
     lines = tppkit("seal", "verify", request_file, "--trust", "certs", "--qwac", "certs/qwac.pem").stdout.splitlines()
-    facts = {name: text.strip() for name, _, text in (line.strip().partition(" ") for line in lines)}
-    assert facts["roles"] == "PSP_PI, PSP_AI"
-    assert facts["covered_headers"].startswith("digest: SHA-256=")
-    assert ", x-request-id: " in facts["covered_headers"]
-    assert facts["same_organization_as_qwac"] == "yes"
+    assert "  roles                      PSP_PI, PSP_AI" in lines
+    first = next(place for place, line in enumerate(lines) if "covered_headers            digest: SHA-256=" in line)
+    assert lines[first + 1].startswith("                             x-request-id: ")
+    facts = [("serials", [f"{number},0" for number in range(12)]), ("absent", None), ("none", []), ("zero", 0)]
+    printed = [*fact_lines(facts)]
+    assert (printed[0], printed[10:]) == (
+        "  serials  0,0",
+        ["           and 2 more (--json shows all)", "  zero     0"],
+    )
 
 
 def test_a_request_copied_in_another_form_names_the_forms_that_are_read(tppkit, tmp_path):

@@ -53,7 +53,7 @@ def test_the_text_begins_with_the_verdict(tppkit, lists, qwac):
     result = tppkit("trust", "status", qwac, "--trusted-lists", lists, "--at", AT_ISSUANCE)
     assert result.stdout.splitlines()[0] == f"holds: {qwac} at {AT_ISSUANCE}"
     assert "Buypass AS" in result.stdout
-    assert "the trusted list of NO number 71" in result.stdout
+    assert "sequence_number: 71" in result.stdout
 
 
 def test_a_tampered_list_is_reported_for_its_country(tppkit, lists, qwac, tmp_path):

@@ -99,12 +99,11 @@ def explain(
         for candidate in found.candidates
     ]
     keys = {name: "counts" if counts else "does not count at this time" for name, counts in found.keys}
-    facts = [("key", f"{name}: {state}") for name, state in keys.items()]
     return verdict(
         f"{received.method} {received.target}",
         found.findings,
         proven={"tried": tried, "keys": keys},
-        facts=[*facts, *(fact for one in tried for fact in one.items())],
+        facts={"keys": keys, **{f"tried {number}": one for number, one in enumerate(tried, 1)}},
         without_advice=("callback.signature",),
     )
 

@@ -117,6 +117,8 @@ def certificate_object(certificate: EidasCertificate) -> dict[str, Any]:
     identifier = certificate.organization_identifier
     return {
         "subject": str(certificate.subject),
+        "issuer": str(certificate.issuer),
+        "serial_hex": certificate.serial_hex,
         "sha256": certificate.sha256,
         "not_before": format_time(certificate.not_before),
         "not_after": format_time(certificate.not_after),

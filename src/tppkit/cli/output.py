@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, Tp
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 # Settings for the library, but unreadable files for a command.
 _UNREADABLE_KEYS = frozenset({"key.unreadable", "callback-key.unreadable"})
+_WIDTH, _MOST_ITEMS = 100, 10  # of a fact as text
 HOLDS, DOES_NOT_HOLD, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
 
 
@@ -181,21 +182,41 @@ def headers_result(headers: Iterable[tuple[str, str]]) -> Result:
 
 
 def fact_lines(facts: Iterable[Fact]) -> Iterator[str]:
-    """Return facts as indented lines `name  value`; facts without a value are left out."""
-    shown = ((name, text_of(value)) for name, value in facts)
-    return table_lines((fact for fact in shown if fact[1]), indent="  ")
+    """Return facts as indented lines `name  value`.
+
+    A fact without a value is left out. A list or mapping that is long, or whose items contain commas, has one line an item.
+    """
+    rows: list[Sequence[str]] = []
+    for name, value in facts:
+        rows += zip((name, *repeat("", _MOST_ITEMS)), _parts(value), strict=False)
+    return table_lines(rows, indent="  ")
+
+
+def _parts(value: object) -> list[str]:
+    if not isinstance(value, (Mapping, list, tuple)):
+        return [text_of(value)] if text_of(value) else []
+    items = _items(value)
+    text = text_of(value)
+    if len(text) <= _WIDTH and (isinstance(value, Mapping) or not any("," in item for item in items)):
+        return [text] if text else []
+    more = len(items) - _MOST_ITEMS
+    return items if more <= 0 else [*items[:_MOST_ITEMS], f"and {more} more (--json shows all)"]
+
+
+def _items(value: Mapping[Any, Any] | Sequence[Any]) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{name}: {text}" for name, one in value.items() if (text := text_of(one))]
+    return [text_of(one) for one in value]
 
 
 def text_of(value: object) -> str:
-    """Return a fact's value for people: `yes` or `no`, the items of a list or mapping with commas, and "" for None."""
+    """Return a value as text: `yes` or `no`, the items of a list with commas, those of a mapping with semicolons, "" for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        value = [f"{name}: {text_of(one)}" for name, one in value.items()]
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(text_of, value))
+    if isinstance(value, (Mapping, list, tuple)):
+        return ("; " if isinstance(value, Mapping) else ", ").join(_items(value))
     return str(value)
 
 
@@ -221,7 +242,8 @@ def verdict(
     findings: Sequence[Finding],
     *,
     proven: Mapping[str, Any],
-    facts: Iterable[Fact] | None = None,
+    facts: Mapping[str, object] | None = None,
+    code: str | None = None,
     without_advice: Container[str] = (),
 ) -> Result:
     """Return a verdict, which fails if a finding is an error: one line, what was proven, the findings by severity.
@@ -231,13 +253,13 @@ def verdict(
         findings: every finding, in any order.
         proven: what was proven, for JSON.
         facts: the same as text; by default the values of `proven`.
+        code: the failure, if it is not the first error.
         without_advice: codes whose advice is left out, because it names the command that is running.
     """
     error = first_error(tuple(findings))
-    code = error.code if error else None
-    if facts is None:
-        facts = proven.items()
-    lines = (verdict_line(code, about), *fact_lines(facts), *_finding_blocks(findings, without_advice))
+    code = code or (error.code if error else None)
+    shown = proven if facts is None else facts
+    lines = (verdict_line(code, about), *fact_lines(shown.items()), *_finding_blocks(findings, without_advice))
     return Result(verdict_object(code, findings, **proven), lines, DOES_NOT_HOLD if code else HOLDS)
 
 

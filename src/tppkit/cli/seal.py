@@ -157,18 +157,16 @@ def verify(
     path, lists = verified.path, material.lists
     status = None if lists is None else lists.status(verified.seal, at=time, intermediates=above)
     proven = _proven(verified)
-    facts = (
-        proven
-        | {"roles": proven["roles"] or "none"}
-        | ({} if verified.covers_target else {"method": "not signed", "target": "not signed"})
-    )
+    facts = proven | {"roles": proven["roles"] or "none"} | trust_facts(path, status, material)
+    if not verified.covers_target:
+        facts |= {"method": "not signed", "target": "not signed"}
     if verified.qwac is None:
         facts["same_organization_as_qwac"] = "not compared: no --qwac"
     return verdict(
         f"the seal of {verified.organization_identifier}",
         path.findings,
         proven={**proven, **trust_object(path, status, material)},
-        facts=[*facts.items(), *trust_facts(path, status, material)],
+        facts=facts,
     )
 
 

@@ -17,13 +17,11 @@ from tppkit.cli.output import (
     HOLDS,
     Result,
     at_option,
-    fact_lines,
-    finding_line,
     json_option,
     present,
     say,
     table_lines,
-    verdict_line,
+    verdict,
     verdict_object,
 )
 from tppkit.cli.trust_options import folder_type, listing_object
@@ -53,22 +51,15 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
     bundle = read_bundle(file, read_password(password_file))
     lists = load_trusted_lists(trusted_lists)
     found = lists.status(bundle.leaf, at=present(at), intermediates=bundle.others)
-    value = verdict_object(
-        found.code,
-        found.findings,
-        file=file,
-        sha256=bundle.leaf.sha256,
-        subject=str(bundle.leaf.subject),
+    proven = {
+        "file": file,
+        "sha256": bundle.leaf.sha256,
+        "subject": str(bundle.leaf.subject),
         **_judged(found),
-        at_issuance=_judged(found.at_issuance),
-        list_of_lists=_list_object(lists.list_of_lists) if lists.list_of_lists else None,
-    )
-    lines = (
-        verdict_line(found.code, f"{file} at {format_time(found.at)}"),
-        *fact_lines([("subject", value["subject"]), *_facts(found)]),
-        *(f"  {finding_line(finding)}" for finding in found.findings),
-    )
-    return Result(value, lines, DOES_NOT_HOLD if found.code else HOLDS)
+        "at_issuance": _judged(found.at_issuance),
+        "list_of_lists": lists.list_of_lists and _list_object(lists.list_of_lists),
+    }
+    return verdict(f"{file} at {format_time(found.at)}", found.findings, proven=proven, code=found.code)
 
 
 def _judged(found: QualifiedStatus | Judgement) -> dict[str, Any]:
@@ -81,18 +72,6 @@ def _judged(found: QualifiedStatus | Judgement) -> dict[str, Any]:
         "list": listing and _list_object(listing.issuer.trusted_list),
         "matched_by": listing and listing.matched_by,
     }
-
-
-def _facts(found: QualifiedStatus) -> Iterator[tuple[str, str]]:
-    issued, listing = found.at_issuance, found.listing
-    yield "qualified for", ", ".join(found.qualified_for) or "nothing"
-    yield "at issuance", f"{', '.join(issued.qualified_for) or 'nothing'} ({format_time(issued.at)})"
-    if listing:
-        yield "service", listing.instance.name
-        yield "provider", listing.issuer.provider.name
-        yield "status", f"{listing.instance.status_name} since {format_time(listing.instance.since)}"
-        yield "list", str(listing.issuer.trusted_list)
-        yield "matched by", listing.matched_by
 
 
 @trust.command("lists")
