@@ -145,9 +145,9 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         ("issue qwac certs --qscd", 2, "--qscd"), ("issue qseal certs --policy ev", 2, "--policy"),
         ("issue csr certs --csr certs/qwac.csr --roles PSP_AI --key p256", 2, "--roles, --key"),
         ("issue qwac certs --days 4000", 2, "pki.days"), ("issue qwac certs --at 2020-01-01", 2, "pki.days"),
-        ("issue qwac -", 2, "'DIR'"), ("create -", 2, "'DIR'"), ("create absent/../certs", 2, "file.exists"),
+        ("create absent/../certs", 2, "file.exists"),
         ("create certs/qwac.pem/new", 2, "a file has the place of a folder"),
-        ("create new --policy ev --org-id PSDLT-BL-Ž1", 2, "PrintableString"), ("serve -", 2, "'DIR'"),
+        ("create new --policy ev --org-id PSDLT-BL-Ž1", 2, "PrintableString"),
         ("issue qwac certs --csr certs/qwac.csr", 2, "--csr"),
         ("issue csr certs --csr certs/qwac.pem", 3, "certificate.not-found"),
         ("issue csr certs --csr nowhere", 3, "file.unreadable"), ("issue qseal certs --as qseal", 2, "--as"),
@@ -158,15 +158,14 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         ("revoke certs/qwac.pem --at 2100-01-01", 2, "pki.revocation-time"),
         ("revoke certs/qwac.pem --lift", 2, "pki.not-on-hold"),
         ("revoke certs/qwac.pem --lift --reason superseded", 2, "--reason"), ("revoke -", 2, "--dir"),
-        ("revoke certs/qwac.pem --dir -", 2, "'--dir'"), ("serve nowhere --port 0", 2, "pki.unusable"),
+        ("serve nowhere --port 0", 2, "pki.unusable"),
         ("serve certs --port 99999", 2, "--port"), ("csr certs/qwac.csr", 2, "file.exists"),
         ("csr new.csr --key certs/qwac.pem", 3, "key.unreadable"),
         ("csr new.csr --key certs/qwac.p12", 3, "pkcs12.unreadable"),
         ("csr new.csr --key-kind ed25519", 2, "pki.key-kind"), ("csr new.csr --roles PSP_XX", 2, "pki.role"),
-        ("csr new.csr --key p384", 2, "--key-kind p384"),
         ("csr new.csr --key certs/qwac.key --key-kind p384", 2, "--key-kind"),
         ("csr new.csr --kind qseal --dns a.example", 2, "--dns"), ("csr new.csr --qscd", 2, "--qscd"),
-        ("csr m.key", 2, "name of the new key"), ("csr -", 2, "--key"), ("csr - --key certs/qwac.key --json", 2, "JSON"),
+        ("csr m.key", 2, "file.exists"),
     ],
 )  # fmt: skip
 def test_wrong_use_is_reported_and_changes_nothing(tppkit, certs, arguments, exit_code, message):
@@ -200,13 +199,13 @@ def test_the_key_of_a_request_may_be_pkcs12(tppkit, tmp_path, certs):
     assert (shown["key"], shown["findings"]) == (used["key"], [])
 
 
-def test_a_stream_is_read_and_written(tppkit, certs):
+def test_keys_requests_and_certificates_are_read_from_standard_input(tppkit, certs):
     key = key_pem(KeySource().make_key("theirs"))
-    made = tppkit("pki", "csr", "-", "--key", "-", stdin=key)
-    assert made.stdout.startswith("-----BEGIN CERTIFICATE REQUEST-----\n")
-    (shown,) = tppkit("cert", "show", "-", "--json", stdin=made.stdout.encode()).json
+    assert tppkit("pki", "csr", "theirs.csr", "--key", "-", stdin=key).stdout == "theirs.csr\n"
+    request = (certs.parent / "theirs.csr").read_bytes()
+    (shown,) = tppkit("cert", "show", "-", "--json", stdin=request).json
     assert (shown["kind"], shown["findings"]) == ("csr", [])
-    issued = tppkit("pki", "issue", "csr", "certs", "--csr", "-", "--json", stdin=made.stdout.encode()).json
+    issued = tppkit("pki", "issue", "csr", "certs", "--csr", "-", "--json", stdin=request).json
     theirs = (certs / issued["path"]).read_bytes()
     assert tppkit("pki", "revoke", "-", "--dir", "certs", "--json", stdin=theirs).json["reason"] == "unspecified"
     assert not list(certs.parent.rglob("-*"))
