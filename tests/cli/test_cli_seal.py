@@ -275,12 +275,12 @@ def test_a_dialect_is_read_from_a_file(tppkit, tmp_path):
     assert tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "our-bank").exit_code == 2
 
 
-def test_authorities_between_seal_and_root_are_read_from_a_file(tppkit, tmp_path, request_file):
+def test_authorities_between_seal_and_root_may_be_beside_it(tppkit, tmp_path, request_file):
     root, issuing = tmp_path / "certs" / "root.pem", tmp_path / "certs" / "issuing-ca-qseal.pem"
     alone = tppkit("seal", "verify", request_file, "--trust", root, "--json")
     assert alone.json["code"] == "trust.no-path"
-    reported = tppkit("seal", "verify", request_file, "--trust", root, "--intermediate", issuing, "--json")
-    assert reported.json["verdict"] == "holds"
+    (tmp_path / "both.pem").write_bytes(root.read_bytes() + issuing.read_bytes())
+    assert tppkit("seal", "verify", request_file, "--trust", "both.pem", "--json").json["verdict"] == "holds"
 
 
 def test_revocation_that_was_not_asked_is_printed_as_such(tppkit, request_file):

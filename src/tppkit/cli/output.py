@@ -59,14 +59,26 @@ def reading(file: str | Path) -> Iterator[None]:
         raise UnreadableFile(str(file), e) from e
 
 
-def read_time(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
-    """Parse an option with an ISO 8601 time; without a zone it is UTC."""
-    try:
-        return None if value is None else parse_time(value)
-    except FormatError as e:
-        raise click.BadParameter(e.message, ctx, param) from e
+def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Return the callback of an option that parses its text, or each of its texts.
+
+    A `FormatError` is wrong usage, except for an unreadable file.
+    """
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return tuple(map(parse, value)) if isinstance(value, tuple) else parse(value)
+        except UnreadableFile:
+            raise
+        except FormatError as e:
+            raise click.BadParameter(e.message, ctx, param) from e
+
+    return callback
 
 
+read_time = parsed(parse_time)
 at_option = click.option("--at", metavar="TIME", callback=read_time, help="The time to judge at; now by default.")
 # For commands that print while they run; others return a `Result` and have `json_option`.
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
