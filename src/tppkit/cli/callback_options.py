@@ -23,6 +23,7 @@ from tppkit.errors import ConfigurationError
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 
 _MAX_KEY_BYTES = 64 * 1024
+_HEADERS = {"request_id": "requestid", "signature": "signature"}  # by the option's parameter
 
 
 def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,32 +53,26 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @wraps(command)
     def with_request(
-        request_file: str | None,
-        method: str | None,
-        url: str | None,
-        request_id: str | None,
-        signature: str | None,
-        body: str | None,
-        addresses: tuple[str, ...],
-        keys: tuple[str, ...],
+        request_file: str | None, url: str | None, body: str | None, addresses: tuple[str, ...], keys: tuple[str, ...],
         **options: Any,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
+        method, *headers = (options.pop(name) for name in ("method", *_HEADERS))
         named = [_split_key(text) for text in keys]
         require_one_stdin(request_file, body, *(file for _, file in named))
         if request_file is not None:
-            parts = {"method": method, "url": url, "request-id": request_id, "signature": signature, "body": body}
-            if given := [f"--{name}" for name, value in parts.items() if value is not None]:
-                raise click.UsageError(f"REQUEST contains the whole request: remove {', '.join(given)}")
+            if any(part is not None for part in (method, url, body, *headers)):
+                raise click.UsageError("REQUEST contains the whole request: remove the options with its parts")
             raw = read_input(request_file, max_bytes=MAX_MESSAGE_BYTES)
             received = ReceivedCallback(*parse_request(raw, obs_text=True))
         elif url is None:
             raise click.UsageError("give REQUEST, or --url, --request-id and --signature")
         else:
-            headers = (("requestid", request_id), ("signature", signature))
             received = ReceivedCallback(
                 method or "POST",
                 url.encode("utf-8", "surrogateescape").decode("latin-1"),  # the bytes that a request would have
-                tuple((name, value) for name, value in headers if value is not None),
+                tuple(
+                    (name, value) for name, value in zip(_HEADERS.values(), headers, strict=True) if value is not None
+                ),
                 _read_body(body),
             )
         if not (addresses := addresses or ((url,) if url else ())):
