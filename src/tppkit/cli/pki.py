@@ -12,8 +12,7 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._files import PRIVATE, PUBLIC, replace_file, write_new
-from tppkit.certificates import EidasCertificate, EidasRequest
-from tppkit.cli.certificates import find_first, key_password_option, read_key, read_password
+from tppkit.cli.certificates import key_password_option, read_bundle, read_key, read_password, read_request
 from tppkit.cli.output import (
     Result,
     echo,
@@ -206,7 +205,7 @@ def issue(
     # A PKI may begin in the future.
     when: dict[str, Any] = {"at": at or max(now, folder.pki.not_before), "days": days, "label": label, "now": now}
     if csr is not None:
-        request = EidasRequest.from_der(find_first(csr, "csr"))
+        request = read_request(csr)
         entry, dropped = folder.issue_requested(request, kind=as_, **when)
         for field, value in dropped:
             say(f"dropped: {field} {value}")
@@ -244,7 +243,7 @@ def revoke(file: str, directory: Path | None, reason: str | None, lift: bool, at
         raise click.UsageError("a certificate from standard input needs --dir DIR")
     folder = open_pki(directory or _folder_of(Path(file)))
     now = max(present(None), folder.pki.not_before)  # a PKI may begin in the future
-    certificate = EidasCertificate.from_der(find_first(file, "certificate"))
+    certificate = read_bundle(file, None).leaf
     if lift:
         folder = folder.lift(certificate, now=now)
     else:
