@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from datetime import datetime
 from ipaddress import ip_address
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -18,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit.callbacks import CallbackAddress, CallbackKind, ReceivedCallback, RequestIds, sign_callback
-from tppkit.callbacks.attacks import ATTACKS, Attack, Target
+from tppkit.callbacks.attacks import ATTACKS, Target
 from tppkit.certificates import load_certificates
 from tppkit.cli.callback_options import request_id_option, signing_options
 from tppkit.cli.output import (
@@ -27,12 +28,8 @@ from tppkit.cli.output import (
     Raw,
     Result,
     colored,
-    echo,
     fact_lines,
-    json_flag,
     json_option,
-    print_json,
-    say,
     verdict_object,
 )
 from tppkit.client import make_client
@@ -117,10 +114,8 @@ def send(
 @click.argument("url")
 @signing_options("A body that the address accepts; that of a granted access by default")
 @_signed_url_option
-@json_flag
-def attack(
-    url: str, private_key: ec.EllipticCurvePrivateKey, signed_url: str | None, body: bytes | None, as_json: bool
-) -> int:
+@json_option
+def attack(url: str, private_key: ec.EllipticCurvePrivateKey, signed_url: str | None, body: bytes | None) -> Result:
     """Send invalid callbacks to your own receiver and print pass or fail for each.
 
     URL is where the receiver listens, http:// on this machine. The callbacks go to its path, or to the path of --signed-url if URL
@@ -135,42 +130,28 @@ def attack(
         name=uuid4().hex[:12],
         path=path,
     )
-    rows = []
-    for one, status, passed in _run_attacks(target, url):
-        state = "----" if passed is None else colored("pass" if passed else "FAIL", holds=passed)
-        answer = "not judged" if passed is None else status or "no answer"
-        if not as_json:
-            echo(Raw(f"{state}  {one.name:<22} {answer:<10} {one.tests}"))
-        rows.append(
-            {"name": one.name, "tests": one.tests, "expected": one.answer.value, "status": status, "passed": passed}
-        )
+    rows: list[dict[str, Any]] = []
+    with make_client(NoCertificate(), timeout_s=TIMEOUT_S) as http:
+        for one in ATTACKS:
+            status, passed = None, None
+            if not rows or rows[0]["passed"]:  # the first is the valid callback
+                status = [_status_of(http, url, call) for call in one.make(target)][-1]
+                passed = status is not None and one.answer.fits(status)
+            row = {"name": one.name, "tests": one.tests, "expected": one.answer.value}
+            rows.append({**row, "status": status, "passed": passed})
     states = [row["passed"] for row in rows]
     code = "attack.not-judged" if None in states else "attack.failed" if False in states else None
-    if as_json:
-        print_json(verdict_object(code, (), attacks=rows))
-    else:
-        echo(f"{states.count(True)} of {len(rows)} passed")
-        if None in states:
-            say("the valid callback was refused, so refusals show nothing: check --key, --signed-url and --body")
-    return DOES_NOT_HOLD if code else HOLDS
+    lines = [*map(_row_line, rows), f"{states.count(True)} of {len(rows)} passed"]
+    advice = "the valid callback was refused, so refusals show nothing: check --key, --signed-url and --body"
+    message = advice if None in states else ""
+    return Result(verdict_object(code, (), attacks=rows), lines, DOES_NOT_HOLD if code else HOLDS, message)
 
 
-def _run_attacks(target: Target, url: str) -> Iterator[tuple[Attack, int | None, bool | None]]:
-    """Send each attack and yield its answer's status and whether it passed; no attack is sent after a refused valid callback.
-
-    Raises:
-        TransportError: `attack.unreachable`.
-    """
-    valid_is_taken = True
-    with make_client(NoCertificate(), timeout_s=TIMEOUT_S) as http:
-        for number, one in enumerate(ATTACKS):
-            if not valid_is_taken:
-                yield one, None, None
-                continue
-            status = [_status_of(http, url, call) for call in one.make(target)][-1]
-            passed = status is not None and one.answer.fits(status)
-            yield one, status, passed
-            valid_is_taken = passed or number > 0
+def _row_line(row: dict[str, Any]) -> Raw:
+    passed = row["passed"]
+    state = "----" if passed is None else colored("pass" if passed else "FAIL", holds=passed)
+    answer = "not judged" if passed is None else row["status"] or "no answer"
+    return Raw(f"{state}  {row['name']:<22} {answer:<10} {row['tests']}")
 
 
 def _status_of(http: httpx.Client, url: str, call: ReceivedCallback) -> int | None:
