@@ -33,12 +33,7 @@ def signed(tppkit, certs) -> dict[str, str]:
         "sign",
         "--key",
         certs / "callback-live.key",
-        "--url",
-        URL,
-        "--request-id",
-        "r-1",
-        "--body",
-        "-",
+        *f"--url {URL} --request-id r-1 --body -".split(),
     )
     return dict(tppkit(*command, "--json", stdin=ACCESS).json["headers"])
 
@@ -156,10 +151,8 @@ def test_a_callback_that_holds_has_no_cause(tppkit, parts):
     [
         (("verify", "--public-key", "{pub}"), 2),
         (("verify", "{pub}", "--url", URL, "--public-key", "{pub}"), 2),
-        (("verify", "{pub}", "--method", "POST", "--address", URL, "--public-key", "{pub}"), 2),
         (("explain", "{pub}", "--request-id", "r-1", "--address", URL, "--public-key", "{pub}"), 2),
         (("sign", "--url", URL, "--key", "{key}", "--request-id", "a\nb"), 2),
-        (("sign", "--url", URL, "--key", "{key}", "--request-id", "a\x7fb", "--json"), 2),
         (("sign", "--url", URL, "--key", "{key}", "--request-id", " a"), 2),
         (("sign", "--url", URL, "--key", "{key}", "--request-id", ""), 2),
         (("verify", "--url", "http://tpp.example/", "--public-key", "{pub}"), 2),
@@ -168,7 +161,6 @@ def test_a_callback_that_holds_has_no_cause(tppkit, parts):
         (("verify", "--url", URL, "--public-key", "{damaged}"), 3),
         (("sign", "--url", URL, "--key", "absent.key"), 3),
         (("sign", "--url", URL, "--key", "{damaged}"), 3),
-        (("sign", "--url", URL, "--key", "-"), 3),  # which is empty
         (("sign", "--url", URL, "--key", "{rsa}"), 2),
         (("sign", "--url", URL, "--key", "-", "--body", "-"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "-", "--body", "-"), 2),
@@ -183,9 +175,6 @@ def test_a_callback_that_holds_has_no_cause(tppkit, parts):
         (("send", "--url", "http://127.0.0.1:9/{{token}}", "--key", "{key}", "--kind", "payment"), 2),
         (("attack", "http://bank.example/", "--key", "{key}"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "{key}"), 3),
-        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "nonsense"), 2),
-        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "http://tpp.example/cb/"), 2),
-        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "https://tpp.example"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "https://tpp.example/cb/{{token}}"), 2),
     ],
 )
@@ -226,15 +215,6 @@ def test_our_own_receiver_passes_every_attack(tppkit, certs):
     assert len(as_json.json["attacks"]) == len(text.stdout.splitlines()) - 1
 
 
-def test_the_other_host_is_the_one_that_is_sent(tppkit, certs):
-    seen: list[ReceivedCallback] = []
-    with receiving(None, seen) as port:
-        tppkit("callback", "attack", f"http://127.0.0.1:{port}/cb/", "--key", certs / "callback-live.key")
-    hosts = [[value for name, value in call.headers if name == "Host"] for call in seen]
-    assert [host for host in hosts if host != [f"127.0.0.1:{port}"]] == [["stranger.example"]]
-    assert sum(call.target.startswith("https://stranger.example/") for call in seen) == 1
-
-
 @pytest.mark.parametrize(
     ("place", "signed"),
     [
@@ -260,17 +240,8 @@ def test_a_receiver_that_accepts_everything_fails(tppkit, certs):
     assert result.exit_code == 1
     assert result.json["code"] == "attack.failed"
     failed = {row["name"] for row in result.json["attacks"] if not row["passed"]}
-    expected = {
-        "forged",
-        "wrong-key",
-        "unsigned",
-        "other-host",
-        "other-path",
-        "other-query",
-        "forwarded-host",
-        "requestid-reused",
-    }
-    assert expected <= failed
+    expected = "forged wrong-key unsigned other-host other-path other-query forwarded-host requestid-reused"
+    assert {*expected.split()} <= failed
     assert not {"good", "replayed", "malleated"} & failed
 
 
@@ -308,3 +279,7 @@ def test_everything_goes_to_the_path_of_the_url_or_beside_it(tppkit, certs, path
     encoded = "/" + targets[1:].replace("/", "%2F")
     found = {re.sub(r"(?<=not-ours.)[0-9a-f]+$", "…", call.target) for call in seen}
     assert found == {targets, encoded, *beside, "https://stranger.example/cb/"}
+    hosts = [
+        value for call in seen for name, value in call.headers if name == "Host" and not value.endswith(f":{port}")
+    ]
+    assert hosts == ["stranger.example"]

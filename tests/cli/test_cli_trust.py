@@ -83,23 +83,6 @@ def test_expired_lists_do_not_hold(tppkit, lists):
     assert {failure["territory"] for failure in result.json["failures"]} == {"EU", "CZ", "NL", "NO", "PT"}
 
 
-def test_an_unreadable_list_is_reported_with_the_missing_one(tppkit, lists, qwac, tmp_path):
-    shutil.copyfile(lists / "EU-LOTL.xml", tmp_path / "EU-LOTL.xml")
-    (tmp_path / "NO.xml").write_bytes((lists / "NO.xml").read_bytes()[:5000])
-    result = tppkit("trust", "status", qwac, "--trusted-lists", tmp_path, "--at", AT_ISSUANCE, "--json")
-    assert (result.exit_code, result.json["code"]) == (1, "trusted-list.malformed")
-    assert {"trusted-list.malformed", "trusted-list.missing"} <= {
-        finding["code"] for finding in result.json["findings"]
-    }
-
-
-def test_a_copy_of_a_list_is_not_a_second_list(tppkit, lists, tmp_path):
-    for name, copy in (("EU-LOTL.xml", "top.xml"), ("NO.xml", "NO.xml"), ("NO.xml", "NO2.xml")):
-        shutil.copyfile(lists / name, tmp_path / copy)
-    result = tppkit("trust", "lists", tmp_path, "--at", AT_ISSUANCE, "--json")
-    assert (result.exit_code, result.json["failures"]) == (0, [])
-
-
 def test_lists_are_fetched_into_a_new_folder(tppkit, tmp_path):
     result = tppkit("trust", "fetch", tmp_path / "new", "--url", "http://127.0.0.1:1/x", "--allow-private")
     assert (result.exit_code, (tmp_path / "new").is_dir()) == (3, True)
