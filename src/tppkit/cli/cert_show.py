@@ -31,13 +31,13 @@ from tppkit.cli.output import (
     HOLDS,
     UNREADABLE,
     Result,
-    error_object,
+    UnreadableFile,
     fact_lines,
+    failure_object,
     finding_line,
     finding_object,
     json_option,
     read_input,
-    say,
     say_error,
 )
 from tppkit.errors import Finding, FormatError
@@ -48,50 +48,45 @@ from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl, 
 
 _NOT_CHECKED = " (signature not checked: cert check --trust does that)"
 _FLAGS = ("indirect_crl", "only_contains_user_certs", "only_contains_ca_certs", "only_contains_attribute_certs")
-Shown = tuple[
-    dict[str, Any], Sequence[Finding] | FormatError
-]  # the entry as JSON; its findings, or why it is unreadable
+Shown = tuple[dict[str, Any], Sequence[Finding]] | UnreadableFile  # an entry as JSON, and its findings
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @password_option
-@click.option("--strict", is_flag=True, help="Treat a certificate with a malformed encoding as unreadable.")
 @json_option
-def show(files: tuple[str, ...], password_file: Path | None, strict: bool) -> Result:
+def show(files: tuple[str, ...], password_file: Path | None) -> Result:
     """Show every fact and finding of each certificate, request, CRL or OCSP response.
 
     FILE: PEM (also bundles), DER, one-line base64, URL-escaped PEM, RFC 9440, PKCS#12, or a CSR; a CRL in DER or PEM; an OCSP
     response in DER; - is standard input.
     """
     password = read_password(password_file)
-    shown = [one for name in files for one in _read_all(name, password, strict=strict)]
-    entries = [entry for entry, _ in shown]
+    shown = [one for name in files for one in _read_all(name, password)]
+    entries = [failure_object(one) if isinstance(one, UnreadableFile) else one[0] for one in shown]
     return Result(entries, _lines(shown), UNREADABLE if any("error" in entry for entry in entries) else HOLDS)
 
 
 def _lines(shown: list[Shown]) -> Iterator[str]:
-    for entry, found in shown:
-        if isinstance(found, FormatError):
-            yield entry["file"]
-            say_error(found)
-            if found.offset is not None:
-                say(f"  at byte {found.offset}")
+    for one in shown:
+        if isinstance(one, UnreadableFile):
+            say_error(one)
             continue
+        entry, findings = one
         yield f"{entry['file']}: {entry['kind']}{_NOT_CHECKED if entry['kind'] in ('crl', 'ocsp') else ''}"
         yield from fact_lines(
             (name, value) for name, value in entry.items() if name not in ("file", "kind", "findings")
         )
-        yield from (f"  {finding_line(finding)}" for finding in found)
+        yield from (f"  {finding_line(finding)}" for finding in findings)
         yield ""
 
 
-def _read_all(name: str, password: bytes | None, *, strict: bool) -> Iterator[Shown]:
+def _read_all(name: str, password: bytes | None) -> Iterator[Shown]:
     """Read each entry of a file; an unreadable entry does not hide the others."""
     try:
         data = read_input(name, max_bytes=MAX_CRL_BYTES)
     except FormatError as e:
-        yield _failure(name, e)
+        yield UnreadableFile(name, e)
         return
     with_lists = has_pem_crl(data)
     answers = [*_read_answers(name, data, is_expected=with_lists)]
@@ -100,15 +95,13 @@ def _read_all(name: str, password: bytes | None, *, strict: bool) -> Iterator[Sh
         sources = () if answers and not with_lists else read_sources(data, password=password)
     except FormatError as e:
         if not (with_lists and e.code == "certificate.not-found"):
-            yield _failure(name, e)
+            yield UnreadableFile(name, e)
         return
     for source in sources:
         try:
             certificate = read_source(source)
-            if strict:
-                certificate.require_well_formed()
         except FormatError as e:
-            yield _failure(name, e)
+            yield UnreadableFile(name, e)
         else:
             yield _shown(name, _entry(source, certificate), (*certificate.findings, *check_statement(certificate)))
 
@@ -121,7 +114,7 @@ def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Show
         entries += [(_ocsp_object(response), ()) for response in evidence.ocsp]
     except FormatError as e:
         if is_expected or e.code != "revocation.unreadable":
-            yield _failure(name, e)
+            yield UnreadableFile(name, e)
         return
     for entry, findings in entries:
         yield _shown(name, entry, findings)
@@ -129,11 +122,6 @@ def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Show
 
 def _shown(name: str, entry: dict[str, Any], findings: Sequence[Finding]) -> Shown:
     return {"file": name, **entry, "findings": [finding_object(one) for one in findings]}, findings
-
-
-def _failure(name: str, error: FormatError) -> Shown:
-    place = {} if error.offset is None else {"offset": error.offset}
-    return {"file": name, "error": {**error_object(error), **place}}, error
 
 
 def _entry(source: Source, certificate: Read) -> dict[str, Any]:

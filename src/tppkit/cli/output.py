@@ -237,12 +237,6 @@ def colored(text: str, *, holds: bool) -> str:
     return click.style(printable(text), fg="green" if holds else "red", bold=True)
 
 
-def verdict_line(code: str | None, about: str) -> Raw:
-    """Return the first line of a verdict: whether something holds, and the code if it does not."""
-    verdict = colored(f"fails ({code})" if code else "holds", holds=not code)
-    return Raw(f"{verdict}: {printable(about)}")
-
-
 def verdict_object(code: str | None, findings: Iterable[Finding], **proven: Any) -> dict[str, Any]:
     """Return a verdict as a JSON object; it fails if there is a code."""
     shown = [finding_object(finding) for finding in findings]
@@ -271,7 +265,9 @@ def verdict(
     error = first_error(tuple(findings))
     code = code or (error.code if error else None)
     shown = proven if facts is None else facts
-    lines = (verdict_line(code, about), *fact_lines(shown.items()), *_finding_blocks(findings, without_advice))
+    state = colored(f"fails ({code})" if code else "holds", holds=not code)
+    first = Raw(f"{state}: {printable(about)}")
+    lines = (first, *fact_lines(shown.items()), *_finding_blocks(findings, without_advice))
     return Result(verdict_object(code, findings, **proven), lines, DOES_NOT_HOLD if code else HOLDS)
 
 
@@ -293,6 +289,8 @@ def say_error(error: TppkitError) -> None:
     if isinstance(error, UnreadableFile):
         say(error.file)
     echo(Raw(f"{click.style('error:', fg='red')} {printable(error.message)} [{error.code}]"), err=True)
+    if isinstance(error, FormatError) and error.offset is not None:
+        say(f"  at byte {error.offset}")
     if error.hint:
         say(f"  {error.hint}")
 
@@ -307,14 +305,11 @@ def failure(error: TppkitError, exit_code: int, *, on_stderr: bool = True) -> Re
     """
     if on_stderr:
         say_error(error)
-    return Result({**_refusal_object(error), **failure_object(error)}, (), exit_code)
-
-
-def _refusal_object(error: TppkitError) -> dict[str, Any]:
-    if not isinstance(error, VerificationError):
-        return {}
-    findings = error.findings or (Finding(error.code, Severity.ERROR, error.message, error.clause),)
-    return verdict_object(error.code, findings, message=error.message)
+    refusal = {}
+    if isinstance(error, VerificationError):
+        findings = error.findings or (Finding(error.code, Severity.ERROR, error.message, error.clause),)
+        refusal = verdict_object(error.code, findings, message=error.message)
+    return Result({**refusal, **failure_object(error)}, (), exit_code)
 
 
 def as_tppkit_error(error: Exception) -> TppkitError:
@@ -366,9 +361,6 @@ def _place(finding: Finding) -> str:
 def failure_object(error: TppkitError) -> dict[str, Any]:
     """Return a failure, and the file that it is about, as a JSON object."""
     file = {"file": error.file} if isinstance(error, UnreadableFile) else {}
-    return {**file, "error": error_object(error)}
-
-
-def error_object(error: TppkitError) -> Mapping[str, str]:
-    """Return a failure as a JSON object."""
-    return {"code": error.code, "message": error.message}
+    offset = error.offset if isinstance(error, FormatError) else None
+    place = {} if offset is None else {"offset": offset}
+    return {**file, "error": {"code": error.code, "message": error.message, **place}}
