@@ -196,9 +196,7 @@ def test_bash_completes_commands_and_options() -> None:
     [
         ("PISP", "for PISP give PSP_PI"),
         ("aisp,PSP_PI", "for aisp give PSP_AI"),
-        ("CBPII,PIISP", "for CBPII give PSP_IC, for PIISP give PSP_IC"),
-        ("ASPSP", "for ASPSP give PSP_AS"),
-        ("psp-pi", "for psp-pi give PSP_PI"),
+        ("CBPII,ASPSP", "for CBPII give PSP_IC, for ASPSP give PSP_AS"),
         ("merchant", None),
         ("PSP_PI,PSP_PI", None),
     ],
