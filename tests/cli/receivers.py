@@ -25,7 +25,7 @@ def receiving(
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             callback = ReceivedCallback(self.command, self.path, tuple(self.headers.items()), body)
             seen.append(callback)
             try:

@@ -33,12 +33,7 @@ def signed(tppkit, certs) -> dict[str, str]:
         "sign",
         "--key",
         certs / "callback-live.key",
-        "--url",
-        URL,
-        "--request-id",
-        "r-1",
-        "--body",
-        "-",
+        *f"--url {URL} --request-id r-1 --body -".split(),
     )
     return dict(tppkit(*command, "--json", stdin=ACCESS).json["headers"])
 
@@ -48,9 +43,11 @@ def test_a_key_may_be_pkcs12(tppkit, tmp_path, certs):
     held = pkcs12.serialize_key_and_certificates(b"live", key, None, None, BestAvailableEncryption(b"secret"))
     (tmp_path / "live.p12").write_bytes(held)
     (tmp_path / "password").write_bytes(b"secret\n")
-    sign = ("callback", "sign", "--key", "live.p12", "--url", URL, "--request-id", "r-1", "--deterministic")
-    plain = tppkit(*sign[:3], certs / "callback-live.key", *sign[4:])
-    assert tppkit(*sign, "--password-file", "password").stdout == plain.stdout
+    sign = ("callback", "sign", "--key", "live.p12", "--url", URL, "--request-id", "r-1")
+    headers = dict(tppkit(*sign, "--password-file", "password", "--body", "-", "--json", stdin=ACCESS).json["headers"])
+    signed = ("--url", URL, "--request-id", "r-1", "--signature", headers["signature"], "--body", "-")
+    key = certs / "callback-live.pub"
+    assert tppkit("callback", "verify", *signed, "--public-key", key, stdin=ACCESS).exit_code == 0
     without = tppkit(*sign)
     assert (without.exit_code, "no password was given [pkcs12.unreadable]" in without.stderr) == (3, True)
 
@@ -119,6 +116,19 @@ def test_a_raw_request_is_verified(tppkit, tmp_path, signed, certs):
     assert tppkit(*command).exit_code == 2
 
 
+@pytest.mark.parametrize("word", ["ž", "Å", "à", "日"])
+def test_a_target_of_raw_utf8_is_verified_unchanged(tppkit, tmp_path, certs, word):
+    address = f"https://tpp.example/cb/{word}/"
+    headers = tppkit(
+        "callback", "sign", "--key", certs / "callback-live.key", "--url", address, "--body", "-", stdin=ACCESS
+    )
+    lines = headers.stdout.replace("\n", "\r\n").encode()
+    start = f"POST /cb/{word}/ HTTP/1.1\r\nContent-Length: {len(ACCESS)}\r\n".encode()
+    (tmp_path / "request").write_bytes(start + lines + b"\r\n" + ACCESS)
+    options = ("request", "--public-key", certs / "callback-live.pub", "--address", f"access={address}")
+    assert [tppkit("callback", name, *options).exit_code for name in ("verify", "explain")] == [0, 0]
+
+
 def test_the_likely_cause_is_printed(tppkit, parts):
     result = tppkit("callback", "explain", *parts, stdin=ACCESS + b"\n")
     assert result.exit_code == 1
@@ -131,18 +141,6 @@ def test_the_likely_cause_is_printed(tppkit, parts):
     assert verdict["keys"] == {"callback-live": "counts"}
 
 
-def test_another_key_is_found_by_explaining(tppkit, parts, certs):
-    command = (
-        "callback",
-        "explain",
-        *parts[:-1],
-        certs / "callback-test.pub",
-        "--other-key",
-        certs / "callback-live.pub",
-    )
-    assert "callback-cause.key-other" in tppkit(*command, stdin=ACCESS).stdout
-
-
 def test_a_callback_that_holds_has_no_cause(tppkit, parts):
     result = tppkit("callback", "explain", *parts, "--json", stdin=ACCESS)
     assert (result.exit_code, result.json["verdict"], result.json["findings"]) == (0, "holds", [])
@@ -153,28 +151,22 @@ def test_a_callback_that_holds_has_no_cause(tppkit, parts):
     [
         (("verify", "--public-key", "{pub}"), 2),
         (("verify", "{pub}", "--url", URL, "--public-key", "{pub}"), 2),
-        (("verify", "{pub}", "--method", "POST", "--address", URL, "--public-key", "{pub}"), 2),
         (("explain", "{pub}", "--request-id", "r-1", "--address", URL, "--public-key", "{pub}"), 2),
         (("sign", "--url", URL, "--key", "{key}", "--request-id", "a\nb"), 2),
-        (("sign", "--url", URL, "--key", "{key}", "--request-id", "a\x7fb", "--json"), 2),
         (("sign", "--url", URL, "--key", "{key}", "--request-id", " a"), 2),
         (("sign", "--url", URL, "--key", "{key}", "--request-id", ""), 2),
-        (("listen", "--port", "65536"), 2),
         (("verify", "--url", "http://tpp.example/", "--public-key", "{pub}"), 2),
         (("verify", "--url", URL, "--public-key", "absent.pub"), 3),
         (("verify", "--url", URL, "--public-key", "{key}"), 3),
         (("verify", "--url", URL, "--public-key", "{damaged}"), 3),
         (("sign", "--url", URL, "--key", "absent.key"), 3),
         (("sign", "--url", URL, "--key", "{damaged}"), 3),
-        (("sign", "--url", URL, "--key", "-"), 3),  # which is empty
         (("sign", "--url", URL, "--key", "{rsa}"), 2),
         (("sign", "--url", URL, "--key", "-", "--body", "-"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "-", "--body", "-"), 2),
         (("verify", "-", "--address", URL, "--public-key", "-"), 2),
         (("verify", "--url", URL, "--body", "-", "--public-key", "live=-"), 2),
-        (("explain", "--url", URL, "--public-key", "-", "--other-key", "-"), 2),
-        (("listen", "--base-url", URL, "--public-key", "-", "--public-key", "-"), 2),
-        (("listen", "--forward-all"), 2),
+        (("explain", "--url", URL, "--public-key", "-", "--public-key", "-"), 2),
         (("send", "--url", "http://127.0.0.1:9/", "--key", "{key}", "--kind", "access"), 3),
         (("send", "--url", "https://127.0.0.1:9/", "--key", "{key}", "--kind", "access", "--ca", "absent.pem"), 3),
         (("send", "--url", "http://bank.example/", "--key", "{key}", "--kind", "access"), 2),
@@ -183,9 +175,6 @@ def test_a_callback_that_holds_has_no_cause(tppkit, parts):
         (("send", "--url", "http://127.0.0.1:9/{{token}}", "--key", "{key}", "--kind", "payment"), 2),
         (("attack", "http://bank.example/", "--key", "{key}"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "{key}"), 3),
-        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "nonsense"), 2),
-        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "http://tpp.example/cb/"), 2),
-        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "https://tpp.example"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "https://tpp.example/cb/{{token}}"), 2),
     ],
 )
@@ -226,15 +215,6 @@ def test_our_own_receiver_passes_every_attack(tppkit, certs):
     assert len(as_json.json["attacks"]) == len(text.stdout.splitlines()) - 1
 
 
-def test_the_other_host_is_the_one_that_is_sent(tppkit, certs):
-    seen: list[ReceivedCallback] = []
-    with receiving(None, seen) as port:
-        tppkit("callback", "attack", f"http://127.0.0.1:{port}/cb/", "--key", certs / "callback-live.key")
-    hosts = [[value for name, value in call.headers if name == "Host"] for call in seen]
-    assert [host for host in hosts if host != [f"127.0.0.1:{port}"]] == [["stranger.example"]]
-    assert sum(call.target.startswith("https://stranger.example/") for call in seen) == 1
-
-
 @pytest.mark.parametrize(
     ("place", "signed"),
     [
@@ -260,17 +240,8 @@ def test_a_receiver_that_accepts_everything_fails(tppkit, certs):
     assert result.exit_code == 1
     assert result.json["code"] == "attack.failed"
     failed = {row["name"] for row in result.json["attacks"] if not row["passed"]}
-    expected = {
-        "forged",
-        "wrong-key",
-        "unsigned",
-        "other-host",
-        "other-path",
-        "other-query",
-        "forwarded-host",
-        "requestid-reused",
-    }
-    assert expected <= failed
+    expected = "forged wrong-key unsigned other-host other-path other-query forwarded-host requestid-reused"
+    assert {*expected.split()} <= failed
     assert not {"good", "replayed", "malleated"} & failed
 
 
@@ -308,3 +279,7 @@ def test_everything_goes_to_the_path_of_the_url_or_beside_it(tppkit, certs, path
     encoded = "/" + targets[1:].replace("/", "%2F")
     found = {re.sub(r"(?<=not-ours.)[0-9a-f]+$", "…", call.target) for call in seen}
     assert found == {targets, encoded, *beside, "https://stranger.example/cb/"}
+    hosts = [
+        value for call in seen for name, value in call.headers if name == "Host" and not value.endswith(f":{port}")
+    ]
+    assert hosts == ["stranger.example"]

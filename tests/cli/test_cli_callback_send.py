@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import threading
+from contextlib import suppress
 
 import pytest
 from receivers import receiving
 
 from tppkit._clock import utc_now
 from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, load_callback_key, verify_callback
+from tppkit.cli import callback_send
+from tppkit.cli.callback_send import require_target
+from tppkit.errors import ConfigurationError
 
 UUID = "0123456789abcdefghij"
 KINDS = [
@@ -70,3 +76,44 @@ def test_the_receivers_certificate_is_verified(tppkit, certs):
         ):
             assert (refused.exit_code, refused.stdout, len(seen)) == (3, "", 1)
             assert "certificate verify failed" in refused.stderr.lower()
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 60000\r\n", b""])
+def test_an_answer_that_never_ends_is_cut_off(tppkit, certs, monkeypatch, head):
+    monkeypatch.setattr(callback_send, "TIMEOUT_S", 0.3)
+    over = threading.Event()
+
+    def answer() -> None:
+        with suppress(OSError), server.accept()[0] as connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n")
+            while not over.wait(0.02):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        sent = tppkit(
+            "callback", "send", "--url", url, "--key", certs / "callback-live.key", "--kind", "access", "--json"
+        )
+        over.set()
+    assert (sent.exit_code, sent.json["status"], set(sent.json["body"])) == (0, 200, {"x"})
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.com/", "ftp://127.0.0.1/", "http://a@127.0.0.1/", "http://127.0.0.1/ x", "http://127.0.0.1:x/", "http:///", "",
+     "http://127.0.0.1/\r\nx:y", "http://[::1", "http://127.0.0.1.example.com/", "http://127.0.0.1:0/"],
+)  # fmt: skip
+def test_other_machines_are_refused(url):
+    with pytest.raises(ConfigurationError) as refused:
+        require_target(url, "http", "https")
+    assert refused.value.code == "callback.place"
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [("http://localhost", ""), ("http://127.0.0.1:8000/", ""), ("http://[::1]:8000/a?b", "/a?b"), ("https://staging.example/cb/", "/cb/")],
+)  # fmt: skip
+def test_a_destination_is_parsed(url, target):
+    assert require_target(url, "http", "https") == target

@@ -31,13 +31,9 @@ def qwac_file(tmp_path, pki):
     return path
 
 
-def test_json_has_every_key_of_the_contract(tppkit, qwac_file):
-    (entry,) = tppkit("cert", "show", "--json", qwac_file).json
-    assert entry.keys() >= KEYS
-
-
 def test_json_has_the_facts_of_a_qwac(tppkit, qwac_file, pki):
     (entry,) = tppkit("cert", "show", "--json", qwac_file).json
+    assert entry.keys() >= KEYS
     assert entry["kind"] == "certificate"
     assert entry["sha256"] == pki.qwac.certificate.sha256
     assert entry["organization_identifier"] == {
@@ -53,9 +49,14 @@ def test_json_has_the_facts_of_a_qwac(tppkit, qwac_file, pki):
     assert entry["findings"] == []
 
 
-def test_text_names_organisation_roles_and_type(tppkit, qwac_file):
-    shown = tppkit("cert", "show", qwac_file).stdout
-    assert all(word in shown for word in ("PSDLT-BL-LB000000", "PSP_PI, PSP_AI", "web", "clientAuth"))
+def test_the_text_has_the_same_facts(tppkit, qwac_file):
+    lines = tppkit("cert", "show", qwac_file).stdout.splitlines()
+    facts = (
+        "  organization_identifier   text: PSDLT-BL-LB000000; scheme: PSD; country: LT; authority: BL; reference: LB000000",
+        "  psd2                      roles: PSP_PI, PSP_AI", "                            nca_id: LT-BL",
+        "  qc_types                  web", "  extended_key_usage        serverAuth, clientAuth", "  is_ca                     no",
+    )  # fmt: skip
+    assert [fact for fact in facts if fact not in lines] == []
 
 
 def test_an_unreadable_file_does_not_hide_the_others(tppkit, tmp_path, qwac_file):
@@ -108,7 +109,7 @@ def test_an_authority_is_shown_as_one(tppkit, tmp_path, pki):
     (tmp_path / "ca.pem").write_bytes(certificate_pem(pki.qwac_ca.certificate))
     (tmp_path / "server.pem").write_bytes(certificate_pem(pki.server.certificate))
     result = tppkit("cert", "show", "ca.pem", "server.pem")
-    assert "yes, path length 0" in result.stdout
+    assert "path_length               0\n" in result.stdout
     assert "127.0.0.1, ::1" in result.stdout
     (authority, _) = tppkit("cert", "show", "--json", "ca.pem", "server.pem").json
     assert (authority["is_ca"], authority["path_length"]) == (True, 0)
@@ -161,25 +162,22 @@ def test_every_qc_statement_is_shown(tppkit, tmp_path, pki):
     assert entry["qc_name_registration_authorities"] == ["https://registry.example"]
     assert entry["qc_unknown_statements"] == ["2.999.1"]
     shown = tppkit("cert", "show", "all.der").stdout
-    for reported in ("5 * 10^3 EUR", "10 years", "CH", "eIDAS2-b", "JP", "https://registry.example", "2.999.1"):
+    for reported in (
+        "currency: EUR; amount: 5; exponent: 3",
+        "CH",
+        "eIDAS2-b",
+        "JP",
+        "https://registry.example",
+        "2.999.1",
+    ):
         assert reported in shown
 
 
-def test_strict_counts_a_malformed_encoding_as_unreadable(tppkit, tmp_path, qwac_file, pki):
-    name = b"\x0c\x06PSP_PI"
-    malformed = pki.qwac.certificate.der.replace(name, b"\x13" + name[1:])
-    (tmp_path / "malformed.der").write_bytes(malformed)
-    lenient = tppkit("cert", "show", "--json", "malformed.der", qwac_file)
-    assert (lenient.exit_code, lenient.json[0]["findings"][0]["code"]) == (0, "qcstatements.string-type")
-    strict = tppkit("cert", "show", "--strict", "--json", "malformed.der", qwac_file)
-    assert (strict.exit_code, strict.json[0].keys()) == (3, {"file", "error"})
-    assert strict.json[0]["error"]["code"] == "qcstatements.string-type"
-    assert strict.json[0]["error"]["offset"] == malformed.index(b"\x13" + name[1:])
-    assert strict.json[1]["kind"] == "certificate"
-    text = tppkit("cert", "show", "--strict", "malformed.der")
-    assert text.exit_code == 3
-    assert "qcstatements.string-type" in text.stderr
-    assert "at byte" in text.stderr
+def test_the_place_of_a_malformed_encoding_is_shown(tppkit, tmp_path, pki):
+    (tmp_path / "cut.der").write_bytes(pki.qwac.certificate.der[:-1] + b"\x30\x00")
+    (entry,) = tppkit("cert", "show", "--json", "cut.der").json
+    assert entry["error"].keys() == {"code", "message", "offset"}
+    assert f"  at byte {entry['error']['offset']}\n" in tppkit("cert", "show", "cut.der").stderr
 
 
 def test_a_request_is_shown_without_what_only_an_issuer_states(tppkit, tmp_path, request_der):
@@ -236,16 +234,16 @@ def test_lists_and_ocsp_answers_are_shown(tppkit, answers, pki):
 def test_lists_and_ocsp_answers_are_shown_as_text(tppkit, answers):
     shown = tppkit("cert", "show", *answers).stdout
     for reported in (
-        "a.crl: crl\n",
-        "AB",
+        "a.crl: crl (",
+        "serial_hex: AB",
         "key_compromise",
-        "good.ocsp: ocsp\n",
+        "good.ocsp: ocsp (",
         "malformed_request",
         "crl.undated",
         "good",
     ):
         assert reported in shown
-    assert shown.count("not checked") == 4  # signatures: nothing here says who must have signed
+    assert shown.count("signature not checked") == 5  # nothing here says who must have signed
 
 
 def test_a_responder_that_is_only_named_is_shown(tppkit, tmp_path, pki):
@@ -269,8 +267,6 @@ def test_a_responder_that_is_only_named_is_shown(tppkit, tmp_path, pki):
     (entry,) = tppkit("cert", "show", "--json", "named.ocsp").json
     name = str(ca.certificate.subject)
     assert (entry["responder_name"], entry["responder_key_hash"], entry["certificates"]) == (name, None, [])
-    (line,) = [line for line in tppkit("cert", "show", "named.ocsp").stdout.splitlines() if "responder" in line]
-    assert line.split(maxsplit=1)[1] == name
 
 
 def test_entries_of_an_indirect_crl_are_shown_with_their_issuer(tppkit, tmp_path, pki):
@@ -292,9 +288,6 @@ def test_entries_of_an_indirect_crl_are_shown_with_their_issuer(tppkit, tmp_path
     (entry,) = tppkit("cert", "show", "--json", "i.crl").json
     own, theirs = str(ca.certificate.subject), str(other.subject)
     assert [one["certificate_issuer"] for one in entry["revoked"]] == [own, theirs, theirs, None, None]
-    lines = tppkit("cert", "show", "i.crl").stdout.splitlines()
-    assert [line.split()[0] for line in lines if line.endswith(f"issued by {theirs}")] == ["2", "3"]
-    assert [line.split()[0] for line in lines if line.endswith("issued by an unreadable name")] == ["4", "5"]
 
 
 def test_damaged_lists_and_answers_hide_nothing_else(tppkit, tmp_path, answers):

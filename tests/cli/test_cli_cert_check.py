@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
 from cryptography.x509 import ocsp
 
-from tppkit.testpki import Pki, certificate_pem, make_provider
-from tppkit.testpki.certificate import sign_draft
+from tppkit.testpki import Pki, certificate_pem
 
 AT = "2026-06-01T12:00:00Z"
 KEYS = {
@@ -81,11 +80,12 @@ def test_an_expired_certificate_has_one_finding_about_it(tppkit, folder) -> None
 def test_text_begins_with_the_verdict_and_has_advice(tppkit, folder) -> None:
     held = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust")
     assert held.stdout.startswith("holds: qwac-chain.pem as QWAC at 2026-06-01T12:00:00Z\n")
-    assert "issued by CN=tppkit TEST Root CA" in held.stdout
+    assert "   CN=tppkit TEST Root CA" in held.stdout
     failed = tppkit("cert", "check", "qseal.pem", "--as", "qwac", "--at", AT)
     assert failed.exit_code == 1
-    assert failed.stdout.startswith("fails (")
-    assert "no chain was checked: neither --trust nor --trusted-lists was given" in failed.stdout
+    first, *_ = failed.stdout.splitlines()
+    assert first.startswith("fails (")
+    assert first.endswith("no chain was checked: neither --trust nor --trusted-lists was given")
     assert "qcstatements.not-web (EN 319 412-5 clause 4.2.3)\n" in failed.stdout
     assert "    do: " in failed.stdout
 
@@ -147,18 +147,6 @@ def test_wrong_usage_exits_2(tppkit, folder, arguments: tuple[str, ...]) -> None
     assert tppkit("cert", "check", *arguments).exit_code == 2
 
 
-def test_text_of_a_certificate_is_escaped_for_the_terminal(tppkit, folder, pki) -> None:
-    provider = make_provider()
-    object.__setattr__(provider, "nca_name", "Evil\x1b[2J\nBank")
-    evil = sign_draft(
-        pki.draft("qwac", provider, label="evil"), pki.qwac_ca, "evil", "qwac"
-    )  # no PKI issues such a one
-    (folder / "evil.pem").write_bytes(certificate_pem(evil.certificate))
-    shown = tppkit("cert", "check", "evil.pem", "--as", "qwac", "--at", AT).stdout
-    assert "\x1b" not in shown
-    assert "Evil\\x1b[2J\\nBank" in shown
-
-
 def test_several_files_are_a_list_and_the_worst_exit_code_counts(tppkit, folder) -> None:
     whole = ("--as", "qwac", "--at", AT, "--trust", "trust", "--json")
     cases = (
@@ -175,17 +163,6 @@ def test_several_files_are_a_list_and_the_worst_exit_code_counts(tppkit, folder)
     assert verdicts == ["fails", "holds:"]
     assert "file.unreadable" in text.stderr
     assert tppkit("cert", "check", "-", "-", *whole).exit_code == 2
-
-
-def test_the_verdict_line_states_that_no_chain_was_checked(tppkit, folder) -> None:
-    for name, word in (("qwac.pem", "holds:"), ("qseal.pem", "fails")):
-        first, *_ = tppkit("cert", "check", name, "--as", "qwac", "--at", AT).stdout.splitlines()
-        assert first.startswith(word)
-        assert "no chain was checked" in first
-    first, *_ = tppkit(
-        "cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust"
-    ).stdout.splitlines()
-    assert "no chain" not in first
 
 
 @pytest.mark.shared
@@ -331,15 +308,6 @@ def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, f
     assert "trust.no-anchors" in errors
     text = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, *lists)
     assert "no valid chain" in text.stdout
-
-
-def test_the_error_names_the_option_of_the_password(tppkit, folder, pki) -> None:
-    bundle = pkcs12.serialize_key_and_certificates(
-        b"qwac", pki.qwac.key, pki.qwac.certificate.x509, None, BestAvailableEncryption(b"pass")
-    )
-    (folder / "qwac.p12").write_bytes(bundle)
-    result = tppkit("cert", "check", "qwac.p12", "--as", "qwac")
-    assert (result.exit_code, "--password-file" in result.stderr) == (3, True)
 
 
 @pytest.mark.parametrize("files", [("qwac-chain.pem", "qwac.pem"), ("qwac.pem", "qwac-chain.pem")])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 import pytest
 
@@ -19,11 +18,6 @@ def demo_folder(tppkit_once):
     done = tppkit("demo", "--dir", "kept")
     assert done.exit_code == 0, done.stdout
     return folder / "kept", done.stdout
-
-
-def test_it_ends_with_every_step_as_expected(demo_folder):
-    _, output = demo_folder
-    assert re.fullmatch(r"demo: \d+ steps, all as expected", output.splitlines()[-1])
 
 
 def test_with_json_the_result_is_one_object_and_the_steps_are_on_stderr(tppkit):
@@ -88,13 +82,6 @@ def test_an_unexpected_step_stops_the_demo_with_exit_1(capsys, tmp_path, error):
     assert output.splitlines()[-1] == "demo: 2 steps, 1 NOT as expected"
 
 
-def test_the_archive_passes_a_later_audit(demo_folder, tppkit):
-    folder, _ = demo_folder
-    result = tppkit("audit", "verify", folder / "archive", "--trust", folder / "pki", "--json")
-    assert result.exit_code == 0
-    assert (result.json["records"], result.json["passed"], result.json["failed"]) == (2, 2, 0)
-
-
 def test_the_audit_of_the_altered_archive_fails_with_every_json_key_of_the_contract(demo_folder, tppkit):
     folder, _ = demo_folder
     result = tppkit("audit", "verify", folder / "archive-altered", "--trust", folder / "pki", "--json")
@@ -131,6 +118,7 @@ def test_an_audit_checks_revocation_by_the_given_lists(demo_folder, tppkit):
     folder, _ = demo_folder
     pki = folder / "pki"
     audit = ("audit", "verify", folder / "archive", "--trust", pki)
+    assert tppkit(*audit).exit_code == 0
     assert "revocation: not asked; give --crl or --ocsp" in tppkit(*audit).stdout
     lists = [word for kind in ("qwac", "qseal") for word in ("--crl", pki / f"issuing-ca-{kind}.crl")]
     asked = tppkit(*audit, *lists, "--json")

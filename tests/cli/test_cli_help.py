@@ -45,8 +45,6 @@ def examples(path: str) -> list[str]:
 NOT_RUN = {
     "audit verify",
     "callback attack",
-    "callback listen",
-    "callback replay",
     "callback send",
     "demo",
     "pki serve",
@@ -112,9 +110,6 @@ def taken_port() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
-_LISTEN = "callback listen --base-url https://tpp.example/back --public-key"
-
-
 @pytest.mark.parametrize(
     ("line", "exit_code", "stated"),
     [
@@ -137,8 +132,6 @@ _LISTEN = "callback listen --base-url https://tpp.example/back --public-key"
         ("pki serve absent --port 0", 2, "no test PKI in the folder"),
         ("sandbox up --port {taken}", 2, "port taken"),
         ("sandbox up --port 0 --dir /proc/x", 2, "output cannot be written"),
-        (_LISTEN + " certs/callback-test.pub --port {taken}", 2, "port taken"),
-        (_LISTEN + " absent", 3, "input cannot be read"),
         ("demo --dir /proc/x", 2, "output cannot be written"),
         ("trust fetch /proc/x", 2, "output cannot be written"),
         ("trust fetch lists --url http://127.0.0.1:1/ --allow-private", 3, "cannot be fetched"),
@@ -203,9 +196,7 @@ def test_bash_completes_commands_and_options() -> None:
     [
         ("PISP", "for PISP give PSP_PI"),
         ("aisp,PSP_PI", "for aisp give PSP_AI"),
-        ("CBPII,PIISP", "for CBPII give PSP_IC, for PIISP give PSP_IC"),
-        ("ASPSP", "for ASPSP give PSP_AS"),
-        ("psp-pi", "for psp-pi give PSP_PI"),
+        ("CBPII,ASPSP", "for CBPII give PSP_IC, for ASPSP give PSP_AS"),
         ("merchant", None),
         ("PSP_PI,PSP_PI", None),
     ],

@@ -53,7 +53,7 @@ def test_the_text_begins_with_the_verdict(tppkit, lists, qwac):
     result = tppkit("trust", "status", qwac, "--trusted-lists", lists, "--at", AT_ISSUANCE)
     assert result.stdout.splitlines()[0] == f"holds: {qwac} at {AT_ISSUANCE}"
     assert "Buypass AS" in result.stdout
-    assert "the trusted list of NO number 71" in result.stdout
+    assert "sequence_number: 71" in result.stdout
 
 
 def test_a_tampered_list_is_reported_for_its_country(tppkit, lists, qwac, tmp_path):
@@ -74,30 +74,13 @@ def test_the_lists_of_a_folder_are_shown(tppkit, lists, tmp_path):
     (tmp_path / "NO.xml").write_text("<html/>")
     broken = tppkit("trust", "lists", tmp_path)
     assert broken.exit_code == 1
-    assert "[trusted-list.malformed]" in broken.stdout
+    assert broken.stdout.startswith("fails (trusted-list.malformed)")
 
 
 def test_expired_lists_do_not_hold(tppkit, lists):
     result = tppkit("trust", "lists", lists, "--at", "2026-11-21", "--json")
     assert (result.exit_code, result.json["code"]) == (1, "trusted-list.expired")
     assert {failure["territory"] for failure in result.json["failures"]} == {"EU", "CZ", "NL", "NO", "PT"}
-
-
-def test_an_unreadable_list_is_reported_with_the_missing_one(tppkit, lists, qwac, tmp_path):
-    shutil.copyfile(lists / "EU-LOTL.xml", tmp_path / "EU-LOTL.xml")
-    (tmp_path / "NO.xml").write_bytes((lists / "NO.xml").read_bytes()[:5000])
-    result = tppkit("trust", "status", qwac, "--trusted-lists", tmp_path, "--at", AT_ISSUANCE, "--json")
-    assert (result.exit_code, result.json["code"]) == (1, "trusted-list.malformed")
-    assert {"trusted-list.malformed", "trusted-list.missing"} <= {
-        finding["code"] for finding in result.json["findings"]
-    }
-
-
-def test_a_copy_of_a_list_is_not_a_second_list(tppkit, lists, tmp_path):
-    for name, copy in (("EU-LOTL.xml", "top.xml"), ("NO.xml", "NO.xml"), ("NO.xml", "NO2.xml")):
-        shutil.copyfile(lists / name, tmp_path / copy)
-    result = tppkit("trust", "lists", tmp_path, "--at", AT_ISSUANCE, "--json")
-    assert (result.exit_code, result.json["failures"]) == (0, [])
 
 
 def test_lists_are_fetched_into_a_new_folder(tppkit, tmp_path):

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from tppkit._clock import format_time
+from tppkit._clock import format_time, parse_time
 from tppkit.certificates import OrganizationPolicy
 from tppkit.cli.output import (
     Raw,
@@ -26,7 +26,7 @@ from tppkit.cli.output import (
     finding_line,
     finding_object,
     json_option,
-    read_time,
+    parsed,
     say,
     say_error,
 )
@@ -41,23 +41,20 @@ _UNREADABLE, _INTERRUPTED, _NO_TRUST = 5, 6, 7
 _PROGRESS_S = 1.0
 
 
-def _read_at(ctx: click.Context, param: click.Parameter, value: str) -> datetime | None:
-    return None if value == "recorded" else read_time(ctx, param, value)
+def _read_at(text: str) -> datetime | None:
+    return None if text == "recorded" else parse_time(text)
 
 
-def _read_heads(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str]:
-    for head in value:
-        if not re.fullmatch("[0-9A-Fa-f]{64}", head):
-            raise click.BadParameter(f"{head!r} is not 64 hexadecimal digits", ctx, param)
-    return frozenset(head.lower() for head in value)
+def _read_head(text: str) -> str:
+    if not re.fullmatch("[0-9A-Fa-f]{64}", text):
+        raise click.BadParameter(f"{text!r} is not 64 hexadecimal digits")
+    return text.lower()
 
 
-def _read_count(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
-    if value == "all":
-        return None
-    if not (value.isascii() and value.isdigit() and len(value) <= 9):
-        raise click.BadParameter(f"{value!r} is neither a number nor 'all'", ctx, param)
-    return int(value)
+def _read_count(text: str) -> int | None:
+    if text != "all" and not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise click.BadParameter(f"{text!r} is neither a number nor 'all'")
+    return None if text == "all" else int(text)
 
 
 @click.group()
@@ -73,7 +70,7 @@ def audit() -> None:
     default="recorded",
     show_default=True,
     metavar="recorded|TIME",
-    callback=_read_at,
+    callback=parsed(_read_at),
     help="Judge each record at its time of receipt, or all at TIME.",
 )
 @click.option(
@@ -81,7 +78,7 @@ def audit() -> None:
     "heads",
     multiple=True,
     metavar="LEAF",
-    callback=_read_heads,
+    callback=parsed(_read_head),
     help="A head stored elsewhere; the archive is inconsistent unless it ends with this leaf.",
 )
 @click.option(
@@ -89,13 +86,13 @@ def audit() -> None:
     default=str(MAX_FIRST_FAILURES),
     show_default=True,
     metavar="all|N",
-    callback=_read_count,
+    callback=parsed(_read_count),
     help="How many failed, misplaced or warned records to list.",
 )
 @organization_options
 @json_option
 def verify(
-    archives: tuple[Path, ...], trust: TrustFiles, at: datetime | None, heads: frozenset[str], failures: int | None,
+    archives: tuple[Path, ...], trust: TrustFiles, at: datetime | None, heads: tuple[str, ...], failures: int | None,
     organizations: OrganizationPolicy,
 ) -> Result:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and check that no record is missing or moved."""
@@ -105,7 +102,7 @@ def verify(
             raise ConfigurationError("trust.no-anchors", "no trust material: give --trust or --trusted-lists")
     except (ConfigurationError, FormatError, VerificationError) as e:
         return failure(e, _NO_TRUST)
-    summary = AuditSummary(max_failures=failures, expected_heads=heads)
+    summary = AuditSummary(max_failures=failures, expected_heads=frozenset(heads))
     begin = time.perf_counter()
     unreadable = set()
     try:

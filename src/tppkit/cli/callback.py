@@ -1,4 +1,4 @@
-"""`tppkit callback`: sign and verify callbacks, explain refusals, receive, send and replay callbacks, test a receiver."""
+"""`tppkit callback`: sign, verify, explain and send callbacks, and test a receiver."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tppkit.callbacks import (
     sign_callback,
     verify_callback,
 )
-from tppkit.cli.callback_listen import listen, replay
-from tppkit.cli.callback_options import read_public_keys, request_id_option, request_options, signing_options
+from tppkit.cli.callback_options import request_id_option, request_options, signing_options
 from tppkit.cli.callback_send import attack, send
 from tppkit.cli.output import Result, at_option, headers_result, json_option, present, verdict
 
@@ -27,10 +26,10 @@ _SHOWN_BYTES = 4096
 
 @click.group()
 def callback() -> None:
-    """Sign, verify, explain, send and receive callbacks of the legacy interface, and test a receiver."""
+    """Sign, verify, explain and send callbacks of the legacy interface, and test a receiver."""
 
 
-for command in (attack, listen, replay, send):
+for command in (attack, send):
     callback.add_command(command)
 
 
@@ -39,19 +38,17 @@ for command in (attack, listen, replay, send):
 @click.option("--method", default="POST", show_default=True, help="HTTP method.")
 @click.option("--url", required=True, help="The whole address, with https://.")
 @request_id_option
-@click.option("--deterministic", is_flag=True, help="Sign the same request with the same signature each time.")
 @json_option
 def sign(
-    private_key: EllipticCurvePrivateKey, method: str, url: str, body: bytes | None, request_id: str | None, deterministic: bool
-) -> Result:  # fmt: skip
+    private_key: EllipticCurvePrivateKey, method: str, url: str, body: bytes | None, request_id: str | None
+) -> Result:
     """Print the headers of a callback, one a line. The options are signed as they are, without checks."""
     if request_id is not None and not _is_header_value(request_id):
         raise click.UsageError("--request-id must not be empty, have outer spaces or contain control characters")
     try:
         headers = sign_callback(
-            private_key, request_id=request_id or str(uuid4()), method=method, url=url,
-            body=body or b"", deterministic=deterministic,
-        )  # fmt: skip
+            private_key, request_id=request_id or str(uuid4()), method=method, url=url, body=body or b""
+        )
     except UnicodeEncodeError as e:
         raise click.UsageError("an option contains bytes that are not UTF-8") from e
     return headers_result(headers)
@@ -79,17 +76,11 @@ def verify(received: ReceivedCallback, receiver: CallbackReceiver, at: datetime 
 
 @callback.command()
 @request_options
-@click.option(
-    "--other-key", "other_keys", multiple=True, metavar="[NAME=]FILE",
-    help="A key that the receiver does not trust, which may explain the signature.",
-)  # fmt: skip
 @at_option
 @json_option
-def explain(
-    received: ReceivedCallback, receiver: CallbackReceiver, other_keys: tuple[str, ...], at: datetime | None
-) -> Result:  # fmt: skip
+def explain(received: ReceivedCallback, receiver: CallbackReceiver, at: datetime | None) -> Result:
     """Print why a callback is refused: the bytes that were compared, the rule, the likely cause."""
-    found = explain_callback(received, at=present(at), receiver=receiver, other_keys=read_public_keys(other_keys))
+    found = explain_callback(received, at=present(at), receiver=receiver)
     tried = [
         {
             "url": candidate.url,
@@ -100,12 +91,11 @@ def explain(
         for candidate in found.candidates
     ]
     keys = {name: "counts" if counts else "does not count at this time" for name, counts in found.keys}
-    facts = [("key", f"{name}: {state}") for name, state in keys.items()]
     return verdict(
         f"{received.method} {received.target}",
         found.findings,
         proven={"tried": tried, "keys": keys},
-        facts=[*facts, *(fact for one in tried for fact in one.items())],
+        facts={"keys": keys, **{f"tried {number}": one for number, one in enumerate(tried, 1)}},
         without_advice=("callback.signature",),
     )
 

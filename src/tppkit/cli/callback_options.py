@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit.callbacks import (
     CallbackAddress,
-    CallbackKey,
     CallbackKind,
     CallbackReceiver,
     ReceivedCallback,
@@ -24,6 +23,7 @@ from tppkit.errors import ConfigurationError
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 
 _MAX_KEY_BYTES = 64 * 1024
+_HEADERS = {"request_id": "requestid", "signature": "signature"}  # by the option's parameter
 
 
 def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,35 +53,34 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @wraps(command)
     def with_request(
-        request_file: str | None,
-        method: str | None,
-        url: str | None,
-        request_id: str | None,
-        signature: str | None,
-        body: str | None,
-        addresses: tuple[str, ...],
-        keys: tuple[str, ...],
+        request_file: str | None, url: str | None, body: str | None, addresses: tuple[str, ...], keys: tuple[str, ...],
         **options: Any,
-    ) -> Any:
-        require_one_stdin(request_file, body, *map(key_file, (*keys, *options.get("other_keys", ()))))
+    ) -> Any:  # fmt: skip
+        method, *headers = (options.pop(name) for name in ("method", *_HEADERS))
+        named = [_split_key(text) for text in keys]
+        require_one_stdin(request_file, body, *(file for _, file in named))
         if request_file is not None:
-            parts = {"method": method, "url": url, "request-id": request_id, "signature": signature, "body": body}
-            if given := [f"--{name}" for name, value in parts.items() if value is not None]:
-                raise click.UsageError(f"REQUEST contains the whole request: remove {', '.join(given)}")
-            received = read_request(request_file)
+            if any(part is not None for part in (method, url, body, *headers)):
+                raise click.UsageError("REQUEST contains the whole request: remove the options with its parts")
+            raw = read_input(request_file, max_bytes=MAX_MESSAGE_BYTES)
+            received = ReceivedCallback(*parse_request(raw, obs_text=True))
         elif url is None:
             raise click.UsageError("give REQUEST, or --url, --request-id and --signature")
         else:
-            headers = (("requestid", request_id), ("signature", signature))
             received = ReceivedCallback(
                 method or "POST",
                 url.encode("utf-8", "surrogateescape").decode("latin-1"),  # the bytes that a request would have
-                tuple((name, value) for name, value in headers if value is not None),
-                read_body(body),
+                tuple(
+                    (name, value) for name, value in zip(_HEADERS.values(), headers, strict=True) if value is not None
+                ),
+                _read_body(body),
             )
         if not (addresses := addresses or ((url,) if url else ())):
             raise click.UsageError("give --address, the receiver's address as the service has it")
-        receiver = CallbackReceiver([read_address(text) for text in addresses], keys=read_public_keys(keys))
+        receiver_keys = [
+            load_callback_key(read_input(file, max_bytes=_MAX_KEY_BYTES), name=name) for name, file in named
+        ]
+        receiver = CallbackReceiver([_read_address(text) for text in addresses], keys=receiver_keys)
         return command(received=received, receiver=receiver, **options)
 
     return with_request  # fmt: skip
@@ -106,7 +105,7 @@ def signing_options(body_help: str) -> Callable[[Callable[..., Any]], Callable[.
         def with_key(*args: Any, key: str, password_file: Path | None, body_file: str | None, **options: Any) -> Any:
             require_one_stdin(key, body_file)
             private_key = _read_private_key(key, password_file)
-            return command(*args, private_key=private_key, body=body_file and read_body(body_file), **options)
+            return command(*args, private_key=private_key, body=body_file and _read_body(body_file), **options)
 
         return with_key
 
@@ -127,25 +126,11 @@ def _read_private_key(file: str, password_file: Path | None) -> ec.EllipticCurve
     return key
 
 
-def read_request(file: str) -> ReceivedCallback:
-    """Read a raw HTTP/1.1 request.
-
-    Raises:
-        FormatError: `file.unreadable`, `file.too-large`, `message.malformed`, `message.too-large`.
-    """
-    return ReceivedCallback(*parse_request(read_input(file, max_bytes=MAX_MESSAGE_BYTES), obs_text=True))
-
-
-def read_body(file: str | None) -> bytes:
-    """Read the body of a callback; empty without a file.
-
-    Raises:
-        FormatError: `file.unreadable`, `file.too-large`.
-    """
+def _read_body(file: str | None) -> bytes:
     return b"" if file is None else read_input(file, max_bytes=MAX_MESSAGE_BYTES)
 
 
-def read_address(text: str) -> CallbackAddress:
+def _read_address(text: str) -> CallbackAddress:
     """Parse `[KIND=]URL`.
 
     Raises:
@@ -157,27 +142,7 @@ def read_address(text: str) -> CallbackAddress:
     return CallbackAddress(text, CallbackKind.OTHER)
 
 
-def read_public_keys(texts: Sequence[str]) -> list[CallbackKey]:
-    """Read the key of each `[NAME=]FILE`.
-
-    Raises:
-        FormatError: `file.unreadable`, `file.too-large`.
-        ConfigurationError: `callback-key.*`.
-    """
-    return [
-        load_callback_key(read_input(key_file(text), max_bytes=_MAX_KEY_BYTES), name=_key_name(text)) for text in texts
-    ]
-
-
-def key_file(text: str) -> str:
-    """The file of `[NAME=]FILE`."""
-    return text.partition("=")[2] if _has_name(text) else text
-
-
-def _key_name(text: str) -> str:
-    return text.partition("=")[0] if _has_name(text) else Path(text).stem
-
-
-def _has_name(text: str) -> bool:
-    name, separator, _ = text.partition("=")
-    return bool(separator) and "/" not in name
+def _split_key(text: str) -> tuple[str, str]:
+    """Split `[NAME=]FILE` into name and file; the name of a file without one is its own without suffix."""
+    name, separator, file = text.partition("=")
+    return (name, file) if separator and "/" not in name else (Path(text).stem, text)

@@ -1,31 +1,25 @@
-"""`tppkit callback send` and `attack`: signed samples, and invalid callbacks that a receiver must refuse.
-
-Messages are sent as raw HTTP/1.1, because HTTP client libraries would change some of their bytes.
-"""
+"""`tppkit callback send` and `attack`: signed samples, and invalid callbacks that a receiver must refuse."""
 
 from __future__ import annotations
 
-import errno
-import http.client
-import socket
-import ssl
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import datetime
 from ipaddress import ip_address
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import click
+import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit.callbacks import CallbackAddress, CallbackKind, ReceivedCallback, RequestIds, sign_callback
-from tppkit.callbacks.attacks import ATTACKS, Attack, Target
+from tppkit.callbacks.attacks import ATTACKS, Target
 from tppkit.certificates import load_certificates
 from tppkit.cli.callback_options import request_id_option, signing_options
 from tppkit.cli.output import (
@@ -34,14 +28,13 @@ from tppkit.cli.output import (
     Raw,
     Result,
     colored,
-    echo,
     fact_lines,
-    json_flag,
     json_option,
-    print_json,
-    say,
     verdict_object,
 )
+from tppkit.client import make_client
+from tppkit.client.answers import TransportErrors, is_unsent
+from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import CallbackRejected, ConfigurationError, TransportError
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.protocol.legacy.models import LegacyModel
@@ -49,15 +42,7 @@ from tppkit.protocol.legacy.money import Amount
 from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, write_time_stamp
 
 TIMEOUT_S = 10.0
-_MAX_ANSWER_BYTES = 64 * 1024
-_SHOWN = 4096
-# Headers of the connection (RFC 9110 section 7.6.1), and those that `readdress` writes.
-_NOT_FORWARDED = frozenset(
-    {
-        "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
-        "trailer", "transfer-encoding", "upgrade",
-    }
-)  # fmt: skip
+_SHOWN = 4096  # bytes of an answer
 _SAMPLES: Mapping[str, Callable[[datetime], LegacyModel]] = MappingProxyType(
     {
         "access": lambda at: AccessGranted.until(uuid4().hex, at + ACCESS_LIFETIME),
@@ -97,159 +82,127 @@ def send(
         RequestIds().require(request_id := request_id or str(uuid4()))
     except CallbackRejected as e:
         raise click.UsageError(e.message) from e
-    place = parse_place(url, remote=url.startswith("https://"))
-    address = CallbackAddress(signed_url or _https_url(url, place), CallbackKind(kind))
+    target = require_target(url, "http", "https")
+    address = CallbackAddress(signed_url or _https_url(url, target), CallbackKind(kind))
     if address.has_token:
         raise click.UsageError("replace {token} by a token")
     content = b"" if scan else _SAMPLES[kind](utc_now()).to_wire() if body is None else body
     method = "GET" if scan else "POST"
     headers = sign_callback(private_key, request_id=request_id, method=method, url=address.url, body=content)
-    received = ReceivedCallback(method, address.path, (*headers, ("Content-Type", "application/json")), content)
-    context = _trusting(ca) if ca else None
-    return reply_result(send_message(readdress(received, place=place).to_wire(), place=place, context=context))
+    call = ReceivedCallback(method, target or address.path, (*headers, ("Content-Type", "application/json")), content)
+    anchors = load_certificates(ca) if ca else None
+    end, answered = time.monotonic() + TIMEOUT_S, b""
+    with (
+        make_client(NoCertificate(server_anchors=anchors), timeout_s=TIMEOUT_S) as http,
+        _sent(http, url, call) as response,
+    ):
+        for chunk in response.iter_raw():
+            answered += chunk
+            if len(answered) > _SHOWN or time.monotonic() > end:
+                break
+    text = answered[:_SHOWN].decode("utf-8", "replace")
+    value = {
+        "status": response.status_code,
+        "content_type": response.headers.get("content-type", ""),
+        "body": text,
+    }
+    lines = (f"answered {response.status_code}", *fact_lines([("body", text)]))
+    return Result(value, lines, HOLDS if response.is_success else DOES_NOT_HOLD)
 
 
 @click.command()
 @click.argument("url")
 @signing_options("A body that the address accepts; that of a granted access by default")
 @_signed_url_option
-@json_flag
-def attack(
-    url: str, private_key: ec.EllipticCurvePrivateKey, signed_url: str | None, body: bytes | None, as_json: bool
-) -> int:
+@json_option
+def attack(url: str, private_key: ec.EllipticCurvePrivateKey, signed_url: str | None, body: bytes | None) -> Result:
     """Send invalid callbacks to your own receiver and print pass or fail for each.
 
     URL is where the receiver listens, http:// on this machine. The callbacks go to its path, or to the path of --signed-url if URL
     has none; two go to other paths. If the valid callback is refused, the others are not sent and the exit code is 1.
     """
-    place = parse_place(url)
+    path = require_target(url, "http")
     target = Target(
         key=private_key,
         stranger=ec.generate_private_key(ec.SECP256R1()),
-        address=CallbackAddress(_https_url(url, place) if signed_url is None else signed_url, CallbackKind.OTHER),
+        address=CallbackAddress(_https_url(url, path) if signed_url is None else signed_url, CallbackKind.OTHER),
         body=_SAMPLES["access"](utc_now()).to_wire() if body is None else body,
         name=uuid4().hex[:12],
-        path=place.target,
+        path=path,
     )
-    try:
-        socket.create_connection((place.host, place.port), timeout=TIMEOUT_S).close()
-    except OSError as e:
-        raise TransportError("attack.unreachable", f"nothing listens on {place.authority}: {e.strerror}") from e
-    rows = []
-    for one, status, passed in _run_attacks(target, place._replace(target="")):  # each attack has its own path
-        state = "----" if passed is None else colored("pass" if passed else "FAIL", holds=passed)
-        answer = "not judged" if passed is None else status or "no answer"
-        if not as_json:
-            echo(Raw(f"{state}  {one.name:<22} {answer:<10} {one.tests}"))
-        rows.append(
-            {"name": one.name, "tests": one.tests, "expected": one.answer.value, "status": status, "passed": passed}
-        )
+    rows: list[dict[str, Any]] = []
+    with make_client(NoCertificate(), timeout_s=TIMEOUT_S) as http:
+        for one in ATTACKS:
+            status, passed = None, None
+            if not rows or rows[0]["passed"]:  # the first is the valid callback
+                status = [_status_of(http, url, call) for call in one.make(target)][-1]
+                passed = status is not None and one.answer.fits(status)
+            row = {"name": one.name, "tests": one.tests, "expected": one.answer.value}
+            rows.append({**row, "status": status, "passed": passed})
     states = [row["passed"] for row in rows]
     code = "attack.not-judged" if None in states else "attack.failed" if False in states else None
-    if as_json:
-        print_json(verdict_object(code, (), attacks=rows))
-    else:
-        echo(f"{states.count(True)} of {len(rows)} passed")
-        if None in states:
-            say("the valid callback was refused, so refusals show nothing: check --key, --signed-url and --body")
-    return DOES_NOT_HOLD if code else HOLDS
+    lines = [*map(_row_line, rows), f"{states.count(True)} of {len(rows)} passed"]
+    advice = "the valid callback was refused, so refusals show nothing: check --key, --signed-url and --body"
+    message = advice if None in states else ""
+    return Result(verdict_object(code, (), attacks=rows), lines, DOES_NOT_HOLD if code else HOLDS, message)
 
 
-def _run_attacks(target: Target, place: Place) -> Iterator[tuple[Attack, int | None, bool | None]]:
-    """Send each attack and yield its answer's status and whether it passed; no attack is sent after a refused valid callback."""
-    valid_is_taken = True
-    for number, one in enumerate(ATTACKS):
-        if not valid_is_taken:
-            yield one, None, None
-            continue
-        status = [_send(call, place) for call in one.make(target)][-1]
-        passed = status is not None and one.answer.fits(status)
-        yield one, status, passed
-        valid_is_taken = passed or number > 0
+def _row_line(row: dict[str, Any]) -> Raw:
+    passed = row["passed"]
+    state = "----" if passed is None else colored("pass" if passed else "FAIL", holds=passed)
+    answer = "not judged" if passed is None else row["status"] or "no answer"
+    return Raw(f"{state}  {row['name']:<22} {answer:<10} {row['tests']}")
 
 
-def _send(call: ReceivedCallback, place: Place) -> int | None:
-    host = next((value for name, value in call.headers if name == "Host"), None)
+def _status_of(http: httpx.Client, url: str, call: ReceivedCallback) -> int | None:
     try:
-        return send_message(readdress(call, place=place, host=host).to_wire(), place=place).status
-    except TransportError:
+        with _sent(http, url, call) as response:
+            return response.status_code
+    except TransportError as e:
+        if is_unsent(e):
+            raise TransportError("attack.unreachable", f"nothing listens on {urlsplit(url).netloc}") from e
         return None
 
 
-def _https_url(url: str, place: Place) -> str:
-    return f"https://{urlsplit(url).netloc.lower()}{place.target or '/'}"
+@contextmanager
+def _sent(http: httpx.Client, url: str, call: ReceivedCallback) -> Iterator[httpx.Response]:
+    """Send a callback to the host of a URL; target, method, body and the callback's headers stay unchanged.
 
-
-def _trusting(ca: str) -> ssl.SSLContext:
-    anchors = load_certificates(ca)
-    return ssl.create_default_context(cadata="".join(ssl.DER_cert_to_PEM_cert(anchor.der) for anchor in anchors))
-
-
-class Place(NamedTuple):
-    """A destination of requests.
-
-    Attributes:
-        host: name or address.
-        port: TCP port.
-        target: path and query; empty to keep the path of each message.
-        tls: whether to use https.
-
-    Example:
-        place = parse_place("http://127.0.0.1:8000")
-        reply = send_message(readdress(callback, place=place).to_wire(), place=place)
+    Raises:
+        TransportError: `transport.failed`, `transport.timeout`.
     """
-
-    host: str
-    port: int
-    target: str
-    tls: bool
-
-    @property
-    def authority(self) -> str:
-        """The value of a Host header."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+    fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in call.headers]
+    request = http.build_request(
+        call.method, url, headers=[(b"Connection", b"close"), *fields], content=call.body,
+        extensions={"target": call.target.encode("latin-1")},
+    )  # fmt: skip
+    request.method = call.method  # httpx writes it in upper case
+    with TransportErrors(), closing(http.send(request, stream=True)) as response:
+        yield response
 
 
-class Reply(NamedTuple):
-    """An answer.
-
-    Attributes:
-        status: HTTP status.
-        content_type: of the body, or empty.
-        body: its first bytes, at most 65,536.
-    """
-
-    status: int
-    content_type: str
-    body: bytes
-
-
-def parse_place(url: str, *, remote: bool = False) -> Place:
-    """Parse a destination on this machine.
+def require_target(url: str, *schemes: str) -> str:
+    """Return path and query of a destination, empty if it has neither; one with http must be on this machine.
 
     Args:
-        url: `http://127.0.0.1:8000`, with a path if every message goes to that path.
-        remote: allow other machines, and https.
+        url: for example `http://127.0.0.1:8000`.
+        schemes: the accepted ones, http or https.
 
     Raises:
         ConfigurationError: `callback.place`.
     """
-    schemes = ("http", "https") if remote else ("http",)
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
+        is_usable = parts.scheme in schemes and parts.port != 0 and parts.username is None and not parts.fragment
     except ValueError:
-        parts, host, port = urlsplit(""), "", None
-    if (
-        parts.scheme not in schemes or not host or port == 0 or parts.username is not None or parts.fragment
-        or not (url.isascii() and url.isprintable()) or " " in url or not (remote or _is_here(host))
-    ):  # fmt: skip
-        where = " or ".join(f"{scheme}://" for scheme in schemes) + ("" if remote else " on this machine")
+        is_usable = False
+    if not (is_usable and url.isascii() and url.isprintable() and " " not in url) or not (
+        parts.hostname and (parts.scheme == "https" or _is_here(parts.hostname))
+    ):
+        where = " or ".join({"http": "http:// on this machine"}.get(scheme, f"{scheme}://") for scheme in schemes)
         raise ConfigurationError("callback.place", f"{shown(url)} is not {where}")
     query = f"?{parts.query}" if parts.query else ""
-    target = "" if parts.path in ("", "/") and not query else (parts.path or "/") + query
-    tls = parts.scheme == "https"
-    return Place("127.0.0.1" if host == "localhost" else host, port or (443 if tls else 80), target, tls)
+    return "" if parts.path in ("", "/") and not query else (parts.path or "/") + query
 
 
 def _is_here(host: str) -> bool:
@@ -259,92 +212,5 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def readdress(callback: ReceivedCallback, *, place: Place, host: str | None = None) -> ReceivedCallback:
-    """Return a callback for another destination; method, body and the callback's own headers stay unchanged.
-
-    Args:
-        callback: as received.
-        place: the destination.
-        host: the value of the Host header; the destination's by default.
-    """
-    kept = [(name, value) for name, value in callback.headers if name.lower() not in _NOT_FORWARDED]
-    length = str(len(callback.body))
-    fixed = (("Host", host or place.authority), ("Content-Length", length), ("Connection", "close"))
-    return callback._replace(target=place.target or callback.target, headers=(*fixed, *kept))
-
-
-def send_message(
-    message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S, context: ssl.SSLContext | None = None
-) -> Reply:
-    """Send a message and read the answer.
-
-    Args:
-        message: the whole HTTP/1.1 message.
-        place: the destination.
-        timeout_s: limits connecting, and then the whole exchange.
-        context: for https; trusts the system's authorities by default.
-
-    Raises:
-        TransportError: `transport.failed`, the connection is refused, the answer is not HTTP or takes too long.
-    """
-    try:
-        with (
-            socket.create_connection((place.host, place.port), timeout=timeout_s) as plain,
-            ended_after(plain, timeout_s),
-        ):
-            if not place.tls:
-                return _exchange(plain, message)
-            with (context or ssl.create_default_context()).wrap_socket(plain, server_hostname=place.host) as protected:
-                return _exchange(protected, message)
-    except (OSError, http.client.HTTPException) as e:
-        reason = getattr(e, "strerror", None) or type(e).__name__
-        raise TransportError("transport.failed", f"{place.authority} did not answer: {reason}") from e
-
-
-@contextmanager
-def ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
-    """Shut a connection down after a time; a timeout of the socket would restart with each byte.
-
-    Raises:
-        TimeoutError: the connection was shut down.
-    """
-    over = threading.Event()
-
-    def end() -> None:
-        over.set()
-        with suppress(OSError):  # already closed
-            same.shutdown(socket.SHUT_RDWR)
-
-    with connection.dup() as same:  # TLS detaches the descriptor of the connection
-        timer = threading.Timer(seconds, end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        except (OSError, http.client.HTTPException):
-            if not over.is_set():
-                raise
-        finally:
-            timer.cancel()
-            timer.join()  # it uses the duplicate until then
-    if over.is_set():
-        raise TimeoutError(errno.ETIMEDOUT, f"it took more than {seconds:g} seconds")
-
-
-def _exchange(connection: socket.socket, message: bytes) -> Reply:
-    with suppress(BrokenPipeError, ConnectionResetError):  # the answer may come before the whole message is read
-        connection.sendall(message)
-    response = http.client.HTTPResponse(connection)
-    try:
-        response.begin()
-        return Reply(response.status, response.getheader("Content-Type", ""), response.read(_MAX_ANSWER_BYTES))
-    finally:
-        response.close()
-
-
-def reply_result(reply: Reply) -> Result:
-    """Return an answer; only 2xx holds."""
-    text = reply.body.decode("utf-8", "replace")
-    value = {"status": reply.status, "content_type": reply.content_type, "body": text}
-    lines = (f"answered {reply.status}", *fact_lines([("body", text[:_SHOWN])]))
-    return Result(value, lines, HOLDS if 200 <= reply.status < 300 else DOES_NOT_HOLD)
+def _https_url(url: str, target: str) -> str:
+    return f"https://{urlsplit(url).netloc.lower()}{target or '/'}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,7 +23,6 @@ from tppkit.cli.certificates import (
 )
 from tppkit.cli.output import (
     UNREADABLE,
-    Fact,
     Result,
     UnreadableFile,
     at_option,
@@ -37,7 +35,7 @@ from tppkit.cli.output import (
 )
 from tppkit.cli.trust_options import TrustFiles, trust_facts, trust_object, trust_options
 from tppkit.errors import Finding
-from tppkit.trust import TrustedPath, TrustMaterial, check_trust
+from tppkit.trust import TrustMaterial, check_trust
 
 _NO_CHAIN = "no chain was checked: neither --trust nor --trusted-lists was given"
 _NAMES = {Use.QWAC: "QWAC", Use.QSEALC: "QSealC"}
@@ -109,36 +107,26 @@ def _check(bundle: Bundle, as_: Use, at: datetime, edition: str | None, material
     report = check_trust(leaf, as_=as_, at=at, material=material, intermediates=bundle.others)
     known = {(finding.code, finding.severity) for finding in findings}
     findings += tuple(finding for finding in report.findings if (finding.code, finding.severity) not in known)
+    chain = report.path and [str(certificate.subject) for certificate in report.path.chain]
+    identity = {
+        **certificate_object(leaf),
+        "nca_name": leaf.qc.psd2 and leaf.qc.psd2.nca_name,
+        "nca_id": leaf.qc.psd2 and leaf.qc.psd2.nca_id,
+    }
     proven = {
         "file": bundle.file,
         "at": format_time(at),
         "as": as_.value,
         "rules": edition,
-        **certificate_object(leaf),
-        "nca_id": leaf.qc.psd2 and leaf.qc.psd2.nca_id,
-        "chain": report.path and [str(certificate.subject) for certificate in report.path.chain],
+        **identity,
+        "chain": chain,
         **trust_object(report.path, report.status, material),
     }
-    facts: list[Fact] = [
-        ("subject", str(leaf.subject)),
-        ("organisation", leaf.organization_identifier.text if leaf.organization_identifier else "none"),
-        ("PSD2 roles", leaf.roles or "none"),
-        ("authority", f"{leaf.qc.psd2.nca_name} ({leaf.qc.psd2.nca_id})" if leaf.qc.psd2 else "none"),
-        ("valid", f"{format_time(leaf.not_before)} to {format_time(leaf.not_after)}"),
-    ]
     about = f"{bundle.file} as {_NAMES[as_]} at {format_time(at)}"
-    if material.has_anchors:
-        facts += [*_path_facts(report.path), *trust_facts(report.path, report.status, material)]
-    else:
-        about += f"; {_NO_CHAIN}"
-    return verdict(about, findings, proven=proven, facts=[*facts, ("sha256", leaf.sha256)])
-
-
-def _path_facts(path: TrustedPath | None) -> list[Fact]:
-    if path is None:
-        return [("chain", "no valid chain")]
-    first, *above = [str(certificate.subject) for certificate in path.chain]
-    return [("chain", first), *(("", f"issued by {name}") for name in above)]
+    if not material.has_anchors:
+        return verdict(f"{about}; {_NO_CHAIN}", findings, proven=proven, facts=identity)
+    facts = identity | {"chain": chain or "no valid chain"} | trust_facts(report.path, report.status, material)
+    return verdict(about, findings, proven=proven, facts=facts)
 
 
 @cert.command()
@@ -184,22 +172,6 @@ def _compare(
         "nca_id": authorities.pop() if len(authorities) == 1 else None,
         "roles": [role for role in one.roles if role in other.roles],
         "valid_together": together,
-        **{name: _object(bundle) for name, bundle in named.items()},
+        **{name: {"file": bundle.file, **certificate_object(bundle.leaf)} for name, bundle in named.items()},
     }
-    facts = [fact for name, bundle in named.items() for fact in _facts(name, bundle.leaf)]
-    facts.append(("valid together", " to ".join(together) if together else "never"))
-    return verdict(f"{first.file} and {second.file}", check_both(one, other), proven=proven, facts=facts)
-
-
-def _object(bundle: Bundle) -> dict[str, Any]:
-    leaf = bundle.leaf
-    issuer = {"issuer": str(leaf.issuer), "serial_hex": leaf.serial_hex}
-    return {"file": bundle.file, **certificate_object(leaf), **issuer}
-
-
-def _facts(name: str, leaf: EidasCertificate) -> list[Fact]:
-    organisation = leaf.organization_identifier.text if leaf.organization_identifier else "no organisation"
-    return [
-        (name, str(leaf.subject)),
-        ("", f"{organisation}; {', '.join(leaf.roles) or 'no roles'}; SN {leaf.serial_hex}"),
-    ]
+    return verdict(f"{first.file} and {second.file}", check_both(one, other), proven=proven)

@@ -30,15 +30,14 @@ from tppkit.cli.certificates import Read, password_option, read_password, read_s
 from tppkit.cli.output import (
     HOLDS,
     UNREADABLE,
-    Fact,
     Result,
-    error_object,
+    UnreadableFile,
     fact_lines,
+    failure_object,
     finding_line,
     finding_object,
     json_option,
     read_input,
-    say,
     say_error,
 )
 from tppkit.errors import Finding, FormatError
@@ -47,64 +46,47 @@ from tppkit.trust.revocation.crl import check_dates, read_reason
 from tppkit.trust.revocation.ocsp_response import UNREADABLE as OCSP_ERRORS
 from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl, issuer_named_by
 
-# The names of facts as text, in order, and their keys in JSON; without a key `_facts` writes them.
-_NAMES = {
-    "subject": "subject", "issuer": "issuer", "serial": "serial_hex", "valid": "", "key": "", "signature": "signature_algorithm",
-    "organisation": "", "PSD2 roles": "", "authority": "", "QC type": "qc_types", "QC statements": "", "PDS": "", "limit": "",
-    "retention": "", "QC legislation": "qc_cc_legislation", "identification": "qc_identification_methods",
-    "QSCD legislation": "qc_qscd_legislation", "semantics": "qc_semantics", "registrars": "qc_name_registration_authorities",
-    "other statements": "qc_unknown_statements", "CA": "", "precertificate": "", "key usage": "key_usage",
-    "extended": "extended_key_usage", "policies": "policies", "DNS names": "dns_names", "IP addresses": "ip_addresses",
-    "OCSP": "ocsp_urls", "CRL": "crl_urls", "issuer at": "ca_issuers_urls", "subject key": "subject_key_identifier",
-    "issuer key": "authority_key_identifier",
-}  # fmt: skip
-_SHOWN = 10  # entries of a list that are printed as text
-_NOT_CHECKED = "not checked: cert check --trust does that"
-_FLAGS = {
-    "indirect_crl": "indirect", "only_contains_user_certs": "end entities only",
-    "only_contains_ca_certs": "authorities only", "only_contains_attribute_certs": "attribute certificates only",
-}  # fmt: skip
-Shown = tuple[dict[str, Any], tuple[Sequence[Fact], Sequence[Finding]] | FormatError]  # the entry as JSON, and as text
+_NOT_CHECKED = " (signature not checked: cert check --trust does that)"
+_FLAGS = ("indirect_crl", "only_contains_user_certs", "only_contains_ca_certs", "only_contains_attribute_certs")
+Shown = tuple[dict[str, Any], Sequence[Finding]] | UnreadableFile  # an entry as JSON, and its findings
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @password_option
-@click.option("--strict", is_flag=True, help="Treat a certificate with a malformed encoding as unreadable.")
 @json_option
-def show(files: tuple[str, ...], password_file: Path | None, strict: bool) -> Result:
+def show(files: tuple[str, ...], password_file: Path | None) -> Result:
     """Show every fact and finding of each certificate, request, CRL or OCSP response.
 
     FILE: PEM (also bundles), DER, one-line base64, URL-escaped PEM, RFC 9440, PKCS#12, or a CSR; a CRL in DER or PEM; an OCSP
     response in DER; - is standard input.
     """
     password = read_password(password_file)
-    shown = [one for name in files for one in _read_all(name, password, strict=strict)]
-    entries = [entry for entry, _ in shown]
+    shown = [one for name in files for one in _read_all(name, password)]
+    entries = [failure_object(one) if isinstance(one, UnreadableFile) else one[0] for one in shown]
     return Result(entries, _lines(shown), UNREADABLE if any("error" in entry for entry in entries) else HOLDS)
 
 
 def _lines(shown: list[Shown]) -> Iterator[str]:
-    for entry, text in shown:
-        if isinstance(text, FormatError):
-            yield entry["file"]
-            say_error(text)
-            if text.offset is not None:
-                say(f"  at byte {text.offset}")
+    for one in shown:
+        if isinstance(one, UnreadableFile):
+            say_error(one)
             continue
-        facts, findings = text
-        yield f"{entry['file']}: {entry['kind']}"
-        yield from fact_lines([*facts, ("sha256", entry["sha256"])])
+        entry, findings = one
+        yield f"{entry['file']}: {entry['kind']}{_NOT_CHECKED if entry['kind'] in ('crl', 'ocsp') else ''}"
+        yield from fact_lines(
+            (name, value) for name, value in entry.items() if name not in ("file", "kind", "findings")
+        )
         yield from (f"  {finding_line(finding)}" for finding in findings)
         yield ""
 
 
-def _read_all(name: str, password: bytes | None, *, strict: bool) -> Iterator[Shown]:
+def _read_all(name: str, password: bytes | None) -> Iterator[Shown]:
     """Read each entry of a file; an unreadable entry does not hide the others."""
     try:
         data = read_input(name, max_bytes=MAX_CRL_BYTES)
     except FormatError as e:
-        yield _failure(name, e)
+        yield UnreadableFile(name, e)
         return
     with_lists = has_pem_crl(data)
     answers = [*_read_answers(name, data, is_expected=with_lists)]
@@ -113,41 +95,33 @@ def _read_all(name: str, password: bytes | None, *, strict: bool) -> Iterator[Sh
         sources = () if answers and not with_lists else read_sources(data, password=password)
     except FormatError as e:
         if not (with_lists and e.code == "certificate.not-found"):
-            yield _failure(name, e)
+            yield UnreadableFile(name, e)
         return
     for source in sources:
         try:
             certificate = read_source(source)
-            if strict:
-                certificate.require_well_formed()
         except FormatError as e:
-            yield _failure(name, e)
+            yield UnreadableFile(name, e)
         else:
-            entry, findings = _entry(source, certificate), (*certificate.findings, *check_statement(certificate))
-            yield _shown(name, entry, _facts(entry), findings)
+            yield _shown(name, _entry(source, certificate), (*certificate.findings, *check_statement(certificate)))
 
 
 def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[Shown]:
     """Read the CRLs or the OCSP response of a file, if it contains any."""
     try:
         evidence = read_revocation(data, name=printable(name))
-        entries = [(_crl_object(crl), _crl_facts, check_dates(crl)) for crl in evidence.crls]
-        entries += [(_ocsp_object(response), _ocsp_facts, ()) for response in evidence.ocsp]
+        entries = [(_crl_object(crl), check_dates(crl)) for crl in evidence.crls]
+        entries += [(_ocsp_object(response), ()) for response in evidence.ocsp]
     except FormatError as e:
         if is_expected or e.code != "revocation.unreadable":
-            yield _failure(name, e)
+            yield UnreadableFile(name, e)
         return
-    for entry, facts_of, findings in entries:
-        yield _shown(name, entry, facts_of(entry), findings)
+    for entry, findings in entries:
+        yield _shown(name, entry, findings)
 
 
-def _shown(name: str, entry: dict[str, Any], facts: Sequence[Fact], findings: Sequence[Finding]) -> Shown:
-    return {"file": name, **entry, "findings": [finding_object(one) for one in findings]}, (facts, findings)
-
-
-def _failure(name: str, error: FormatError) -> Shown:
-    place = {} if error.offset is None else {"offset": error.offset}
-    return {"file": name, "error": {**error_object(error), **place}}, error
+def _shown(name: str, entry: dict[str, Any], findings: Sequence[Finding]) -> Shown:
+    return {"file": name, **entry, "findings": [finding_object(one) for one in findings]}, findings
 
 
 def _entry(source: Source, certificate: Read) -> dict[str, Any]:
@@ -211,32 +185,6 @@ def _extensions_object(extensions: ExtensionFacts) -> dict[str, Any]:
         "critical_extensions": list(extensions.critical),
         "precertificate": extensions.is_precertificate,
     }
-
-
-def _facts(entry: dict[str, Any]) -> list[Fact]:
-    """Return an entry as text: the values of `_NAMES`, after those that need words of their own."""
-    key, identifier, psd2, limit = (
-        entry[name] for name in ("key", "organization_identifier", "psd2", "qc_limit_value")
-    )
-    length = "" if entry["path_length"] is None else f", path length {entry['path_length']}"
-    form = (
-        " ".join(filter(None, (identifier[part] for part in ("scheme", "country", "authority")))) if identifier else ""
-    )
-    stated = (("compliance", "qc_compliance"), ("SSCD", "qc_sscd"), ("PSD2", "psd2"))
-    words = {
-        "valid": f"{entry['not_before']} to {entry['not_after']}" if entry["not_before"] else "",
-        "key": " ".join(str(part) for part in (key["type"], key["curve"] or key["bits"]) if part),
-        "organisation": f"{identifier['text']} ({form or 'unknown form'})" if identifier else "",
-        "PSD2 roles": ", ".join(psd2["roles"]) if psd2 else "",
-        "authority": f"{psd2['nca_name']} ({psd2['nca_id']})" if psd2 else "",
-        "QC statements": ", ".join(name for name, field in stated if entry[field]),
-        "PDS": ", ".join(f"{pds['url']} ({pds['language']})" for pds in entry["qc_pds"]),
-        "limit": f"{limit['amount']} * 10^{limit['exponent']} {limit['currency']}" if limit else "",
-        "retention": "" if entry["qc_retention_years"] is None else f"{entry['qc_retention_years']} years",
-        "CA": f"yes{length}" if entry["is_ca"] else "",
-        "precertificate": "yes" if entry["precertificate"] else "",
-    }
-    return [(name, words[name] if name in words else entry[field]) for name, field in _NAMES.items()]
 
 
 def _crl_object(crl: Crl) -> dict[str, Any]:
@@ -338,46 +286,3 @@ def _single_object(single: ocsp.OCSPSingleResponse) -> dict[str, Any]:
 
 def _algorithm(oid: str) -> str:
     return oids.SIGNATURE_ALGORITHMS.get(oid, oid)
-
-
-def _crl_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
-    """A CRL as lines, the first entries only."""
-    revoked, point = entry["revoked"], entry["distribution_point"] or {}
-    scope = [*(text for flag, text in _FLAGS.items() if point.get(flag)), *point.get("only_some_reasons", ())]
-    lines = [_entry_text(one, is_indirect=bool(point.get("indirect_crl"))) for one in revoked[:_SHOWN]]
-    if len(revoked) > _SHOWN:
-        lines.append(f"and {len(revoked) - _SHOWN} more (--json shows all)")
-    return [
-        ("issuer", entry["issuer"]),
-        ("from", f"{entry['this_update']} to {entry['next_update'] or 'no date'}"),
-        ("number", "" if entry["number"] is None else str(entry["number"])),
-        ("delta of", "" if entry["base_number"] is None else f"number {entry['base_number']}"),
-        ("point", ", ".join(point.get("names", ()))),
-        ("scope", ", ".join(scope)),
-        ("signature", f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
-        ("revoked", f"{len(revoked)} certificate{'' if len(revoked) == 1 else 's'}"),
-        *(("", line) for line in lines),
-    ]
-
-
-def _entry_text(one: dict[str, Any], *, is_indirect: bool) -> str:
-    issuer = f"issued by {one['certificate_issuer'] or 'an unreadable name'}" if is_indirect else ""
-    return " ".join(part for part in (one["serial_hex"], one["revoked_at"], one["reason"], issuer) if part)
-
-
-def _ocsp_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
-    """An OCSP response as lines."""
-    return [
-        ("status", entry["status"]),
-        ("produced", entry["produced_at"] or ""),
-        ("nonce", entry["nonce"] or ""),
-        ("signature", entry["signature_algorithm"] and f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
-        ("responder", ", ".join(entry["certificates"]) or entry["responder_name"] or entry["responder_key_hash"] or ""),
-        *(("certificate", _single_text(one)) for one in entry["responses"]),
-    ]
-
-
-def _single_text(one: dict[str, Any]) -> str:
-    revoked = f" since {one['revoked_at']} ({one['reason'] or 'no reason given'})" if one["revoked_at"] else ""
-    until = f" to {one['next_update']}" if one["next_update"] else ""
-    return f"{one['serial_hex']}: {one['state']}{revoked}, {one['this_update']}{until}"

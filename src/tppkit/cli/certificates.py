@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -75,17 +75,16 @@ def read_key(name: str, password: bytes | None) -> PrivateKeyTypes:
     return load_private_key(read_input(name, max_bytes=_MAX_KEY_BYTES), password=password)
 
 
-def find_first(name: str, kind: Literal["certificate", "csr"]) -> bytes:
-    """Return the DER of the first certificate or request in a file, or in standard input for `-`.
+def read_request(name: str) -> EidasRequest:
+    """Read the first certificate request in a file, or in standard input for `-`.
 
     Raises:
-        FormatError: `certificate.not-found`, `file.unreadable`, `file.too-large`, and those of `read_sources`.
+        FormatError: `certificate.not-found`, and as `read_input`, `read_sources` and `read_source`.
     """
     for source in read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES)):
-        if source.kind == kind:
-            return source.der
-    what = "certificate" if kind == "certificate" else "certificate request"
-    raise FormatError("certificate.not-found", f"{name} contains no {what}")
+        if source.kind == "csr":
+            return EidasRequest.from_der(source.der)
+    raise FormatError("certificate.not-found", f"{name} contains no certificate request")
 
 
 def read_source(source: Source) -> Read:
@@ -117,6 +116,8 @@ def certificate_object(certificate: EidasCertificate) -> dict[str, Any]:
     identifier = certificate.organization_identifier
     return {
         "subject": str(certificate.subject),
+        "issuer": str(certificate.issuer),
+        "serial_hex": certificate.serial_hex,
         "sha256": certificate.sha256,
         "not_before": format_time(certificate.not_before),
         "not_after": format_time(certificate.not_after),

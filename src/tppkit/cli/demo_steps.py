@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+import httpx
 
 from tppkit._text import printable
 from tppkit.errors import TppkitError
@@ -42,21 +43,21 @@ class Steps:
         self._on_stderr = on_stderr
 
     @property
-    def unexpected(self) -> int:
-        """The number of steps with an unexpected result."""
-        return sum(not step["as_expected"] for step in self.done)
+    def as_expected(self) -> bool:
+        """Whether no step had an unexpected result; such a step is the last one."""
+        return all(step["as_expected"] for step in self.done)
 
     @contextmanager
     def step(self, title: str) -> Iterator[list[str]]:
         """Run one step; its body appends the lines to print.
 
         Raises:
-            DemoStopped: The body raised `UnexpectedResult` or an error of tppkit.
+            DemoStopped: The body raised `UnexpectedResult`, or a call failed.
         """
         lines: list[str] = []
         try:
             yield lines
-        except (UnexpectedResult, TppkitError) as e:
+        except (UnexpectedResult, TppkitError, httpx.HTTPError) as e:
             self._add(title, [*lines, f"unexpected: {e}"], as_expected=False)
             raise DemoStopped from e
         self._add(title, lines, as_expected=True)

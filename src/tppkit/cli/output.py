@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from tppkit.errors import ConfigurationError, Finding, FormatError, Severity, Tp
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 # Settings for the library, but unreadable files for a command.
 _UNREADABLE_KEYS = frozenset({"key.unreadable", "callback-key.unreadable"})
+_WIDTH, _MOST_ITEMS = 100, 10  # of a fact as text
 HOLDS, DOES_NOT_HOLD, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
 
 
@@ -58,14 +59,26 @@ def reading(file: str | Path) -> Iterator[None]:
         raise UnreadableFile(str(file), e) from e
 
 
-def read_time(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
-    """Parse an option with an ISO 8601 time; without a zone it is UTC."""
-    try:
-        return None if value is None else parse_time(value)
-    except FormatError as e:
-        raise click.BadParameter(e.message, ctx, param) from e
+def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Return the callback of an option that parses its text, or each of its texts.
+
+    A `FormatError` is wrong usage, except for an unreadable file.
+    """
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return tuple(map(parse, value)) if isinstance(value, tuple) else parse(value)
+        except UnreadableFile:
+            raise
+        except FormatError as e:
+            raise click.BadParameter(e.message, ctx, param) from e
+
+    return callback
 
 
+read_time = parsed(parse_time)
 at_option = click.option("--at", metavar="TIME", callback=read_time, help="The time to judge at; now by default.")
 # For commands that print while they run; others return a `Result` and have `json_option`.
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -181,33 +194,47 @@ def headers_result(headers: Iterable[tuple[str, str]]) -> Result:
 
 
 def fact_lines(facts: Iterable[Fact]) -> Iterator[str]:
-    """Return facts as indented lines `name  value`; facts without a value are left out."""
-    shown = ((name, text_of(value)) for name, value in facts)
-    return table_lines((fact for fact in shown if fact[1]), indent="  ")
+    """Return facts as indented lines `name  value`.
+
+    A fact without a value is left out. A list or mapping that is long, or whose items contain commas, has one line an item.
+    """
+    rows: list[Sequence[str]] = []
+    for name, value in facts:
+        rows += zip((name, *repeat("", _MOST_ITEMS)), _parts(value), strict=False)
+    return table_lines(rows, indent="  ")
+
+
+def _parts(value: object) -> list[str]:
+    if not isinstance(value, (Mapping, list, tuple)):
+        return [text_of(value)] if text_of(value) else []
+    items = _items(value)
+    text = text_of(value)
+    if len(text) <= _WIDTH and (isinstance(value, Mapping) or not any("," in item for item in items)):
+        return [text] if text else []
+    more = len(items) - _MOST_ITEMS
+    return items if more <= 0 else [*items[:_MOST_ITEMS], f"and {more} more (--json shows all)"]
+
+
+def _items(value: Mapping[Any, Any] | Sequence[Any]) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{name}: {text}" for name, one in value.items() if (text := text_of(one))]
+    return [text_of(one) for one in value]
 
 
 def text_of(value: object) -> str:
-    """Return a fact's value for people: `yes` or `no`, the items of a list or mapping with commas, and "" for None."""
+    """Return a value as text: `yes` or `no`, the items of a list with commas, those of a mapping with semicolons, "" for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        value = [f"{name}: {text_of(one)}" for name, one in value.items()]
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(text_of, value))
+    if isinstance(value, (Mapping, list, tuple)):
+        return ("; " if isinstance(value, Mapping) else ", ").join(_items(value))
     return str(value)
 
 
 def colored(text: str, *, holds: bool) -> str:
     """Return a text in green or red; `click.echo` removes the colours where they are not wanted."""
     return click.style(printable(text), fg="green" if holds else "red", bold=True)
-
-
-def verdict_line(code: str | None, about: str) -> Raw:
-    """Return the first line of a verdict: whether something holds, and the code if it does not."""
-    verdict = colored(f"fails ({code})" if code else "holds", holds=not code)
-    return Raw(f"{verdict}: {printable(about)}")
 
 
 def verdict_object(code: str | None, findings: Iterable[Finding], **proven: Any) -> dict[str, Any]:
@@ -221,7 +248,8 @@ def verdict(
     findings: Sequence[Finding],
     *,
     proven: Mapping[str, Any],
-    facts: Iterable[Fact] | None = None,
+    facts: Mapping[str, object] | None = None,
+    code: str | None = None,
     without_advice: Container[str] = (),
 ) -> Result:
     """Return a verdict, which fails if a finding is an error: one line, what was proven, the findings by severity.
@@ -231,13 +259,15 @@ def verdict(
         findings: every finding, in any order.
         proven: what was proven, for JSON.
         facts: the same as text; by default the values of `proven`.
+        code: the failure, if it is not the first error.
         without_advice: codes whose advice is left out, because it names the command that is running.
     """
     error = first_error(tuple(findings))
-    code = error.code if error else None
-    if facts is None:
-        facts = proven.items()
-    lines = (verdict_line(code, about), *fact_lines(facts), *_finding_blocks(findings, without_advice))
+    code = code or (error.code if error else None)
+    shown = proven if facts is None else facts
+    state = colored(f"fails ({code})" if code else "holds", holds=not code)
+    first = Raw(f"{state}: {printable(about)}")
+    lines = (first, *fact_lines(shown.items()), *_finding_blocks(findings, without_advice))
     return Result(verdict_object(code, findings, **proven), lines, DOES_NOT_HOLD if code else HOLDS)
 
 
@@ -259,6 +289,8 @@ def say_error(error: TppkitError) -> None:
     if isinstance(error, UnreadableFile):
         say(error.file)
     echo(Raw(f"{click.style('error:', fg='red')} {printable(error.message)} [{error.code}]"), err=True)
+    if isinstance(error, FormatError) and error.offset is not None:
+        say(f"  at byte {error.offset}")
     if error.hint:
         say(f"  {error.hint}")
 
@@ -273,14 +305,11 @@ def failure(error: TppkitError, exit_code: int, *, on_stderr: bool = True) -> Re
     """
     if on_stderr:
         say_error(error)
-    return Result({**_refusal_object(error), **failure_object(error)}, (), exit_code)
-
-
-def _refusal_object(error: TppkitError) -> dict[str, Any]:
-    if not isinstance(error, VerificationError):
-        return {}
-    findings = error.findings or (Finding(error.code, Severity.ERROR, error.message, error.clause),)
-    return verdict_object(error.code, findings, message=error.message)
+    refusal = {}
+    if isinstance(error, VerificationError):
+        findings = error.findings or (Finding(error.code, Severity.ERROR, error.message, error.clause),)
+        refusal = verdict_object(error.code, findings, message=error.message)
+    return Result({**refusal, **failure_object(error)}, (), exit_code)
 
 
 def as_tppkit_error(error: Exception) -> TppkitError:
@@ -332,9 +361,6 @@ def _place(finding: Finding) -> str:
 def failure_object(error: TppkitError) -> dict[str, Any]:
     """Return a failure, and the file that it is about, as a JSON object."""
     file = {"file": error.file} if isinstance(error, UnreadableFile) else {}
-    return {**file, "error": error_object(error)}
-
-
-def error_object(error: TppkitError) -> Mapping[str, str]:
-    """Return a failure as a JSON object."""
-    return {"code": error.code, "message": error.message}
+    offset = error.offset if isinstance(error, FormatError) else None
+    place = {} if offset is None else {"offset": offset}
+    return {**file, "error": {"code": error.code, "message": error.message, **place}}

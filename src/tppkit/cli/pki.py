@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,8 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._files import PRIVATE, PUBLIC, replace_file, write_new
-from tppkit.certificates import EidasCertificate, EidasRequest
-from tppkit.cli.certificates import find_first, key_password_option, read_key, read_password
+from tppkit.cli.certificates import key_password_option, read_bundle, read_key, read_password, read_request
 from tppkit.cli.output import (
-    Raw,
     Result,
     echo,
     fact_lines,
@@ -30,7 +28,6 @@ from tppkit.cli.output import (
 from tppkit.cli.pki_options import (
     PROVIDER,
     day_option,
-    path_only,
     pki_argument,
     policy_option,
     provider_options,
@@ -72,10 +69,10 @@ def pki() -> None:
 
 @pki.command()
 @pki_argument
-@provider_options()
+@provider_options
 @click.option("--key", default="p256", show_default=True, type=click.Choice(KEY_KINDS), help="Kind of every key.")
 @click.option("--seal-key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of the keys of QSealCs, if it differs.")
-@policy_option(default="gen")
+@policy_option
 @qscd_option
 @click.option(
     "--days", type=int, metavar="N",
@@ -95,7 +92,8 @@ def pki() -> None:
 @day_option
 @json_option
 def create(
-    directory: Path, provider_of: Callable[[], Provider], seed: int | None, faults: bool, at: datetime | None, **options: Any
+    directory: Path, provider_of: Callable[[], Provider], seed: int | None, faults: bool, at: datetime | None,
+    policy: str | None, **options: Any,
 ) -> Result:  # fmt: skip
     """Make a whole test PKI in the new folder DIR. Its README.md explains each file; its manifest.json names them for programs.
 
@@ -104,9 +102,8 @@ def create(
     if seed is not None and "rsa" in f"{options['key']} {options['seal_key']}":
         say("making RSA keys from a seed takes from seconds (2048 bits) to a minute (4096 bits)")
     provider = provider_of()
-    manifest = write_pki(
-        make_pki(at=present(at), provider=provider, seed=seed, **options), directory, with_faults=faults
-    )
+    made = make_pki(at=present(at), provider=provider, seed=seed, policy=policy or "gen", **options)
+    manifest = write_pki(made, directory, with_faults=faults)
     rows = [
         (str(directory / entry["path"]), entry["kind"], f"key {entry['key_path']}" if entry["key_path"] else "")
         for entry in manifest["files"]
@@ -153,7 +150,9 @@ def renew(directory: Path) -> Result:
 @click.option(
     "--port", default=8448, show_default=True, type=click.IntRange(0, 65535), metavar="N", help="0 chooses a free port."
 )
-@click.option("--ready-file", type=path_only, metavar="FILE", help="Written as JSON once the services answer.")
+@click.option(
+    "--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Written as JSON once the services answer."
+)
 @json_flag
 def serve(directory: Path, port: int, ready_file: Path | None, as_json: bool) -> None:
     """Serve OCSP, CRLs, time stamps, issuing certificates and trusted lists of DIR over HTTP on loopback, until interrupted."""
@@ -176,11 +175,11 @@ def serve(directory: Path, port: int, ready_file: Path | None, as_json: bool) ->
 @click.argument("kind", type=click.Choice([*_IDLE]))
 @pki_argument
 @click.option("--label", help="Name of the new files without suffix; the kind and a number by default.")
-@provider_options(of_folder=True)
+@provider_options
 @click.option(
     "--key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of its key; that of the first certificates by default."
 )
-@policy_option(default=None)
+@policy_option
 @qscd_option
 @click.option("--days", type=int, metavar="N", help="Validity in days; that of the first certificates by default.")
 @click.option("--csr", metavar="FILE", help="The request, for the kind csr.")
@@ -205,8 +204,7 @@ def issue(
     # A PKI may begin in the future.
     when: dict[str, Any] = {"at": at or max(present(None), folder.pki.not_before), "days": days, "label": label}
     if csr is not None:
-        request = EidasRequest.from_der(find_first(csr, "csr"))
-        entry = folder.issue_requested(request, kind=as_, **when)
+        entry = folder.issue_requested(read_request(csr), kind=as_, **when)
     else:
         provider = provider_of(folder.pki.provider)
         entry = entry_of(folder.issue(kind, provider, policy=policy, qscd=qscd or None, key=key, **when))
@@ -218,18 +216,18 @@ def issue(
 @click.option(
     "--dir",
     "directory",
-    type=path_only,
+    type=click.Path(path_type=Path),
     metavar="DIR",
     help="The test PKI; by default the folder of FILE or the one above it.",
 )
 @click.option(
-    "--reason", default="unspecified", show_default=True,
-    help=f"The reason: {', '.join(reason for reason in REASONS if reason != NO_LONGER)}.",
+    "--reason",
+    help=f"The reason: {', '.join(reason for reason in REASONS if reason != NO_LONGER)}. The first by default.",
 )  # fmt: skip
 @click.option("--lift", is_flag=True, help="End a hold (certificateHold): the certificate is no longer revoked.")
 @click.option("--at", metavar="TIME", callback=read_time, help="Time of revocation; now by default, and never later.")
 @json_option
-def revoke(file: str, directory: Path | None, reason: str, lift: bool, at: datetime | None) -> Result:
+def revoke(file: str, directory: Path | None, reason: str | None, lift: bool, at: datetime | None) -> Result:
     """Revoke the certificate in FILE: the CRL of its issuer is written again, and `pki serve` answers accordingly at once.
 
     A certificate on hold (--reason certificateHold) can be revoked again for another reason, or released with --lift.
@@ -240,10 +238,11 @@ def revoke(file: str, directory: Path | None, reason: str, lift: bool, at: datet
         raise click.UsageError("a certificate from standard input needs --dir DIR")
     folder = open_pki(directory or _folder_of(Path(file)))
     now = max(present(None), folder.pki.not_before)  # a PKI may begin in the future
-    certificate = EidasCertificate.from_der(find_first(file, "certificate"))
-    folder = (
-        folder.lift(certificate, now=now) if lift else folder.revoke(certificate, at=at or now, reason=reason, now=now)
-    )
+    certificate = read_bundle(file, None).leaf
+    if lift:
+        folder = folder.lift(certificate, now=now)
+    else:
+        folder = folder.revoke(certificate, at=at or now, reason=reason or "unspecified", now=now)
     since = folder.revocation_of(certificate)
     shown = {"reason": since.reason, "at": format_time(since.at)} if since else {"reason": None, "at": None}
     value = {"sha256": certificate.sha256, "serial_hex": certificate.serial_hex, "lifted": lift, **shown}
@@ -257,71 +256,47 @@ def _folder_of(file: Path) -> Path:
 
 
 @pki.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("--kind", default="qwac", show_default=True, type=click.Choice(KINDS), help="The requested certificate.")
-@provider_options()
-@policy_option(default="gen")
+@provider_options
+@policy_option
 @qscd_option
 @click.option(
     "--key", "key_file", metavar="KEY", help="The private key: PEM, DER or PKCS#12; a new one is written by default."
 )
 @key_password_option
-@click.option(
-    "--key-kind", default="p256", show_default=True, type=click.Choice(SEAL_KEY_KINDS), help="Kind of a new key."
-)
+@click.option("--key-kind", type=click.Choice(SEAL_KEY_KINDS), help="Kind of a new key; p256 by default.")
 @json_option
 def csr(
-    file: str, kind: str, provider_of: Callable[[], Provider], policy: str, qscd: bool, key_file: str | None,
-    password_file: Path | None, key_kind: str,
+    file: Path, kind: str, provider_of: Callable[[], Provider], policy: str | None, qscd: bool, key_file: str | None,
+    password_file: Path | None, key_kind: str | None,
 ) -> Result:  # fmt: skip
     """Write a certificate request for a QWAC or QSealC, with the PSD2 statement that trust service providers expect.
 
-    A new private key is written beside it, as FILE with the suffix .key and mode 0600. FILE may be -, if --key is given.
+    A new private key is written beside it, as FILE with the suffix .key and mode 0600.
     """
-    if file == "-" and click.get_current_context().params["as_json"]:
-        raise click.UsageError("standard output cannot hold both the request and JSON")
-    if file == "-" and key_file is None:
-        raise click.UsageError("a request on standard output needs --key: a new key has no file name")
-    given = None if key_file is None else _read_key(key_file, password_file)
     reject_options(("qscd",) if kind == "qwac" else ("policy", "dns"), because=f"a {kind} does not take it")
-    if given is not None:
+    if key_file is None:
+        possible = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
+        key = KeySource().make_key("csr", kind=require_kind(key_kind or "p256", possible))
+    else:
         reject_options(("key_kind",), because="with --key no new key is made")
-    possible = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
-    key = given or KeySource().make_key("csr", kind=require_kind(key_kind, possible))
-    request = pem_block("CERTIFICATE REQUEST", make_request(provider_of(), kind, key, policy=policy, qscd=qscd))
-    if file == "-":
-        return Result({}, [Raw(request.decode().removesuffix("\n"))])
-    files = {file: (request, PUBLIC)}
-    if given is None:
-        files[_key_name(file)] = key_pem(key), PRIVATE
-    _write_all(files)
-    return Result({"files": [*files]}, [*files])
+        key = _read_key(key_file, password_file)
+    der = make_request(provider_of(), kind, key, policy=policy or "gen", qscd=qscd)
+    written = [file] if key_file else [file, file.with_suffix(".key")]
+    write_new(file, pem_block("CERTIFICATE REQUEST", der), mode=PUBLIC)
+    try:
+        for path in written[1:]:
+            write_new(path, key_pem(key), mode=PRIVATE)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+    names = [str(path) for path in written]
+    return Result({"files": names}, names)
 
 
 def _read_key(name: str, password_file: Path | None) -> PrivateKey:
-    if name in SEAL_KEY_KINDS and not Path(name).exists():
-        raise click.UsageError(f"--key names a file; a new key of the kind {name} is made with --key-kind {name}")
     key = read_key(name, read_password(password_file))
     if not isinstance(key, PrivateKey):
         raise FormatError("key.unsupported", f"a certificate cannot be requested for a {type(key).__name__}")
     return key
-
-
-def _key_name(file: str) -> str:
-    name = str(Path(file).with_suffix(".key"))
-    if name == file:
-        raise click.UsageError(f"{file} is the name of the new key: give the request another suffix, such as .csr")
-    return name
-
-
-def _write_all(files: Mapping[str, tuple[bytes, int]]) -> None:
-    """Write new files, all or none."""
-    written: list[Path] = []
-    try:
-        for name, (content, mode) in files.items():
-            write_new(Path(name), content, mode=mode)
-            written.append(Path(name))
-    except BaseException:
-        for path in written:
-            path.unlink(missing_ok=True)
-        raise

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from tppkit.cli.output import read_time
 from tppkit.testpki import Provider, make_provider
@@ -21,104 +20,70 @@ from tppkit.testpki.provider import (
     make_provider_like,
 )
 
-_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 # The names of the options for the provider, as parameters of a command.
 PROVIDER = ("org_id", "name", "country", "nca_name", "roles", "dns")
 
-
-class _PathOnly(click.Path):
-    """A path that is not `-`, because the command needs a file or folder."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | Path:  # as click.Path declares it
-        if str(value) == "-":
-            self.fail("- is a stream; give a path (a folder of that name is ./-)", param, ctx)
-        return super().convert(value, param, ctx)  # type: ignore[return-value]
-
-
-path_only = _PathOnly(path_type=Path)
-pki_argument = click.argument("directory", type=path_only, metavar="DIR")
+pki_argument = click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 day_option = click.option(
     "--at", metavar="TIME", callback=read_time, help="Valid from midnight UTC of this day; today by default."
 )
 qscd_option = click.option("--qscd", is_flag=True, help="QSealCs state a qualified device.")
+policy_option = click.option(
+    "--policy",
+    type=click.Choice([*QWAC_POLICIES]),
+    help="Policy of QWACs: for payment services only (gen, the default of a new PKI), or for browsers too (ev).",
+)
 
 
-def policy_option(*, default: str | None) -> _Decorator:
-    """Return the option for the policy of QWACs; None uses that of the PKI."""
-    return click.option(
-        "--policy", default=default, show_default=default is not None, type=click.Choice([*QWAC_POLICIES]),
-        help="Policy of QWACs: for payment services only (gen), or for browsers too (ev).",
-    )  # fmt: skip
+def provider_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for the provider, as the parameter `provider_of`.
 
-
-def provider_options(*, of_folder: bool = False) -> _Decorator:
-    """Return the options for the provider, as the parameter `provider_of`.
-
-    It is a function that makes the provider: from the options only, or with `of_folder` also from the provider of a PKI.
+    It is a function that makes the provider: one like a given provider, that of a PKI, or else one like the default.
     """
 
-    def default(value: str) -> str | None:
-        return None if of_folder else value
-
-    whose = "; that of the PKI by default." if of_folder else "."
     # fmt: off
+    @click.option("--org-id", metavar="ID",
+                  help=f"organizationIdentifier; that of the PKI, or {DEFAULT_ORGANIZATION_IDENTIFIER}, by default.")
+    @click.option("--name", help=f"The organisation's name; that of the PKI, or {DEFAULT_NAME}, by default.")
+    @click.option("--country", metavar="CC", help="Two letters; that of the organizationIdentifier by default.")
+    @click.option("--nca-name", metavar="NAME", help="The competent authority's name.")
+    @click.option("--roles", metavar="ROLE,...",
+                  help=f"PSD2 roles, separated by commas; those of the PKI, or {','.join(DEFAULT_ROLES)}, by default.")
+    @click.option("--dns", metavar="NAME", help=f"The QWAC's DNS name; that of the PKI, or {DEFAULT_DNS_NAME}, by default.")
+    @wraps(command)
+    def with_provider(*args: Any, **options: Any) -> Any:
+        given = {name: options.pop(name) for name in PROVIDER}
+        roles = given["roles"]
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        @click.option("--org-id", default=default(DEFAULT_ORGANIZATION_IDENTIFIER), show_default=True, metavar="ID",
-                      help=f"organizationIdentifier{whose}")
-        @click.option("--name", default=default(DEFAULT_NAME), show_default=True, help=f"The organisation's name{whose}")
-        @click.option("--country", metavar="CC", help="Two letters; that of the organizationIdentifier by default.")
-        @click.option("--nca-name", metavar="NAME", help="The competent authority's name.")
-        @click.option("--roles", default=default(",".join(DEFAULT_ROLES)), show_default=True,
-                      help=f"PSD2 roles, separated by commas{whose}")
-        @click.option("--dns", default=default(DEFAULT_DNS_NAME), show_default=True, metavar="NAME",
-                      help=f"The QWAC's DNS name{whose}")
-        @wraps(command)
-        def with_provider(*args: Any, **options: Any) -> Any:
-            given = {name: options.pop(name) for name in PROVIDER}
-            return command(*args, provider_of=lambda pki_provider=None: _make_provider(given, pki_provider), **options)
+        def provider_of(provider: Provider | None = None) -> Provider:
+            return make_provider_like(
+                provider or make_provider(),
+                organization_identifier=given["org_id"],
+                name=given["name"],
+                country=given["country"],
+                nca_name=given["nca_name"],
+                roles=None if roles is None else [role.strip() for role in roles.split(",") if role.strip()],
+                dns_name=given["dns"],
+            )
 
-        return with_provider
+        return command(*args, provider_of=provider_of, **options)
 
     # fmt: on
-    return add
-
-
-def _make_provider(given: Mapping[str, str | None], pki_provider: Provider | None) -> Provider:
-    """Make the provider that the options name.
-
-    Raises:
-        ConfigurationError: As `make_provider`.
-    """
-    roles = given["roles"]
-    options: dict[str, Any] = {
-        "organization_identifier": given["org_id"],
-        "name": given["name"],
-        "country": given["country"],
-        "nca_name": given["nca_name"],
-        "roles": None if roles is None else [role.strip() for role in roles.split(",") if role.strip()],
-        "dns_name": given["dns"],
-    }
-    return make_provider(**options) if pki_provider is None else make_provider_like(pki_provider, **options)
+    return with_provider
 
 
 def reject_options(names: Collection[str], *, because: str) -> None:
     """Reject options of the running command that would have no effect.
 
     Args:
-        names: Their names as parameters.
+        names: Their names as parameters; none has a default.
         because: The reason, for the message.
 
     Raises:
         click.UsageError: One of them was given.
     """
     context = click.get_current_context()
-    given = [
-        option.opts[0]
-        for option in context.command.params
-        if option.name in names and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT
-    ]
+    own = {str(option.name): option.opts[0] for option in context.command.params}
+    given = [own[name] for name in own if name in names and context.params.get(name) not in (None, False)]
     if given:
         raise click.UsageError(f"{', '.join(given)}: {because}")

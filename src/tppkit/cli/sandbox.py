@@ -11,6 +11,7 @@ import shlex
 import signal
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,8 +19,8 @@ import click
 
 from tppkit._files import write_new
 from tppkit.certificates import load_certificates
-from tppkit.cli.output import Result, echo, fact_lines, json_flag, json_option, print_json, say
-from tppkit.cli.seal_options import ProfileType, organization_options
+from tppkit.cli.output import Result, echo, fact_lines, json_flag, json_option, parsed, print_json, say
+from tppkit.cli.seal_options import organization_options, read_profile
 from tppkit.errors import TppkitError, TransportError
 from tppkit.seals import PROFILES, SealProfile
 
@@ -81,7 +82,8 @@ def sandbox() -> None:
     "--profile",
     default="psd2-v1",
     show_default=True,
-    type=ProfileType(files=False),
+    metavar="NAME",
+    callback=parsed(partial(read_profile, files=False)),
     help=f"The accepted dialect of seals: {', '.join(PROFILES)}.",
 )
 @click.option("--pages-tls", is_flag=True, help="Serve the approval pages over HTTPS.")
@@ -177,7 +179,6 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
 
 _control_option = click.option(
     "--control",
-    "--control-url",
     "control_url",
     metavar="URL",
     default="http://localhost:8446",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -26,17 +26,18 @@ from tppkit.cli.output import (
     fact_lines,
     headers_result,
     json_option,
+    parsed,
     present,
     read_input,
     read_time,
     require_one_stdin,
     verdict,
 )
-from tppkit.cli.seal_options import CERTIFICATE, ORIGIN, PROFILE, PROFILE_HELP, organization_options, read_origin
+from tppkit.cli.seal_options import PROFILE_HELP, organization_options, read_certificate, read_profile
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.cli.trust_options import TrustFiles, trust_facts, trust_object, trust_options
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig.components import Origin
+from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import is_field_name
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES
@@ -57,14 +58,51 @@ _WIDTH = 110  # of an explanation
 _METHOD = re.compile(r"[A-Za-z]{1,20}")
 _ADDRESS = re.compile(r"([Hh][Tt][Tt][Pp][Ss]?://[!-.0->@-~]+)?(/[!\"$-~]*)?(?<=.)")
 _qwac_option = click.option(
-    "--qwac", type=CERTIFICATE, help="The website certificate; its organisation must be the seal's."
+    "--qwac",
+    metavar="FILE",
+    callback=parsed(read_certificate),
+    help="The website certificate; its organisation must be the seal's.",
 )
 _origin_option = click.option(
-    "--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority."
+    "--origin",
+    metavar="URL",
+    callback=parsed(parse_origin),
+    help="Where the request arrived, for a dialect that covers scheme or authority.",
 )
-_profile_option = click.option(
-    "--profile", "row", default="psd2-v1", show_default=True, type=PROFILE, help=PROFILE_HELP
-)
+
+
+def _profile_option(name: str, *, default: str | None, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    shown = default is not None
+    callback = parsed(read_profile)
+    return click.option(
+        "--profile", name, default=default, show_default=shown, metavar="NAME|FILE.toml", callback=callback, help=help
+    )
+
+
+def _read_address(url: str) -> tuple[Origin | None, str]:
+    """Split an address into origin and target; the target is signed, so it stays unchanged."""
+    match = _ADDRESS.fullmatch(url)
+    if match is None:
+        raise click.BadParameter(
+            f"{url!r} is neither a whole http or https address nor a path and query that begin with a slash, in printable "
+            "ASCII and without a fragment"
+        )
+    origin, target = match.groups()
+    return parse_origin(origin) if origin else None, target or "/"
+
+
+def _read_header(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition(":")
+    if not separator or not is_field_name(name) or not (value.isascii() and value.isprintable()):
+        raise click.BadParameter(f"{text!r} is not 'Name: value' in printable ASCII")
+    return name, value.strip()
+
+
+def _read_known(text: str) -> tuple[str, EidasCertificate]:
+    key_id, separator, file = text.rpartition("=")  # a keyId may contain =, the file name may not
+    if not separator:
+        raise click.BadParameter(f"{text!r} is not KEYID=FILE")
+    return key_id, read_certificate(file)
 
 
 @click.group()
@@ -76,23 +114,27 @@ def seal() -> None:
 @click.option("--key", required=True, metavar="FILE", help="The QSealC's private key: PEM, DER or PKCS#12.")
 @click.option("--cert", "certificate", required=True, metavar="FILE", help="The QSealC.")
 @click.option("--method", required=True, help="HTTP method.")
-@click.option("--url", required=True, help="The whole address, or path and query.")
+@click.option(
+    "--url", "address", required=True, callback=parsed(_read_address), help="The whole address, or path and query."
+)
 @click.option("--body", default=None, metavar="FILE", help="The exact body; - is standard input.")
 @click.option("--request-id", default=None, metavar="UUID", help="X-Request-ID; a new one by default.")
-@click.option("--header", "headers", multiple=True, metavar="'N: V'", help="A further header.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="'N: V'", callback=parsed(_read_header), help="A further header."
+)
 @click.option(
     "--key-id", default=None, metavar="TEXT", help="keyId, for a dialect where it is a client id or an address."
 )
 @seal_password_option
 @at_option
-@_profile_option
+@_profile_option("row", default="psd2-v1", help=PROFILE_HELP)
 @json_option
 def sign(
-    key: str, certificate: str, method: str, url: str, body: str | None, request_id: str | None,
-    headers: tuple[str, ...], key_id: str | None, password_file: Path | None, at: datetime | None, row: SealProfile,
+    key: str, certificate: str, method: str, address: tuple[Origin | None, str], body: str | None, request_id: str | None,
+    headers: tuple[tuple[str, str], ...], key_id: str | None, password_file: Path | None, at: datetime | None, row: SealProfile,
 ) -> Result:  # fmt: skip
     """Print the headers to send with a request, one a line."""
-    time, (origin, target) = present(at), _address(url)
+    time, (origin, target) = present(at), address
     if not _METHOD.fullmatch(method):
         raise click.BadParameter(f"{method!r} is not a method as in POST", param_hint="--method")
     require_one_stdin(key, certificate, body)
@@ -101,7 +143,7 @@ def sign(
     ready = Seal.for_key(leaf, private, profile=row, key_id=key_id, origin=origin)
     content = b"" if body is None else read_input(body, max_bytes=MAX_MESSAGE_BYTES)
     rid = parse_request_id(request_id or str(uuid4()))
-    further = [(_request_id_header(row), rid), *(_header(text) for text in headers)]
+    further = [(_request_id_header(row), rid), *headers]
     if "date" in row.covered and not any(name.lower() == "date" for name, _ in further):
         further.append(("Date", format_http_date(time)))
     message = Message(method.upper(), target, tuple(further), content)
@@ -116,23 +158,20 @@ def sign(
     "--known",
     multiple=True,
     metavar="KEYID=FILE",
+    callback=parsed(_read_known),
     help="The seal certificate of a keyId; no other is accepted under it.",
 )
-@click.option(
-    "--intermediate", "intermediate_files", multiple=True, metavar="FILE",
-    help="Authorities between the seal and an anchor, in any form.",
-)  # fmt: skip
 @_origin_option
 @organization_options
 @entry_option
 @files_option
 @at_option
-@_profile_option
+@_profile_option("row", default="psd2-v1", help=PROFILE_HELP)
 @json_option
 def verify(
-    request_file: str, trust: TrustFiles, qwac: EidasCertificate | None, known: tuple[str, ...],
-    intermediate_files: tuple[str, ...], origin: Origin | None, entry: int | None, allow_files: bool, at: datetime | None,
-    row: SealProfile, organizations: OrganizationPolicy,
+    request_file: str, trust: TrustFiles, qwac: EidasCertificate | None, known: tuple[tuple[str, EidasCertificate], ...],
+    origin: Origin | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile,
+    organizations: OrganizationPolicy,
 ) -> Result:  # fmt: skip
     """Verify a sealed request.
 
@@ -140,35 +179,30 @@ def verify(
     """
     if trust.anchors is None and trust.lists is None:
         raise click.UsageError("give the authorities with --trust or --trusted-lists")
-    certificates = dict(_known(text) for text in known)
+    certificates = dict(known)
     given = read_sealed_request(
         request_file, entry=entry, allow_files=allow_files, certificates=tuple(certificates.values())
     )
-    message = given.message
-    bundles = [read_bundle(name, None) for name in intermediate_files]
-    above = [certificate for bundle in bundles for certificate in (bundle.leaf, *bundle.others)]
     time = present(at)
     material = trust.load(time)
     policy = SealPolicy(material, profile=row, certificates=certificates, origin=origin, organizations=organizations)
     try:
-        verified = verify_request(message, qwac=qwac, at=time, policy=policy, intermediates=above)
+        verified = verify_request(given.message, qwac=qwac, at=time, policy=policy)
     except FormatError as e:  # a malformed seal is a verdict, not an unreadable file
         raise SignatureRejected(e.code, e.message, clause=e.clause) from e
     path, lists = verified.path, material.lists
-    status = None if lists is None else lists.status(verified.seal, at=time, intermediates=above)
+    status = None if lists is None else lists.status(verified.seal, at=time)
     proven = _proven(verified)
-    facts = (
-        proven
-        | {"roles": proven["roles"] or "none"}
-        | ({} if verified.covers_target else {"method": "not signed", "target": "not signed"})
-    )
+    facts = proven | {"roles": proven["roles"] or "none"} | trust_facts(path, status, material)
+    if not verified.covers_target:
+        facts |= {"method": "not signed", "target": "not signed"}
     if verified.qwac is None:
         facts["same_organization_as_qwac"] = "not compared: no --qwac"
     return verdict(
         f"the seal of {verified.organization_identifier}",
         path.findings,
         proven={**proven, **trust_object(path, status, material)},
-        facts=[*facts.items(), *trust_facts(path, status, material)],
+        facts=facts,
     )
 
 
@@ -188,47 +222,20 @@ def _proven(verified: VerifiedRequest) -> dict[str, Any]:
     }
 
 
-def _known(text: str) -> tuple[str, EidasCertificate]:
-    key_id, separator, path = text.rpartition("=")  # a keyId may contain =, the file name may not
-    if not separator:
-        raise click.BadParameter(f"{text!r} is not KEYID=FILE", param_hint="--known")
-    return key_id, read_bundle(path, None).leaf
-
-
 def _request_id_header(profile: SealProfile) -> str:
     name = profile.request_id or "x-request-id"
     return "X-Request-ID" if name == "x-request-id" else name.title()
 
 
-def _address(url: str) -> tuple[Origin | None, str]:
-    """Split an address into origin and target; the target is signed, so it stays unchanged."""
-    match = _ADDRESS.fullmatch(url)
-    if match is None:
-        raise click.BadParameter(
-            f"{url!r} is neither a whole http or https address nor a path and query that begin with a slash, in printable "
-            "ASCII and without a fragment",
-            param_hint="--url",
-        )
-    origin, target = match.groups()
-    return None if origin is None else read_origin(origin, "--url"), target or "/"
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition(":")
-    if not separator or not is_field_name(name) or not (value.isascii() and value.isprintable()):
-        raise click.BadParameter(f"{text!r} is not 'Name: value' in printable ASCII", param_hint="--header")
-    return name, value.strip()
-
-
 @seal.command()
 @click.argument("request_file", metavar="REQUEST")
 @click.option(
-    "--cert", "certificates", multiple=True, type=CERTIFICATE,
+    "--cert", "certificates", multiple=True, metavar="FILE", callback=parsed(read_certificate),
     help="A further certificate whose key may have signed the request, such as an old or a new one.",
 )  # fmt: skip
 @_qwac_option
 @_origin_option
-@click.option("--profile", "profile", type=PROFILE, help=f"{PROFILE_HELP} psd2-v1 by default.")
+@_profile_option("profile", default=None, help=f"{PROFILE_HELP} psd2-v1 by default.")
 @entry_option
 @files_option
 @click.option(

@@ -12,76 +12,39 @@ import click
 from tppkit._text import did_you_mean
 from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.cli.certificates import read_bundle
-from tppkit.errors import FormatError
-from tppkit.httpsig.components import Origin, parse_origin
+from tppkit.cli.output import reading
 from tppkit.seals import PROFILES, SealProfile, load_profile
 
-
-class ProfileType(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs only
-    """A dialect: the name of a built-in one, or a TOML file.
-
-    Args:
-        files: accept files.
-
-    Example:
-        click.option("--profile", type=ProfileType(files=False))
-    """
-
-    name = "profile"
-
-    def __init__(self, *, files: bool = True) -> None:
-        self._files = files
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return the value's form for the help."""
-        return "NAME|FILE.toml" if self._files else "NAME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> SealProfile:
-        """Return the dialect of a name or file."""
-        if isinstance(value, SealProfile):
-            return value
-        if value in PROFILES:
-            return PROFILES[value]
-        if not (self._files and value.endswith(".toml")):
-            known = f"{'neither a file FILE.toml nor' if self._files else 'not'} one of {', '.join(PROFILES)}"
-            self.fail(f"{value!r} is {known}{did_you_mean(value, PROFILES)}", param, ctx)
-        return load_profile(Path(value))
-
-
-class _OriginType(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs only
-    name = "url"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Origin:
-        return value if isinstance(value, Origin) else read_origin(value, "--origin")
-
-
-class _CertificateType(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs only
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> EidasCertificate:
-        return value if isinstance(value, EidasCertificate) else read_bundle(value, None).leaf
-
-
-PROFILE = ProfileType()
-ORIGIN = _OriginType()
-CERTIFICATE = _CertificateType()
 PROFILE_HELP = f"The bank's dialect: your own TOML file, or one of {', '.join(PROFILES)}."
 
 
-def read_origin(text: str, option: str) -> Origin:
-    """Parse an origin such as `https://bank.example:8443`.
+def read_profile(text: str, *, files: bool = True) -> SealProfile:
+    """Return the dialect with a name, or the one that a TOML file describes.
 
     Args:
-        text: the option's value.
-        option: the option's name.
+        text: the name or file.
+        files: accept files.
 
     Raises:
-        click.BadParameter: the text is not an origin.
+        click.BadParameter: there is no such dialect.
+        FormatError, ConfigurationError: as `load_profile`.
     """
-    try:
-        return parse_origin(text)
-    except FormatError as e:
-        raise click.BadParameter(e.message, param_hint=option) from e
+    if text in PROFILES:
+        return PROFILES[text]
+    if files and text.endswith(".toml"):
+        with reading(text):
+            return load_profile(Path(text))
+    known = f"{'neither a file FILE.toml nor' if files else 'not'} one of {', '.join(PROFILES)}"
+    raise click.BadParameter(f"{text!r} is {known}{did_you_mean(text, PROFILES)}")
+
+
+def read_certificate(file: str) -> EidasCertificate:
+    """Return the first certificate of a file, for options.
+
+    Raises:
+        UnreadableFile: as `read_bundle`.
+    """
+    return read_bundle(file, None).leaf
 
 
 def organization_options(command: Callable[..., Any]) -> Callable[..., Any]:

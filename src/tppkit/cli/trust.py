@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,23 +12,11 @@ import click
 from tppkit._clock import format_time
 from tppkit._files import make_folder
 from tppkit.cli.certificates import password_option, read_bundle, read_password
-from tppkit.cli.output import (
-    DOES_NOT_HOLD,
-    HOLDS,
-    Result,
-    at_option,
-    fact_lines,
-    finding_line,
-    json_option,
-    present,
-    say,
-    table_lines,
-    verdict_line,
-    verdict_object,
-)
+from tppkit.cli.output import Result, at_option, json_option, present, say, verdict
 from tppkit.cli.trust_options import folder_type, listing_object
 from tppkit.client import make_fetch
-from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
+from tppkit.errors import Finding, Severity
+from tppkit.trust import Judgement, QualifiedStatus, TrustedList, load_trusted_lists
 from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
 from tppkit.trust.trusted_list.lists import ListFailure
 from tppkit.trust.trusted_list.qualified_status import check_freshness
@@ -53,22 +41,15 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
     bundle = read_bundle(file, read_password(password_file))
     lists = load_trusted_lists(trusted_lists)
     found = lists.status(bundle.leaf, at=present(at), intermediates=bundle.others)
-    value = verdict_object(
-        found.code,
-        found.findings,
-        file=file,
-        sha256=bundle.leaf.sha256,
-        subject=str(bundle.leaf.subject),
+    proven = {
+        "file": file,
+        "sha256": bundle.leaf.sha256,
+        "subject": str(bundle.leaf.subject),
         **_judged(found),
-        at_issuance=_judged(found.at_issuance),
-        list_of_lists=_list_object(lists.list_of_lists) if lists.list_of_lists else None,
-    )
-    lines = (
-        verdict_line(found.code, f"{file} at {format_time(found.at)}"),
-        *fact_lines([("subject", value["subject"]), *_facts(found)]),
-        *(f"  {finding_line(finding)}" for finding in found.findings),
-    )
-    return Result(value, lines, DOES_NOT_HOLD if found.code else HOLDS)
+        "at_issuance": _judged(found.at_issuance),
+        "list_of_lists": lists.list_of_lists and _list_object(lists.list_of_lists),
+    }
+    return verdict(f"{file} at {format_time(found.at)}", found.findings, proven=proven, code=found.code)
 
 
 def _judged(found: QualifiedStatus | Judgement) -> dict[str, Any]:
@@ -83,18 +64,6 @@ def _judged(found: QualifiedStatus | Judgement) -> dict[str, Any]:
     }
 
 
-def _facts(found: QualifiedStatus) -> Iterator[tuple[str, str]]:
-    issued, listing = found.at_issuance, found.listing
-    yield "qualified for", ", ".join(found.qualified_for) or "nothing"
-    yield "at issuance", f"{', '.join(issued.qualified_for) or 'nothing'} ({format_time(issued.at)})"
-    if listing:
-        yield "service", listing.instance.name
-        yield "provider", listing.issuer.provider.name
-        yield "status", f"{listing.instance.status_name} since {format_time(listing.instance.since)}"
-        yield "list", str(listing.issuer.trusted_list)
-        yield "matched by", listing.matched_by
-
-
 @trust.command("lists")
 @click.argument("directory", type=folder_type, metavar="DIR")
 @at_option
@@ -102,15 +71,14 @@ def _facts(found: QualifiedStatus) -> Iterator[tuple[str, str]]:
 def lists_(directory: Path, at: datetime | None) -> Result:
     """Verify the lists of a folder, and show which are in force at a time."""
     lists = load_trusted_lists(directory)
-    all_lists = _all(lists)
-    rows = [
-        (one.territory, f"number {one.sequence_number}",
-         f"in force until {format_time(one.next_update)}" if one.next_update else "closed", one.source)
-        for one in all_lists
-    ]  # fmt: skip
-    failures = (*lists.failures, *_too_old(all_lists, present(at)))
+    top = (lists.list_of_lists,) if lists.list_of_lists else ()
+    every = (*top, *sorted(lists.lists, key=lambda one: one.territory))
+    facts = {}
+    for one in every:
+        until = f"in force until {format_time(one.next_update)}" if one.next_update else "closed"
+        facts[one.territory] = f"number {one.sequence_number}, {until}, {one.source}"
     findings = [finding for one in lists.lists for finding in one.findings]
-    return _result(rows, failures, findings=findings, lists=[_named_object(one) for one in all_lists])
+    return _result(directory, present(at), {"lists": every}, lists.failures, facts=facts, findings=findings)
 
 
 @trust.command()
@@ -129,36 +97,27 @@ def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private
         address=url,
         progress=lambda territory: say(f"fetching the list of {territory}"),
     )
-    lists = {"written": fetched.written, "unchanged": fetched.kept}
-    rows = [(one.territory, what, f"number {one.sequence_number}") for what, some in lists.items() for one in some]
-    failures = (*fetched.failures, *_too_old((*fetched.written, *fetched.kept), present(None)))
-    written, kept = ([_named_object(one) for one in some] for some in lists.values())
-    return _result(rows, failures, written=written, kept=kept)
+    lists = {"written": fetched.written, "kept": fetched.kept}
+    facts = {one.territory: f"{what}, number {one.sequence_number}" for what, some in lists.items() for one in some}
+    return _result(directory, present(None), lists, fetched.failures, facts=facts)
 
 
 def _result(
-    rows: Iterable[Sequence[str]], failures: Sequence[ListFailure], *, findings: Sequence[Any] = (), **shown: Any
-) -> Result:
-    failed = [
+    folder: Path, at: datetime, lists: Mapping[str, Sequence[TrustedList]], failures: Sequence[ListFailure], *,
+    facts: Mapping[str, object], findings: Sequence[Finding] = (),
+) -> Result:  # fmt: skip
+    """Return the verdict about lists; it fails if one failed, or is no longer in force: an attacker may serve an old one."""
+    every = [one for some in lists.values() for one in some]
+    late = [(one, finding) for one in every if (finding := check_freshness(one, at))]
+    failures = [*failures, *(ListFailure(one.source, one.territory, old.code, old.message) for one, old in late)]
+    errors = [Finding(one.code, Severity.ERROR, f"{one.territory or one.source}: {one.message}") for one in failures]
+    proven: dict[str, object] = {
+        name: [{**_list_object(one), "territory": one.territory} for one in some] for name, some in lists.items()
+    }
+    proven["failures"] = [
         {"file": one.source, "territory": one.territory, "code": one.code, "message": one.message} for one in failures
     ]
-    code = failures[0].code if failures else None
-    lines = [f"{one.territory or '??'}  failed: {one.message} [{one.code}]" for one in failures]
-    value = verdict_object(code, findings, **shown, failures=failed)
-    return Result(value, (*table_lines(rows), *lines), DOES_NOT_HOLD if code else HOLDS)
-
-
-def _too_old(lists: Iterable[TrustedList], at: datetime) -> Iterator[ListFailure]:
-    """Return the lists that are no longer in force at a time: an attacker may serve an old one."""
-    for one in lists:
-        finding = check_freshness(one, at)
-        if finding is not None:
-            yield ListFailure(one.source, one.territory, finding.code, finding.message)
-
-
-def _all(lists: TrustedLists) -> tuple[TrustedList, ...]:
-    top = (lists.list_of_lists,) if lists.list_of_lists else ()
-    return (*top, *sorted(lists.lists, key=lambda one: one.territory))
+    return verdict(f"{folder} at {format_time(at)}", [*errors, *findings], proven=proven, facts=facts)
 
 
 def _list_object(one: TrustedList) -> dict[str, Any]:
@@ -169,7 +128,3 @@ def _list_object(one: TrustedList) -> dict[str, Any]:
         "sha256": one.sha256,
         "file": one.source,
     }
-
-
-def _named_object(one: TrustedList) -> dict[str, Any]:
-    return {**_list_object(one), "territory": one.territory}

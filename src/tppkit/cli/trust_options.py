@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from tppkit._clock import format_time
-from tppkit.cli.output import Fact, present, reading
+from tppkit.cli.output import present, reading
 from tppkit.trust import (
     CertificateStatus,
     QualifiedStatus,
@@ -86,15 +86,14 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_trust  # fmt: skip
 
 
-def trust_facts(path: TrustedPath | None, status: QualifiedStatus | None, material: TrustMaterial) -> list[Fact]:
+def trust_facts(path: TrustedPath | None, status: QualifiedStatus | None, material: TrustMaterial) -> dict[str, object]:
     """Return what is known about revocation, one line for each certificate of a chain, and what the trusted lists state."""
     known = [f"{one.certificate.subject}: {one.state}{_source(one)}" for one in path.revocation] if path else []
-    first, *others = (known or ["not proven"]) if material.revocation else [NOT_ASKED]
-    facts: list[Fact] = [("revocation", first), *(("", text) for text in others)]
+    facts: dict[str, object] = {"revocation": (known or "not proven") if material.revocation else NOT_ASKED}
     if status is not None:
         listing = status.listing
         service = f", {listing.instance.name} ({listing.issuer.trusted_list.territory})" if listing else ""
-        facts.append(("trusted list", f"qualified for {', '.join(status.qualified_for) or 'nothing'}{service}"))
+        facts["trusted_list"] = f"qualified for {', '.join(status.qualified_for) or 'nothing'}{service}"
     return facts
 
 
