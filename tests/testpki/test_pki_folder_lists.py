@@ -160,12 +160,6 @@ def test_a_lifted_hold_is_absent_from_list_and_ocsp_responses(folder, pki):
     assert judge(folder, pki.qwac, at + DAY) == "revocation.revoked"
 
 
-def test_no_list_is_dated_before_a_revocation_when_the_clock_was_set_back(folder, pki):
-    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY)
-    open_pki(folder).renew(now=pki.not_before)
-    assert (crl_of(folder).last_update_utc, number_of(folder)) == (pki.not_before + DAY, 3)
-
-
 def test_a_hold_is_made_final_since_it_began(folder, pki):
     open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before, reason=HOLD)
     final = open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY, reason="superseded")

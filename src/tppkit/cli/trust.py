@@ -97,7 +97,7 @@ def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private
         address=url,
         progress=lambda territory: say(f"fetching the list of {territory}"),
     )
-    lists = {"written": fetched.written, "kept": fetched.kept}
+    lists = {"written": fetched.written, "unchanged": fetched.kept}
     facts = {one.territory: f"{what}, number {one.sequence_number}" for what, some in lists.items() for one in some}
     return _result(directory, present(None), lists, fetched.failures, facts=facts)
 
