@@ -40,14 +40,12 @@ class TrustedPath:
     Attributes:
         chain: the certificate first, the anchor last.
         window: the period for which this verdict may be cached; check it each time, as a revocation may end it.
-        policies: certificate policies that hold for the whole chain, dotted; empty if none is stated.
         revocation: the status of each certificate below the anchor, the leaf first; empty without a revocation check.
         findings: warnings and notices of the revocation check.
     """
 
     chain: tuple[EidasCertificate, ...]
     window: Window = field(compare=False)
-    policies: frozenset[str] = frozenset()
     revocation: tuple[CertificateStatus, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -79,15 +77,12 @@ class PathVerifier:
     Args:
         anchors: the trusted authorities.
         revocation: checks revocation; None to check none.
-        policies: certificate policies (dotted) of which one must hold for the whole chain; empty for any.
 
     Raises:
         ConfigurationError: `trust.no-anchors`; `trust.unreadable`, names or extensions of every anchor are malformed.
     """
 
-    def __init__(
-        self, anchors: Anchors, *, revocation: RevocationChecker | None = None, policies: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, anchors: Anchors, *, revocation: RevocationChecker | None = None) -> None:
         if not anchors.roots:
             raise ConfigurationError(
                 "trust.no-anchors",
@@ -95,7 +90,6 @@ class PathVerifier:
             )
         self.anchors = anchors
         self.revocation = revocation
-        self.policies = frozenset(policies)
         roots = _readable(anchors.roots)  # a root that cannot be read must not disable the others
         if not roots:
             raise ConfigurationError("trust.unreadable", "the names or extensions of every anchor are malformed")
@@ -160,7 +154,7 @@ class PathVerifier:
         for chain in Search(authorities, at).chains(read_link(certificate)):
             candidate = _Candidate(chain, at)
             try:
-                return candidate.judge(self.policies, self.revocation)
+                return candidate.judge(self.revocation)
             except CertificateRejected as e:
                 if candidate.step > furthest[0] and candidate.is_likely:
                     furthest = (candidate.step, e)
@@ -196,7 +190,7 @@ class _Candidate:
         """Whether no key identifier contradicts it; otherwise its failure says nothing about the certificate."""
         return all(may_be_key_of(issuer, link) for link, issuer in pairwise(self.chain))
 
-    def judge(self, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
+    def judge(self, revocation: RevocationChecker | None) -> TrustedPath:
         for self.step, rule in enumerate(RULES):
             rule(self.chain, self.at)
         self.step = _SIGNATURES
@@ -204,15 +198,15 @@ class _Candidate:
         self.step = _NAMES
         check_names(self.chain)
         self.step = _POLICIES
-        policies = check_policies(self.chain, required=required)
+        check_policies(self.chain)
         self.step = _REVOCATION
         certificates = tuple(link.certificate for link in self.chain)
         begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
         if revocation is None:
-            return TrustedPath(certificates, Window(begins, ends), policies)
+            return TrustedPath(certificates, Window(begins, ends))
         proven = revocation.check(certificates, at=self.at)
         proven.window.narrow(begins, ends)
-        return TrustedPath(certificates, proven.window, policies, proven.statuses, proven.findings)
+        return TrustedPath(certificates, proven.window, proven.statuses, proven.findings)
 
 
 def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
