@@ -82,7 +82,6 @@ from tppkit.testpki import Pki, certificate_pem, make_pki
 from tppkit.testpki.ocsp import parse_ocsp_request
 from tppkit.testpki.requests import make_request
 from tppkit.testpki.timestamps import parse_timestamp_request
-from tppkit.trust.trusted_list.names import parse_listed_name
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.web import AsgiSource, ProxyForm, TrustedProxy, peer_certificate
 
@@ -542,7 +541,6 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "curl-request": Target(text_target(parse_curl), curls),
     "diagnosed-request": Target(read_and_diagnose, diagnosed_requests),
     "trusted-list": Target(read_trusted_list, trusted_lists),
-    "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
     "ocsp-request": Target(bytes_target(parse_ocsp_request), ocsp_requests),
     "timestamp-request": Target(bytes_target(parse_timestamp_request), timestamp_requests),
     "qr-code": Target(read_code, codes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -41,6 +42,18 @@ def ask(operator, web_ca, certify):
         )
 
     return ask
+
+
+def test_a_past_state_that_names_its_key_by_subject_only_does_not_apply(operator, web_ca, certify):
+    """The authority may have had another key under the same name."""
+    leaf = certify("qwac", web_ca, ca=False, starts=GRANTED, extensions=tuple(qwac_extensions(make_provider())))
+
+    def edit(text: str) -> str:
+        return re.sub("<DigitalId><X509SKI>[^<]*</X509SKI></DigitalId>", "", text)
+
+    for change, code in ((str, "trusted-list.not-granted"), (edit, "trusted-list.other-key")):
+        lists = verified_lists(operator, Listed(web_ca.certificate, STATES), edit=change)
+        assert lists.status(leaf.certificate, at=WITHDRAWN).code == code
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_granted_then_withdrawn_history_by_key_identifier_only(ask, qwac):
     """At issuance the granting state stands in the history, which names its key by subject and key identifier only."""
     withdrawn = State("withdrawn", datetime(2026, 4, 1, tzinfo=UTC))
     before = ask(qwac, withdrawn, GRANTED, at=datetime(2026, 3, 1, tzinfo=UTC))
-    assert (before.code, before.qualified_for, before.listing.matched_by) == (None, ("web",), "subject-and-key-id")
+    assert (before.code, before.qualified_for, before.listing.matched_by) == (None, ("web",), "key-id")
     after = ask(qwac, withdrawn, GRANTED)
     assert (after.code, after.qualified_for) == ("trusted-list.not-granted", ())
     assert after.at_issuance.qualified_for == ("web",)

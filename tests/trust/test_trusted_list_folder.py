@@ -14,7 +14,7 @@ from tppkit.testpki import make_provider
 from tppkit.testpki.profiles import qwac_extensions
 from tppkit.trust import load_trusted_lists, verify_trusted_list
 from tppkit.trust.trusted_list.folder import following_signers, verify_list_of_lists
-from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, NOTICES, SigningPeriod
+from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, SigningPeriod
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS
 
@@ -105,7 +105,6 @@ def test_without_other_signers_those_of_the_official_journal_are_trusted(tmp_pat
 def test_the_pinned_signers_are_digests():
     assert len(LOTL_SIGNERS) == 14
     assert all(len(bytes.fromhex(digest)) == 32 and digest == digest.lower() for digest in LOTL_SIGNERS)
-    assert all(notice.address.startswith("https://") for notice in NOTICES)
 
 
 def test_a_folder_without_a_list_of_the_lists_is_refused(folder, operator, qwac):
@@ -272,11 +271,13 @@ def test_no_list_is_good_for_more_than_half_a_year(folder, commission, operator,
         assert refusal(folder).code == code
 
 
+LATEST = "e0a620fbb6747362bb933ac44169d676a553444716cf5f31605f12a22b8396b1"
+
+
 def test_only_the_latest_pinned_signers_are_not_retired():
-    latest, *earlier = NOTICES
-    open_ended = {digest for digest, period in LOTL_SIGNERS.items() if period.until is None}
-    assert open_ended == set(latest.sha256)
-    assert all(notice.period.until < latest.period.since for notice in earlier)
+    present = [period.since for period in LOTL_SIGNERS.values() if period.until is None]
+    assert present == [LOTL_SIGNERS[LATEST].since] * 6
+    assert all(period.until < present[0] for period in LOTL_SIGNERS.values() if period.until)
 
 
 def test_a_pivot_of_an_unknown_signer_announces_nothing(folder, commission, next_commission):

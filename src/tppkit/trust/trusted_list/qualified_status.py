@@ -47,7 +47,7 @@ class Listing:
     Attributes:
         issuer: the service.
         instance: its state in force at the moment.
-        matched_by: how that state identifies the key: `certificate`, `subject-and-key-id`, `key-id`, `subject`, `service`.
+        matched_by: how that state identifies the key: `certificate`, `key-id`, `service`; else `none`.
     """
 
     issuer: IssuingService

@@ -128,7 +128,6 @@ def _read_list(root: Element, data: bytes, source: str, signer: EidasCertificate
         sequence_number=_number(reading, _text(scheme, "TSLSequenceNumber")),
         issued=_frame_time(reading, _text(scheme, "ListIssueDateTime"), "time of issue"),
         next_update=_frame_time(reading, next_update, "next update") if next_update else None,
-        information_uris=tuple(_stripped(uri) for uri in scheme.findall(f"{TSL}SchemeInformationURI/{TSL}URI")),
         pointers=tuple(_pointers(reading, scheme)),
         providers=tuple(_providers(reading, root)),
         sha256=hashlib.sha256(data).hexdigest(),
@@ -196,12 +195,11 @@ def _providers(reading: _Reading, root: Element) -> Iterator[Provider]:
 
 def _service(reading: _Reading, element: Element) -> Service | None:
     information = element.find(f"{TSL}ServiceInformation")
-    current = None if information is None else _instance(reading, information, current=True)
+    current = None if information is None else _instance(reading, information)
     if current is None:
         return None  # without its present state, its past does not describe the present
     history = [
-        _instance(reading, instance, current=False)
-        for instance in element.findall(f"{TSL}ServiceHistory/{TSL}ServiceHistoryInstance")
+        _instance(reading, instance) for instance in element.findall(f"{TSL}ServiceHistory/{TSL}ServiceHistoryInstance")
     ]
     past = sorted((instance for instance in history if instance is not None), key=lambda i: i.since, reverse=True)
     return Service((current, *past), _complete_since([current, *history]))
@@ -220,7 +218,7 @@ def _complete_since(states: Sequence[ServiceInstance | None]) -> datetime | None
     return readable[states.index(None) - 1]
 
 
-def _instance(reading: _Reading, element: Element, *, current: bool) -> ServiceInstance | None:
+def _instance(reading: _Reading, element: Element) -> ServiceInstance | None:
     names = _names(element.find(f"{TSL}ServiceName"))
     started = _text(element, "StatusStartingTime")
     try:
@@ -243,7 +241,6 @@ def _instance(reading: _Reading, element: Element, *, current: bool) -> ServiceI
         qualifications=tuple(extensions.qualifications),
         unknown_critical=tuple(extensions.unknown_critical),
         taken_over_by=extensions.taken_over_by,
-        current=current,
     )
 
 
@@ -253,8 +250,8 @@ def _identity(reading: _Reading, element: Element | None) -> DigitalIdentity:
     key_ids = (_decoded(reading, found, "key identifier") for found in element.findall(f"{TSL}DigitalId/{TSL}X509SKI"))
     return DigitalIdentity(
         certificates_der=tuple(_certificates(reading, element)),
-        subject_texts=tuple(_stripped(found) for found in element.findall(f"{TSL}DigitalId/{TSL}X509SubjectName")),
         key_ids=tuple(key_id for key_id in key_ids if key_id),
+        has_subject=element.find(f"{TSL}DigitalId/{TSL}X509SubjectName") is not None,
     )
 
 
