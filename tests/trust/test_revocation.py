@@ -82,10 +82,10 @@ def test_a_chain_holds_with_what_was_proven_of_each_certificate(judging, leaf, i
     response, crl = make_ocsp(leaf, issuing, at=AT), make_crl(root, at=AT - HOUR)
     path = judging(response, crl, scope=RevocationScope.CHAIN).verify(leaf.certificate, at=AT)
     first, second = path.revocation
-    assert (first.certificate, first.state, first.source) == (leaf.certificate, State.GOOD, Source.OCSP)
-    assert (first.evidence_sha256, first.this_update, first.next_update) == (response.sha256, AT, AT + DAY)
-    assert (second.certificate, second.source, second.evidence_sha256) == (issuing.certificate, Source.CRL, crl.sha256)
-    assert (first.signer, second.signer) == (issuing.certificate, root.certificate)
+    assert (first.certificate, first.state, first.answer.source) == (leaf.certificate, State.GOOD, Source.OCSP)
+    assert (first.answer.sha256, first.answer.next_update) == (response.sha256, AT + DAY)
+    assert (second.certificate, second.answer.source) == (issuing.certificate, Source.CRL)
+    assert (first.answer.signer, second.answer.signer) == (issuing.certificate, root.certificate)
 
 
 def test_a_revoked_leaf_is_refused(judging, leaf, issuing):
@@ -344,7 +344,7 @@ def test_a_new_revocation_ends_every_remembered_verdict(judging, leaf, issuing):
     paths = judging(make_ocsp(leaf, issuing, at=AT))
     path = paths.verify(leaf.certificate, at=AT)
     assert paths.verify(leaf.certificate, at=AT) is path
-    paths.revocation.learn(evidence(make_crl(issuing, leaf, at=AT)))
+    paths.revocation.replace(evidence(make_crl(issuing, leaf, at=AT)))
     assert not path.holds_at(AT)
     assert code(paths, leaf) == "revocation.revoked"
 
@@ -362,11 +362,10 @@ def test_a_revocation_ends_other_verdicts_when_it_is_first_known(certify, judgin
 
 def test_another_revocation_of_a_certificate_ends_verdicts(certify, judging, leaf, issuing):
     other = certify("other", issuing, ca=False)
-    paths = judging(
-        make_ocsp(other, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD), make_crl(issuing, at=AT - HOUR)
-    )
+    good = make_crl(issuing, at=AT - HOUR)
+    paths = judging(make_ocsp(other, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD), good)
     assert code(paths, other) == "revocation.revoked"
-    paths.revocation.learn(evidence(make_ocsp(other, issuing, at=AT, status=REVOKED)))
+    paths.revocation.replace(evidence(good, make_ocsp(other, issuing, at=AT, status=REVOKED)))
     path = paths.verify(leaf.certificate, at=AT)
     assert code(paths, other) == "revocation.revoked"
     assert not path.holds_at(AT)
@@ -421,7 +420,7 @@ def test_the_list_is_requested_where_the_responder_is_of_no_use(judging, leaf, i
     }
     responder = Responder(ocsp=answers[fault], crl=make_crl(issuing, at=AT).der)
     path = judging(fetch=responder).verify(leaf.certificate, at=AT)
-    assert path.revocation[0].source is Source.CRL
+    assert path.revocation[0].answer.source is Source.CRL
     assert [url for url, _ in responder.asked] == [OCSP_URL, CRL_URL]
 
 

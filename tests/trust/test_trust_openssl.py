@@ -126,7 +126,7 @@ def judge(authority: Authority, name: str, evidence: RevocationEvidence, source:
         path = paths.verify(certificate, at=at)
     except CertificateRejected as e:
         return e.code
-    assert [status.source for status in path.revocation] == [source]
+    assert [status.answer.source for status in path.revocation] == [source]
     return None
 
 

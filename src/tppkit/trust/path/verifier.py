@@ -26,7 +26,7 @@ from tppkit.trust.path.policies import check_policies
 from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
-from tppkit.trust.revocation.status import CertificateStatus
+from tppkit.trust.revocation.outcome import CertificateStatus
 
 MAX_SIGNED_CANDIDATES = 32
 MAX_REVOCATION_CHECKS = 4
