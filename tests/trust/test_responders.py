@@ -84,7 +84,7 @@ def partial_list(root, *revoked):
 def test_a_kept_list_clears_the_responder_for_as_long_as_it_is_fresh(judging, leaf, root):
     paths = judging(partial_list(root), require_responder_status=True)
     assert outcome(paths, leaf) == []
-    assert paths.verify(leaf.certificate, at=AT).not_after == AT + HOUR
+    assert paths.verify(leaf.certificate, at=AT).window.not_after == AT + HOUR
 
 
 def test_a_revoked_responder_is_not_trusted(judging, leaf, root, responder):

@@ -163,7 +163,7 @@ def test_before_its_revocation_a_certificate_was_good(judging, leaf, issuing):
 
 def test_a_remembered_verdict_ends_where_the_revocation_begins(judging, leaf, issuing):
     path = judging(make_crl(issuing, leaf, at=AT, when=AT - HOUR)).verify(leaf.certificate, at=AT - 2 * HOUR)
-    assert path.not_after < AT - HOUR
+    assert path.window.not_after < AT - HOUR
 
 
 def test_a_key_compromised_before_its_revocation_is_reported(judging, leaf, issuing):
@@ -310,8 +310,8 @@ def test_where_a_hold_is_known_a_verdict_is_remembered_only_from_its_answer_on_t
     held = make_ocsp(leaf, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD)
     revoked = make_ocsp(leaf, issuing, at=AT + HOUR, status=REVOKED)
     path = judging(held, make_crl(issuing, at=AT), revoked).verify(leaf.certificate, at=AT)
-    assert path.not_before == AT
-    assert AT < path.not_after < AT + HOUR
+    assert path.window.not_before == AT
+    assert AT < path.window.not_after < AT + HOUR
 
 
 def test_an_answer_from_after_the_present_is_refused(judging, leaf, issuing):
@@ -373,11 +373,11 @@ def test_another_revocation_of_a_certificate_ends_verdicts(certify, judging, lea
 
 def test_a_verdict_is_not_remembered_beyond_its_evidence(judging, leaf, issuing):
     path = judging(make_ocsp(leaf, issuing, at=AT)).verify(leaf.certificate, at=AT + DAY - HOUR / 2)
-    assert path.not_after == AT + DAY
+    assert path.window.not_after == AT + DAY
     short = judging(make_ocsp(leaf, issuing, at=AT), remember=HOUR).verify(leaf.certificate, at=AT)
-    assert short.not_after == AT + HOUR
+    assert short.window.not_after == AT + HOUR
     soft = judging(policy=RevocationPolicy.SOFT_FAIL).verify(leaf.certificate, at=AT)
-    assert soft.not_after - AT < HOUR
+    assert soft.window.not_after - AT < HOUR
 
 
 class Responder:

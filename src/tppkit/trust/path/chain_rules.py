@@ -18,7 +18,6 @@ from tppkit.trust.path.strength import require_key, require_signature_algorithm
 
 Chain = Sequence[Link]
 _ANY_PURPOSE = "anyExtendedKeyUsage"
-PRE_CERTIFICATE_POISON = "1.3.6.1.4.1.11129.2.4.3"  # RFC 6962 section 3.1
 
 # Critical extensions that are processed, here or by `certificates.rules`: key usage, subject alternative name, basic
 # constraints, name constraints, policies, mappings, policy constraints, extended key usage, inhibitAnyPolicy. CRL distribution
@@ -33,7 +32,7 @@ PROCESSED = frozenset(
 
 def _check_pre_certificates(chain: Chain, at: datetime) -> None:
     for link in chain:
-        if PRE_CERTIFICATE_POISON in link.facts.present:
+        if link.facts.is_precertificate:
             raise CertificateRejected(
                 "path.pre-certificate", f"{link} is a pre-certificate, not a certificate", clause="RFC 6962 section 3.1"
             )

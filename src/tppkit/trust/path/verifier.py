@@ -49,16 +49,6 @@ class TrustedPath:
     revocation: tuple[CertificateStatus, ...] = ()
     findings: tuple[Finding, ...] = ()
 
-    @property
-    def not_before(self) -> datetime:
-        """First moment for which the verdict holds, aware UTC."""
-        return self.window.not_before
-
-    @property
-    def not_after(self) -> datetime:
-        """Last such moment, aware UTC."""
-        return self.window.not_after
-
     def holds_at(self, at: datetime) -> bool:
         """Whether the verdict may be used for `at` (aware) without a new check."""
         return self.window.holds_at(at)
