@@ -118,7 +118,7 @@ def test_signatures_that_hold_along_another_chain_prove_nothing_for_this_one(cer
     leaf, second = certify("leaf", first, ca=False), certify("A", between)
     chain = [read_link(one.certificate) for one in (leaf, second, between, first, root)]
     with pytest.raises(CertificateRejected) as refused:
-        check_signatures(chain)
+        check_signatures(chain, AT)
     assert refused.value.code == "path.signature"
 
 

@@ -11,6 +11,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -201,7 +202,7 @@ _WITHIN: Mapping[str, Callable[[Any, Any, bool], bool]] = MappingProxyType(
 )
 
 
-def check_names(chain: Sequence[Link]) -> None:
+def check_names(chain: Sequence[Link], at: datetime) -> None:
     """Check the names of a whole chain, the leaf first and the anchor last.
 
     The anchor's own constraints count too (RFC 5937 section 3.2). Self-issued authorities are not constrained from above, the

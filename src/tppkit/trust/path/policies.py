@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import datetime
 
 from tppkit.certificates import der
 from tppkit.errors import CertificateRejected, FormatError
@@ -68,11 +69,12 @@ class _Processing:
             self.explicit = 0
 
 
-def check_policies(chain: Sequence[Link]) -> None:
+def check_policies(chain: Sequence[Link], at: datetime) -> None:
     """Process the certificate policies of a chain, of which any may hold (the user-initial-policy-set is any-policy).
 
     Args:
         chain: the leaf first, the anchor last; the anchor's own policies are not processed.
+        at: not used.
 
     Raises:
         CertificateRejected: `path.policy`, an authority requires a policy and none holds for the whole chain, or anyPolicy is

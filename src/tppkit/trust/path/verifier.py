@@ -1,7 +1,7 @@
 """Whether a certificate chains to a trusted authority at a time.
 
-Candidates are found by names (`candidates`). Each is checked by RFC 5280 section 6: `chain_rules` with `form` and `strength`,
-`name_constraints`, `policies`; then by `revocation` if there is a checker. If one candidate fails, another may hold.
+Candidates are found by names (`candidates`). Each is checked by RFC 5280 section 6 (`chain_rules`), then by `revocation` if there
+is a checker. If one candidate fails, another may hold.
 Whether an end entity fits a use is checked by `tppkit.certificates.rules`.
 """
 
@@ -21,8 +21,6 @@ from tppkit.trust.anchors import Anchors
 from tppkit.trust.path.candidates import Search, make_authorities, may_be_key_of
 from tppkit.trust.path.chain_rules import RULES
 from tppkit.trust.path.links import Link, read_link
-from tppkit.trust.path.name_constraints import check_names
-from tppkit.trust.path.policies import check_policies
 from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
@@ -31,6 +29,7 @@ from tppkit.trust.revocation.outcome import CertificateStatus
 MAX_SIGNED_CANDIDATES = 32
 MAX_REVOCATION_CHECKS = 4
 _REMEMBERED = 512
+_SIGNATURES = RULES.index(check_signatures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +141,18 @@ class PathVerifier:
         furthest: tuple[int, CertificateRejected | None] = (-1, None)
         signed = asked = 0
         for chain in Search(authorities, at).chains(read_link(certificate)):
-            candidate = _Candidate(chain, at)
+            step = 0
             try:
-                return candidate.judge(self.revocation)
+                for rule in RULES:
+                    rule(chain, at)
+                    step += 1
+                return self._ask_revocation(chain, at)
             except CertificateRejected as e:
-                if candidate.step > furthest[0] and candidate.is_likely:
-                    furthest = (candidate.step, e)
-                signed += candidate.step >= _SIGNATURES
-                asked += candidate.step == _REVOCATION
+                # If a key identifier contradicts the candidate, its failure says nothing about the certificate.
+                if step > furthest[0] and all(may_be_key_of(issuer, link) for link, issuer in pairwise(chain)):
+                    furthest = (step, e)
+                signed += step >= _SIGNATURES
+                asked += step == len(RULES)
                 if signed >= MAX_SIGNED_CANDIDATES or asked >= MAX_REVOCATION_CHECKS:
                     break
         raise furthest[1] or CertificateRejected(
@@ -159,42 +162,12 @@ class PathVerifier:
             clause="RFC 5280 section 6",
         )
 
-
-# The steps of a candidate, after the rules. Names and policies, which an attacker can make expensive, follow the signatures.
-_SIGNATURES = len(RULES)
-_NAMES = _SIGNATURES + 1
-_POLICIES = _NAMES + 1
-_REVOCATION = _POLICIES + 1
-
-
-class _Candidate:
-    """One chain while it is checked; `step` is the last step that it reached."""
-
-    def __init__(self, chain: tuple[Link, ...], at: datetime) -> None:
-        self.chain = chain
-        self.at = at
-        self.step = 0
-
-    @property
-    def is_likely(self) -> bool:
-        """Whether no key identifier contradicts it; otherwise its failure says nothing about the certificate."""
-        return all(may_be_key_of(issuer, link) for link, issuer in pairwise(self.chain))
-
-    def judge(self, revocation: RevocationChecker | None) -> TrustedPath:
-        for self.step, rule in enumerate(RULES):
-            rule(self.chain, self.at)
-        self.step = _SIGNATURES
-        check_signatures(self.chain)
-        self.step = _NAMES
-        check_names(self.chain)
-        self.step = _POLICIES
-        check_policies(self.chain)
-        self.step = _REVOCATION
-        certificates = tuple(link.certificate for link in self.chain)
+    def _ask_revocation(self, chain: Sequence[Link], at: datetime) -> TrustedPath:
+        certificates = tuple(link.certificate for link in chain)
         begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
-        if revocation is None:
+        if self.revocation is None:
             return TrustedPath(certificates, Window(begins, ends))
-        proven = revocation.check(certificates, at=self.at)
+        proven = self.revocation.check(certificates, at=at)
         proven.window.narrow(begins, ends)
         return TrustedPath(certificates, proven.window, proven.statuses, proven.findings)
 
