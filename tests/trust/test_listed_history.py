@@ -18,11 +18,6 @@ STATES = (State("granted", AGAIN), State("withdrawn", WITHDRAWN), State("granted
 
 
 @pytest.fixture(scope="module")
-def operator(certify):
-    return certify("Scheme operator", ca=False)
-
-
-@pytest.fixture(scope="module")
 def web_ca(certify):
     return certify("Web CA", starts=GRANTED)
 

@@ -16,11 +16,6 @@ SINCE, WITHDRAWN = datetime(2020, 1, 1, tzinfo=UTC), AT + timedelta(days=10)
 LATER = WITHDRAWN + timedelta(days=1)
 
 
-@pytest.fixture(scope="module")
-def operator(certify):
-    return certify("Scheme operator", ca=False)
-
-
 @pytest.fixture
 def lists(operator, pki):
     """Lists that grant the authority of the QWAC until it is withdrawn."""

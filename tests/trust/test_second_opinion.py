@@ -69,17 +69,6 @@ def chains(certify) -> dict[str, tuple[bool, dict]]:
     }
 
 
-NAMES = (
-    "direct", "through an authority", "other root", "namesake of the root", "intermediate missing", "intermediate expired",
-    "intermediate is no authority", "path too long", "leaf expired", "leaf not yet valid", "last moment", "first moment",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_both_give_the_same_verdict(chains, name):
-    holds, chain = chains[name]
-    assert (we_believe(**chain), they_believe(**chain)) == (holds, holds)
-
-
-def test_every_chain_is_judged(chains):
-    assert set(chains) == set(NAMES)
+def test_both_give_the_same_verdict(chains):
+    expected = {name: (holds, holds) for name, (holds, _) in chains.items()}
+    assert {name: (we_believe(**chain), they_believe(**chain)) for name, (_, chain) in chains.items()} == expected

@@ -35,11 +35,6 @@ def refusal(data: bytes, *signers) -> VerificationError:
 
 
 @pytest.fixture(scope="module")
-def operator(certify):
-    return certify("Scheme operator", ca=False)
-
-
-@pytest.fixture(scope="module")
 def stranger(certify):
     return certify("Scheme operator", ca=False)
 
