@@ -20,11 +20,10 @@ from tppkit.trust.path.links import read_link
 from tppkit.trust.path.verifier import require_validity
 from tppkit.trust.trusted_list.model import TrustedList
 from tppkit.trust.trusted_list.qualified_status import Judgement, Listing, Purpose, check_freshness, is_granted, judge
-from tppkit.trust.trusted_list.services import IssuingService, ServiceIndex
+from tppkit.trust.trusted_list.services import ServiceIndex
 from tppkit.trust.trusted_list.uris import EIDAS_STARTS, TERRITORIES_OF_COUNTRIES
 
 _COUNTRY = "2.5.4.6"
-_REMEMBERED = 4096
 _REMEMBERED_ANCHORS = 64
 _INSTANT = timedelta(microseconds=1)
 
@@ -98,8 +97,6 @@ class TrustedLists:
         lists.status(certificate, at=received_at).qualified_for
         lists.verify_qualified(certificate, purpose="eseal", at=received_at)
 
-    The issuing services of up to 4096 certificates are cached.
-
     Attributes:
         list_of_lists: the list that names the signers of the others, or None if the caller named them.
         lists: the national lists.
@@ -117,7 +114,6 @@ class TrustedLists:
         self.lists = tuple(lists)
         self.failures = tuple(failures)
         self._index = ServiceIndex(self.lists)
-        self._remembered: dict[bytes, tuple[tuple[IssuingService, ...], Judgement]] = {}
         self._anchors: dict[tuple[Purpose, tuple[datetime, datetime]], Anchors] = {}
 
     def status(
@@ -136,8 +132,11 @@ class TrustedLists:
         Source: ETSI TS 119 615 clause 4.4.
         """
         at = as_utc(at)
-        services, at_issuance = self._find(certificate, intermediates)
-        at_time = judge(certificate, services, at=at, list_of_lists=self.list_of_lists)
+        services = self._index.find(certificate, intermediates=intermediates)
+        at_issuance, at_time = (
+            judge(certificate, services, at=moment, list_of_lists=self.list_of_lists)
+            for moment in (certificate.not_before, at)
+        )
         if not services:
             findings = tuple(self._why_unlisted(certificate))
             return QualifiedStatus(certificate, at, (), False, findings[0].code, at_issuance, at_time, findings)
@@ -198,7 +197,7 @@ class TrustedLists:
         if anchors is None:
             anchors = self._find_anchors(purpose, at)
             if len(self._anchors) >= _REMEMBERED_ANCHORS:
-                self._anchors.clear()
+                self._anchors.clear()  # one step, as other threads remember at the same time
             self._anchors[key] = anchors
         if not anchors.roots:
             but = f", but {len(anchors.findings)} that cannot be used then" if anchors.findings else ""
@@ -233,20 +232,6 @@ class TrustedLists:
             ends.add(listed.issuer.not_after)
         changes = begins | {shift(end, _INSTANT) for end in ends if end is not None}
         return tuple(sorted(change for change in changes if change is not None))
-
-    def _find(
-        self, certificate: EidasCertificate, intermediates: Sequence[EidasCertificate]
-    ) -> tuple[tuple[IssuingService, ...], Judgement]:
-        known = self._remembered.get(certificate.der)
-        if known is not None:
-            return known
-        services = self._index.find(certificate, intermediates=intermediates)
-        found = services, judge(certificate, services, at=certificate.not_before, list_of_lists=self.list_of_lists)
-        if services and all(service.direct for service in services):  # other intermediates may give another answer
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered.clear()  # one step, as other threads remember at the same time
-            self._remembered[certificate.der] = found
-        return found
 
     def _why_unlisted(self, certificate: EidasCertificate) -> Iterable[Finding]:
         """The reasons for no service: first a list that failed or is missing, then the fact itself."""
