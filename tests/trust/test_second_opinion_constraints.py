@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import UTC, datetime
 from typing import NamedTuple
 
-from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyhanko_certvalidator import CertificateValidator, ValidationContext
-from pyhanko_certvalidator.errors import InvalidCertificateError, PathBuildingError, PathValidationError
+from second_opinion import they_believe, we_believe
 
 from tppkit.certificates import der
-from tppkit.errors import CertificateRejected
 from tppkit.testpki.profiles import key_usage
-from tppkit.trust import Anchors, PathVerifier
 
-AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 ANY = "2.5.29.32.0"
 POLICIES = ("2.999.1", "2.999.2", "2.999.3")
 
@@ -71,26 +64,6 @@ def make_chain(certify, authorities, leaf_extensions, leaf_name="leaf"):
         chain.append(certify(f"Authority {number}", chain[-1], extensions=tuple(authority.extensions)))
     extensions = (key_usage("digital_signature"), *leaf_extensions)
     return [one.certificate for one in (*chain, certify(leaf_name, chain[-1], extensions=extensions))]
-
-
-def we_believe(chain) -> bool:
-    root, *between, leaf = chain
-    try:
-        PathVerifier(Anchors((root,), tuple(between))).verify(leaf, at=AT)
-    except CertificateRejected:
-        return False
-    return True
-
-
-def they_believe(chain) -> bool:
-    root, *between, leaf = (asn1_x509.Certificate.load(one.der) for one in chain)
-    context = ValidationContext(trust_roots=[root], other_certs=between, moment=AT, allow_fetching=False)
-    validator = CertificateValidator(leaf, validation_context=context)
-    try:
-        asyncio.run(validator.async_validate_path())
-    except (PathBuildingError, PathValidationError, InvalidCertificateError):
-        return False
-    return True
 
 
 stated = st.frozensets(st.sampled_from((*POLICIES, *POLICIES, ANY)), max_size=3)
