@@ -82,7 +82,6 @@ from tppkit.testpki import Pki, certificate_pem, make_pki
 from tppkit.testpki.ocsp import answer_ocsp
 from tppkit.testpki.requests import make_request
 from tppkit.testpki.timestamps import answer_timestamp
-from tppkit.trust.trusted_list.names import parse_listed_name
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.web import AsgiSource, ProxyForm, TrustedProxy, peer_certificate
 
@@ -552,7 +551,6 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "curl-request": Target(text_target(parse_curl), curls),
     "diagnosed-request": Target(read_and_diagnose, diagnosed_requests),
     "trusted-list": Target(read_trusted_list, trusted_lists),
-    "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
     "ocsp-request": Target(answer_status, ocsp_requests),
     "timestamp-request": Target(answer_stamp, timestamp_requests),
     "qr-code": Target(read_code, codes),

@@ -59,7 +59,7 @@ def checked_paths(pki: Pki, checker: RevocationChecker) -> PathVerifier:
 def test_a_known_seal_fails_once_a_revocation_is_known(pki: Pki, seal: Seal, checker, checked_paths, is_delta):
     policy, message = SealPolicy(checked_paths), sign_request(REQUEST, seal=seal)
     assert [verdict(message, policy) for _ in range(2)] == ["holds", "holds"]
-    checker.learn(listing(pki.qseal_ca, pki.qseal, is_delta=is_delta))
+    checker.replace(listing(pki.qseal_ca, pki.qseal, is_delta=is_delta))
     assert [verdict(message, policy) for _ in range(2)] == ["revocation.revoked", "revocation.revoked"]
 
 
@@ -74,6 +74,6 @@ def test_a_known_qwac_fails_once_a_revocation_is_known(pki: Pki, checker, checke
     policy = QwacPolicy(checked_paths)
     peer = PeerCertificate((certificate_pem(pki.qwac.certificate).decode(),), None, "asgi-tls")
     assert policy.verify(peer, at=AT) is policy.verify(peer, at=AT)
-    checker.learn(listing(pki.qwac_ca, pki.qwac))
+    checker.replace(listing(pki.qwac_ca, pki.qwac))
     with refused(CertificateRejected, "revocation.revoked"):
         policy.verify(peer, at=AT)

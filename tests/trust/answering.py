@@ -11,10 +11,34 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 
-from tppkit.trust import Crl, OcspResponse, parse_crl, parse_ocsp_response
+from tppkit.errors import CertificateRejected
+from tppkit.trust import Crl, OcspResponse, PathVerifier, RevocationEvidence, parse_crl, parse_ocsp_response
 
 DAY = timedelta(days=1)
 SHA256 = hashes.SHA256()
+
+
+def evidence(*answers: Crl | OcspResponse) -> RevocationEvidence:
+    """CRLs and OCSP responses, in any order."""
+    crls = tuple(answer for answer in answers if isinstance(answer, Crl))
+    return RevocationEvidence(crls, tuple(answer for answer in answers if isinstance(answer, OcspResponse)))
+
+
+def point(**parts) -> tuple[x509.IssuingDistributionPoint, bool]:
+    """The critical extension issuingDistributionPoint with these parts."""
+    flags = dict.fromkeys(
+        ("only_contains_user_certs", "only_contains_ca_certs", "indirect_crl", "only_contains_attribute_certs"), False
+    )
+    names = dict.fromkeys(("full_name", "relative_name", "only_some_reasons"))
+    return x509.IssuingDistributionPoint(**(flags | names | parts)), True
+
+
+def outcome(paths: PathVerifier, leaf, at: datetime) -> tuple[str | None, list[str]]:
+    """The code of the refusal, or None, and the codes of the findings."""
+    try:
+        return None, [finding.code for finding in paths.verify(leaf.certificate, at=at).findings]
+    except CertificateRejected as e:
+        return e.code, [finding.code for finding in e.findings]
 
 
 def make_crl(

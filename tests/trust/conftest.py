@@ -66,3 +66,15 @@ def certify() -> Certify:
         return Certified(EidasCertificate.from_der(signed.public_bytes(Encoding.DER)), key)
 
     return certify
+
+
+@pytest.fixture(scope="session")
+def operator(certify: Certify) -> Certified:
+    """The operator of a national list."""
+    return certify("Scheme operator", ca=False)
+
+
+@pytest.fixture(scope="session")
+def commission(certify: Certify) -> Certified:
+    """The signer of the list of lists."""
+    return certify("Commission", ca=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,11 +15,6 @@ from tppkit.testpki.profiles import qwac_extensions
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 GRANTED, WITHDRAWN, AGAIN = (datetime(year, 1, 1, tzinfo=UTC) for year in (2018, 2020, 2022))
 STATES = (State("granted", AGAIN), State("withdrawn", WITHDRAWN), State("granted", GRANTED))
-
-
-@pytest.fixture(scope="module")
-def operator(certify):
-    return certify("Scheme operator", ca=False)
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +37,18 @@ def ask(operator, web_ca, certify):
         )
 
     return ask
+
+
+def test_a_past_state_that_names_its_key_by_subject_only_does_not_apply(operator, web_ca, certify):
+    """The authority may have had another key under the same name."""
+    leaf = certify("qwac", web_ca, ca=False, starts=GRANTED, extensions=tuple(qwac_extensions(make_provider())))
+
+    def edit(text: str) -> str:
+        return re.sub("<DigitalId><X509SKI>[^<]*</X509SKI></DigitalId>", "", text)
+
+    for change, code in ((str, "trusted-list.not-granted"), (edit, "trusted-list.other-key")):
+        lists = verified_lists(operator, Listed(web_ca.certificate, STATES), edit=change)
+        assert lists.status(leaf.certificate, at=WITHDRAWN).code == code
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,6 @@ SINCE, WITHDRAWN = datetime(2020, 1, 1, tzinfo=UTC), AT + timedelta(days=10)
 LATER = WITHDRAWN + timedelta(days=1)
 
 
-@pytest.fixture(scope="module")
-def operator(certify):
-    return certify("Scheme operator", ca=False)
-
-
 @pytest.fixture
 def lists(operator, pki):
     """Lists that grant the authority of the QWAC until it is withdrawn."""
@@ -43,7 +38,7 @@ def test_a_verdict_is_remembered_until_a_state_of_a_service_ends(lists, pki):
     material = TrustMaterial(make_anchors(pki.authorities), lists=lists)
     path = material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT)
     assert path is material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT + timedelta(days=1))
-    assert path.not_after < WITHDRAWN <= path.not_after + timedelta(seconds=1)
+    assert path.window.not_after < WITHDRAWN <= path.window.not_after + timedelta(seconds=1)
     assert code(material, pki.qwac.certificate, at=LATER) == "trusted-list.not-granted"
     assert code(TrustMaterial(lists=lists), pki.qwac.certificate, at=LATER) == "trust.no-anchors"
 
@@ -53,7 +48,7 @@ def test_a_chain_through_another_authority_is_judged_each_time(operator, pki):
     material = TrustMaterial(make_anchors(pki.authorities), lists=verified_lists(operator, listed))
     between = [pki.qwac_ca.certificate]
     path = material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT, intermediates=between)
-    assert (path.not_before, path.not_after) == (AT, AT)
+    assert (path.window.not_before, path.window.not_after) == (AT, AT)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 
+from refusals import refused
 from tppkit.certificates import EidasCertificate, oids
 from tppkit.errors import CertificateRejected
 from tppkit.testpki.certificate import Attribute, Draft, extension_of
@@ -125,9 +126,8 @@ def test_no_kind_of_string_hides_an_excluded_subject(pki, tag):
     named = replace(draft, subject=(Attribute(oids.ORGANIZATION, "Excluded", tag), *others))
     leaf = EidasCertificate.from_der(named.sign(pki.qseal_ca.key))
     base = x509.DirectoryName(x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "Excluded")]))
-    with pytest.raises(CertificateRejected) as refused:
+    with refused(CertificateRejected, "path.name-constraints"):
         verify_below(pki, x509.NameConstraints(None, [base]), leaf)
-    assert refused.value.code == "path.name-constraints"
 
 
 @pytest.mark.parametrize("alternative", [[], [DNS("good.example")]])
@@ -164,9 +164,8 @@ def test_the_constraints_of_the_anchor_count(certify):
     anchor = certify("Root", extensions=(*authority_extensions(path_length=None), constraints))
     names = (x509.SubjectAlternativeName([DNS("bad.example")]), False)
     leaf = certify("leaf", anchor, extensions=(key_usage("digital_signature"), names))
-    with pytest.raises(CertificateRejected) as refused:
+    with refused(CertificateRejected, "path.name-constraints"):
         PathVerifier(Anchors((anchor.certificate,))).verify(leaf.certificate, at=AT)
-    assert refused.value.code == "path.name-constraints"
 
 
 def test_more_names_than_are_compared_are_refused(certify, root):

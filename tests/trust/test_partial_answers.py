@@ -6,15 +6,14 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from answering import make_crl, make_ocsp
+from answering import evidence, make_crl, make_ocsp, outcome, point
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tppkit.errors import CertificateRejected
 from tppkit.testpki.profiles import key_usage
-from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence, RevocationPolicy, RevocationScope
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy, RevocationScope
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -54,16 +53,9 @@ def judge(root, issuing, leaf):
     """The code of the refusal, or None, and the codes of the findings."""
 
     def judge(*answers, at: datetime = AT, **options) -> tuple[str | None, list[str]]:
-        evidence = RevocationEvidence(
-            tuple(a for a in answers if hasattr(a.x509, "issuer")),
-            tuple(a for a in answers if not hasattr(a.x509, "issuer")),
-        )
-        checker = RevocationChecker(evidence=evidence, scope=RevocationScope.LEAF, **options)
+        checker = RevocationChecker(evidence=evidence(*answers), scope=RevocationScope.LEAF, **options)
         paths = PathVerifier(Anchors((root.certificate,), (issuing.certificate,)), revocation=checker)
-        try:
-            return None, [finding.code for finding in paths.verify(leaf.certificate, at=at).findings]
-        except CertificateRejected as e:
-            return e.code, [finding.code for finding in e.findings]
+        return outcome(paths, leaf, at)
 
     return judge
 
@@ -72,14 +64,6 @@ def judge(root, issuing, leaf):
 def base(issuing):
     """A complete list that was fresh at the time and does not have the leaf."""
     return make_crl(issuing, at=AT - 2 * HOUR, lasts=30 * DAY, extensions=[(x509.CRLNumber(1), False)])
-
-
-def point(**parts) -> tuple[x509.IssuingDistributionPoint, bool]:
-    flags = dict.fromkeys(
-        ("only_contains_user_certs", "only_contains_ca_certs", "indirect_crl", "only_contains_attribute_certs"), False
-    )
-    names = dict.fromkeys(("full_name", "relative_name", "only_some_reasons"))
-    return x509.IssuingDistributionPoint(**(flags | names | parts)), True
 
 
 def reason(why: x509.ReasonFlags) -> list[tuple[x509.ExtensionType, bool]]:

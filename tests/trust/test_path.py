@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from refusals import refused
 from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
@@ -64,11 +65,6 @@ def test_every_leaf_of_the_test_pki_is_trusted(pki, paths):
         )
 
 
-def test_a_leaf_that_the_root_issued_itself_is_trusted(certify, root):
-    direct = certify("direct", root, ca=False)
-    assert len(verifier(root).verify(direct.certificate, at=AT).chain) == 2
-
-
 def test_an_issuing_authority_can_be_the_anchor(issuing, leaf):
     paths = PathVerifier(Anchors((issuing.certificate,)))
     assert paths.verify(leaf.certificate, at=AT).chain == (leaf.certificate, issuing.certificate)
@@ -117,9 +113,8 @@ def test_signatures_that_hold_along_another_chain_prove_nothing_for_this_one(cer
     between = certify("B", first)
     leaf, second = certify("leaf", first, ca=False), certify("A", between)
     chain = [read_link(one.certificate) for one in (leaf, second, between, first, root)]
-    with pytest.raises(CertificateRejected) as refused:
-        check_signatures(chain)
-    assert refused.value.code == "path.signature"
+    with refused(CertificateRejected, "path.signature"):
+        check_signatures(chain, AT)
 
 
 def test_a_leaf_cannot_issue(certify, root, issuing, leaf):
@@ -162,9 +157,8 @@ def test_a_certificate_unfit_for_its_use_is_refused_with_all_findings(pki, paths
 
 
 def test_a_fit_certificate_of_another_authority_is_refused(rsa_pki, paths):
-    with pytest.raises(CertificateRejected) as refused:
+    with refused(CertificateRejected, "trust.no-path"):
         paths.verify_use(rsa_pki.qwac.certificate, as_=Use.QWAC, at=AT, intermediates=rsa_pki.authorities)
-    assert refused.value.code == "trust.no-path"
 
 
 def test_a_time_without_zone_is_refused(pki, paths):
@@ -172,9 +166,8 @@ def test_a_time_without_zone_is_refused(pki, paths):
         lambda: paths.verify(pki.qwac.certificate, at=datetime(2026, 6, 1)),
         lambda: paths.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=datetime(2026, 6, 1)),
     ):
-        with pytest.raises(ConfigurationError) as refused:
+        with refused(ConfigurationError, "time.naive"):
             verify()
-        assert refused.value.code == "time.naive"
 
 
 @pytest.mark.shared

@@ -45,7 +45,7 @@ def code(paths: PathVerifier, certificate, at: datetime) -> str | None:
 def test_a_chain_holds_from_its_first_to_its_last_moment(make, narrow):
     paths, leaf = make(narrow)
     path = paths.verify(leaf, at=DAY[14])
-    assert (path.not_before, path.not_after) == NARROW
+    assert (path.window.not_before, path.window.not_after) == NARROW
     for at in NARROW:
         assert paths.verify(leaf, at=at) == path
 
@@ -87,7 +87,7 @@ def test_after_an_intermediate_was_renewed_the_chain_continues(certify):
     paths = PathVerifier(make_anchors([root.certificate]))
     first = paths.verify(leaf.certificate, at=DAY[5], intermediates=[old.certificate])
     assert code(paths, leaf.certificate, DAY[12]) == "trust.no-path"
-    assert first.not_after == DAY[10]
+    assert first.window.not_after == DAY[10]
 
 
 def test_a_remembered_chain_is_good_without_the_intermediates_sent_again(certify):

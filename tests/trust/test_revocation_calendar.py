@@ -5,26 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from answering import make_crl, make_ocsp
+from answering import evidence, make_crl, make_ocsp, outcome
 
-from tppkit.errors import CertificateRejected
-from tppkit.trust import Anchors, Crl, PathVerifier, RevocationChecker, RevocationEvidence, RevocationPolicy
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationPolicy
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 NEVER_ENDS = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-
-
-def kept(answer) -> RevocationEvidence:
-    return RevocationEvidence((answer,)) if isinstance(answer, Crl) else RevocationEvidence((), (answer,))
-
-
-def outcome(paths: PathVerifier, leaf, at: datetime) -> str | None:
-    try:
-        paths.verify(leaf.certificate, at=at)
-    except CertificateRejected as e:
-        return e.code
-    return None
 
 
 @pytest.mark.parametrize("make", ["crl", "ocsp"])
@@ -36,17 +23,17 @@ def test_times_at_the_end_of_the_calendar_are_times(certify, make, at):
     leaf = certify("leaf", root, ca=False, ends=NEVER_ENDS)
     issued = {"at": min(at, NEVER_ENDS), "lasts": NEVER_ENDS - min(at, NEVER_ENDS)}
     answer = make_crl(root, **issued) if make == "crl" else make_ocsp(leaf, root, **issued)
-    checker = RevocationChecker(evidence=kept(answer), now=lambda: at, max_age=timedelta.max)
+    checker = RevocationChecker(evidence=evidence(answer), now=lambda: at, max_age=timedelta.max)
     paths = PathVerifier(Anchors((root.certificate,)), revocation=checker)
     expected = None if at <= NEVER_ENDS else "certificate.expired"
-    assert outcome(paths, leaf, at) == expected
+    assert outcome(paths, leaf, at)[0] == expected
 
 
 def test_an_undated_answer_of_the_last_day_of_the_calendar_is_read(certify):
     root = certify("Root", ends=NEVER_ENDS)
     leaf = certify("leaf", root, ca=False, ends=NEVER_ENDS)
     answer = make_ocsp(leaf, root, at=NEVER_ENDS - HOUR, lasts=None)
-    soft = RevocationChecker(evidence=kept(answer), policy=RevocationPolicy.SOFT_FAIL)
-    assert outcome(PathVerifier(Anchors((root.certificate,)), revocation=soft), leaf, NEVER_ENDS) is None
+    soft = RevocationChecker(evidence=evidence(answer), policy=RevocationPolicy.SOFT_FAIL)
+    assert outcome(PathVerifier(Anchors((root.certificate,)), revocation=soft), leaf, NEVER_ENDS)[0] is None
     nothing = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL)
-    assert outcome(PathVerifier(Anchors((root.certificate,)), revocation=nothing), leaf, NEVER_ENDS) is None
+    assert outcome(PathVerifier(Anchors((root.certificate,)), revocation=nothing), leaf, NEVER_ENDS)[0] is None

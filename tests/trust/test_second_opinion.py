@@ -2,56 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from asn1crypto import x509 as asn1_x509
-from pyhanko_certvalidator import CertificateValidator, ValidationContext
-from pyhanko_certvalidator.errors import PathBuildingError, PathValidationError
+from second_opinion import AT, they_believe, we_believe
 
-from tppkit.errors import CertificateRejected
+from tppkit.certificates import EidasCertificate
 from tppkit.testpki.profiles import key_usage
-from tppkit.trust import Anchors, PathVerifier
-
-AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
-
-
-def they_believe(leaf, *, root, between, at: datetime) -> bool:
-    def read(one) -> asn1_x509.Certificate:
-        return asn1_x509.Certificate.load(one.certificate.der)
-
-    context = ValidationContext(
-        trust_roots=[read(root)], other_certs=[read(one) for one in between], moment=at, allow_fetching=False
-    )
-    validator = CertificateValidator(read(leaf), validation_context=context)
-    try:
-        asyncio.run(validator.async_validate_path())
-    except (PathBuildingError, PathValidationError):
-        return False
-    return True
-
-
-def we_believe(leaf, *, root, between, at: datetime) -> bool:
-    paths = PathVerifier(Anchors((root.certificate,), tuple(one.certificate for one in between)))
-    try:
-        paths.verify(leaf.certificate, at=at)
-    except CertificateRejected:
-        return False
-    return True
 
 
 @pytest.fixture(scope="module")
-def chains(certify) -> dict[str, tuple[bool, dict]]:
-    """What a chain is, whether it holds, and its parts."""
+def chains(certify) -> dict[str, tuple[bool, list[EidasCertificate]]]:
+    """What a chain is, whether it holds, and its certificates from the root to the leaf."""
     early = {"ends": AT - timedelta(days=1)}
     root, other, namesake = certify("Root"), certify("Other"), certify("Root")
     issuing, expired = certify("Issuing", root, path_length=0), certify("Issuing", root, **early)
     below = certify("Below", issuing)
     no_authority = certify("Between", root, extensions=(key_usage("digital_signature"),))
 
-    def chain(issuer, *between, root=root, at=AT, **leaf):
-        return {"leaf": certify("leaf", issuer, ca=False, **leaf), "root": root, "between": between, "at": at}
+    def chain(issuer, *between, root=root, **leaf):
+        return [one.certificate for one in (root, *between, certify("leaf", issuer, ca=False, **leaf))]
 
     return {
         "direct": (True, chain(root)),
@@ -69,17 +39,6 @@ def chains(certify) -> dict[str, tuple[bool, dict]]:
     }
 
 
-NAMES = (
-    "direct", "through an authority", "other root", "namesake of the root", "intermediate missing", "intermediate expired",
-    "intermediate is no authority", "path too long", "leaf expired", "leaf not yet valid", "last moment", "first moment",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_both_give_the_same_verdict(chains, name):
-    holds, chain = chains[name]
-    assert (we_believe(**chain), they_believe(**chain)) == (holds, holds)
-
-
-def test_every_chain_is_judged(chains):
-    assert set(chains) == set(NAMES)
+def test_both_give_the_same_verdict(chains):
+    expected = {name: (holds, holds) for name, (holds, _) in chains.items()}
+    assert {name: (we_believe(chain), they_believe(chain)) for name, (_, chain) in chains.items()} == expected

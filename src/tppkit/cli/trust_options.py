@@ -121,17 +121,18 @@ def listing_object(listing: Listing | None) -> dict[str, Any]:
 
 
 def _source(status: CertificateStatus) -> str:
-    return f", {status.source} of {format_time(status.this_update)}" if status.source and status.this_update else ""
+    return f", {status.answer.source} of {format_time(status.answer.this_update)}" if status.answer else ""
 
 
 def _status_object(status: CertificateStatus) -> dict[str, Any]:
-    times = {name: getattr(status, name) for name in ("this_update", "next_update", "produced_at", "revoked_at")}
+    answer = status.answer
+    times = {name: getattr(answer, name, None) for name in ("this_update", "next_update", "produced_at", "revoked_at")}
     return {
         "subject": str(status.certificate.subject),
         "state": status.state.value,
-        "source": status.source and status.source.value,
-        "evidence_sha256": status.evidence_sha256,
+        "source": answer and answer.source.value,
+        "evidence_sha256": answer and answer.sha256,
         **{name: at and format_time(at) for name, at in times.items()},
-        "signer": status.signer and str(status.signer.subject),
-        "reason": status.reason,
+        "signer": answer and str(answer.signer.subject),
+        "reason": answer and answer.reason,
     }

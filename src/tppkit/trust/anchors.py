@@ -86,7 +86,7 @@ def load_anchors(path: FilePath) -> Anchors:
     path = as_path(path)
     try:
         is_folder = path.is_dir()
-        files = sorted(filter(_is_certificate_file, path.iterdir())) if is_folder else [path]
+        files = sorted(filter(is_certificate_file, path.iterdir())) if is_folder else [path]
         if len(files) > MAX_FILES:
             raise ConfigurationError(
                 "trust.unreadable", f"{path} holds more than {MAX_FILES} certificate files: give a folder with fewer"
@@ -102,6 +102,6 @@ def load_anchors(path: FilePath) -> Anchors:
     return make_anchors(certificates, all_trusted=not (is_folder or has_root))
 
 
-def _is_certificate_file(path: Path) -> bool:
-    # Reading a FIFO or a device may block forever.
+def is_certificate_file(path: Path) -> bool:
+    """Whether a path is a regular file with certificates by its suffix: reading a FIFO or a device may block forever."""
     return path.suffix.lower() in CERTIFICATE_SUFFIXES and path.is_file()

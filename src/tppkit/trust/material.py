@@ -186,7 +186,7 @@ def _ask_lists(
         return None, ()
     status = lists.status(certificate, at=at, intermediates=intermediates)
     try:
-        lists.verify_qualified(certificate, purpose=PURPOSES[use], at=at, intermediates=intermediates)
+        status.require_purpose(PURPOSES[use])
     except CertificateRejected as e:
         return status, _with_refusal(status.findings, e)
     return status, status.findings

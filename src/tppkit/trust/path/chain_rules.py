@@ -1,7 +1,8 @@
-"""The cheap rules of RFC 5280 section 6.1 for one chain, which run before any signature is checked.
+"""The rules of RFC 5280 section 6.1 for one chain.
 
-Each rule takes the chain, leaf first and anchor last, and raises. `RULES` has them in the order in which they run. The search
-reports the rejection of the candidate that passed the most rules.
+Each rule takes the chain, leaf first and anchor last, and raises. `RULES` has them in the order in which they run: first the cheap
+ones, then signatures, then names and policies, which an attacker can make expensive. The search reports the rejection of the
+candidate that passed the most rules.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from tppkit.certificates import oids
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.certificate_form import check_form
 from tppkit.trust.path.links import Link
-from tppkit.trust.path.strength import require_key, require_signature_algorithm
+from tppkit.trust.path.name_constraints import check_names
+from tppkit.trust.path.policies import check_policies
+from tppkit.trust.path.strength import check_signatures, require_key, require_signature_algorithm
 
 Chain = Sequence[Link]
 _ANY_PURPOSE = "anyExtendedKeyUsage"
-PRE_CERTIFICATE_POISON = "1.3.6.1.4.1.11129.2.4.3"  # RFC 6962 section 3.1
 
 # Critical extensions that are processed, here or by `certificates.rules`: key usage, subject alternative name, basic
 # constraints, name constraints, policies, mappings, policy constraints, extended key usage, inhibitAnyPolicy. CRL distribution
@@ -33,7 +35,7 @@ PROCESSED = frozenset(
 
 def _check_pre_certificates(chain: Chain, at: datetime) -> None:
     for link in chain:
-        if PRE_CERTIFICATE_POISON in link.facts.present:
+        if link.facts.is_precertificate:
             raise CertificateRejected(
                 "path.pre-certificate", f"{link} is a pre-certificate, not a certificate", clause="RFC 6962 section 3.1"
             )
@@ -124,4 +126,7 @@ RULES: tuple[Callable[[Chain, datetime], None], ...] = (
     _check_strength,
     _check_lengths,
     check_form,
+    check_signatures,
+    check_names,
+    check_policies,
 )

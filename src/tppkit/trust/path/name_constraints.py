@@ -11,6 +11,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,15 +42,15 @@ class _Limit:
 
 
 @dataclass(slots=True)
-class NameLimits:
+class _Limits:
     """The constraints of a chain, from the anchor down to the link that was added last.
 
     Attributes:
-        limits: for each form of name the constraints of each authority, all of which apply.
+        by_form: for each form of name the constraints of each authority, all of which apply.
         comparisons: how many names were compared; hostile certificates have many.
     """
 
-    limits: dict[str, list[_Limit]] = field(default_factory=dict)
+    by_form: dict[str, list[_Limit]] = field(default_factory=dict)
     comparisons: int = 0
 
     def add(self, link: Link) -> None:
@@ -69,27 +70,16 @@ class NameLimits:
         for base in constraints.excluded:
             stated.setdefault(base.form, _Limit()).excluded.append(_base(link, base))
         for form, limit in stated.items():
-            self.limits.setdefault(form, []).append(limit)
+            self.by_form.setdefault(form, []).append(limit)
 
-    def check(self, link: Link) -> None:
-        """Check every name of a certificate.
-
-        Raises:
-            CertificateRejected: `path.name-constraints`, `path.too-complex`.
-        """
-        self._check(link, _names_of(link) if self.limits else ())
-
-    def check_own(self, link: Link) -> None:
-        """Check the alternative names of a certificate against its own constraints too.
+    def check(self, link: Link, names: Sequence[_Name]) -> None:
+        """Check names of a certificate.
 
         Raises:
             CertificateRejected: `path.name-constraints`, `path.too-complex`.
         """
-        self._check(link, [(name.form, _value(name)) for name in link.alternative_names])
-
-    def _check(self, link: Link, names: Sequence[_Name]) -> None:
         for form, value in names:
-            for limit in self.limits.get(form, ()):
+            for limit in self.by_form.get(form, ()):
                 self._check_name(link, form, value, limit)
 
     def _check_name(self, link: Link, form: str, value: Any, limit: _Limit) -> None:
@@ -126,9 +116,13 @@ def _shown(value: object) -> str:
     return ", ".join(texts)[:120]
 
 
+def _alternative_names_of(link: Link) -> list[_Name]:
+    return [(name.form, _value(name)) for name in link.alternative_names]
+
+
 def _names_of(link: Link) -> list[_Name]:
     names: list[_Name] = [(DIRECTORY_NAME, link.subject)] if link.subject else []
-    names += [(name.form, _value(name)) for name in link.alternative_names]
+    names += _alternative_names_of(link)
     if not any(form == EMAIL for form, _ in names):
         addresses = link.certificate.subject.values(_EMAIL_ADDRESS)
         names += [(EMAIL, address) for address in addresses]
@@ -201,7 +195,7 @@ _WITHIN: Mapping[str, Callable[[Any, Any, bool], bool]] = MappingProxyType(
 )
 
 
-def check_names(chain: Sequence[Link]) -> None:
+def check_names(chain: Sequence[Link], at: datetime) -> None:
     """Check the names of a whole chain, the leaf first and the anchor last.
 
     The anchor's own constraints count too (RFC 5937 section 3.2). Self-issued authorities are not constrained from above, the
@@ -210,12 +204,13 @@ def check_names(chain: Sequence[Link]) -> None:
     Raises:
         CertificateRejected: `path.name-constraints`, `path.too-complex`.
     """
-    limits = NameLimits()
+    limits = _Limits()
     for depth in range(len(chain) - 1, -1, -1):
         link = chain[depth]
-        if depth < len(chain) - 1 and (depth == 0 or not link.is_self_issued):
-            limits.check(link)
+        is_constrained = depth == 0 or not link.is_self_issued
+        if is_constrained and depth < len(chain) - 1 and limits.by_form:
+            limits.check(link, _names_of(link))
         if link.name_constraints is not None:
             limits.add(link)
-            if depth == 0 or not link.is_self_issued:
-                limits.check_own(link)
+            if is_constrained:
+                limits.check(link, _alternative_names_of(link))

@@ -7,6 +7,7 @@ from 256 bits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -105,7 +106,7 @@ def signature_weakness(oid: str, hash_algorithm: hashes.HashAlgorithm | None) ->
     return "an RSASSA-PSS signature without a hash" if oid == _PSS and hash_algorithm is None else None
 
 
-def check_signatures(chain: Sequence[Link]) -> None:
+def check_signatures(chain: Sequence[Link], at: datetime) -> None:
     """Check every signature of a chain, leaf first and anchor last; the anchor's own signature is not checked.
 
     Raises:

@@ -1,7 +1,7 @@
 """Whether a certificate chains to a trusted authority at a time.
 
-Candidates are found by names (`candidates`). Each is checked by RFC 5280 section 6: `chain_rules` with `form` and `strength`,
-`name_constraints`, `policies`; then by `revocation` if there is a checker. If one candidate fails, another may hold.
+Candidates are found by names (`candidates`). Each is checked by RFC 5280 section 6 (`chain_rules`), then by `revocation` if there
+is a checker. If one candidate fails, another may hold.
 Whether an end entity fits a use is checked by `tppkit.certificates.rules`.
 """
 
@@ -21,16 +21,15 @@ from tppkit.trust.anchors import Anchors
 from tppkit.trust.path.candidates import Search, make_authorities, may_be_key_of
 from tppkit.trust.path.chain_rules import RULES
 from tppkit.trust.path.links import Link, read_link
-from tppkit.trust.path.name_constraints import check_names
-from tppkit.trust.path.policies import check_policies
 from tppkit.trust.path.strength import check_signatures
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
-from tppkit.trust.revocation.status import CertificateStatus
+from tppkit.trust.revocation.outcome import CertificateStatus
 
 MAX_SIGNED_CANDIDATES = 32
 MAX_REVOCATION_CHECKS = 4
 _REMEMBERED = 512
+_SIGNATURES = RULES.index(check_signatures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +39,14 @@ class TrustedPath:
     Attributes:
         chain: the certificate first, the anchor last.
         window: the period for which this verdict may be cached; check it each time, as a revocation may end it.
-        policies: certificate policies that hold for the whole chain, dotted; empty if none is stated.
         revocation: the status of each certificate below the anchor, the leaf first; empty without a revocation check.
         findings: warnings and notices of the revocation check.
     """
 
     chain: tuple[EidasCertificate, ...]
     window: Window = field(compare=False)
-    policies: frozenset[str] = frozenset()
     revocation: tuple[CertificateStatus, ...] = ()
     findings: tuple[Finding, ...] = ()
-
-    @property
-    def not_before(self) -> datetime:
-        """First moment for which the verdict holds, aware UTC."""
-        return self.window.not_before
-
-    @property
-    def not_after(self) -> datetime:
-        """Last such moment, aware UTC."""
-        return self.window.not_after
 
     def holds_at(self, at: datetime) -> bool:
         """Whether the verdict may be used for `at` (aware) without a new check."""
@@ -79,15 +66,12 @@ class PathVerifier:
     Args:
         anchors: the trusted authorities.
         revocation: checks revocation; None to check none.
-        policies: certificate policies (dotted) of which one must hold for the whole chain; empty for any.
 
     Raises:
         ConfigurationError: `trust.no-anchors`; `trust.unreadable`, names or extensions of every anchor are malformed.
     """
 
-    def __init__(
-        self, anchors: Anchors, *, revocation: RevocationChecker | None = None, policies: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, anchors: Anchors, *, revocation: RevocationChecker | None = None) -> None:
         if not anchors.roots:
             raise ConfigurationError(
                 "trust.no-anchors",
@@ -95,7 +79,6 @@ class PathVerifier:
             )
         self.anchors = anchors
         self.revocation = revocation
-        self.policies = frozenset(policies)
         roots = _readable(anchors.roots)  # a root that cannot be read must not disable the others
         if not roots:
             raise ConfigurationError("trust.unreadable", "the names or extensions of every anchor are malformed")
@@ -158,14 +141,18 @@ class PathVerifier:
         furthest: tuple[int, CertificateRejected | None] = (-1, None)
         signed = asked = 0
         for chain in Search(authorities, at).chains(read_link(certificate)):
-            candidate = _Candidate(chain, at)
+            step = 0
             try:
-                return candidate.judge(self.policies, self.revocation)
+                for rule in RULES:
+                    rule(chain, at)
+                    step += 1
+                return self._ask_revocation(chain, at)
             except CertificateRejected as e:
-                if candidate.step > furthest[0] and candidate.is_likely:
-                    furthest = (candidate.step, e)
-                signed += candidate.step >= _SIGNATURES
-                asked += candidate.step == _REVOCATION
+                # If a key identifier contradicts the candidate, its failure says nothing about the certificate.
+                if step > furthest[0] and all(may_be_key_of(issuer, link) for link, issuer in pairwise(chain)):
+                    furthest = (step, e)
+                signed += step >= _SIGNATURES
+                asked += step == len(RULES)
                 if signed >= MAX_SIGNED_CANDIDATES or asked >= MAX_REVOCATION_CHECKS:
                     break
         raise furthest[1] or CertificateRejected(
@@ -175,44 +162,14 @@ class PathVerifier:
             clause="RFC 5280 section 6",
         )
 
-
-# The steps of a candidate, after the rules. Names and policies, which an attacker can make expensive, follow the signatures.
-_SIGNATURES = len(RULES)
-_NAMES = _SIGNATURES + 1
-_POLICIES = _NAMES + 1
-_REVOCATION = _POLICIES + 1
-
-
-class _Candidate:
-    """One chain while it is checked; `step` is the last step that it reached."""
-
-    def __init__(self, chain: tuple[Link, ...], at: datetime) -> None:
-        self.chain = chain
-        self.at = at
-        self.step = 0
-
-    @property
-    def is_likely(self) -> bool:
-        """Whether no key identifier contradicts it; otherwise its failure says nothing about the certificate."""
-        return all(may_be_key_of(issuer, link) for link, issuer in pairwise(self.chain))
-
-    def judge(self, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
-        for self.step, rule in enumerate(RULES):
-            rule(self.chain, self.at)
-        self.step = _SIGNATURES
-        check_signatures(self.chain)
-        self.step = _NAMES
-        check_names(self.chain)
-        self.step = _POLICIES
-        policies = check_policies(self.chain, required=required)
-        self.step = _REVOCATION
-        certificates = tuple(link.certificate for link in self.chain)
+    def _ask_revocation(self, chain: Sequence[Link], at: datetime) -> TrustedPath:
+        certificates = tuple(link.certificate for link in chain)
         begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
-        if revocation is None:
-            return TrustedPath(certificates, Window(begins, ends), policies)
-        proven = revocation.check(certificates, at=self.at)
+        if self.revocation is None:
+            return TrustedPath(certificates, Window(begins, ends))
+        proven = self.revocation.check(certificates, at=at)
         proven.window.narrow(begins, ends)
-        return TrustedPath(certificates, proven.window, policies, proven.statuses, proven.findings)
+        return TrustedPath(certificates, proven.window, proven.statuses, proven.findings)
 
 
 def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:

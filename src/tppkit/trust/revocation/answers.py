@@ -10,12 +10,26 @@ from enum import StrEnum
 from tppkit._clock import shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding
-from tppkit.trust.revocation.status import Source, State
 
-CLOCK_SKEW = timedelta(minutes=5)
+CLOCK_SKEW = timedelta(minutes=5)  # by how much the clocks of the two sides may differ
 UNDATED_AGE = timedelta(days=1)
 ON_HOLD = "certificate_hold"
 _INSTANT = timedelta(microseconds=1)
+
+
+class Source(StrEnum):
+    """The kind of an answer."""
+
+    OCSP = "ocsp"
+    CRL = "crl"
+
+
+class State(StrEnum):
+    """The state of a certificate at a time."""
+
+    GOOD = "good"
+    REVOKED = "revoked"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +129,6 @@ def weigh(
     certificate: EidasCertificate,
     *,
     at: datetime,
-    skew: timedelta = CLOCK_SKEW,
     max_age: timedelta | None = None,
 ) -> Verdict:
     """Decide what several answers prove together.
@@ -128,13 +141,12 @@ def weigh(
         answers: about this certificate.
         certificate: the certificate, valid at the time.
         at: the time to judge at, aware UTC.
-        skew: by how much the clocks of the two sides may differ.
         max_age: how long after its thisUpdate an answer is fresh at most; None for as long as it states.
 
     Source: RFC 5280 section 6.3.3, RFC 6960 section 3.2; ETSI EN 319 102-1 clauses 5.2.5 (freshness) and 5.6.2.1 (past
     validation with revocation information issued later).
     """
-    proofs = [(answer, _prove(answer, certificate, at, skew, max_age)) for answer in answers]
+    proofs = [(answer, _prove(answer, certificate, at, max_age)) for answer in answers]
     proving = [(answer, proof) for answer, proof in proofs if proof in (Proof.GOOD, Proof.REVOKED)]
     final = [one for one in proving if one[1] is Proof.REVOKED and one[0].reason != ON_HOLD]
     held = _latest_hold(answers, at)
@@ -156,9 +168,7 @@ def weigh(
     return Verdict(proof, answer, begins, max(ends, at))
 
 
-def _prove(
-    answer: Answer, certificate: EidasCertificate, at: datetime, skew: timedelta, max_age: timedelta | None
-) -> Proof:
+def _prove(answer: Answer, certificate: EidasCertificate, at: datetime, max_age: timedelta | None) -> Proof:
     """Decide what one answer proves by itself.
 
     An answer that was fresh at the time proves what it states. A later answer proves that the certificate was not revoked
@@ -167,7 +177,7 @@ def _prove(
     """
     if answer.state is State.UNKNOWN:
         return Proof.NOTHING
-    is_stale = shift(at, -skew) > answer.fresh_until(max_age)
+    is_stale = shift(at, -CLOCK_SKEW) > answer.fresh_until(max_age)
     if answer.revoked_at is not None and answer.revoked_at <= at:
         return Proof.STALE if is_stale and answer.reason == ON_HOLD else Proof.REVOKED
     if answer.only_revokes is not None:

@@ -20,13 +20,12 @@ from tppkit.errors import ConfigurationError, Finding, Severity, VerificationErr
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation import outcome
-from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Proof, Verdict, weigh
-from tppkit.trust.revocation.crl import SignedLists, verify_crl
-from tppkit.trust.revocation.fetched import MAX_FETCHES, Budget, Fetched, FetchedAnswers
+from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Proof, State, Verdict, weigh
+from tppkit.trust.revocation.crl import verify_crl
+from tppkit.trust.revocation.fetched import MAX_FETCHES, Fetched, FetchedAnswers
 from tppkit.trust.revocation.ocsp import verify_ocsp
-from tppkit.trust.revocation.outcome import Inquiry, RevocationPolicy, RevocationScope, Statuses
+from tppkit.trust.revocation.outcome import CertificateStatus, Inquiry, RevocationPolicy, RevocationScope, Statuses
 from tppkit.trust.revocation.retained import RevocationEvidence
-from tppkit.trust.revocation.status import CertificateStatus
 
 REMEMBER = timedelta(hours=1)
 _REMEMBERED_REVOCATIONS = 1024
@@ -42,8 +41,8 @@ class RevocationChecker:
         paths = PathVerifier(anchors, revocation=checker)
         checker.replace(load_revocation(["issuing.crl"]))
 
-    A verdict may be cached while its answers are fresh, at most for `remember`. When `learn` or `replace` brings news, or a
-    revocation is first seen, every verdict given so far is closed.
+    A verdict may be cached while its answers are fresh, at most for `remember`. When `replace` brings news, or a revocation is
+    first seen, every verdict given so far is closed.
 
     Args:
         policy: what to do without a usable answer.
@@ -56,7 +55,6 @@ class RevocationChecker:
             notice.
         max_age: how long after its thisUpdate an answer is fresh at most; None for as long as it states.
         now: the present; later answers prove nothing good. None accepts evidence of any time.
-        skew: by how much the clocks of the two sides may differ.
         remember: how long a verdict may be cached at most.
 
     Raises:
@@ -75,7 +73,6 @@ class RevocationChecker:
         require_responder_status: bool = False,
         max_age: timedelta | None = None,
         now: Callable[[], datetime] | None = None,
-        skew: timedelta = CLOCK_SKEW,
         remember: timedelta = REMEMBER,
     ) -> None:
         if require_nonce and make_nonce is None:
@@ -85,28 +82,19 @@ class RevocationChecker:
         self.policy = policy
         self.scope = scope
         self._evidence = evidence or RevocationEvidence()
-        self._fetch = fetch
-        self._make_nonce = make_nonce
         self._require_nonce = require_nonce
         self._require_responder_status = require_responder_status
         self._max_age = max_age
         self._now = now
-        self._skew = skew
         self._remember = remember
         self._lock = threading.Lock()
         self._windows: WeakSet[Window] = WeakSet()
-        self._fetched = FetchedAnswers()
-        self._signed = SignedLists()
+        self._fetched = FetchedAnswers(fetch, make_nonce)
+        self._signed: set[tuple[str, str]] = set()
         self._revoked: set[tuple[str, str | None, datetime | None]] = set()
 
-    def learn(self, evidence: RevocationEvidence) -> None:
-        """Add answers; every verdict given so far is closed and must be checked again."""
-        with self._lock:
-            self._evidence += evidence
-        self._close_windows()
-
     def replace(self, evidence: RevocationEvidence) -> None:
-        """Replace all kept answers, for callers that keep current ones only; every verdict given so far is closed."""
+        """Replace all kept answers; every verdict given so far is closed and must be checked again."""
         with self._lock:
             self._evidence = evidence
         self._close_windows()
@@ -125,11 +113,11 @@ class RevocationChecker:
         window = Window()
         with self._lock:
             self._windows.add(window)  # before any answer is read, so that news in between closes it
-        budget = Budget(MAX_FETCHES)
+        fetches = iter(range(MAX_FETCHES))
         count = len(chain) - 1 if self.scope is RevocationScope.CHAIN else 1
         judged = [
             self._judge(
-                Inquiry(certificate, issuer, at, window, budget, above=tuple(chain[place + 2 :])),
+                Inquiry(certificate, issuer, at, window, fetches, above=tuple(chain[place + 2 :])),
                 is_soft=self._is_soft(place),
             )
             for place, (certificate, issuer) in enumerate(pairwise(chain[: count + 1]))
@@ -152,7 +140,7 @@ class RevocationChecker:
             self._note_revocation(inquiry.certificate, verdict.answer)
             outcome.refuse_revoked(inquiry.certificate, verdict.answer)
         inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
-        status = outcome.status_of(inquiry.certificate, verdict.answer)
+        status = CertificateStatus(inquiry.certificate, State.GOOD, verdict.answer)
         invalid = outcome.invalid_earlier(inquiry.certificate, verdict.answer, inquiry.at)
         faults = [fault for fault in dict.fromkeys(inquiry.faults) if fault.code not in _NO_FAULTS]
         return status, [*verdict.answer.findings, *noted, *invalid, *faults]
@@ -172,7 +160,7 @@ class RevocationChecker:
     def _weigh(self, inquiry: Inquiry, known: list[Answer]) -> tuple[Verdict, list[Finding]]:
         """What the answers prove; those whose responder is not trusted are removed."""
         while True:
-            verdict = weigh(known, inquiry.certificate, at=inquiry.at, skew=self._skew, max_age=self._max_age)
+            verdict = weigh(known, inquiry.certificate, at=inquiry.at, max_age=self._max_age)
             # A revocation counts in any case: without it, a revoked certificate could become good.
             if verdict.answer is None or verdict.proof is Proof.REVOKED or not verdict.answer.signer_may_be_revoked:
                 return verdict, []
@@ -186,7 +174,7 @@ class RevocationChecker:
         """Ask the CRLs of the authority about a responder that it certified."""
         when = max(inquiry.at, answer.produced_at or inquiry.at)
         about = Inquiry(
-            answer.signer, inquiry.issuer, when, inquiry.window, inquiry.budget, above=inquiry.above, lists_only=True
+            answer.signer, inquiry.issuer, when, inquiry.window, inquiry.fetches, above=inquiry.above, lists_only=True
         )
         verdict, _ = self._decide(about)
         if verdict.answer is not None and verdict.proof is not Proof.GOOD:
@@ -207,12 +195,7 @@ class RevocationChecker:
         with self._lock:
             evidence = self._evidence + self._fetched.evidence
         yield None, self._read(RevocationEvidence(evidence.crls) if inquiry.lists_only else evidence, inquiry)
-        if self._fetch is None:
-            return
-        for fetched in self._fetched.ask(
-            self._fetch, inquiry.certificate, inquiry.issuer, inquiry.at, inquiry.budget, self._nonce(), inquiry.faults,
-            lists_only=inquiry.lists_only,
-        ):  # fmt: skip
+        for fetched in self._fetched.ask(inquiry):
             yield fetched, self._read(fetched.evidence, inquiry, fetched.nonce)
 
     def _note(self, fetched: Fetched, at: datetime, *, is_of_use: bool) -> None:
@@ -221,17 +204,13 @@ class RevocationChecker:
         else:
             self._fetched.forget(fetched.question, at)
 
-    def _nonce(self) -> bytes | None:
-        return self._make_nonce() if self._make_nonce is not None else None
-
     def _read(self, evidence: RevocationEvidence, inquiry: Inquiry, nonce: bytes | None = None) -> list[Answer]:
         certificate, issuer, answers = inquiry.certificate, inquiry.issuer, []
         for response in evidence.ocsp:
             with _noting(inquiry.faults, silent="ocsp.other-certificate"):
                 answer = verify_ocsp(
-                    response, certificate=certificate, issuer=issuer, nonce=nonce, require_nonce=self._require_nonce,
-                    skew=self._skew,
-                )  # fmt: skip
+                    response, certificate=certificate, issuer=issuer, nonce=nonce, require_nonce=self._require_nonce
+                )
                 answers.append(self._noted(answer, inquiry.faults))
         for crl in evidence.crls:
             with _noting(inquiry.faults, silent="crl.other-issuer"):
@@ -244,7 +223,7 @@ class RevocationChecker:
     def _noted(self, answer: Answer, faults: list[Finding]) -> Answer:
         """The answer, which can only revoke if it is dated after the present; that fault is added."""
         latest = max(answer.this_update, answer.produced_at or answer.this_update)
-        if self._now is not None and latest > shift(self._now(), self._skew):
+        if self._now is not None and latest > shift(self._now(), CLOCK_SKEW):
             message = f"the answer is dated {format_time(latest)}, after the present"
             answer = replace(answer, only_revokes=Finding("revocation.future", Severity.WARNING, message))
         if answer.only_revokes is not None:

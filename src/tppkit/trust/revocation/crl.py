@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
@@ -19,9 +18,8 @@ from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.link_extensions import read_issuing_point
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import signature_weakness
-from tppkit.trust.revocation.answers import ON_HOLD, Answer
+from tppkit.trust.revocation.answers import ON_HOLD, Answer, Source, State
 from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, UNREADABLE, Crl
-from tppkit.trust.revocation.status import Source, State
 
 _CLAUSE = "RFC 5280 section 6.3.3"
 _EXPIRED_CERTS = "2.5.29.60"
@@ -29,35 +27,7 @@ _PROCESSED = frozenset(
     {DISTRIBUTION_POINT, _EXPIRED_CERTS, "2.5.29.20", "2.5.29.35"}
 )  # and number, authority key identifier
 _NO_LONGER = "remove_from_crl"
-_REMEMBERED_SIGNATURES = 64
-
-
-class SignedLists:
-    """Verifies the signatures of CRLs, each once for all certificates of an authority.
-
-    Caches the last 64 pairs of a list and the authority that signed it, and no rejections. Safe to share between threads.
-    """
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def check(self, crl: Crl, authority: Link) -> None:
-        """Reject a list that the authority may not sign or has not signed.
-
-        Raises:
-            VerificationError: `crl.key-usage`, `crl.weak-signature`, `crl.signature`.
-        """
-        pair = crl.sha256, authority.certificate.sha256
-        with self._lock:
-            if pair in self._known:
-                self._known.move_to_end(pair)
-                return
-        _check_signature(crl, authority)
-        with self._lock:
-            self._known[pair] = None
-            if len(self._known) > _REMEMBERED_SIGNATURES:
-                self._known.popitem(last=False)
+_REMEMBERED_SIGNATURES = 1024
 
 
 def verify_crl(
@@ -66,7 +36,7 @@ def verify_crl(
     certificate: EidasCertificate,
     issuer: EidasCertificate,
     above: Sequence[EidasCertificate] = (),
-    signed: SignedLists | None = None,
+    signed: set[tuple[str, str]] | None = None,
 ) -> Answer:
     """Authenticate a CRL and read its entries about a certificate.
 
@@ -78,7 +48,8 @@ def verify_crl(
         certificate: whose status is asked for.
         issuer: the issuer of the certificate; it must have signed the list.
         above: the authorities above the issuer; an indirect list of theirs may revoke the certificate.
-        signed: caches verified signatures across certificates; None for no cache.
+        signed: the SHA-256 of lists and of the authorities whose signatures on them were verified before, so that each is
+            verified once for all certificates; receives this one. None to remember nothing.
 
     Raises:
         VerificationError: `crl.other-issuer`, `crl.key-usage`, `crl.weak-signature`, `crl.signature`, `crl.malformed`; and
@@ -91,7 +62,7 @@ def verify_crl(
     # 3. Of the certificate's entries the worst counts.
     # 4. If none revokes it, the list must be complete and cover the certificate.
     authority = _find_authority(crl, issuer, above)  # 1
-    (signed or SignedLists()).check(crl, authority)  # 2
+    _check_signature(crl, authority, set() if signed is None else signed)  # 2
     try:
         entries = crl.entries_of(certificate.serial, read_link(issuer).subject)
     except FormatError as e:
@@ -209,7 +180,10 @@ def _names_of(point: x509.IssuingDistributionPoint) -> frozenset[GeneralName]:
         raise _refused("crl.malformed", f"the CRL names its distribution point in no known form: {e.message}") from e
 
 
-def _check_signature(crl: Crl, authority: Link) -> None:
+def _check_signature(crl: Crl, authority: Link, known: set[tuple[str, str]]) -> None:
+    pair = crl.sha256, authority.certificate.sha256
+    if pair in known:
+        return
     if not authority.may("cRLSign"):
         raise _refused("crl.key-usage", f"the key of {authority} may not sign CRLs")
     try:
@@ -222,6 +196,9 @@ def _check_signature(crl: Crl, authority: Link) -> None:
         raise _refused("crl.weak-signature", f"the CRL is signed with {weak}")
     if not signed:
         raise _refused("crl.signature", f"the CRL is not signed with the key of {authority}")
+    if len(known) >= _REMEMBERED_SIGNATURES:
+        known.clear()  # one step, as other threads remember at the same time
+    known.add(pair)
 
 
 def _check_entries(crl: Crl, certificate: EidasCertificate, *, is_removed: bool) -> None:
@@ -234,17 +211,15 @@ def _check_entries(crl: Crl, certificate: EidasCertificate, *, is_removed: bool)
 
 def read_reason(entry: x509.RevokedCertificate) -> str | None:
     """The reason of an entry, a name of RFC 5280 section 5.3.1; None also if it cannot be read, as the entry still revokes."""
-    try:
+    with suppress(x509.ExtensionNotFound, *UNREADABLE):
         return entry.extensions.get_extension_for_class(x509.CRLReason).value.reason.name
-    except (x509.ExtensionNotFound, *UNREADABLE):
-        return None
+    return None
 
 
 def _invalid_since(entry: x509.RevokedCertificate) -> datetime | None:
-    try:
+    with suppress(x509.ExtensionNotFound, *UNREADABLE):
         return entry.extensions.get_extension_for_class(x509.InvalidityDate).value.invalidity_date_utc
-    except (x509.ExtensionNotFound, *UNREADABLE):
-        return None
+    return None
 
 
 def read_generalized_time(value: x509.ExtensionType) -> datetime | None:

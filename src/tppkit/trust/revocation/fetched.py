@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
-from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, TransportError
 from tppkit.trust.fetching import Fetch, is_web_address
 from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES, OcspResponse, make_ocsp_request, parse_ocsp_response
+from tppkit.trust.revocation.outcome import RETRY_AFTER, Inquiry
 from tppkit.trust.revocation.retained import RevocationEvidence
 from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, Crl, parse_crl
 
@@ -22,22 +22,9 @@ _V = TypeVar("_V")
 MAX_FETCHES = 8
 MAX_ADDRESSES = 2
 FETCH_TIMEOUT_S = 5.0
-RETRY_AFTER = timedelta(minutes=1)
 _REMEMBERED_RESPONSES = 256
 _REMEMBERED_CRLS = 16
 _REMEMBERED_FAILURES = 256
-
-
-@dataclass(slots=True)
-class Budget:
-    """The number of fetches left for one chain."""
-
-    left: int
-
-    def take(self) -> bool:
-        """Use one fetch; whether one was left."""
-        self.left -= 1
-        return self.left >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +48,14 @@ class FetchedAnswers:
 
     A question without a usable answer is not repeated for a minute (of the times that are judged), so that a peer cannot cause
     a fetch with every request.
+
+    Attributes:
+        fetch: gets the bytes of an address; None to fetch nothing.
+        make_nonce: makes the nonce of a request; None for no nonce.
     """
 
+    fetch: Fetch | None
+    make_nonce: Callable[[], bytes] | None
     _responses: OrderedDict[tuple[str, str], OcspResponse] = field(default_factory=OrderedDict)
     _crls: OrderedDict[tuple[str, str], Crl] = field(default_factory=OrderedDict)
     _failed: OrderedDict[tuple[str, str], datetime] = field(default_factory=OrderedDict)
@@ -74,23 +67,16 @@ class FetchedAnswers:
         with self._lock:
             return RevocationEvidence(tuple(self._crls.values()), tuple(self._responses.values()))
 
-    def ask(
-        self,
-        fetch: Fetch,
-        certificate: EidasCertificate,
-        issuer: EidasCertificate,
-        at: datetime,
-        budget: Budget,
-        nonce: bytes | None,
-        faults: list[Finding],
-        *,
-        lists_only: bool = False,
-    ) -> Iterator[Fetched]:
-        """Fetch one answer after the other, OCSP before CRL, while the caller asks for more and the budget lasts.
+    def ask(self, inquiry: Inquiry) -> Iterator[Fetched]:
+        """Fetch one answer after the other, OCSP before CRL, while the caller asks for more and fetches are left.
 
-        With `lists_only`, only CRLs. Failures are added to `faults`.
+        Failures are added to the faults of the inquiry.
         """
-        body = make_ocsp_request(certificate, issuer=issuer, nonce=nonce)
+        fetch, certificate = self.fetch, inquiry.certificate
+        if fetch is None:
+            return
+        nonce = None if self.make_nonce is None else self.make_nonce()
+        body = make_ocsp_request(certificate, issuer=inquiry.issuer, nonce=nonce)
 
         def ask_responder(url: str) -> RevocationEvidence:
             data = fetch(
@@ -109,22 +95,24 @@ class FetchedAnswers:
         questions = [
             *(
                 ((url, certificate.sha256), ask_responder, nonce)
-                for url in _some(() if lists_only else facts.ocsp_urls)
+                for url in _some(() if inquiry.lists_only else facts.ocsp_urls)
             ),
             *(((url, ""), get_list, None) for url in _some(facts.crl_urls)),
         ]
         for question, get, sent in questions:
             url = question[0]
-            if self._has_failed(question, at) or not budget.take():
-                faults.append(Finding("fetch.skipped", Severity.NOTICE, f"{url[:200]} is not asked (again) now"))
+            if self._has_failed(question, inquiry.at) or next(inquiry.fetches, None) is None:
+                inquiry.faults.append(
+                    Finding("fetch.skipped", Severity.NOTICE, f"{url[:200]} is not asked (again) now")
+                )
                 continue
             try:
                 yield Fetched(question, get(url), sent)
             except (TransportError, FormatError) as e:
-                self.forget(question, at)
+                self.forget(question, inquiry.at)
                 if isinstance(e, TransportError):
-                    self.forget((url, ""), at)
-                faults.append(Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}"))
+                    self.forget((url, ""), inquiry.at)
+                inquiry.faults.append(Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}"))
 
     def keep(self, fetched: Fetched) -> None:
         """Cache an answer that proved something."""

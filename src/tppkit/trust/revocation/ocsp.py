@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from cryptography import x509
@@ -13,11 +13,10 @@ from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.links import read_key_bits
-from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer
+from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Source, State
 from tppkit.trust.revocation.crl import read_generalized_time
 from tppkit.trust.revocation.ocsp_response import UNREADABLE, OcspResponse, basic_response, hashed, refused
 from tppkit.trust.revocation.ocsp_signer import find_signer
-from tppkit.trust.revocation.status import Source, State
 
 _STATES = {
     ocsp.OCSPCertStatus.GOOD: State.GOOD,
@@ -35,7 +34,6 @@ def verify_ocsp(
     issuer: EidasCertificate,
     nonce: bytes | None = None,
     require_nonce: bool = False,
-    skew: timedelta = CLOCK_SKEW,
 ) -> Answer:
     """Authenticate an OCSP response and read its status of a certificate.
 
@@ -45,7 +43,6 @@ def verify_ocsp(
         issuer: its issuer; it, or a responder that it certified itself, must have signed the response.
         nonce: the nonce of the request; None for a retained response.
         require_nonce: rejects a response that does not repeat the nonce; many responders sign theirs in advance.
-        skew: by how much the responder's clocks may differ.
 
     Raises:
         VerificationError: `ocsp.status`, `ocsp.other-certificate`, `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`,
@@ -63,13 +60,13 @@ def verify_ocsp(
     try:
         single, index = _find(response, certificate, issuer)  # 2
         signer = find_signer(response, issuer)  # 3
-        details = _SingleDetails(response, index)
+        critical, archive_cutoff = _read_extensions(response, index)
         findings: tuple[Finding, ...] = ()
         only_revokes: Finding | None = None
         try:
-            details.require_known()  # 4
+            _check_critical(critical)  # 4
             findings = (*_check_nonce(response, nonce, require_nonce),)
-            _check_dates(response, single, signer, skew)
+            _check_dates(response, single, signer)
         except VerificationError as e:
             if single.certificate_status is not ocsp.OCSPCertStatus.REVOKED:
                 raise
@@ -84,7 +81,7 @@ def verify_ocsp(
             produced_at=response.produced_at,
             revoked_at=single.revocation_time_utc,
             reason=single.revocation_reason.name if single.revocation_reason else None,
-            kept_since=details.archive_cutoff,
+            kept_since=archive_cutoff,
             signer_may_be_revoked=signer != issuer
             and x509.OCSPNoCheck.oid.dotted_string not in signer.extensions.present,
             only_revokes=only_revokes,
@@ -122,11 +119,11 @@ def _gravity(single: ocsp.OCSPSingleResponse) -> tuple[int, datetime]:
     return rank, single.this_update_utc
 
 
-def _check_dates(
-    response: OcspResponse, single: ocsp.OCSPSingleResponse, signer: EidasCertificate, skew: timedelta
-) -> None:
+def _check_dates(response: OcspResponse, single: ocsp.OCSPSingleResponse, signer: EidasCertificate) -> None:
     """Reject a thisUpdate after the response was signed, or after its signer's certificate ended."""
-    latest = min(shift(response.produced_at, skew) if response.produced_at else signer.not_after, signer.not_after)
+    latest = min(
+        shift(response.produced_at, CLOCK_SKEW) if response.produced_at else signer.not_after, signer.not_after
+    )
     if single.this_update_utc > latest:
         raise refused(
             "ocsp.dates",
@@ -135,25 +132,23 @@ def _check_dates(
         )
 
 
-class _SingleDetails:
-    """The extensions of one single response, which `cryptography` shows only if there is exactly one."""
+def _read_extensions(response: OcspResponse, index: int) -> tuple[list[str], datetime | None]:
+    """The critical extensions of a response and of one single response, and the archive cutoff.
 
-    def __init__(self, response: OcspResponse, index: int) -> None:
-        data = basic_response(response)["tbs_response_data"]
-        singles = {e["extn_id"].dotted: e for e in data["responses"][index]["single_extensions"]}
-        self._critical = [
-            extension["extn_id"].dotted
-            for extension in (*data["responses"][index]["single_extensions"], *data["response_extensions"])
-            if extension["critical"].native
-        ]
-        cutoff = singles.get(_ARCHIVE_CUTOFF)
-        self.archive_cutoff: datetime | None = None if cutoff is None else _time_of(cutoff)
+    `cryptography` shows those of a single response only if there is exactly one.
+    """
+    data = basic_response(response)["tbs_response_data"]
+    singles = {e["extn_id"].dotted: e for e in data["responses"][index]["single_extensions"]}
+    both = (*data["responses"][index]["single_extensions"], *data["response_extensions"])
+    critical = [extension["extn_id"].dotted for extension in both if extension["critical"].native]
+    cutoff = singles.get(_ARCHIVE_CUTOFF)
+    return critical, None if cutoff is None else _time_of(cutoff)
 
-    def require_known(self) -> None:
-        """Reject a critical extension that is not processed."""
-        for oid in self._critical:
-            if oid not in _PROCESSED:
-                raise refused("ocsp.critical-extension", f"the OCSP response has the critical extension {oid}")
+
+def _check_critical(critical: Sequence[str]) -> None:
+    for oid in critical:
+        if oid not in _PROCESSED:
+            raise refused("ocsp.critical-extension", f"the OCSP response has the critical extension {oid}")
 
 
 def _time_of(extension: Any) -> datetime | None:

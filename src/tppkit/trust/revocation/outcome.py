@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NoReturn
 
@@ -11,10 +12,9 @@ from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, Finding, Severity
 from tppkit.trust.path.window import Window
-from tppkit.trust.revocation.answers import Answer
-from tppkit.trust.revocation.fetched import RETRY_AFTER, Budget
-from tppkit.trust.revocation.status import CertificateStatus, State
+from tppkit.trust.revocation.answers import Answer, State
 
+RETRY_AFTER = timedelta(minutes=1)
 _CLAUSE = "RFC 5280 section 6.3; RFC 6960"
 
 
@@ -36,6 +36,21 @@ class RevocationScope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateStatus:
+    """The status of one certificate at the time of judgement, and its proof.
+
+    Attributes:
+        certificate: the certificate.
+        state: `good`; `unknown` after a soft failure. A revoked certificate has no status, as its path is rejected.
+        answer: the answer that proves it; None when unknown.
+    """
+
+    certificate: EidasCertificate
+    state: State
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Statuses:
     """The result for a chain.
 
@@ -52,13 +67,24 @@ class Statuses:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """The question about one certificate, and the faults of answers; `above` are the authorities above the issuer."""
+    """The question about one certificate.
+
+    Attributes:
+        certificate: the certificate.
+        issuer: its issuer.
+        at: the time to judge at, aware UTC.
+        window: the period for which the result may be cached.
+        fetches: one item for each fetch that is left for the chain.
+        above: the authorities above the issuer.
+        lists_only: whether only CRLs are asked.
+        faults: receives the faults of answers that are of no use.
+    """
 
     certificate: EidasCertificate
     issuer: EidasCertificate
     at: datetime
     window: Window
-    budget: Budget
+    fetches: Iterator[object]
     above: tuple[EidasCertificate, ...] = ()
     lists_only: bool = False
     faults: list[Finding] = field(default_factory=list)
@@ -100,14 +126,6 @@ def refuse_held(inquiry: Inquiry, answer: Answer) -> NoReturn:
         clause=_CLAUSE,
         findings=tuple(inquiry.faults),
     )
-
-
-def status_of(certificate: EidasCertificate, answer: Answer) -> CertificateStatus:
-    """The status of a good certificate."""
-    return CertificateStatus(
-        certificate, State.GOOD, answer.source, answer.sha256, answer.this_update, answer.next_update,
-        answer.produced_at, answer.signer, answer.revoked_at, answer.reason,
-    )  # fmt: skip
 
 
 def invalid_earlier(certificate: EidasCertificate, answer: Answer, at: datetime) -> list[Finding]:

@@ -221,9 +221,7 @@ def _fetch_national(run: _Run, pointer: Pointer, top: TrustedList) -> None:
     old = next((one for one in lists if one.territory == pointer.territory), None)
     run.pages.clear()
     try:
-        fetched = verify_national(run.get(pointer.location), top, run.failures)
-        if fetched is None:
-            return
+        fetched = verify_national(run.get(pointer.location), top)
         if fetched.territory != pointer.territory:
             raise VerificationError(
                 "trusted-list.not-named",

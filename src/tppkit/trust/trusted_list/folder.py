@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tppkit._clock import format_time
 from tppkit._files import FilePath, as_path, read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
-from tppkit.trust.anchors import CERTIFICATE_SUFFIXES
+from tppkit.trust.anchors import is_certificate_file
 from tppkit.trust.trusted_list.lists import ListFailure, TrustedLists
 from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, Signers, SigningPeriod
 from tppkit.trust.trusted_list.model import Pointer, TrustedList
@@ -48,16 +48,24 @@ def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] 
     if tops:
         *pivots, newest = sorted(tops, key=lambda one: one.claimed_sequence_number)
         top, _ = verify_list_of_lists(newest, pivots, trusted, failures)
-        lists = [verify_national(one, top, failures) for one in nationals]
     elif signers is not None:
         top = None
-        lists = [_verify_with(one, trusted, failures) for one in nationals]
     else:
         raise ConfigurationError(
             "trusted-list.no-lotl",
             f"{folder} has no list of lists, which names the signers of the others: fetch one (trust fetch)",
         )
-    return TrustedLists(_latest([one for one in lists if one], failures), list_of_lists=top, failures=failures)
+    lists = []
+    for one in nationals:
+        try:
+            lists.append(one.verify(signers=trusted) if top is None else verify_national(one, top))
+        except TppkitError as e:
+            failures.append(_failure(one, e))
+    return TrustedLists(_latest(lists, failures), list_of_lists=top, failures=failures)
+
+
+def _failure(unverified: UnverifiedList, error: TppkitError) -> ListFailure:
+    return ListFailure(unverified.source, unverified.claimed_territory, error.code, error.message)
 
 
 def load_signers(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> Signers:
@@ -72,7 +80,7 @@ def load_signers(folder: Path, *, signers: Sequence[EidasCertificate] | None = N
         own = folder / SIGNERS_FOLDER
         if not own.is_dir():
             return LOTL_SIGNERS
-        files = sorted(file for file in own.iterdir() if file.suffix.lower() in CERTIFICATE_SUFFIXES)
+        files = sorted(filter(is_certificate_file, own.iterdir()))
         return {certificate.sha256: SigningPeriod() for file in files for certificate in load_certificates(file)}
     except (OSError, FormatError) as e:
         reason = e.message if isinstance(e, FormatError) else e.strerror
@@ -121,7 +129,7 @@ def verify_list_of_lists(
             verified.append(verify_pivot(pivot, newest, signers))
             signers = following_signers(verified[-1], signers)
         except (FormatError, VerificationError) as e:
-            failures.append(ListFailure(pivot.source, pivot.claimed_territory, e.code, e.message))
+            failures.append(_failure(pivot, e))
     return _verify_top(newest, signers), tuple(verified)
 
 
@@ -180,37 +188,30 @@ def pointers_to(top: TrustedList, territory: str | None = None) -> tuple[Pointer
     )
 
 
-def verify_national(candidate: UnverifiedList, top: TrustedList, failures: list[ListFailure]) -> TrustedList | None:
-    """Verify a national list with the signers that the list of lists names; None, and a failure, if it cannot be verified."""
+def verify_national(candidate: UnverifiedList, top: TrustedList) -> TrustedList:
+    """Verify a national list with the signers that the list of lists names.
+
+    Raises:
+        FormatError: `trusted-list.malformed`.
+        VerificationError: `trusted-list.not-named`; as `UnverifiedList.verify`.
+    """
     pointers = pointers_to(top, candidate.claimed_territory)
     if not pointers or candidate.claimed_type != NATIONAL_LIST:
         message = (
             f"{candidate.source} claims to be a list of {candidate.claimed_territory} of type {candidate.claimed_type},"
             f" which {top} does not name"
         )
-        failures.append(ListFailure(candidate.source, candidate.claimed_territory, "trusted-list.not-named", message))
-        return None
-    verified = _verify_with(candidate, frozenset().union(*(pointer.signers for pointer in pointers)), failures)
+        raise VerificationError("trusted-list.not-named", message)
+    verified = candidate.verify(signers=frozenset[str]().union(*(pointer.signers for pointer in pointers)))
     operators = tuple(operator for pointer in pointers for operator in pointer.operators)
-    if verified is None or _fold(verified.operators) & _fold(operators):
-        return verified
-    message = f"{verified} is of {', '.join(verified.operators)}, where {top} names {', '.join(operators)}"
-    failures.append(ListFailure(candidate.source, candidate.claimed_territory, "trusted-list.not-named", message))
-    return None
+    if _fold(verified.operators).isdisjoint(_fold(operators)):
+        message = f"{verified} is of {', '.join(verified.operators)}, where {top} names {', '.join(operators)}"
+        raise VerificationError("trusted-list.not-named", message)
+    return verified
 
 
 def _fold(names: Sequence[str]) -> set[str]:
     return {name.casefold() for name in names}
-
-
-def _verify_with(
-    candidate: UnverifiedList, signers: Collection[str], failures: list[ListFailure]
-) -> TrustedList | None:
-    try:
-        return candidate.verify(signers=signers)
-    except TppkitError as e:
-        failures.append(ListFailure(candidate.source, candidate.claimed_territory, e.code, e.message))
-        return None
 
 
 def _latest(lists: Sequence[TrustedList], failures: list[ListFailure]) -> list[TrustedList]:

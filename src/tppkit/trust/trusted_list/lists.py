@@ -7,7 +7,7 @@ lists.status(certificate, at=utc_now()).qualified_for
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -20,12 +20,11 @@ from tppkit.trust.path.links import read_link
 from tppkit.trust.path.verifier import require_validity
 from tppkit.trust.trusted_list.model import TrustedList
 from tppkit.trust.trusted_list.qualified_status import Judgement, Listing, Purpose, check_freshness, is_granted, judge
-from tppkit.trust.trusted_list.services import IssuingService, ServiceIndex
+from tppkit.trust.trusted_list.services import ServiceIndex
 from tppkit.trust.trusted_list.uris import EIDAS_STARTS, TERRITORIES_OF_COUNTRIES
 
 _COUNTRY = "2.5.4.6"
-_REMEMBERED = 4096
-_REMEMBERED_GRANTS = 64
+_REMEMBERED_ANCHORS = 64
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -51,6 +50,7 @@ class QualifiedStatus:
     """Whether a certificate is qualified at a time.
 
     Attributes:
+        certificate: the certificate.
         at: the time, aware UTC.
         qualified_for: of `esign`, `eseal`, `web`, at its issuance and at the time; empty if it is not qualified.
         with_device: whether the key is in a qualified device, at the time.
@@ -60,6 +60,7 @@ class QualifiedStatus:
         findings: all findings of both, and missing lists.
     """
 
+    certificate: EidasCertificate
     at: datetime
     qualified_for: tuple[Purpose, ...]
     with_device: bool
@@ -73,6 +74,21 @@ class QualifiedStatus:
         """The service and its state that decide at the time, or at issuance if none does then."""
         return self.at_time.listing or self.at_issuance.listing
 
+    def require_purpose(self, purpose: Purpose) -> None:
+        """Require that the certificate is qualified for a purpose.
+
+        Raises:
+            CertificateRejected: `trusted-list.*`, `certificate.expired`, `certificate.not-yet-valid`, with all findings.
+        """
+        name = self.certificate.subject
+        if self.code is not None:
+            decisive = next((f for f in self.findings if f.code == self.code), None)
+            message = f"{name} is not qualified: {decisive.message if decisive else 'the list grants no purpose'}"
+            raise CertificateRejected(self.code, message, findings=self.findings)
+        if purpose not in self.qualified_for:
+            message = f"{name} is qualified for {', '.join(self.qualified_for)}, not for {purpose}"
+            raise CertificateRejected("trusted-list.purpose", message, findings=self.findings)
+
 
 class TrustedLists:
     """Trusted lists whose signatures were verified.
@@ -80,8 +96,6 @@ class TrustedLists:
         lists = load_trusted_lists("lists")
         lists.status(certificate, at=received_at).qualified_for
         lists.verify_qualified(certificate, purpose="eseal", at=received_at)
-
-    The issuing services of up to 4096 certificates are cached.
 
     Attributes:
         list_of_lists: the list that names the signers of the others, or None if the caller named them.
@@ -100,8 +114,7 @@ class TrustedLists:
         self.lists = tuple(lists)
         self.failures = tuple(failures)
         self._index = ServiceIndex(self.lists)
-        self._remembered: dict[bytes, tuple[tuple[IssuingService, ...], Judgement]] = {}
-        self._granted: dict[tuple[Purpose, tuple[datetime, datetime]], tuple[EidasCertificate, ...]] = {}
+        self._anchors: dict[tuple[Purpose, tuple[datetime, datetime]], Anchors] = {}
 
     def status(
         self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate] = ()
@@ -119,11 +132,14 @@ class TrustedLists:
         Source: ETSI TS 119 615 clause 4.4.
         """
         at = as_utc(at)
-        services, at_issuance = self._find(certificate, intermediates)
-        at_time = judge(certificate, services, at=at, list_of_lists=self.list_of_lists)
+        services = self._index.find(certificate, intermediates=intermediates)
+        at_issuance, at_time = (
+            judge(certificate, services, at=moment, list_of_lists=self.list_of_lists)
+            for moment in (certificate.not_before, at)
+        )
         if not services:
             findings = tuple(self._why_unlisted(certificate))
-            return QualifiedStatus(at, (), False, findings[0].code, at_issuance, at_time, findings)
+            return QualifiedStatus(certificate, at, (), False, findings[0].code, at_issuance, at_time, findings)
         both = tuple(p for p in at_issuance.qualified_for if p in at_time.qualified_for)
         findings = tuple(dict.fromkeys((*at_issuance.findings, *at_time.findings)))
         code = _first_code(at_issuance) or _first_code(at_time)
@@ -132,9 +148,9 @@ class TrustedLists:
         validity = _check_validity(certificate, at)
         if validity is not None:
             code, findings = code or validity.code, tuple(dict.fromkeys((*findings, validity)))
-        return QualifiedStatus(
-            at, both if code is None else (), at_time.with_device and code is None, code, at_issuance, at_time, findings
-        )
+        if code is not None:
+            return QualifiedStatus(certificate, at, (), False, code, at_issuance, at_time, findings)
+        return QualifiedStatus(certificate, at, both, at_time.with_device, None, at_issuance, at_time, findings)
 
     def verify_qualified(
         self,
@@ -157,18 +173,7 @@ class TrustedLists:
             ConfigurationError: `time.naive`, `time.out-of-range`.
         """
         status = self.status(certificate, at=at, intermediates=intermediates)
-        if status.code is not None:
-            decisive = next((f for f in status.findings if f.code == status.code), None)
-            message = decisive.message if decisive else "it is not qualified"
-            raise CertificateRejected(
-                status.code, f"{certificate.subject} is not qualified: {message}", findings=status.findings
-            )
-        if purpose not in status.qualified_for:
-            raise CertificateRejected(
-                "trusted-list.purpose",
-                f"{certificate.subject} is qualified for {', '.join(status.qualified_for)}, not for {purpose}",
-                findings=status.findings,
-            )
+        status.require_purpose(purpose)
         return status
 
     def make_anchors(self, *, purpose: Purpose, at: datetime) -> Anchors:
@@ -184,30 +189,31 @@ class TrustedLists:
             ConfigurationError: `trust.no-anchors`, no list in force at the time grants one; `time.naive`.
         """
         at = as_utc(at)
-        if self.list_of_lists is not None:
-            self._require_fresh(self.list_of_lists, at)
-        refusals = {certificate: _why_no_anchor(certificate, at) for certificate in self._granted_at(purpose, at)}
-        roots = tuple(certificate for certificate, refusal in refusals.items() if refusal is None)
-        if not roots:
-            but = f", but {len(refusals)} that cannot be used then" if refusals else ""
+        stale = self.list_of_lists and check_freshness(self.list_of_lists, at)
+        if stale:
+            raise ConfigurationError("trust.no-anchors", stale.message, clause=stale.clause)
+        key = purpose, self.steady_around(at)
+        anchors = self._anchors.get(key)
+        if anchors is None:
+            anchors = self._find_anchors(purpose, at)
+            if len(self._anchors) >= _REMEMBERED_ANCHORS:
+                self._anchors.clear()  # one step, as other threads remember at the same time
+            self._anchors[key] = anchors
+        if not anchors.roots:
+            but = f", but {len(anchors.findings)} that cannot be used then" if anchors.findings else ""
             raise ConfigurationError(
                 "trust.no-anchors", f"no list in force at {format_time(at)} grants an authority for {purpose}{but}"
             )
+        return anchors
+
+    def _find_anchors(self, purpose: Purpose, at: datetime) -> Anchors:
+        granted = (service.issuer for service in self._index.authorities() if is_granted(service, purpose, at))
+        refusals = {certificate: _why_no_anchor(certificate, at) for certificate in dict.fromkeys(granted)}
+        roots = tuple(certificate for certificate, refusal in refusals.items() if refusal is None)
         return Anchors(roots, findings=tuple(refusal for refusal in refusals.values() if refusal))
 
-    def _granted_at(self, purpose: Purpose, at: datetime) -> tuple[EidasCertificate, ...]:
-        key = purpose, self.steady_around(at)
-        granted = self._granted.get(key)
-        if granted is None:
-            services = (service for service in self._index.authorities() if is_granted(service, purpose, at))
-            granted = tuple(dict.fromkeys(service.issuer for service in services))
-            if len(self._granted) >= _REMEMBERED_GRANTS:
-                self._granted.clear()
-            self._granted[key] = granted
-        return granted
-
     def steady_around(self, at: datetime) -> tuple[datetime, datetime]:
-        """The first and the last moment, around `at` (aware UTC), between which no state of a service begins and no list ends."""
+        """The first and the last moment, around `at` (aware UTC), between which no list, state or authority begins or ends."""
         place = bisect_right(self._changes, at)
         begins = self._changes[place - 1] if place else datetime.min.replace(tzinfo=UTC)
         last = place == len(self._changes)
@@ -216,37 +222,16 @@ class TrustedLists:
     @cached_property
     def _changes(self) -> tuple[datetime, ...]:
         """The moments from which the lists may answer otherwise, in order."""
-        return tuple(sorted({EIDAS_STARTS, *self._beginnings(), *(shift(end, _INSTANT) for end in self._ends())}))
-
-    def _beginnings(self) -> Iterator[datetime]:
-        for one in self.lists:
-            for service in (service for provider in one.providers for service in provider.services):
-                yield from (instance.since for instance in service.instances)
-                if service.complete_since is not None:
-                    yield service.complete_since
-
-    def _ends(self) -> Iterator[datetime]:
+        begins: set[datetime | None] = {EIDAS_STARTS}
+        ends: set[datetime | None] = set()
         for one in (*self.lists, *([self.list_of_lists] if self.list_of_lists else [])):
-            yield from (end for end in (one.issued, one.next_update, one.signer_until) if end is not None)
-
-    def _require_fresh(self, one: TrustedList, at: datetime) -> None:
-        finding = check_freshness(one, at)
-        if finding is not None:
-            raise ConfigurationError("trust.no-anchors", finding.message, clause=finding.clause)
-
-    def _find(
-        self, certificate: EidasCertificate, intermediates: Sequence[EidasCertificate]
-    ) -> tuple[tuple[IssuingService, ...], Judgement]:
-        known = self._remembered.get(certificate.der)
-        if known is not None:
-            return known
-        services = self._index.find(certificate, intermediates=intermediates)
-        found = services, judge(certificate, services, at=certificate.not_before, list_of_lists=self.list_of_lists)
-        if services and all(service.direct for service in services):  # other intermediates may give another answer
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered.clear()  # one step, as other threads remember at the same time
-            self._remembered[certificate.der] = found
-        return found
+            ends |= {one.issued, one.next_update, one.signer_until}
+        for listed in self._index.authorities():
+            begins |= {listed.issuer.not_before, *(state.since for state in listed.service.instances)}
+            begins.add(listed.service.complete_since)
+            ends.add(listed.issuer.not_after)
+        changes = begins | {shift(end, _INSTANT) for end in ends if end is not None}
+        return tuple(sorted(change for change in changes if change is not None))
 
     def _why_unlisted(self, certificate: EidasCertificate) -> Iterable[Finding]:
         """The reasons for no service: first a list that failed or is missing, then the fact itself."""

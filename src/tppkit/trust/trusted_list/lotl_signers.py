@@ -30,29 +30,11 @@ class SigningPeriod:
 Signers = Mapping[str, SigningPeriod]
 
 
-@dataclass(frozen=True, slots=True)
-class SignerNotice:
-    """A set of certificates that was published at one time.
-
-    Attributes:
-        name: where it was published.
-        address: where to read it.
-        period: in which they may sign.
-        sha256: digests of the certificates' DER, lower-case hexadecimal.
-    """
-
-    name: str
-    address: str
-    period: SigningPeriod
-    sha256: tuple[str, ...]
-
-
 # The latest first. `since` of the present set is the day by which it was in use.
-NOTICES = (
+_SETS: tuple[tuple[SigningPeriod, tuple[str, ...]], ...] = (
+    # Official Journal C/2026/1944, https://eur-lex.europa.eu/eli/C/2026/1944/oj
     # As the DSS demonstrations' key store of 15 April 2026, and pyHanko 0.38 (one of the six), have them.
-    SignerNotice(
-        "Official Journal C/2026/1944",
-        "https://eur-lex.europa.eu/eli/C/2026/1944/oj",
+    (
         SigningPeriod(since=datetime(2026, 4, 15, tzinfo=UTC)),
         (
             "236103f03a8031ae8f47f9059bf8de38564cdbfebedde4a597d50f8980aa653b",
@@ -63,19 +45,17 @@ NOTICES = (
             "e0a620fbb6747362bb933ac44169d676a553444716cf5f31605f12a22b8396b1",
         ),
     ),
+    # https://ec.europa.eu/tools/lotl/eu-lotl-pivot-300.xml
     # Announced after C 276 by pivot lists; the certificate that signed the lists of 2021 to 2023. It is listed by the list of
     # lists number 332 itself and by GNUnet's tests; its validity ended on 21 January 2024.
-    SignerNotice(
-        "pivot list 300",
-        "https://ec.europa.eu/tools/lotl/eu-lotl-pivot-300.xml",
+    (
         SigningPeriod(until=datetime(2024, 1, 21, 8, 58, tzinfo=UTC)),
         ("f7e8e4e554fb7c7a8f6f360e0ca2f59d466c8f9539a25963f5ed37e905f0c797",),
     ),
+    # Official Journal C 276, 16.8.2019, p. 1, https://eur-lex.europa.eu/legal-content/EN/TXT/?uri=uriserv:OJ.C_.2019.276.01.0001.01.ENG
     # As the DSS demonstrations' key store of that time and iText 9 have them. Of these, the list of lists number 332, issued
     # then, names one only, which is in the present set too: the others were retired by then.
-    SignerNotice(
-        "Official Journal C 276, 16.8.2019, p. 1",
-        "https://eur-lex.europa.eu/legal-content/EN/TXT/?uri=uriserv:OJ.C_.2019.276.01.0001.01.ENG",
+    (
         SigningPeriod(until=datetime(2023, 9, 27, 9, 0, 29, tzinfo=UTC)),
         (
             "435504bfd802edf4db08cbd7c7729a0d45b227797b727e4e6ea1d31684166342",
@@ -91,6 +71,4 @@ NOTICES = (
 )  # fmt: skip
 
 # A certificate of two sets has the period of the later one.
-LOTL_SIGNERS: Signers = MappingProxyType(
-    {digest: notice.period for notice in reversed(NOTICES) for digest in notice.sha256}
-)
+LOTL_SIGNERS: Signers = MappingProxyType({digest: period for period, digests in reversed(_SETS) for digest in digests})

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from tppkit.certificates import DistinguishedName, EidasCertificate
+from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError
-from tppkit.trust.trusted_list.names import parse_listed_name
 from tppkit.trust.trusted_list.qualifications import Qualification
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, status_name
 
@@ -22,13 +21,13 @@ class DigitalIdentity:
 
     Attributes:
         certificates_der: certificates of the key, as in the list.
-        subject_texts: subject names, as in the list.
         key_ids: subject key identifiers.
+        has_subject: whether a subject name is stated.
     """
 
     certificates_der: tuple[bytes, ...] = ()
-    subject_texts: tuple[str, ...] = ()
     key_ids: tuple[bytes, ...] = ()
+    has_subject: bool = False
 
     @cached_property
     def certificates(self) -> tuple[EidasCertificate, ...]:
@@ -37,17 +36,6 @@ class DigitalIdentity:
         for data in self.certificates_der:
             try:
                 found.append(EidasCertificate.from_der(data))
-            except FormatError:
-                continue
-        return tuple(found)
-
-    @cached_property
-    def subjects(self) -> tuple[DistinguishedName, ...]:
-        """The subject names, read at the first use; those that cannot be read are left out."""
-        found = []
-        for text in self.subject_texts:
-            try:
-                found.append(parse_listed_name(text))
             except FormatError:
                 continue
         return tuple(found)
@@ -67,7 +55,6 @@ class ServiceInstance:
         qualifications: statements about certain certificates.
         unknown_critical: critical extensions that this software does not process.
         taken_over_by: the provider that took the service over, or None.
-        current: whether it is the present one, not history.
     """
 
     type: str
@@ -79,7 +66,6 @@ class ServiceInstance:
     qualifications: tuple[Qualification, ...] = ()
     unknown_critical: tuple[str, ...] = ()
     taken_over_by: str | None = None
-    current: bool = True
 
     @property
     def status_name(self) -> str:
@@ -167,7 +153,6 @@ class TrustedList:
         sequence_number: increases with each issue.
         issued: when it was issued, aware UTC.
         next_update: until when it is in force, aware UTC; None if the scheme has closed.
-        information_uris: of the scheme; a list of lists names its pivots here, the latest first.
         pointers: to other lists.
         providers: providers and their services.
         sha256: of the file, lower-case hexadecimal.
@@ -183,7 +168,6 @@ class TrustedList:
     sequence_number: int
     issued: datetime
     next_update: datetime | None
-    information_uris: tuple[str, ...]
     pointers: tuple[Pointer, ...]
     providers: tuple[Provider, ...]
     sha256: str

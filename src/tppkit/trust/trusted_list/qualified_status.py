@@ -38,6 +38,7 @@ from tppkit.trust.trusted_list.uris import (
 Purpose = Literal["esign", "eseal", "web"]
 PURPOSES: tuple[Purpose, ...] = ("esign", "eseal", "web")
 _CLAUSE = "TS 119 615 clause 4.4.4"
+_DENIED = "trusted-list.not-qualified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Listing:
     Attributes:
         issuer: the service.
         instance: its state in force at the moment.
-        matched_by: how that state identifies the key: `certificate`, `subject-and-key-id`, `key-id`, `subject`, `service`.
+        matched_by: how that state identifies the key: `certificate`, `key-id`, `service`; else `none`.
     """
 
     issuer: IssuingService
@@ -57,7 +58,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The qualified status of a certificate at one moment.
+    """The qualified status of a certificate at one moment, by one service or by several.
 
     Attributes:
         at: the moment, aware UTC.
@@ -68,20 +69,9 @@ class Judgement:
     """
 
     at: datetime
-    qualified_for: tuple[Purpose, ...]
-    with_device: bool
-    listing: Listing | None
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Opinion:
-    """The judgement by one service."""
-
-    listing: Listing | None
-    purposes: frozenset[Purpose] = frozenset()
+    qualified_for: tuple[Purpose, ...] = ()
     with_device: bool = False
-    denies: bool = False
+    listing: Listing | None = None
     findings: tuple[Finding, ...] = ()
 
 
@@ -101,20 +91,24 @@ def judge(
         list_of_lists: the list that names the signers of the others; it must be in force at the moment as well.
     """
     opinions = [_opinion(certificate, service, at, list_of_lists) for service in services]
-    granting = [opinion for opinion in opinions if opinion.purposes]
-    denying = [opinion for opinion in opinions if opinion.denies]
+    granting = [opinion for opinion in opinions if opinion.qualified_for]
+    denying = [opinion for opinion in opinions if any(f.code == _DENIED for f in opinion.findings)]
     if granting and not denying:
-        purposes = frozenset().union(*(opinion.purposes for opinion in granting))
-        best = max(granting, key=lambda opinion: len(opinion.purposes))
+        purposes = frozenset[Purpose]().union(*(opinion.qualified_for for opinion in granting))
+        best = max(granting, key=lambda opinion: len(opinion.qualified_for))
         with_device = all(opinion.with_device for opinion in granting)
         findings = (*best.findings, *_check_conflicts(opinions, purposes, at))
-        return Judgement(at, tuple(p for p in PURPOSES if p in purposes), with_device, best.listing, findings)
-    deciding = (denying or sorted(opinions, key=lambda opinion: opinion.listing is None) or [_Opinion(None)])[0]
+        return Judgement(at, _in_order(purposes), with_device, best.listing, findings)
+    deciding = (denying or sorted(opinions, key=lambda opinion: opinion.listing is None) or [Judgement(at)])[0]
     findings = tuple(dict.fromkeys(finding for opinion in [deciding, *opinions] for finding in opinion.findings))
-    return Judgement(at, (), False, deciding.listing, findings)
+    return Judgement(at, listing=deciding.listing, findings=findings)
 
 
-def _check_conflicts(opinions: Iterable[_Opinion], purposes: frozenset[Purpose], at: datetime) -> Iterable[Finding]:
+def _in_order(purposes: frozenset[Purpose]) -> tuple[Purpose, ...]:
+    return tuple(p for p in PURPOSES if p in purposes)
+
+
+def _check_conflicts(opinions: Iterable[Judgement], purposes: frozenset[Purpose], at: datetime) -> Iterable[Finding]:
     """A warning for each state that does not grant what another state of the same key grants."""
     for listing in (opinion.listing for opinion in opinions if opinion.listing):
         instance = listing.instance
@@ -132,18 +126,19 @@ def _error(code: str, message: str, clause: str = _CLAUSE) -> Finding:
 
 def _opinion(
     certificate: EidasCertificate, service: IssuingService, at: datetime, list_of_lists: TrustedList | None
-) -> _Opinion:
+) -> Judgement:
+    """The judgement by one service."""
     instance = service.service.at(at)
     if instance is None:
-        return _Opinion(None, findings=(_why_no_state(service.service, at),))
+        return Judgement(at, findings=(_why_no_state(service.service, at),))
     matched_by = service.matched_by(instance)
     listing = Listing(service, instance, matched_by or "none")
     for one in (list_of_lists, service.trusted_list):
         finding = None if one is None else check_freshness(one, at)
         if finding is not None:
-            return _Opinion(listing, findings=(finding,))
+            return Judgement(at, listing=listing, findings=(finding,))
     finding = _check_instance(service, instance, at, matched_by) or _check_chain(certificate, service, at)
-    return _Opinion(listing, findings=(finding,)) if finding else _apply(certificate, listing)
+    return Judgement(at, listing=listing, findings=(finding,)) if finding else _apply(certificate, listing, at)
 
 
 def _why_no_state(service: Service, at: datetime) -> Finding:
@@ -232,40 +227,44 @@ def _grants(instance: ServiceInstance, at: datetime) -> bool:
     return instance.status_name == GRANTED and at >= EIDAS_STARTS
 
 
-def _apply(certificate: EidasCertificate, listing: Listing) -> _Opinion:
+def _apply(certificate: EidasCertificate, listing: Listing, at: datetime) -> Judgement:
     """Combine the claims of the certificate with the statements of the list."""
-    if certificate.extensions.is_precertificate:
-        message = f"{certificate.subject} is a pre-certificate, not a certificate"
-        return _Opinion(listing, findings=(_error("certificate.precertificate", message, "RFC 6962 section 3.1"),))
     qualifiers = {
         qualifier
         for qualification in listing.instance.qualifications
         if qualification.concerns(certificate)
         for qualifier in qualification.qualifiers
     }
+    purposes, finding = _decide_purposes(certificate, qualifiers)
+    allowed = _allowed_purposes(listing.instance)
+    if finding is None and not purposes & allowed:
+        message = f"the certificate is for {_listed(purposes)}, but the service {listing.instance.name} is listed for {_listed(allowed)}"
+        finding = _error("trusted-list.purpose", message)
+    finding = _check_claim(certificate, listing.instance, qualifiers) or finding
+    if finding is not None:
+        return Judgement(at, listing=listing, findings=(finding,))
+    granted = _in_order(purposes & allowed)
+    notices = (_taken_over(listing.instance),) if listing.instance.taken_over_by else ()
+    return Judgement(at, granted, _with_device(certificate, qualifiers) and granted != ("web",), listing, notices)
+
+
+def _check_claim(certificate: EidasCertificate, instance: ServiceInstance, qualifiers: set[str]) -> Finding | None:
+    """Why a certificate is no qualified one, whatever it is for, or None."""
+    if certificate.extensions.is_precertificate:
+        message = f"{certificate.subject} is a pre-certificate, not a certificate"
+        return _error("certificate.precertificate", message, "RFC 6962 section 3.1")
     if NOT_QUALIFIED in qualifiers:
-        message = f"the list states that certificates like this one of {listing.instance.name} are not qualified"
-        return _Opinion(listing, denies=True, findings=(_error("trusted-list.not-qualified", message),))
+        return _error(_DENIED, f"the list states that certificates like this one of {instance.name} are not qualified")
     if not claims_qualification(certificate) and QUALIFIED_BY_LIST not in qualifiers:
         message = (
             "the certificate does not state that it is qualified (QcCompliance), and the list does not state it instead"
         )
-        return _Opinion(listing, findings=(_error("trusted-list.not-claimed", message, "EN 319 412-5 clause 4.2.1"),))
-    stated, finding = _decide_purposes(certificate, qualifiers)
-    allowed = _allowed_purposes(listing.instance)
-    purposes = stated & allowed
-    if finding is None and not purposes:
-        message = f"the certificate is for {_listed(stated)}, but the service {listing.instance.name} is listed for {_listed(allowed)}"
-        finding = _error("trusted-list.purpose", message)
-    if finding is not None:
-        return _Opinion(listing, findings=(finding,))
-    device = _with_device(certificate, qualifiers) and purposes != {"web"}
-    notices = (_taken_over(listing.instance),) if listing.instance.taken_over_by else ()
-    return _Opinion(listing, purposes, device, findings=notices)
+        return _error("trusted-list.not-claimed", message, "EN 319 412-5 clause 4.2.1")
+    return None
 
 
 def _listed(purposes: frozenset[Purpose]) -> str:
-    return ", ".join(p for p in PURPOSES if p in purposes) or "nothing"
+    return ", ".join(_in_order(purposes)) or "nothing"
 
 
 def _taken_over(instance: ServiceInstance) -> Finding:

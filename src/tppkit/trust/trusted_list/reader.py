@@ -9,14 +9,13 @@ import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 from tppkit._clock import format_time, parse_time
 from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.trusted_list.model import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
-from tppkit.trust.trusted_list.qualifications import Qualification, read_qualifications
+from tppkit.trust.trusted_list.qualifications import read_qualifications
 from tppkit.trust.trusted_list.uris import ADDITIONAL_TYPES, QUALIFICATIONS, TSL
 from tppkit.trust.trusted_list.xml_document import Element, parse_xml
 from tppkit.trust.trusted_list.xml_signature import verify_and_remove_signature
@@ -26,8 +25,11 @@ MAX_FINDINGS = 100
 MAX_GOOD_FOR = timedelta(days=190)
 _ROOT = f"{TSL}TrustServiceStatusList"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-# Extensions that do not affect whether a certificate is qualified.
-_IGNORED = frozenset({f"{TSL}ExpiredCertsRevocationInfo"})
+_INFORMATION = f"{TSL}AdditionalServiceInformation"
+_QUALIFICATIONS = f"{QUALIFICATIONS}Qualifications"
+_TAKEN_OVER = f"{ADDITIONAL_TYPES}TakenOverBy"
+# The last one does not affect whether a certificate is qualified.
+_KNOWN_EXTENSIONS = frozenset({_INFORMATION, _QUALIFICATIONS, _TAKEN_OVER, f"{TSL}ExpiredCertsRevocationInfo"})
 
 
 class UnverifiedList:
@@ -128,7 +130,6 @@ def _read_list(root: Element, data: bytes, source: str, signer: EidasCertificate
         sequence_number=_number(reading, _text(scheme, "TSLSequenceNumber")),
         issued=_frame_time(reading, _text(scheme, "ListIssueDateTime"), "time of issue"),
         next_update=_frame_time(reading, next_update, "next update") if next_update else None,
-        information_uris=tuple(_stripped(uri) for uri in scheme.findall(f"{TSL}SchemeInformationURI/{TSL}URI")),
         pointers=tuple(_pointers(reading, scheme)),
         providers=tuple(_providers(reading, root)),
         sha256=hashlib.sha256(data).hexdigest(),
@@ -196,12 +197,11 @@ def _providers(reading: _Reading, root: Element) -> Iterator[Provider]:
 
 def _service(reading: _Reading, element: Element) -> Service | None:
     information = element.find(f"{TSL}ServiceInformation")
-    current = None if information is None else _instance(reading, information, current=True)
+    current = None if information is None else _instance(reading, information)
     if current is None:
         return None  # without its present state, its past does not describe the present
     history = [
-        _instance(reading, instance, current=False)
-        for instance in element.findall(f"{TSL}ServiceHistory/{TSL}ServiceHistoryInstance")
+        _instance(reading, instance) for instance in element.findall(f"{TSL}ServiceHistory/{TSL}ServiceHistoryInstance")
     ]
     past = sorted((instance for instance in history if instance is not None), key=lambda i: i.since, reverse=True)
     return Service((current, *past), _complete_since([current, *history]))
@@ -220,7 +220,7 @@ def _complete_since(states: Sequence[ServiceInstance | None]) -> datetime | None
     return readable[states.index(None) - 1]
 
 
-def _instance(reading: _Reading, element: Element, *, current: bool) -> ServiceInstance | None:
+def _instance(reading: _Reading, element: Element) -> ServiceInstance | None:
     names = _names(element.find(f"{TSL}ServiceName"))
     started = _text(element, "StatusStartingTime")
     try:
@@ -230,20 +230,25 @@ def _instance(reading: _Reading, element: Element, *, current: bool) -> ServiceI
             f"the service {shown(names[0] if names else '')} has a state since {shown(started)}, which is ignored"
         )
         return None
-    extensions = _Extensions()
-    for extension in element.findall(f"{TSL}ServiceInformationExtensions/{TSL}Extension"):
-        _read_extension(extension, extensions)
+    extensions = element.findall(f"{TSL}ServiceInformationExtensions/{TSL}Extension")
+    heirs = [
+        _names(found.find(f"{ADDITIONAL_TYPES}TSPName")) for one in extensions for found in one.findall(_TAKEN_OVER)
+    ]
     return ServiceInstance(
         type=_text(element, "ServiceTypeIdentifier"),
         names=names,
         status=_text(element, "ServiceStatus"),
         since=since,
         identity=_identity(reading, element.find(f"{TSL}ServiceDigitalIdentity")),
-        information=tuple(extensions.information),
-        qualifications=tuple(extensions.qualifications),
-        unknown_critical=tuple(extensions.unknown_critical),
-        taken_over_by=extensions.taken_over_by,
-        current=current,
+        information=tuple(_text(found, "URI") for one in extensions for found in one.findall(_INFORMATION)),
+        qualifications=tuple(
+            qualification
+            for one in extensions
+            for found in one.findall(_QUALIFICATIONS)
+            for qualification in read_qualifications(found)
+        ),
+        unknown_critical=tuple(name for one in extensions for name in _unknown_critical(one)),
+        taken_over_by=(heirs[0] or ("another provider",))[0] if heirs else None,
     )
 
 
@@ -253,8 +258,8 @@ def _identity(reading: _Reading, element: Element | None) -> DigitalIdentity:
     key_ids = (_decoded(reading, found, "key identifier") for found in element.findall(f"{TSL}DigitalId/{TSL}X509SKI"))
     return DigitalIdentity(
         certificates_der=tuple(_certificates(reading, element)),
-        subject_texts=tuple(_stripped(found) for found in element.findall(f"{TSL}DigitalId/{TSL}X509SubjectName")),
         key_ids=tuple(key_id for key_id in key_ids if key_id),
+        has_subject=element.find(f"{TSL}DigitalId/{TSL}X509SubjectName") is not None,
     )
 
 
@@ -273,46 +278,8 @@ def _decoded(reading: _Reading, element: Element, what: str) -> bytes:
         return b""
 
 
-@dataclass(slots=True)
-class _Extensions:
-    """The extensions of a service, collected."""
-
-    information: list[str] = field(default_factory=list)
-    qualifications: list[Qualification] = field(default_factory=list)
-    unknown_critical: list[str] = field(default_factory=list)
-    taken_over_by: str | None = None
-
-
-def _read_information(extensions: _Extensions, element: Element) -> None:
-    extensions.information.append(_text(element, "URI"))
-
-
-def _read_qualifications(extensions: _Extensions, element: Element) -> None:
-    extensions.qualifications.extend(read_qualifications(element))
-
-
-def _read_taken_over(extensions: _Extensions, element: Element) -> None:
-    names = _names(element.find(f"{ADDITIONAL_TYPES}TSPName"))
-    extensions.taken_over_by = names[0] if names else "another provider"
-
-
-_READERS = MappingProxyType(
-    {
-        f"{TSL}AdditionalServiceInformation": _read_information,
-        f"{QUALIFICATIONS}Qualifications": _read_qualifications,
-        f"{ADDITIONAL_TYPES}TakenOverBy": _read_taken_over,
-    }
-)
-
-
-def _read_extension(element: Element, extensions: _Extensions) -> None:
-    critical = (element.get("Critical") or "").strip() in ("true", "1")
-    children = [child for child in element if isinstance(child.tag, str)]
-    for child in children:
-        reader = _READERS.get(child.tag)
-        if reader is not None:
-            reader(extensions, child)
-        elif critical and child.tag not in _IGNORED:
-            extensions.unknown_critical.append(child.tag.rpartition("}")[2])
-    if critical and not children:
-        extensions.unknown_critical.append("(empty)")
+def _unknown_critical(extension: Element) -> Iterator[str]:
+    """The names of the parts of an extension that must be processed, and are not known."""
+    if (extension.get("Critical") or "").strip() in ("true", "1"):
+        tags = [child.tag for child in extension if isinstance(child.tag, str)] or ["(empty)"]
+        yield from (tag.rpartition("}")[2] for tag in tags if tag not in _KNOWN_EXTENSIONS)

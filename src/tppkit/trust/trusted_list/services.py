@@ -1,21 +1,22 @@
 """The services of trusted lists that issued a certificate, found by name and proven by signature.
 
 A service is known by the certificates of its key, which TS 119 612 clause 5.5.3 requires of its present state; a service without
-any is ignored. Its history names the same key by subject and key identifier only, so a history is read as that of its service,
-and each past state must name the service's key.
+any is ignored. Its history identifies the key by subject and key identifier, so a history is read as that of its service, and each
+past state must have an identifier of the service's key. The subject is not compared, as authorities keep their name with a new key.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import DistinguishedName, EidasCertificate
-from tppkit.certificates.names import Attribute
+from tppkit.certificates.names import ComparableName
 from tppkit.errors import FormatError
 from tppkit.trust.path.links import read_key_bits
 from tppkit.trust.path.strength import is_signed_by
@@ -25,8 +26,6 @@ from tppkit.trust.trusted_list.uris import QUALIFIED_CA
 MAX_DEPTH = 5
 MAX_INTERMEDIATES = 16
 MAX_SERVICES_OF_NAME = 256
-
-NameKey = frozenset[frozenset[Attribute]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,6 @@ class IssuingService:
         provider: its provider.
         service: the service.
         issuer: the certificate of its key with which the signature was verified.
-        key_ids: the identifiers of its key.
         between: authorities that may be between it and the certificate; empty if it issued the certificate itself.
     """
 
@@ -46,7 +44,6 @@ class IssuingService:
     provider: Provider
     service: Service
     issuer: EidasCertificate
-    key_ids: frozenset[bytes]
     between: tuple[EidasCertificate, ...] = ()
 
     @property
@@ -58,41 +55,23 @@ class IssuingService:
         """How a state of the service identifies the issuer's key.
 
         Returns:
-            `certificate`, `subject-and-key-id`, `key-id`, `subject`; `service` if the state identifies no key, so that it belongs
-            to the service only by its place in the history; None if it identifies another key.
+            `certificate`, `key-id`; `service` if the state identifies no key, so that it belongs to the service only by its place
+            in the history; None if it identifies another key, or states a name only.
         """
         identity = instance.identity
         if identity.certificates_der:
             return "certificate" if _has_key(identity, self.issuer) else None
-        subject = _names_subject(identity, self.issuer)
         if identity.key_ids:
-            if not self.key_ids & set(identity.key_ids):
-                return None
-            return "subject-and-key-id" if subject else "key-id"
-        if identity.subjects:
-            return "subject" if subject else None
-        return "service"
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    trusted_list: TrustedList
-    provider: Provider
-    service: Service
-    issuer: EidasCertificate
-
-    def issued(self, *, below: tuple[EidasCertificate, ...] = ()) -> IssuingService:
-        """The service by this certificate of its key."""
-        stated = self.issuer.extensions.subject_key_identifier
-        ids = computed_key_ids(self.issuer) | ({stated} if stated else set())
-        return IssuingService(self.trusted_list, self.provider, self.service, self.issuer, ids, below)
+            ids = computed_key_ids(self.issuer) | {self.issuer.extensions.subject_key_identifier}
+            return None if ids.isdisjoint(identity.key_ids) else "key-id"
+        return None if identity.has_subject else "service"
 
 
 class ServiceIndex:
     """The services of lists that issue qualified certificates, by the name of their key."""
 
     def __init__(self, lists: Iterable[TrustedList]) -> None:
-        self._entries: dict[NameKey, list[_Entry]] = {}
+        self._services: dict[ComparableName, list[IssuingService]] = {}
         for trusted_list in lists:
             for provider in trusted_list.providers:
                 for service in provider.services:
@@ -103,8 +82,8 @@ class ServiceIndex:
         identities = [instance.identity for instance in service.instances]
         certificates = {c.der: c for identity in identities for c in identity.certificates}
         for certificate in certificates.values():
-            entry = _Entry(trusted_list, provider, service, certificate)
-            self._entries.setdefault(name_key(certificate.subject), []).append(entry)
+            known = self._services.setdefault(certificate.subject.comparable, [])
+            known.append(IssuingService(trusted_list, provider, service, certificate))
 
     def find(
         self, certificate: EidasCertificate, *, intermediates: Sequence[EidasCertificate] = ()
@@ -135,31 +114,22 @@ class ServiceIndex:
 
     def authorities(self) -> Iterator[IssuingService]:
         """Every service by each certificate of its key that the lists give."""
-        for entries in self._entries.values():
-            for entry in entries:
-                yield entry.issued()
+        return chain.from_iterable(self._services.values())
 
     def is_named(self, name: DistinguishedName) -> bool:
         """Whether any service has this name."""
-        return name_key(name) in self._entries
+        return name.comparable in self._services
 
     def _issuers(
-        self,
-        certificate: EidasCertificate,
-        between: tuple[EidasCertificate, ...],
+        self, certificate: EidasCertificate, between: tuple[EidasCertificate, ...]
     ) -> Iterator[IssuingService]:
         verified: dict[bytes, bool] = {}
-        for entry in self._entries.get(name_key(certificate.issuer), ())[:MAX_SERVICES_OF_NAME]:
-            issuer = entry.issuer
+        for service in self._services.get(certificate.issuer.comparable, ())[:MAX_SERVICES_OF_NAME]:
+            issuer = service.issuer
             if issuer.der not in verified:
                 verified[issuer.der] = is_signed_by(certificate, issuer)
             if verified[issuer.der]:
-                yield entry.issued(below=between)
-
-
-def name_key(name: DistinguishedName) -> NameKey:
-    """The parts of a name in any order: lists write names from either end."""
-    return frozenset(name.comparable)
+                yield replace(service, between=between)
 
 
 def computed_key_ids(certificate: EidasCertificate) -> frozenset[bytes]:
@@ -183,8 +153,3 @@ def _has_key(identity: DigitalIdentity, issuer: EidasCertificate) -> bool:
         return True
     ids = computed_key_ids(issuer)
     return any(ids & computed_key_ids(one) for one in identity.certificates)
-
-
-def _names_subject(identity: DigitalIdentity, issuer: EidasCertificate) -> bool:
-    wanted = name_key(issuer.subject)
-    return any(name_key(name) == wanted for name in identity.subjects)

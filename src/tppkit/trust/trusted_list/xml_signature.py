@@ -14,9 +14,8 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -25,6 +24,7 @@ from tppkit._encoding import decode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.key_facts import LEGACY_RSA_BITS
 from tppkit.errors import FormatError, VerificationError
+from tppkit.trust.path.strength import is_signature_of
 from tppkit.trust.trusted_list.xml_document import Element, load_etree
 
 DS = "{http://www.w3.org/2000/09/xmldsig#}"
@@ -45,25 +45,29 @@ _DIGESTS: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Method:
-    """A signature method: the kind of key (`rsa`, `rsa-pss`, `ec`) and the hash."""
+class _Method(NamedTuple):
+    """A signature method: the type of key, the hash, and the padding of RSASSA-PSS."""
 
-    kind: str
+    key: type[rsa.RSAPublicKey | ec.EllipticCurvePublicKey]
     hash: hashes.HashAlgorithm
+    pss: padding.PSS | None = None
+
+
+def _pss(strong: hashes.HashAlgorithm) -> _Method:
+    return _Method(rsa.RSAPublicKey, strong, padding.PSS(padding.MGF1(strong), strong.digest_size))
 
 
 _METHODS: Mapping[str, _Method] = MappingProxyType(
     {
-        "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256": _Method("rsa", hashes.SHA256()),
-        "http://www.w3.org/2001/04/xmldsig-more#rsa-sha384": _Method("rsa", hashes.SHA384()),
-        "http://www.w3.org/2001/04/xmldsig-more#rsa-sha512": _Method("rsa", hashes.SHA512()),
-        "http://www.w3.org/2007/05/xmldsig-more#sha256-rsa-MGF1": _Method("rsa-pss", hashes.SHA256()),
-        "http://www.w3.org/2007/05/xmldsig-more#sha384-rsa-MGF1": _Method("rsa-pss", hashes.SHA384()),
-        "http://www.w3.org/2007/05/xmldsig-more#sha512-rsa-MGF1": _Method("rsa-pss", hashes.SHA512()),
-        "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha256": _Method("ec", hashes.SHA256()),
-        "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha384": _Method("ec", hashes.SHA384()),
-        "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha512": _Method("ec", hashes.SHA512()),
+        "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256": _Method(rsa.RSAPublicKey, hashes.SHA256()),
+        "http://www.w3.org/2001/04/xmldsig-more#rsa-sha384": _Method(rsa.RSAPublicKey, hashes.SHA384()),
+        "http://www.w3.org/2001/04/xmldsig-more#rsa-sha512": _Method(rsa.RSAPublicKey, hashes.SHA512()),
+        "http://www.w3.org/2007/05/xmldsig-more#sha256-rsa-MGF1": _pss(hashes.SHA256()),
+        "http://www.w3.org/2007/05/xmldsig-more#sha384-rsa-MGF1": _pss(hashes.SHA384()),
+        "http://www.w3.org/2007/05/xmldsig-more#sha512-rsa-MGF1": _pss(hashes.SHA512()),
+        "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha256": _Method(ec.EllipticCurvePublicKey, hashes.SHA256()),
+        "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha384": _Method(ec.EllipticCurvePublicKey, hashes.SHA384()),
+        "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha512": _Method(ec.EllipticCurvePublicKey, hashes.SHA512()),
     }
 )
 
@@ -250,22 +254,16 @@ def _verify_value(
 def _verifies(certificate: EidasCertificate, method: _Method, value: bytes, octets: bytes) -> bool:
     try:
         key = certificate.public_key
-        if isinstance(key, rsa.RSAPublicKey) and method.kind != "ec" and key.key_size >= LEGACY_RSA_BITS:
-            scheme: padding.AsymmetricPadding = padding.PKCS1v15()
-            if method.kind == "rsa-pss":
-                scheme = padding.PSS(padding.MGF1(method.hash), method.hash.digest_size)
-            key.verify(value, octets, scheme, method.hash)
-            return True
-        if isinstance(key, ec.EllipticCurvePublicKey) and method.kind == "ec":
-            size = (key.key_size + 7) // 8
-            if len(value) != 2 * size:
-                return False
-            numbers = int.from_bytes(value[:size], "big"), int.from_bytes(value[size:], "big")
-            key.verify(encode_dss_signature(*numbers), octets, ec.ECDSA(method.hash))
-            return True
-    except (InvalidSignature, UnsupportedAlgorithm, ValueError, FormatError):
+    except FormatError:
         return False
-    return False
+    if not isinstance(key, method.key) or (isinstance(key, rsa.RSAPublicKey) and key.key_size < LEGACY_RSA_BITS):
+        return False
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        size = (key.key_size + 7) // 8
+        if len(value) != 2 * size:
+            return False
+        value = encode_dss_signature(int.from_bytes(value[:size], "big"), int.from_bytes(value[size:], "big"))
+    return is_signature_of(key, signature=value, data=octets, hash_algorithm=method.hash, pss=method.pss)
 
 
 def _canonical(part: Any) -> bytes:
