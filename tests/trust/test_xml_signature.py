@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from list_builder import Listed, ListFacts, State, sign, write_list
 from lxml import etree
 from signxml import SignatureConfiguration, XMLVerifier
@@ -224,8 +223,8 @@ def test_any_other_algorithm_is_refused(signed, operator, tag, algorithm):
 
 def test_a_short_rsa_key_is_refused(plain, operator):
     key = rsa.generate_private_key(65537, 1024)
-    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    certificate = EidasCertificate.from_der(for_key(Draft.of(operator.certificate), public).sign(operator.key))
+    draft = for_key(Draft.of(operator.certificate), key.public_key())
+    certificate = EidasCertificate.from_der(draft.sign(operator.key))
     weak = SimpleNamespace(certificate=certificate, key=key)
     assert refusal(sign(plain, weak, method=SignatureMethod.RSA_SHA256), weak).code == "trusted-list.signature"
 
