@@ -43,12 +43,17 @@ def test_a_verdict_is_remembered_until_a_state_of_a_service_ends(lists, pki):
     assert code(TrustMaterial(lists=lists), pki.qwac.certificate, at=LATER) == "trust.no-anchors"
 
 
-def test_a_chain_through_another_authority_is_judged_each_time(operator, pki):
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_chain_through_another_authority_is_judged_each_time(sent, operator, pki):
     listed = Listed(pki.root.certificate, [State("granted", SINCE, (WEB, ROOT))])
-    material = TrustMaterial(make_anchors(pki.authorities), lists=verified_lists(operator, listed))
-    between = [pki.qwac_ca.certificate]
+    authorities = [pki.root.certificate] if sent else pki.authorities
+    material = TrustMaterial(make_anchors(authorities), lists=verified_lists(operator, listed))
+    between = [pki.qwac_ca.certificate] if sent else []
     path = material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT, intermediates=between)
     assert (path.window.not_before, path.window.not_after) == (AT, AT)
+    report = check_trust(pki.qwac.certificate, as_=Use.QWAC, at=AT, material=material, intermediates=between)
+    assert report.status is not None
+    assert report.status.code is None
 
 
 @pytest.mark.parametrize(

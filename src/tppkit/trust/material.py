@@ -105,7 +105,7 @@ class TrustMaterial:
             raise CertificateRejected(e.code, e.message, clause=e.clause) from e
         path = self._verifier(anchors).verify_use(certificate, as_=as_, at=at, intermediates=intermediates)
         if self.lists is not None and self._qualified.get((certificate.der, as_)) is not path:
-            self._require_qualified(self.lists, certificate, as_, at, intermediates, path)
+            self._require_qualified(self.lists, certificate, as_, at, (*intermediates, *anchors.intermediates), path)
         return path
 
     def _verifier(self, anchors: Anchors) -> PathVerifier:
@@ -157,7 +157,8 @@ def check_trust(
         ConfigurationError: `time.naive`.
     """
     at = as_utc(at)
-    status, findings = _ask_lists(certificate, as_, at, material.lists, intermediates)
+    known = () if material.anchors is None else material.anchors.intermediates
+    status, findings = _ask_lists(certificate, as_, at, material.lists, (*intermediates, *known))
     if not material.has_anchors:
         return TrustReport(findings, None, status)
     try:
