@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import click
@@ -54,7 +53,6 @@ _OF_CONNECTION = _LENGTHS | {
     "connection", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
     "upgrade",
 }  # fmt: skip
-_STATUS = {"message.too-large": 413, "file.unwritable": 500}  # of a request that is not judged; 400 by default
 _dir_option = click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default="callbacks", show_default=True, metavar="DIR",
     help=f"Folder of the requests that `callback listen` keeps, the newest {MAX_KEPT}.",
@@ -92,8 +90,7 @@ def listen(
         raise click.UsageError("--forward-all needs --forward")
     named = [split_key(text) for text in keys]
     require_one_stdin(*(file for _, file in named))
-    own = [*(_base_addresses(base_url) if base_url else ()), *map(read_address, addresses)]
-    if not own:
+    if not (own := [*(base_addresses(base_url) if base_url else ()), *map(read_address, addresses)]):
         raise click.UsageError("give --base-url or --address, the receiver's address as the service has it")
     receiver = read_receiver(named, own)
     from tppkit.sandbox.uvicorn_server import QuietServer, make_config, serve_until_stopped
@@ -104,8 +101,8 @@ def listen(
             echo(line)
 
     with make_client(NoCertificate(), timeout_s=TIMEOUT_S) as http:
-        resend = partial(_resend, http, forward, require_target(forward, "http")) if forward else None
-        app = CallbackListener(receiver, directory, show, forward=resend, forward_all=forward_all)
+        send_on = partial(resend, http, forward, require_target(forward, "http")) if forward else None
+        app = CallbackListener(receiver, directory, show, forward=send_on, forward_all=forward_all)
         bound = bind("127.0.0.1", port)
         ready = f"listening on http://127.0.0.1:{bound.getsockname()[1]}; stop it with Ctrl-C"
         servers = ((QuietServer(make_config(app)), bound),)
@@ -117,7 +114,7 @@ def listen(
 @click.command()
 @click.argument("kept", metavar="N|FILE")
 @click.option("--to", "url", required=True, metavar="URL", help="Where to; without a path, to the callback's own path.")
-@click.option("--remote", is_flag=True, help="Allow https:// and other machines.")
+@click.option("--remote", is_flag=True, help="Allow https://, also to other machines.")
 @_dir_option
 @json_option
 def replay(kept: str, url: str, remote: bool, directory: Path) -> Result:
@@ -125,7 +122,7 @@ def replay(kept: str, url: str, remote: bool, directory: Path) -> Result:
     target = require_target(url, *(("http", "https") if remote else ("http",)))
     call = read_callback(str(directory / f"{kept}.http") if _is_number(kept) else kept)
     with make_client(NoCertificate(), timeout_s=TIMEOUT_S) as http:
-        return answer_result(_resend(http, url, target, call))
+        return answer_result(resend(http, url, target, call))
 
 
 class CallbackListener:
@@ -161,15 +158,16 @@ class CallbackListener:
         try:
             require_length(AsgiSource(scope), max_bytes=MAX_BODY_BYTES)
             message = await read_message(scope, receive, max_body_bytes=MAX_BODY_BYTES)
-            result, answer = await asyncio.to_thread(self._handle, ReceivedCallback(*message))
+            received = ReceivedCallback(*message)
+            result, answer = await asyncio.to_thread(self._handle, self._keep(received), received)
             self._show(result)
         except TppkitError as e:  # it was not kept
             say_error(e)
-            answer = Answer(_STATUS.get(e.code, 400), (), b"")
+            status = 413 if e.code == "message.too-large" else 500 if isinstance(e, ConfigurationError) else 400
+            answer = Answer(status, (), b"")
         await send_answer(send, answer)
 
-    def _handle(self, received: ReceivedCallback) -> tuple[Result, Answer]:
-        number = self._keep(received)
+    def _handle(self, number: int, received: ReceivedCallback) -> tuple[Result, Answer]:
         found = explain_callback(received, at=utc_now(), receiver=self._receiver)
         verified, code = found.verified, found.rejection.code if found.rejection else None
         answer, forwarded = Answer(200 if verified else 404 if code == "callback.address" else 400, (), b""), None
@@ -197,30 +195,31 @@ class CallbackListener:
         headers = [(name, value) for name, value in received.headers if name not in _LENGTHS]
         headers.append(("content-length", str(len(received.body))))  # it may have come in chunks
         kept = sorted(int(path.stem) for path in self._folder.glob("*.http") if _is_number(path.stem))
+        number = kept[-1] + 1 if kept else 1
+        write_new(self._folder / f"{number}.http", received._replace(headers=tuple(headers)).to_wire(), mode=PRIVATE)
         for old in kept[: max(0, len(kept) + 1 - MAX_KEPT)]:
-            self._path(old).unlink(missing_ok=True)
-        for number in count(kept[-1] + 1 if kept else 1):
-            try:
-                write_new(self._path(number), received._replace(headers=tuple(headers)).to_wire(), mode=PRIVATE)
-            except ConfigurationError as e:
-                if e.code != "file.exists":  # another callback came at the same time
-                    raise
-            else:
-                break
+            (self._folder / f"{old}.http").unlink(missing_ok=True)
         return number
 
-    def _path(self, number: int) -> Path:
-        return self._folder / f"{number}.http"
 
+def base_addresses(url: str) -> list[CallbackAddress]:
+    """Return the addresses of grants and payments under a base address.
 
-def _base_addresses(url: str) -> list[CallbackAddress]:
-    """The addresses under a base address. Source: PSD2 document, part B section 6."""
+    Raises:
+        ConfigurationError: `callback.address-unusable`.
+
+    Source: PSD2 document, part B section 6.
+    """
     base = url.removesuffix("/")
     return [CallbackAddress(f"{base}/", CallbackKind.ACCESS), CallbackAddress(base + "/{token}", CallbackKind.PAYMENT)]
 
 
-def _resend(http: httpx.Client, url: str, target: str, call: ReceivedCallback) -> Answer:
-    """Send a callback to the host of a URL, with another target unless it is empty."""
+def resend(http: httpx.Client, url: str, target: str, call: ReceivedCallback) -> Answer:
+    """Send a received callback to the host of a URL, with another target unless it is empty.
+
+    Raises:
+        TransportError: `transport.failed`, `transport.timeout`.
+    """
     headers = tuple((name, value) for name, value in call.headers if name.lower() not in _OF_CONNECTION)
     return answer_to(http, url, call._replace(target=target or call.target, headers=headers))
 
