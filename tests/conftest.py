@@ -31,7 +31,7 @@ AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 SLOW = frozenset(
     {
         "certificates/test_hostile_certificates.py", "certificates/test_pkilint.py", "certificates/test_sources.py",
-        "cli/test_cli_callback.py", "cli/test_cli_help.py", "cli/test_cli_inbox.py",
+        "cli/test_cli_callback.py", "cli/test_cli_callback_listen.py", "cli/test_cli_help.py", "cli/test_cli_inbox.py",
         "cli/test_cli_main.py", "cli/test_cli_pki.py", "cli/test_cli_pki_interrupted.py",
         "cli/test_cli_sandbox.py", "cli/test_cli_seal_diagnose.py", "cli/test_curl_command.py",
         "client/test_connections.py", "client/test_gateway_client.py", "client/test_identity_sources.py",

@@ -49,7 +49,9 @@ def test_an_absent_package_names_the_extra_to_install(package, tmp_path, monkeyp
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("command", [[], ["sandbox"], ["sandbox", "up"], ["sandbox", "clock", "advance"], ["demo"]])
+@pytest.mark.parametrize(
+    "command", [[], ["sandbox"], ["sandbox", "up"], ["sandbox", "clock", "advance"], ["demo"], ["callback", "listen"]]
+)
 def test_help_needs_no_extra(command):
     absent = "sys.modules |= dict.fromkeys(['OpenSSL', 'httptools', 'jinja2', 'segno', 'sqlalchemy', 'starlette', 'uvicorn'])"
     arguments = ["tppkit", *command, "--help"]

@@ -45,6 +45,8 @@ def examples(path: str) -> list[str]:
 NOT_RUN = {
     "audit verify",
     "callback attack",
+    "callback listen",
+    "callback replay",
     "callback send",
     "demo",
     "pki serve",
@@ -132,6 +134,8 @@ def taken_port() -> Iterator[int]:
         ("pki serve absent --port 0", 2, "no test PKI in the folder"),
         ("sandbox up --port {taken}", 2, "port taken"),
         ("sandbox up --port 0 --dir /proc/x", 2, "output cannot be written"),
+        ("callback listen --base-url https://tpp.example/back --public-key certs/callback-test.pub --port {taken}", 2, "port taken"),
+        ("callback listen --base-url https://tpp.example/back --public-key absent", 3, "input cannot be read"),
         ("demo --dir /proc/x", 2, "output cannot be written"),
         ("trust fetch /proc/x", 2, "output cannot be written"),
         ("trust fetch lists --url http://127.0.0.1:1/ --allow-private", 3, "cannot be fetched"),

@@ -1,4 +1,4 @@
-"""`tppkit callback`: sign, verify, explain and send callbacks, and test a receiver."""
+"""`tppkit callback`: sign, verify, explain, send and receive callbacks, and test a receiver."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tppkit.callbacks import (
     sign_callback,
     verify_callback,
 )
+from tppkit.cli.callback_listen import listen, replay
 from tppkit.cli.callback_options import request_id_option, request_options, signing_options
 from tppkit.cli.callback_send import attack, send
 from tppkit.cli.output import Result, at_option, headers_result, json_option, present, verdict
@@ -26,10 +27,10 @@ _SHOWN_BYTES = 4096
 
 @click.group()
 def callback() -> None:
-    """Sign, verify, explain and send callbacks of the legacy interface, and test a receiver."""
+    """Sign, verify, explain, send and receive callbacks of the legacy interface, and test a receiver."""
 
 
-for command in (attack, send):
+for command in (attack, listen, replay, send):
     callback.add_command(command)
 
 

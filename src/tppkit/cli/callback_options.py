@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,11 @@ _MAX_KEY_BYTES = 64 * 1024
 _HEADERS = {"request_id": "requestid", "signature": "signature"}  # by the option's parameter
 
 
+public_key_option = click.option(
+    "--public-key", "keys", required=True, multiple=True, metavar="[NAME=]FILE", help="A key of the service; - is standard input.",
+)  # fmt: skip
+
+
 def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a received callback, as the parameters `received` and `receiver`."""
 
@@ -43,27 +48,19 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="An address of the receiver as the service has it; --url by default. KIND is access, payment, login or other"
         " (the default: any JSON object). {token} at the end matches any token.",
     )
-    @click.option(
-        "--public-key",
-        "keys",
-        required=True,
-        multiple=True,
-        metavar="[NAME=]FILE",
-        help="A key of the service; - is standard input.",
-    )
+    @public_key_option
     @wraps(command)
     def with_request(
         request_file: str | None, url: str | None, body: str | None, addresses: tuple[str, ...], keys: tuple[str, ...],
         **options: Any,
     ) -> Any:  # fmt: skip
         method, *headers = (options.pop(name) for name in ("method", *_HEADERS))
-        named = [_split_key(text) for text in keys]
+        named = [split_key(text) for text in keys]
         require_one_stdin(request_file, body, *(file for _, file in named))
         if request_file is not None:
             if any(part is not None for part in (method, url, body, *headers)):
                 raise click.UsageError("REQUEST contains the whole request: remove the options with its parts")
-            raw = read_input(request_file, max_bytes=MAX_MESSAGE_BYTES)
-            received = ReceivedCallback(*parse_request(raw, obs_text=True))
+            received = read_callback(request_file)
         elif url is None:
             raise click.UsageError("give REQUEST, or --url, --request-id and --signature")
         else:
@@ -77,10 +74,7 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
             )
         if not (addresses := addresses or ((url,) if url else ())):
             raise click.UsageError("give --address, the receiver's address as the service has it")
-        receiver_keys = [
-            load_callback_key(read_input(file, max_bytes=_MAX_KEY_BYTES), name=name) for name, file in named
-        ]
-        receiver = CallbackReceiver([_read_address(text) for text in addresses], keys=receiver_keys)
+        receiver = read_receiver(named, [read_address(text) for text in addresses])
         return command(received=received, receiver=receiver, **options)
 
     return with_request  # fmt: skip
@@ -130,7 +124,31 @@ def _read_body(file: str | None) -> bytes:
     return b"" if file is None else read_input(file, max_bytes=MAX_MESSAGE_BYTES)
 
 
-def _read_address(text: str) -> CallbackAddress:
+def read_callback(file: str) -> ReceivedCallback:
+    """Read a raw HTTP/1.1 request.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`, `message.*`.
+    """
+    return ReceivedCallback(*parse_request(read_input(file, max_bytes=MAX_MESSAGE_BYTES), obs_text=True))
+
+
+def read_receiver(keys: Iterable[tuple[str, str]], addresses: Sequence[CallbackAddress]) -> CallbackReceiver:
+    """Make the receiver of a command.
+
+    Args:
+        keys: name and file of each key, from `split_key`.
+        addresses: as the service has them.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`.
+        ConfigurationError: `callback-key.*`, `callback.*`.
+    """
+    loaded = [load_callback_key(read_input(file, max_bytes=_MAX_KEY_BYTES), name=name) for name, file in keys]
+    return CallbackReceiver(addresses, keys=loaded)
+
+
+def read_address(text: str) -> CallbackAddress:
     """Parse `[KIND=]URL`.
 
     Raises:
@@ -142,7 +160,7 @@ def _read_address(text: str) -> CallbackAddress:
     return CallbackAddress(text, CallbackKind.OTHER)
 
 
-def _split_key(text: str) -> tuple[str, str]:
+def split_key(text: str) -> tuple[str, str]:
     """Split `[NAME=]FILE` into name and file; the name of a file without one is its own without suffix."""
     name, separator, file = text.partition("=")
     return (name, file) if separator and "/" not in name else (Path(text).stem, text)

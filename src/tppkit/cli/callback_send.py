@@ -40,8 +40,10 @@ from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.protocol.legacy.models import LegacyModel
 from tppkit.protocol.legacy.money import Amount
 from tppkit.protocol.legacy.rules import ACCESS_LIFETIME, write_time_stamp
+from tppkit.web import Answer
 
 TIMEOUT_S = 10.0
+_MAX_ANSWER_BYTES = 64 * 1024
 _SHOWN = 4096  # bytes of an answer
 _SAMPLES: Mapping[str, Callable[[datetime], LegacyModel]] = MappingProxyType(
     {
@@ -91,23 +93,8 @@ def send(
     headers = sign_callback(private_key, request_id=request_id, method=method, url=address.url, body=content)
     call = ReceivedCallback(method, target or address.path, (*headers, ("Content-Type", "application/json")), content)
     anchors = load_certificates(ca) if ca else None
-    end, answered = time.monotonic() + TIMEOUT_S, b""
-    with (
-        make_client(NoCertificate(server_anchors=anchors), timeout_s=TIMEOUT_S) as http,
-        _sent(http, url, call) as response,
-    ):
-        for chunk in response.iter_raw():
-            answered += chunk
-            if len(answered) > _SHOWN or time.monotonic() > end:
-                break
-    text = answered[:_SHOWN].decode("utf-8", "replace")
-    value = {
-        "status": response.status_code,
-        "content_type": response.headers.get("content-type", ""),
-        "body": text,
-    }
-    lines = (f"answered {response.status_code}", *fact_lines([("body", text)]))
-    return Result(value, lines, HOLDS if response.is_success else DOES_NOT_HOLD)
+    with make_client(NoCertificate(server_anchors=anchors), timeout_s=TIMEOUT_S) as http:
+        return answer_result(answer_to(http, url, call))
 
 
 @click.command()
@@ -145,6 +132,31 @@ def attack(url: str, private_key: ec.EllipticCurvePrivateKey, signed_url: str | 
     advice = "the valid callback was refused, so refusals show nothing: check --key, --signed-url and --body"
     message = advice if None in states else ""
     return Result(verdict_object(code, (), attacks=rows), lines, DOES_NOT_HOLD if code else HOLDS, message)
+
+
+def answer_to(http: httpx.Client, url: str, call: ReceivedCallback) -> Answer:
+    """Send a callback and return the answer: its type, and what arrives of its body within limits.
+
+    Raises:
+        TransportError: `transport.failed`, `transport.timeout`.
+    """
+    end, body = time.monotonic() + TIMEOUT_S, b""
+    with _sent(http, url, call) as response:
+        for chunk in response.iter_raw():
+            body += chunk
+            if len(body) > _MAX_ANSWER_BYTES or time.monotonic() > end:
+                break
+    kept = ((name, response.headers.get(name)) for name in ("content-type", "content-encoding"))
+    headers = tuple((name, value) for name, value in kept if value is not None)
+    return Answer(response.status_code, headers, body[:_MAX_ANSWER_BYTES])
+
+
+def answer_result(answer: Answer) -> Result:
+    """Return an answer; only 2xx holds."""
+    text = answer.body[:_SHOWN].decode("utf-8", "replace")
+    value = {"status": answer.status, "content_type": dict(answer.headers).get("content-type", ""), "body": text}
+    lines = (f"answered {answer.status}", *fact_lines([("body", text)]))
+    return Result(value, lines, HOLDS if 200 <= answer.status < 300 else DOES_NOT_HOLD)
 
 
 def _row_line(row: dict[str, Any]) -> Raw:

@@ -44,6 +44,18 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("tppkit callback explain callback.http --address https://tpp.example/back/ --public-key certs/callback-test.pub",),
             "0 the callback holds, 1 it does not, and the cause is printed, 2 wrong usage, 3 input cannot be read.",
         ),
+        "callback listen": (
+            (
+                "tppkit callback listen --public-key certs/callback-test.pub --base-url https://tpp.example/back",
+                "tppkit callback listen --public-key certs/callback-test.pub --base-url https://tpp.example/back"
+                " --forward http://localhost:8000",
+            ),
+            "0 stopped by Ctrl-C or SIGTERM, 2 wrong usage, port taken or output cannot be written, 3 input cannot be read.",
+        ),
+        "callback replay": (
+            ("tppkit callback replay 1 --to http://localhost:8000", "tppkit callback replay callback.http --to http://localhost:8000"),
+            "0 answered with 2xx, 1 answered otherwise, 2 wrong usage, 3 input cannot be read or there is no answer.",
+        ),
         "callback send": (
             (
                 "tppkit callback send --url http://localhost:8000/back/ --key certs/callback-test.key --kind access",

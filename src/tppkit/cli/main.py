@@ -21,7 +21,7 @@ from tppkit.cli.examples import add_epilogs, epilog
 # Name of a command, and of its module: one line of help.
 _COMMANDS = {
     "audit": "Re-verify retained signatures.",
-    "callback": "Sign, verify, explain and send callbacks, and test a receiver.",
+    "callback": "Sign, verify, explain, send and receive callbacks, and test a receiver.",
     "cert": "Read, check and compare eIDAS certificates.",
     "demo": "Run the main task end to end, on this machine.",
     "inbox": "List, release, discard, purge and handle stored callbacks and webhooks.",

@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import signal
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,7 +19,7 @@ from starlette.routing import Route
 from tppkit._clock import utc_now
 from tppkit._files import read_bounded
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
-from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
+from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve_until_stopped
 from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
 from tppkit.testpki.manifest import file_inside
@@ -148,9 +146,7 @@ class PkiServer:
 
     async def serve_until_stopped(self, *, on_ready: Callable[[], None]) -> None:
         """Serve until the process gets SIGINT or SIGTERM; `on_ready` is called once the server answers."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop, self._servers)
-        await serve(self._servers, on_ready=on_ready)
+        await serve_until_stopped(self._servers, on_ready=on_ready)
 
 
 async def _body(request: Request) -> bytes:

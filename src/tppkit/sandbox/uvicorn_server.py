@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -64,6 +65,15 @@ def stop(servers: Sequence[tuple[QuietServer, socket.socket]]) -> None:
     """Ask each server to finish; `serve` then returns."""
     for server, _ in servers:
         server.should_exit = True
+
+
+async def serve_until_stopped(
+    servers: Sequence[tuple[QuietServer, socket.socket]], *, on_ready: Callable[[], None]
+) -> None:
+    """Serve until the process gets SIGINT or SIGTERM; `on_ready` is called once the servers answer."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop, servers)
+    await serve(servers, on_ready=on_ready)
 
 
 def make_config(app: Any, *, http: Any = BoundedHttp) -> uvicorn.Config:
