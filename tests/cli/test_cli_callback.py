@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
+import threading
 
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
@@ -243,6 +245,23 @@ def test_a_receiver_that_accepts_everything_fails(tppkit, certs):
     expected = "forged wrong-key unsigned other-host other-path other-query forwarded-host requestid-reused"
     assert {*expected.split()} <= failed
     assert not {"good", "replayed", "malleated"} & failed
+
+
+def test_a_receiver_that_stops_during_the_attacks_fails(tppkit, certs):
+    def answer_once() -> None:
+        connection, _ = server.accept()
+        with server, connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    server = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{server.getsockname()[1]}/cb/"
+    thread = threading.Thread(target=answer_once)
+    thread.start()
+    result = tppkit("callback", "attack", url, "--key", certs / "callback-live.key", "--json")
+    thread.join()
+    assert (result.exit_code, result.json["code"]) == (1, "attack.failed")
+    assert [row["name"] for row in result.json["attacks"] if row["passed"]] == ["good"]
 
 
 def test_a_receiver_that_refuses_everything_is_not_judged(tppkit, certs):

@@ -20,8 +20,6 @@ from receivers import receiving
 from tppkit.callbacks import CallbackReceiver, ReceivedCallback, load_callback_key, sign_callback
 from tppkit.cli.callback_listen import MAX_KEPT, CallbackListener, base_addresses, resend
 from tppkit.cli.output import Result
-from tppkit.client import make_client
-from tppkit.client.tls_context import NoCertificate
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve, stop
 from tppkit.seals import load_private_key
@@ -43,12 +41,11 @@ def listening(
     """A running listener: its port and results."""
     receiver = receiver_at(BASE, certs)
     results: list[Result] = []
-    with make_client(NoCertificate(), timeout_s=5) as http:
-        send_on = partial(resend, http, forward, "") if forward else None
-        app = CallbackListener(receiver, folder / "callbacks", results.append, forward=send_on, forward_all=forward_all)
-        servers = [(QuietServer(make_config(app)), listen("127.0.0.1", 0))]
-        with in_thread(lambda ready: serve(servers, on_ready=ready), stop=lambda: stop(servers)):
-            yield servers[0][1].getsockname()[1], results
+    send_on = partial(resend, forward, "") if forward else None
+    app = CallbackListener(receiver, folder / "callbacks", results.append, forward=send_on, forward_all=forward_all)
+    servers = [(QuietServer(make_config(app)), listen("127.0.0.1", 0))]
+    with in_thread(lambda ready: serve(servers, on_ready=ready), stop=lambda: stop(servers)):
+        yield servers[0][1].getsockname()[1], results
 
 
 def exchange(port: int, message: bytes) -> int:

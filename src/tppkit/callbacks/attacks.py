@@ -1,6 +1,6 @@
 """Hostile callbacks to test a receiver with: what each tests, how it is built, and the expected answer.
 
-This module only builds requests. The sender writes them byte for byte, because client libraries would refuse to send some.
+This module only builds requests. The sender must change neither target, method nor headers.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-import httpx
 
 from tppkit._clock import utc_now
 from tppkit._files import PRIVATE, write_new
@@ -22,7 +21,7 @@ from tppkit.callbacks import (
     explain_callback,
 )
 from tppkit.cli.callback_options import public_key_option, read_address, read_callback, read_receiver, split_key
-from tppkit.cli.callback_send import TIMEOUT_S, answer_result, answer_to, require_target
+from tppkit.cli.callback_send import answer_result, answer_to, require_target
 from tppkit.cli.output import (
     HOLDS,
     Raw,
@@ -37,8 +36,6 @@ from tppkit.cli.output import (
     say_error,
     verdict_object,
 )
-from tppkit.client import make_client
-from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import ConfigurationError, TppkitError, TransportError
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.web import Answer, AsgiSource, read_message
@@ -100,13 +97,12 @@ def listen(
         for line in [Raw(json.dumps(result.value))] if as_json else result.lines:
             echo(line)
 
-    with make_client(NoCertificate(), timeout_s=TIMEOUT_S) as http:
-        send_on = partial(resend, http, forward, require_target(forward, "http")) if forward else None
-        app = CallbackListener(receiver, directory, show, forward=send_on, forward_all=forward_all)
-        bound = bind("127.0.0.1", port)
-        ready = f"listening on http://127.0.0.1:{bound.getsockname()[1]}; stop it with Ctrl-C"
-        servers = ((QuietServer(make_config(app)), bound),)
-        asyncio.run(serve_until_stopped(servers, on_ready=lambda: say(ready)))
+    send_on = partial(resend, forward, require_target(forward, "http")) if forward else None
+    app = CallbackListener(receiver, directory, show, forward=send_on, forward_all=forward_all)
+    bound = bind("127.0.0.1", port)
+    ready = f"listening on http://127.0.0.1:{bound.getsockname()[1]}; stop it with Ctrl-C"
+    servers = ((QuietServer(make_config(app)), bound),)
+    asyncio.run(serve_until_stopped(servers, on_ready=lambda: say(ready)))
     say("stopped")
     return HOLDS
 
@@ -121,8 +117,7 @@ def replay(kept: str, url: str, remote: bool, directory: Path) -> Result:
     """Send a kept callback again, unchanged, and print the answer. Name it by its number, or by a file with a raw request."""
     target = require_target(url, *(("http", "https") if remote else ("http",)))
     call = read_callback(str(directory / f"{kept}.http") if _is_number(kept) else kept)
-    with make_client(NoCertificate(), timeout_s=TIMEOUT_S) as http:
-        return answer_result(resend(http, url, target, call))
+    return answer_result(resend(url, target, call))
 
 
 class CallbackListener:
@@ -214,14 +209,14 @@ def base_addresses(url: str) -> list[CallbackAddress]:
     return [CallbackAddress(f"{base}/", CallbackKind.ACCESS), CallbackAddress(base + "/{token}", CallbackKind.PAYMENT)]
 
 
-def resend(http: httpx.Client, url: str, target: str, call: ReceivedCallback) -> Answer:
+def resend(url: str, target: str, call: ReceivedCallback) -> Answer:
     """Send a received callback to the host of a URL, with another target unless it is empty.
 
     Raises:
         TransportError: `transport.failed`, `transport.timeout`.
     """
     headers = tuple((name, value) for name, value in call.headers if name.lower() not in _OF_CONNECTION)
-    return answer_to(http, url, call._replace(target=target or call.target, headers=headers))
+    return answer_to(url, call._replace(target=target or call.target, headers=headers))
 
 
 def _is_number(text: str) -> bool:

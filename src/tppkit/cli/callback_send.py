@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from ipaddress import ip_address
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit.callbacks import CallbackAddress, CallbackKind, ReceivedCallback, RequestIds, sign_callback
 from tppkit.callbacks.attacks import ATTACKS, Target
-from tppkit.certificates import load_certificates
+from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.cli.callback_options import request_id_option, signing_options
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
@@ -32,7 +32,7 @@ from tppkit.cli.output import (
     json_option,
     verdict_object,
 )
-from tppkit.client import make_client
+from tppkit.client import make_async_client
 from tppkit.client.answers import TransportErrors, is_unsent
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import CallbackRejected, ConfigurationError, TransportError
@@ -93,8 +93,7 @@ def send(
     headers = sign_callback(private_key, request_id=request_id, method=method, url=address.url, body=content)
     call = ReceivedCallback(method, target or address.path, (*headers, ("Content-Type", "application/json")), content)
     anchors = load_certificates(ca) if ca else None
-    with make_client(NoCertificate(server_anchors=anchors), timeout_s=TIMEOUT_S) as http:
-        return answer_result(answer_to(http, url, call))
+    return answer_result(answer_to(url, call, anchors=anchors))
 
 
 @click.command()
@@ -118,14 +117,13 @@ def attack(url: str, private_key: ec.EllipticCurvePrivateKey, signed_url: str | 
         path=path,
     )
     rows: list[dict[str, Any]] = []
-    with make_client(NoCertificate(), timeout_s=TIMEOUT_S) as http:
-        for one in ATTACKS:
-            status, passed = None, None
-            if not rows or rows[0]["passed"]:  # the first is the valid callback
-                status = [_status_of(http, url, call) for call in one.make(target)][-1]
-                passed = status is not None and one.answer.fits(status)
-            row = {"name": one.name, "tests": one.tests, "expected": one.answer.value}
-            rows.append({**row, "status": status, "passed": passed})
+    for one in ATTACKS:
+        status, passed = None, None
+        if not rows or rows[0]["passed"]:  # the first is the valid callback
+            status = [_status_of(url, call, is_first=not rows) for call in one.make(target)][-1]
+            passed = status is not None and one.answer.fits(status)
+        row = {"name": one.name, "tests": one.tests, "expected": one.answer.value}
+        rows.append({**row, "status": status, "passed": passed})
     states = [row["passed"] for row in rows]
     code = "attack.not-judged" if None in states else "attack.failed" if False in states else None
     lines = [*map(_row_line, rows), f"{states.count(True)} of {len(rows)} passed"]
@@ -134,18 +132,37 @@ def attack(url: str, private_key: ec.EllipticCurvePrivateKey, signed_url: str | 
     return Result(verdict_object(code, (), attacks=rows), lines, DOES_NOT_HOLD if code else HOLDS, message)
 
 
-def answer_to(http: httpx.Client, url: str, call: ReceivedCallback) -> Answer:
-    """Send a callback and return the answer: its type, and what arrives of its body within limits.
+def answer_to(url: str, call: ReceivedCallback, *, anchors: Sequence[EidasCertificate] | None = None) -> Answer:
+    """Send a callback to the host of a URL and return the answer: its type, and at most 64 KiB of its body.
+
+    Target, method, body and the callback's headers stay unchanged. All of it takes at most 10 seconds.
+
+    Args:
+        url: checked by `require_target`.
+        call: the callback.
+        anchors: authorities to trust for https; None: the system's.
 
     Raises:
         TransportError: `transport.failed`, `transport.timeout`.
     """
-    end, body = time.monotonic() + TIMEOUT_S, b""
-    with _sent(http, url, call) as response:
-        for chunk in response.iter_raw():
-            body += chunk
-            if len(body) > _MAX_ANSWER_BYTES or time.monotonic() > end:
-                break
+    return asyncio.run(_answer_to(url, call, NoCertificate(server_anchors=anchors)))
+
+
+async def _answer_to(url: str, call: ReceivedCallback, identity: NoCertificate) -> Answer:
+    fields, body = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in call.headers], b""
+    with TransportErrors():
+        async with asyncio.timeout(TIMEOUT_S), make_async_client(identity, timeout_s=TIMEOUT_S) as http:
+            request = http.build_request(
+                call.method, url, headers=[(b"Connection", b"close"), *fields], content=call.body,
+                extensions={"target": call.target.encode("latin-1")},
+            )  # fmt: skip
+            request.method = call.method  # httpx writes it in upper case
+            response = await http.send(request, stream=True)
+            async with aclosing(response):
+                async for chunk in response.aiter_raw():
+                    body += chunk
+                    if len(body) > _MAX_ANSWER_BYTES:
+                        break
     kept = ((name, response.headers.get(name)) for name in ("content-type", "content-encoding"))
     headers = tuple((name, value) for name, value in kept if value is not None)
     return Answer(response.status_code, headers, body[:_MAX_ANSWER_BYTES])
@@ -166,31 +183,13 @@ def _row_line(row: dict[str, Any]) -> Raw:
     return Raw(f"{state}  {row['name']:<22} {answer:<10} {row['tests']}")
 
 
-def _status_of(http: httpx.Client, url: str, call: ReceivedCallback) -> int | None:
+def _status_of(url: str, call: ReceivedCallback, *, is_first: bool) -> int | None:
     try:
-        with _sent(http, url, call) as response:
-            return response.status_code
+        return answer_to(url, call).status
     except TransportError as e:
-        if is_unsent(e):
+        if is_first and is_unsent(e):
             raise TransportError("attack.unreachable", f"nothing listens on {urlsplit(url).netloc}") from e
-        return None
-
-
-@contextmanager
-def _sent(http: httpx.Client, url: str, call: ReceivedCallback) -> Iterator[httpx.Response]:
-    """Send a callback to the host of a URL; target, method, body and the callback's headers stay unchanged.
-
-    Raises:
-        TransportError: `transport.failed`, `transport.timeout`.
-    """
-    fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in call.headers]
-    request = http.build_request(
-        call.method, url, headers=[(b"Connection", b"close"), *fields], content=call.body,
-        extensions={"target": call.target.encode("latin-1")},
-    )  # fmt: skip
-    request.method = call.method  # httpx writes it in upper case
-    with TransportErrors(), closing(http.send(request, stream=True)) as response:
-        yield response
+        return None  # also if an attack has stopped the receiver
 
 
 def require_target(url: str, *schemes: str) -> str:
@@ -206,7 +205,8 @@ def require_target(url: str, *schemes: str) -> str:
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in schemes and parts.port != 0 and parts.username is None and not parts.fragment
-    except ValueError:
+        _ = httpx.URL(url).host  # also rejects names such as xn--a
+    except (ValueError, httpx.InvalidURL):
         is_usable = False
     if not (is_usable and url.isascii() and url.isprintable() and " " not in url) or not (
         parts.hostname and (parts.scheme == "https" or _is_here(parts.hostname))
