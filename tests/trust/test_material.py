@@ -9,6 +9,7 @@ from list_builder import ROOT, SEALS, WEB, Listed, State, verified_lists
 
 from tppkit.certificates import Use
 from tppkit.errors import CertificateRejected, ConfigurationError
+from tppkit.testpki import make_pki
 from tppkit.trust import RevocationEvidence, TrustMaterial, check_trust, load_trust, make_anchors
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -46,7 +47,8 @@ def test_a_verdict_is_remembered_until_a_state_of_a_service_ends(lists, pki):
 @pytest.mark.parametrize("sent", [True, False])
 def test_a_chain_through_another_authority_is_judged_each_time(sent, operator, pki):
     listed = Listed(pki.root.certificate, [State("granted", SINCE, (WEB, ROOT))])
-    authorities = [pki.root.certificate] if sent else pki.authorities
+    others = [make_pki(at=AT, seed=number).qseal_ca.certificate for number in range(16 * (not sent))]  # of other names
+    authorities = [pki.root.certificate] if sent else [*others, *pki.authorities]
     material = TrustMaterial(make_anchors(authorities), lists=verified_lists(operator, listed))
     between = [pki.qwac_ca.certificate] if sent else []
     path = material.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT, intermediates=between)

@@ -105,7 +105,7 @@ class TrustMaterial:
             raise CertificateRejected(e.code, e.message, clause=e.clause) from e
         path = self._verifier(anchors).verify_use(certificate, as_=as_, at=at, intermediates=intermediates)
         if self.lists is not None and self._qualified.get((certificate.der, as_)) is not path:
-            self._require_qualified(self.lists, certificate, as_, at, (*intermediates, *anchors.intermediates), path)
+            self._require_qualified(self.lists, certificate, as_, at, (*anchors.intermediates, *intermediates), path)
         return path
 
     def _verifier(self, anchors: Anchors) -> PathVerifier:
@@ -158,7 +158,7 @@ def check_trust(
     """
     at = as_utc(at)
     known = () if material.anchors is None else material.anchors.intermediates
-    status, findings = _ask_lists(certificate, as_, at, material.lists, (*intermediates, *known))
+    status, findings = _ask_lists(certificate, as_, at, material.lists, (*known, *intermediates))
     if not material.has_anchors:
         return TrustReport(findings, None, status)
     try:

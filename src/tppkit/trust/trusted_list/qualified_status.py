@@ -188,7 +188,7 @@ def _check_instance(
 ) -> Finding | None:
     name = f"the service {instance.name} of {service.provider.name}"
     if matched_by is None:
-        return _error("trusted-list.other-key", f"{name} had another key at {format_time(at)}")
+        return _error("trusted-list.other-key", f"the state of {name} at {format_time(at)} does not identify this key")
     if instance.type != QUALIFIED_CA:
         return _error(
             "trusted-list.other-type", f"{name} did not issue qualified certificates: its type was {instance.type}"

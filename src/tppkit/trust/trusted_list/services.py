@@ -100,9 +100,11 @@ class ServiceIndex:
             found = [match for one in below for match in self._issuers(one, between)]
             if found:
                 return tuple({(id(match.service), match.issuer.der): match for match in found}.values())
+            names = {one.issuer.comparable for one in below}
+            named = [authority for authority in intermediates if authority.subject.comparable in names]
             below = [
                 authority
-                for authority in intermediates[:MAX_INTERMEDIATES]
+                for authority in named[:MAX_INTERMEDIATES]
                 if authority.extensions.is_ca
                 and authority.is_valid_at(certificate.not_before)
                 and any(is_signed_by(one, authority) for one in below)
