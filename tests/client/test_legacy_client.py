@@ -232,7 +232,7 @@ def test_a_read_that_is_not_an_answer_is_an_error(name: str, ask: Ask) -> None:
 
 @pytest.mark.parametrize(
     ("code", "settings"),
-    [("client.base-url", {"url": "http://service.example"}), ("credentials.malformed", {"api_key": "two  spaces"})],
+    [("client.base-url", {"url": "http://service.example"}), ("credentials.malformed", {"api_key": "of three words"})],
 )
 def test_only_https_is_called_and_only_with_a_key(code: str, settings: Any, run: Run) -> None:
     with refused(ConfigurationError, code):

@@ -38,7 +38,7 @@ MAX_READING = 1024
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})  # RFC 9110 section 9.2.1
 _USER = re.compile(r"[!-9;-~]+")
-_KEY = re.compile(r"[!-~]+(?: [!-~]+)*")
+_KEY = re.compile(r"[!-~]+(?: [!-~]+)?")
 
 Headers = tuple[Header, ...]
 
@@ -327,7 +327,7 @@ class ApiKeyCredentials:
     """
 
     _auth = Auth.API_KEY
-    _form, _form_text = _KEY, "printable ASCII, with single spaces between words only"
+    _form, _form_text = _KEY, "printable ASCII, with one space at most: behind its scheme"
 
     def __init__(self, key: SecretStr | str) -> None:
         self._key = key if isinstance(key, SecretStr) else SecretStr(key)

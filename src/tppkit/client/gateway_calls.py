@@ -259,7 +259,7 @@ class GatewayCalls(CardCalls):
             if cursor is None:
                 raise RemoteProtocolError(
                     "answer.pages",
-                    f"there is no search_after behind {MAX_SIMPLE_RESULTS:,} results, so the rest is unknown",
+                    "simple paging has ended without a search_after, so whether more follows is unknown",
                 )
             return page_at(After(cursor))
 
