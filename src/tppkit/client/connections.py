@@ -58,7 +58,8 @@ def make_client(
     Args:
         identity: the client certificate of every connection; `NoCertificate` for interfaces that use a key.
         base_url: prefix of relative addresses.
-        timeout_s: time limit for a whole call, in seconds. For a streamed answer, the limit applies until its body begins.
+        timeout_s: time limit for a whole call over TLS, in seconds; over plain HTTP for each read and write. For a streamed answer,
+            the limit applies until its body begins.
         auth: the library's authentication for every request, for example `SealAuth`.
         proxy: address of an egress proxy, or the library's own `Proxy`. TLS is tunnelled to the bank, so the proxy sees no request.
         library: `httpx` or `httpx2`.
@@ -71,7 +72,7 @@ def make_async_client(
     identity: Identity | NoCertificate, *, base_url: str = "", timeout_s: float = DEFAULT_TIMEOUT_S, auth: Any = None,
     proxy: Any = None, library: Any = httpx,
 ) -> httpx.AsyncClient:  # fmt: skip
-    """Make a client for asyncio. Arguments are those of `make_client`."""
+    """Make a client for asyncio. Arguments are those of `make_client`; the time limit holds over plain HTTP too."""
     options = client_options(identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library)
     return cast("httpx.AsyncClient", _classes(library)[1](timeout_s, **options))
 
