@@ -100,6 +100,23 @@ def test_an_answer_that_never_ends_is_a_failure(tppkit, certs, monkeypatch, head
     assert (sent.exit_code, "transport.timeout" in sent.stderr) == (3, True)
 
 
+def test_an_answer_before_the_end_of_the_body_is_read(tppkit, certs, tmp_path):
+    def answer() -> None:
+        with server.accept()[0] as connection:  # a socket that is closed with unread bytes resets the connection
+            connection.recv(64)
+            connection.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
+
+    body = tmp_path / "body"
+    body.write_bytes(b'{"a":"' + b"x" * 8_000_000 + b'"}')
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        sent = tppkit(
+            "callback", "send", "--url", f"http://127.0.0.1:{server.getsockname()[1]}", "--key", certs / "callback-live.key",
+            "--kind", "access", "--body", body,
+        )  # fmt: skip
+    assert (sent.exit_code, sent.stdout) == (1, "answered 413\n")
+
+
 @pytest.mark.parametrize(
     "url",
     ["http://example.com/", "ftp://127.0.0.1/", "http://a@127.0.0.1/", "http://127.0.0.1/ x", "http://127.0.0.1:x/", "http:///", "",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from ipaddress import ip_address
+from threading import Event, Timer
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,7 +33,7 @@ from tppkit.cli.output import (
     json_option,
     verdict_object,
 )
-from tppkit.client import make_async_client
+from tppkit.client import deadline, make_client
 from tppkit.client.answers import TransportErrors, is_unsent
 from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import CallbackRejected, ConfigurationError, TransportError
@@ -145,27 +146,57 @@ def answer_to(url: str, call: ReceivedCallback, *, anchors: Sequence[EidasCertif
     Raises:
         TransportError: `transport.failed`, `transport.timeout`.
     """
-    return asyncio.run(_answer_to(url, call, NoCertificate(server_anchors=anchors)))
-
-
-async def _answer_to(url: str, call: ReceivedCallback, identity: NoCertificate) -> Answer:
     fields, body = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in call.headers], b""
-    with TransportErrors():
-        async with asyncio.timeout(TIMEOUT_S), make_async_client(identity, timeout_s=TIMEOUT_S) as http:
-            request = http.build_request(
-                call.method, url, headers=[(b"Connection", b"close"), *fields], content=call.body,
-                extensions={"target": call.target.encode("latin-1")},
-            )  # fmt: skip
-            request.method = call.method  # httpx writes it in upper case
-            response = await http.send(request, stream=True)
-            async with aclosing(response):
-                async for chunk in response.aiter_raw():
-                    body += chunk
-                    if len(body) > _MAX_ANSWER_BYTES:
-                        break
+    identity = NoCertificate(server_anchors=anchors)
+    # By threads, because asyncio discards an answer that arrives before the end of a refused body. `deadline` limits TLS only.
+    with (
+        TransportErrors(),
+        deadline(TIMEOUT_S),
+        make_client(identity, timeout_s=TIMEOUT_S) as http,
+        _limited_time() as sockets,
+    ):
+
+        def connected(event: str, details: Mapping[str, Any]) -> None:
+            if event == "connection.connect_tcp.complete":
+                sockets.append(details["return_value"].get_extra_info("socket"))
+
+        request = http.build_request(
+            call.method, url, headers=[(b"Connection", b"close"), *fields], content=call.body,
+            extensions={"target": call.target.encode("latin-1"), "trace": connected},
+        )  # fmt: skip
+        request.method = call.method  # httpx writes it in upper case
+        with closing(http.send(request, stream=True)) as response:
+            for chunk in response.iter_raw():
+                body += chunk
+                if len(body) > _MAX_ANSWER_BYTES:
+                    break
     kept = ((name, response.headers.get(name)) for name in ("content-type", "content-encoding"))
     headers = tuple((name, value) for name, value in kept if value is not None)
     return Answer(response.status_code, headers, body[:_MAX_ANSWER_BYTES])
+
+
+@contextmanager
+def _limited_time() -> Iterator[list[socket.socket]]:
+    """Shut down the sockets that are added to the list when the time is over, and raise `TimeoutError`.
+
+    Also if nothing failed, because an answer that was cut off may look complete.
+    """
+    sockets, is_over = list[socket.socket](), Event()
+
+    def end() -> None:
+        is_over.set()
+        for connection in sockets:
+            with suppress(OSError):  # closed, or detached for TLS
+                connection.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(TIMEOUT_S, end)
+    timer.start()
+    try:
+        yield sockets
+    finally:
+        timer.cancel()
+        if is_over.is_set():
+            raise TimeoutError("the time for the whole call is over")
 
 
 def answer_result(answer: Answer) -> Result:
