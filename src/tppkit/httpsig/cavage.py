@@ -91,15 +91,17 @@ def parse_signature_header(value: str, *, reading: Reading = STRICT) -> Signatur
     if reading.absent_headers:
         parameters = {"headers": " ".join(reading.absent_headers), "algorithm": ""} | parameters
     try:
-        key_id, algorithm, names, encoded = [parameters[name] for name in _REQUIRED]
+        covered = parse_covered_names(parameters["headers"], any_case=reading.any_case)
+        signature = decode_base64(parameters["signature"], what="the signature parameter")
+        key_id, algorithm = parameters["keyId"], parameters["algorithm"]
     except KeyError as e:
         raise FormatError("signature.missing-parameter", f"the Signature header has no {e.args[0]} parameter") from None
-    covered = parse_covered_names(names, any_case=reading.any_case)
-    signature = decode_base64(encoded, what="the signature parameter")
-    created, expires = [int(parameters[name]) if name in parameters else None for name in _TIMES]
-    for name, time in ((CREATED, created), (EXPIRES, expires)):
-        if name in covered:
-            _check_covered_time(name, time, algorithm)
+    created = int(parameters["created"]) if "created" in parameters else None
+    expires = int(parameters["expires"]) if "expires" in parameters else None
+    if CREATED in covered:
+        _check_covered_time(CREATED, created, algorithm)
+    if EXPIRES in covered:
+        _check_covered_time(EXPIRES, expires, algorithm)
     return SignatureParameters(key_id, algorithm, covered, signature, created, expires)
 
 
