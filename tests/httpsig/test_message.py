@@ -61,12 +61,6 @@ def test_the_components_are_the_fields_and_the_request_target() -> None:
     assert doubled == ("x-a",)
 
 
-def test_only_the_requested_components_are_read() -> None:
-    components, doubled = message_components(MESSAGE, only={"x-b"})
-    assert components == {"x-b": "2", "(request-target)": "post /a"}
-    assert doubled == ()
-
-
 def test_a_header_cannot_take_the_place_of_the_request_target() -> None:
     components, _ = message_components(MESSAGE.with_headers(("(request-target)", "get /b")))
     assert components["(request-target)"].startswith("post /a")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from tppkit._encoding import shown
@@ -85,42 +85,30 @@ class Message(NamedTuple):
         return Message(self.method, self.target, (*self.headers, *headers), self.body)
 
 
-def message_components(
-    message: Message, *, only: Container[str] | None = None
-) -> tuple[dict[str, str], tuple[str, ...]]:
+def message_components(message: Message) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the parts of a message that a signature can cover, by lower-case name, and the names of duplicate fields.
 
     Field values are stripped of white space; several of one name are joined by `, ` in wire order. `(request-target)` is the
     lower-case method, a space and the target.
-
-    Args:
-        message: the request.
-        only: lower-case names to return; None: all.
 
     Raises:
         FormatError: `message.malformed`, method or target is not valid in a start line.
 
     Source: draft-cavage-http-signatures-10 section 2.3.
     """
-    target = message.target
-    if (
-        message.method not in _USUAL_METHODS
-        or not (target.isascii() and target.isprintable() and target)
-        or " " in target
-    ):
+    method, target, headers, _ = message
+    if method not in _USUAL_METHODS or not (target.isascii() and target.isprintable() and target) or " " in target:
         require_start_line(message)
-    components = {REQUEST_TARGET: f"{message.method.lower()} {target}"}
-    doubled: tuple[str, ...] = ()
-    for name, value in message.headers:
-        name = name.lower()
-        if only is not None and name not in only:
-            continue
-        value = value.strip(_WHITE_SPACE)
-        if name in components:
-            value = f"{components[name]}, {value}"
-            doubled += (name,)
-        components[name] = value
-    return components, doubled
+    start = f"{method.lower()} {target}"
+    components = {name.lower(): value.strip(_WHITE_SPACE) for name, value in headers}
+    if len(components) == len(headers) and REQUEST_TARGET not in components:
+        components[REQUEST_TARGET] = start
+        return components, ()
+    values = {REQUEST_TARGET: [start]}
+    for name, value in headers:
+        values.setdefault(name.lower(), []).append(value.strip(_WHITE_SPACE))
+    doubled = tuple([name for name, lines in values.items() if len(lines) > 1])
+    return {name: ", ".join(lines) for name, lines in values.items()}, doubled
 
 
 def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -> bytes:

@@ -28,7 +28,6 @@ class Demands(NamedTuple):
     """The requirements of a profile for a request's headers, computed once; all names are in lower case.
 
     Attributes:
-        watched: the fields to read, or None for all (if the profile has prefixes).
         singletons: fields that must not appear twice.
         sealing: fields that a sealed request must have.
         carrier: the field with the signature.
@@ -40,7 +39,6 @@ class Demands(NamedTuple):
         digests: beginnings of a digest header with one accepted algorithm.
     """
 
-    watched: frozenset[str] | None
     singletons: frozenset[str]
     sealing: frozenset[str]
     carrier: str
@@ -61,13 +59,11 @@ def demands_of(profile: SealProfile) -> Demands:
     written = frozenset(name.lower() for name in profile.covered)
     certificate = None if profile.certificate_header is None else profile.certificate_header.lower()
     sealing = profile.carriers | {profile.digest_name, *([certificate] if certificate else [])}
-    watched = written | if_present | sealing | {*_SINGLETONS}
     begins = [f"{name}=" for name in (profile.digest_algorithm, *profile.digest_algorithms)]
     # The fields of RFC 9421 are dictionaries, which may have several lines (RFC 9651 section 3.2).
     several = profile.carriers if profile.format is Format.RFC9421 else frozenset()
     return Demands(
-        watched=None if prefixes else watched,
-        singletons=watched - several,
+        singletons=(written | if_present | sealing | {*_SINGLETONS}) - several,
         sealing=frozenset(sealing - optional),
         carrier=profile.carrier.lower(),
         certificate_header=certificate,

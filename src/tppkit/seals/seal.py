@@ -27,7 +27,6 @@ class Layout(NamedTuple):
 
     Attributes:
         covered: names that are always covered, in order.
-        watched: the fields to read, or None for all.
         written: the fields that sealing adds.
         if_present: fields that are covered if the request has them.
         prefixes: like `if_present`, for every field whose name begins with a prefix.
@@ -39,7 +38,6 @@ class Layout(NamedTuple):
     """
 
     covered: tuple[str, ...]
-    watched: frozenset[str] | None
     written: frozenset[str]
     if_present: tuple[str, ...]
     prefixes: tuple[str, ...]
@@ -69,7 +67,6 @@ def make_layout(profile: SealProfile, certificate: EidasCertificate) -> Layout:
     timed = not {CREATED, EXPIRES}.isdisjoint(covered) or profile.format is not Format.CAVAGE
     return Layout(
         covered=covered,
-        watched=None if prefixes else written.union(covered, conditional),
         written=written,
         if_present=tuple([name for name in conditional if not name.endswith("*")]),
         prefixes=prefixes,

@@ -102,7 +102,7 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
     Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10 and -12.
     """
     layout, profile = seal.layout, seal.profile
-    values, doubled = message_components(message, only=layout.watched)
+    values, doubled = message_components(message)
     if doubled or not layout.written.isdisjoint(values):
         _refuse_present(doubled, values, layout)
     digest: Headers = ()

@@ -54,7 +54,7 @@ class VerifiedHead(NamedTuple):
     @property
     def covered(self) -> Mapping[str, str]:
         """The values of the covered headers by lower-case name."""
-        values, _ = message_components(self.unverified_message, only=self.parameters.headers)
+        values, _ = message_components(self.unverified_message)
         return MappingProxyType({name: values[name] for name in self.parameters.headers if name[0] not in '(@"'})
 
     @property

@@ -182,7 +182,7 @@ def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -
     if policy.profile.format is not Format.CAVAGE:
         read = _read_jws if policy.profile.format is Format.JWS else _read_rfc9421
         return read(message, values, policy)
-    value, watched = values[policy.demands.carrier], policy.demands.watched
+    value = values[policy.demands.carrier]
     if policy.profile.carrier == "Authorization":
         value = _after_scheme(value)
     try:
@@ -190,8 +190,6 @@ def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -
     except FormatError as e:
         raise with_form(e, signature_form(policy.profile), policy.profile) from e
     covered = parameters.headers
-    if watched is not None and not watched.issuperset(covered):
-        values = message_components(message)[0]
     if parameters.created is not None or parameters.expires is not None:
         values = {**values, **time_components(parameters)}
     return ReadSeal(parameters, make_signing_string(covered, values))
@@ -286,7 +284,7 @@ def _check_known(key_id: str, certificate: EidasCertificate, policy: SealPolicy)
 
 
 def _collect(message: Message, demands: Demands) -> dict[str, str]:
-    values, doubled = message_components(message, only=demands.watched)
+    values, doubled = message_components(message)
     if doubled:
         for name in doubled:
             if name in demands.singletons or name.startswith(demands.prefixes):

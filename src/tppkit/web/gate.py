@@ -97,7 +97,7 @@ class SealGate:
         # Read now: at the first refusal the process may have no file descriptor left.
         self._explained = dict(CODES) if brief else {}
         self._id_header = profile.request_id or interface.request_id or ""
-        self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
+        self._single = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
 
     def now(self) -> datetime:
         """The time, aware UTC."""
@@ -167,9 +167,10 @@ class SealGate:
             raise ConfigurationError("web.setting", f"{row.name} requires {row.auth}, which this gate cannot judge")
         require_role(caller.qwac_chain[0], row)  # 2
         head = source.head()
-        values, doubled = message_components(head, only=self._watched)
-        if doubled:
-            raise FormatError("header.duplicate", f"the {doubled[0]} header appears more than once")
+        values, doubled = message_components(head)
+        for name in doubled:
+            if name in self._single:
+                raise FormatError("header.duplicate", f"the {name} header appears more than once")
         self._check_head(values)  # 3
         length = int(values[_LENGTH]) if _LENGTH in values else None
         body = self._open_seal(head, values, caller) if row.auth is Auth.SEAL else None  # 4
