@@ -119,7 +119,7 @@ def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
     assert sorted(effects(store)) == ["a", "b"]
 
 
-def test_a_purge_discards_failed_entries_but_none_that_is_retried(store: InboxStore) -> None:
+def test_a_purge_deletes_failed_entries_but_none_that_is_retried(store: InboxStore) -> None:
     for key in "ab":
         store.accept(entry(key), fault="unreadable")
     with pytest.raises(LookupError):

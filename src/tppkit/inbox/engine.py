@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from functools import partial
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import Engine, QueuePool, create_engine, event, make_url
+from sqlalchemy import URL, Engine, QueuePool, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 
 from tppkit._extras import missing_extra
@@ -22,6 +21,15 @@ _NO_ADDRESS = (
     "the inbox's database is not a SQLAlchemy address: give for example sqlite:///inbox.sqlite or"
     " postgresql+psycopg://user@host/name"
 )
+
+
+def engine_of(database: Any, wait_s: float) -> Engine:
+    """Return an engine, or the `sync_engine` of one for asyncio; make it if an address is given. See `make_engine` for errors."""
+    engine = make_engine(database, wait_s) if isinstance(database, str) else getattr(database, "sync_engine", database)
+    if not isinstance(engine, Engine):
+        raise ConfigurationError("inbox.setting", f"a {type(database).__name__} is neither an address nor an engine")
+    require_dialect(engine.dialect.name)
+    return engine
 
 
 def make_engine(url: str, wait_s: float) -> Engine:
@@ -46,7 +54,7 @@ def make_engine(url: str, wait_s: float) -> Engine:
     require_dialect(parsed.get_backend_name())
     try:
         if parsed.get_backend_name() == "sqlite":
-            return _make_sqlite_engine(url, parsed.database, wait_s)
+            return _make_sqlite_engine(parsed, wait_s)
         arguments = {}
         if parsed.get_driver_name() in ("psycopg", "psycopg2") and "connect_timeout" not in parsed.query:
             arguments["connect_timeout"] = max(1, int(wait_s / 2))  # psycopg waits at least 2 seconds
@@ -59,10 +67,10 @@ def make_engine(url: str, wait_s: float) -> Engine:
         raise InboxError("inbox.unavailable", f"the inbox's file cannot be created: {e.strerror}") from e
 
 
-def _make_sqlite_engine(url: str, name: str | None, wait_s: float) -> Engine:
-    if name in (None, "", ":memory:"):
+def _make_sqlite_engine(url: URL, wait_s: float) -> Engine:
+    if url.database is None or _is_in_memory(url):
         raise ConfigurationError("inbox.sqlite", "a database in memory is lost with its process: give a file")
-    file = as_path(name)
+    file = as_path(url.database)
     identity = make_private(file)
     engine = _one_connection(url, wait_s / 2, timeout=wait_s / 2)
 
@@ -90,7 +98,7 @@ def make_memory_engine(wait_s: float) -> Engine:
     return _one_connection("sqlite://", wait_s, check_same_thread=False)
 
 
-def _one_connection(url: str, wait_s: float, **arguments: Any) -> Engine:
+def _one_connection(url: str | URL, wait_s: float, **arguments: Any) -> Engine:
     return create_engine(
         url, hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
         connect_args=arguments,
@@ -109,21 +117,29 @@ def require_dialect(name: str) -> None:
 
 # Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would rely on locks that only
 # the parent has.
-_FORKED = WeakSet[Engine]()
+_ENGINES = WeakSet[Engine]()
 
 
 def close_at_fork(engine: Engine) -> None:
-    """Close the unused connections before each fork."""
-    _FORKED.add(engine)
+    """Close the unused connections before each fork, except those of a database in memory, which would be lost."""
+    if engine.dialect.name != "sqlite" or not _is_in_memory(engine.url):
+        _ENGINES.add(engine)
 
 
-def _leave(*, in_child: bool) -> None:
-    for engine in list(_FORKED):
-        if in_child:
-            engine.dispose(close=False)
-        elif engine.dialect.name == "sqlite":
+def _before_fork() -> None:
+    for engine in list(_ENGINES):
+        if engine.dialect.name == "sqlite":
             with suppress(SQLAlchemyError):
                 engine.dispose()
 
 
-os.register_at_fork(before=partial(_leave, in_child=False), after_in_child=partial(_leave, in_child=True))
+def _in_child() -> None:
+    for engine in list(_ENGINES):
+        engine.dispose(close=False)
+
+
+def _is_in_memory(url: URL) -> bool:
+    return url.database in (None, "", ":memory:")
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_in_child)
