@@ -23,35 +23,35 @@ _NO_ADDRESS = (
 )
 
 
-def engine_of(database: Any, wait_s: float) -> Engine:
-    """Return an engine, or the `sync_engine` of one for asyncio; make it if an address is given. See `make_engine` for errors."""
-    engine = make_engine(database, wait_s) if isinstance(database, str) else getattr(database, "sync_engine", database)
-    if not isinstance(engine, Engine):
-        raise ConfigurationError("inbox.setting", f"a {type(database).__name__} is neither an address nor an engine")
-    require_dialect(engine.dialect.name)
-    return engine
-
-
-def make_engine(url: str, wait_s: float) -> Engine:
-    """Make the engine of an inbox.
+def make_engine(database: Any, wait_s: float) -> Engine:
+    """Make the engine of an inbox, or return the given one.
 
     A SQLite file gets one connection, so that threads wait for each other in the pool and not for the file's lock.
 
     Args:
-        url: a SQLAlchemy address. A SQLite file that does not exist is made for its owner alone.
-        wait_s: how long to wait, in seconds: half of it for a connection that other threads use, half for other processes of SQLite or
-            a server of PostgreSQL that does not answer.
+        database: a SQLAlchemy address, or an engine, also one for asyncio. A SQLite file that does not exist is made for its owner
+            alone.
+        wait_s: for an address: how long to wait, in seconds: half of it for a connection that other threads use, half for other
+            processes of SQLite or a server of PostgreSQL that does not answer.
 
     Raises:
         ConfigurationError: `inbox.setting`, `inbox.sqlite`, `inbox.dialect`, `extra.missing`.
         InboxError: `inbox.unavailable`.
     """
+    if not isinstance(database, str):
+        engine = getattr(database, "sync_engine", database)
+        if not isinstance(engine, Engine):
+            raise ConfigurationError(
+                "inbox.setting", f"a {type(database).__name__} is neither an address nor an engine"
+            )
+        _require_dialect(engine.dialect.name)
+        return engine
     wait_s = require_wait(wait_s, code="inbox.setting")
     try:
-        parsed = make_url(url)
+        parsed = make_url(database)
     except SQLAlchemyError as e:
         raise ConfigurationError("inbox.setting", _NO_ADDRESS) from e
-    require_dialect(parsed.get_backend_name())
+    _require_dialect(parsed.get_backend_name())
     try:
         if parsed.get_backend_name() == "sqlite":
             return _make_sqlite_engine(parsed, wait_s)
@@ -59,7 +59,7 @@ def make_engine(url: str, wait_s: float) -> Engine:
         if parsed.get_driver_name() in ("psycopg", "psycopg2") and "connect_timeout" not in parsed.query:
             arguments["connect_timeout"] = max(1, int(wait_s / 2))  # psycopg waits at least 2 seconds
         return create_engine(
-            url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s / 2, connect_args=arguments
+            parsed, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s / 2, connect_args=arguments
         )
     except ImportError as e:
         raise missing_extra("postgres", e) from e
@@ -105,12 +105,7 @@ def _one_connection(url: str | URL, wait_s: float, **arguments: Any) -> Engine:
     )  # fmt: skip
 
 
-def require_dialect(name: str) -> None:
-    """Check that the inbox has SQL for a kind of database.
-
-    Raises:
-        ConfigurationError: `inbox.dialect`.
-    """
+def _require_dialect(name: str) -> None:
     if name not in DIALECTS:
         raise ConfigurationError("inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(DIALECTS)}")
 

@@ -19,7 +19,7 @@ from typing import Any
 from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import InboxError
 from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held
-from tppkit.inbox.engine import engine_of, make_memory_engine
+from tppkit.inbox.engine import make_engine, make_memory_engine
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
 from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
 from tppkit.inbox.statements import LEASE_ENDED, Statements, read_entry, read_failure, values_of
@@ -63,7 +63,7 @@ class InboxStore:
 
     def __init__(self, database: Any, *, prefix: str = "tppkit_inbox_", wait_s: float = WAIT_S) -> None:
         self._sql = Statements(prefix)
-        self.database = Database(engine_of(database, wait_s))
+        self.database = Database(make_engine(database, wait_s))
         self.engine = self.database.engine
 
     def create_tables(self) -> None:
