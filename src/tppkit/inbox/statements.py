@@ -110,7 +110,7 @@ class Statements:
         # A literal, because SQLite does not use a partial index for a parameter.
         is_failed = entry.state == literal_column(f"'{State.FAILED.value}'")
         new = {name: of[name] for name in (*_ENTRY, "state", "attempts", "due_at", "reason")}
-        self.add = _insert(entries, new, returning=entry.key)
+        self.add = _Insert(entries, new, returning=entry.key)
         self.known = Statement(
             select(entry.state, entry.digest, entry.attempts).where(in_source, entry.key == of["key"])
         )
@@ -124,7 +124,7 @@ class Statements:
         done = {"state": State.DONE.value, "done_at": at, "due_at": None, "reason": None, "content": None}
         failed = {name: of[name] for name in ("state", "due_at", "reason")}
         self.once, self.keep_failed = (
-            _insert(entries, values, changes | {"attempts": entry.attempts + 1}, is_free, returning=entry.key)
+            _Insert(entries, values, changes | {"attempts": entry.attempts + 1}, is_free, returning=entry.key)
             for values, changes in ((new_done, done), (new, failed))
         )
 
@@ -132,7 +132,7 @@ class Statements:
         # The greater content is kept, so that an empty one does not replace a known one.
         content = case((entry.content > of["content"], entry.content), else_=of["content"])
         is_due_before = is_waiting & (entry.due_at < of["due_at"])
-        self.renew = _insert(
+        self.renew = _Insert(
             entries,
             new,
             {
@@ -158,7 +158,7 @@ class Statements:
 
         # A single statement, so that the database orders two concurrent versions.
         version = {name: of[name] for name in ("version", "version_digest")} | {"set_at": at}
-        self.advance = _insert(
+        self.advance = _Insert(
             versions,
             {"source": of["source"], "record": of["record"], **version},
             version,
@@ -210,33 +210,38 @@ class Statements:
             .returning(entry.key)
         )
         self.sources = Statement(select(entry.source).distinct().order_by(entry.source))
-        self.purge_done = _purge(entry.key, entry.done_at)
-        self.purge_failed = _purge(entry.key, entry.received_at, is_failed, entry.due_at.is_(None))
-        self.purge_versions = _purge(latest.record, latest.set_at)
+        self.purge_done = _Purge(entry.key, entry.done_at)
+        self.purge_failed = _Purge(entry.key, entry.received_at, is_failed, entry.due_at.is_(None))
+        self.purge_versions = _Purge(latest.record, latest.set_at)
 
 
-def _insert(
-    table: Table, values: dict[str, Any], changes: dict[str, Any] | None = None, where: Any = None, *, returning: Column[Any]
-) -> Statement:  # fmt: skip
-    """Return an INSERT for each dialect. If the key is known, it makes the changes where the condition holds, and returns no row else."""
-    made = {}
-    for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql)):
-        into = dialect.insert(table).values(values)
-        if changes is None:
-            into = into.on_conflict_do_nothing()
-        else:
-            into = into.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes, where=where)
-        made[name] = into.returning(returning)
-    return Statement(made)
+class _Insert(Statement):
+    """An INSERT. A row with the same key is changed where a condition holds; otherwise no row is returned."""
+
+    def __init__(
+        self, table: Table, values: dict[str, Any], changes: dict[str, Any] | None = None, where: Any = None, *,
+        returning: Column[Any],
+    ) -> None:  # fmt: skip
+        made = {}
+        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql)):
+            into = dialect.insert(table).values(values)
+            if changes is None:
+                into = into.on_conflict_do_nothing()
+            else:
+                into = into.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes, where=where)
+            made[name] = into.returning(returning)
+        super().__init__(made)
 
 
-def _purge(column: Column[Any], time: Column[Any], *where: ColumnElement[bool]) -> Statement:
-    """Return a DELETE of the oldest rows of a source, except those that are locked."""
-    table, limit, before = column.table, bindparam("most", type_=BigInteger), bindparam("before", type_=BigInteger)
-    in_source = table.c.source == bindparam("of_source")
-    old = select(column).where(in_source, time < before, *where).order_by(time).limit(limit)
-    chosen = column.in_(old.with_for_update(skip_locked=True))
-    return Statement(delete(table).where(in_source, chosen).returning(column))
+class _Purge(Statement):
+    """A DELETE of the oldest rows of a source, except those that are locked."""
+
+    def __init__(self, column: Column[Any], time: Column[Any], *where: ColumnElement[bool]) -> None:
+        in_source = column.table.c.source == bindparam("of_source")
+        before, limit = (bindparam(name, type_=BigInteger) for name in ("before", "most"))
+        old = select(column).where(in_source, time < before, *where).order_by(time).limit(limit)
+        chosen = column.in_(old.with_for_update(skip_locked=True))
+        super().__init__(delete(column.table).where(in_source, chosen).returning(column))
 
 
 def values_of(
