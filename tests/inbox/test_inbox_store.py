@@ -109,6 +109,18 @@ def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_delays_n
     assert [one.outcome for one in store.work(SOURCE, apply, at=AT + DAY)] == [Outcome.APPLIED]
 
 
+@pytest.mark.parametrize("attempts", [1, 10])
+def test_an_entry_that_is_renewed_while_its_attempt_fails_waits_again(store: InboxStore, attempts: int) -> None:
+    def renews(one: Any, _: Any) -> Any:
+        assert store.renew(entry("a")) is Outcome.STORED
+        raise LookupError
+
+    store.renew(entry("a"))
+    (worked,) = store.work(SOURCE, apply, at=AT, limit=1, retries=Retries(attempts=attempts), prepare=renews)
+    assert (worked.outcome, worked.code, store.failed(SOURCE)) == (Outcome.FAILED, "LookupError", [])
+    assert [one.outcome for one in store.work(SOURCE, apply, at=AT)] == [Outcome.APPLIED]
+
+
 def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
     for key in "ab":
         store.accept(entry(key))
@@ -119,7 +131,7 @@ def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
     assert sorted(effects(store)) == ["a", "b"]
 
 
-def test_a_purge_discards_failed_entries_but_none_that_is_retried(store: InboxStore) -> None:
+def test_a_purge_deletes_failed_entries_but_none_that_is_retried(store: InboxStore) -> None:
     for key in "ab":
         store.accept(entry(key), fault="unreadable")
     with pytest.raises(LookupError):

@@ -13,7 +13,7 @@ try:
     from sqlalchemy import Connection, Engine, MetaData, inspect
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
-    from tppkit.inbox.engine import close_at_fork, require_dialect
+    from tppkit.inbox.engine import close_at_fork
     from tppkit.inbox.statements import BEGIN, LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
 except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
@@ -77,20 +77,14 @@ class Database:
     """Transactions on an engine, and on connections of callers.
 
     Args:
-        engine: the engine; one for asyncio gives its `sync_engine`.
-        forks: close the connections before a fork; False for a database in memory.
-
-    Raises:
-        ConfigurationError: `inbox.dialect`.
+        engine: of SQLite or PostgreSQL; one for asyncio gives its `sync_engine`.
     """
 
-    def __init__(self, engine: Engine, *, forks: bool = True) -> None:
-        require_dialect(engine.dialect.name)
+    def __init__(self, engine: Engine) -> None:
         self.is_sqlite = engine.dialect.name == "sqlite"
         # In READ COMMITTED, a conflicting transaction waits; at stricter levels it would be aborted.
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
-        if forks:
-            close_at_fork(self.engine)
+        close_at_fork(self.engine)
 
     def create_tables(self, metadata: MetaData) -> None:
         """Create the tables that are absent.
@@ -140,14 +134,11 @@ class Database:
         db = self.engine.connect()
         pooled = db.connection
         try:
-            yield db
+            with db:
+                yield db
         finally:
-            try:
-                with suppress(Exception):  # after an interrupt, SQLAlchemy may be in an inconsistent state
-                    db.close()
-            finally:
-                if pooled.is_valid:  # not returned to the pool
-                    pooled.invalidate()
+            if pooled.is_valid:  # an interrupt kept it from being returned to the pool
+                pooled.invalidate()
 
     @contextmanager
     def hurried(self, db: Connection, wait: str) -> Iterator[None]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from functools import partial
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import Engine, QueuePool, create_engine, event, make_url
+from sqlalchemy import URL, Engine, QueuePool, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 
 from tppkit._extras import missing_extra
@@ -24,34 +23,43 @@ _NO_ADDRESS = (
 )
 
 
-def make_engine(url: str, wait_s: float) -> Engine:
-    """Make the engine of an inbox.
+def make_engine(database: Any, wait_s: float) -> Engine:
+    """Make the engine of an inbox, or return the given one.
 
     A SQLite file gets one connection, so that threads wait for each other in the pool and not for the file's lock.
 
     Args:
-        url: a SQLAlchemy address. A SQLite file that does not exist is made for its owner alone.
-        wait_s: how long to wait, in seconds: half of it for a connection that other threads use, half for other processes of SQLite or
-            a server of PostgreSQL that does not answer.
+        database: a SQLAlchemy address, or an engine, also one for asyncio. A SQLite file that does not exist is made for its owner
+            alone.
+        wait_s: for an address: how long to wait, in seconds: half of it for a connection that other threads use, half for other
+            processes of SQLite or a server of PostgreSQL that does not answer.
 
     Raises:
         ConfigurationError: `inbox.setting`, `inbox.sqlite`, `inbox.dialect`, `extra.missing`.
         InboxError: `inbox.unavailable`.
     """
+    if not isinstance(database, str):
+        engine = getattr(database, "sync_engine", database)
+        if not isinstance(engine, Engine):
+            raise ConfigurationError(
+                "inbox.setting", f"a {type(database).__name__} is neither an address nor an engine"
+            )
+        _require_dialect(engine.dialect.name)
+        return engine
     wait_s = require_wait(wait_s, code="inbox.setting")
     try:
-        parsed = make_url(url)
+        parsed = make_url(database)
     except SQLAlchemyError as e:
         raise ConfigurationError("inbox.setting", _NO_ADDRESS) from e
-    require_dialect(parsed.get_backend_name())
+    _require_dialect(parsed.get_backend_name())
     try:
         if parsed.get_backend_name() == "sqlite":
-            return _make_sqlite_engine(url, parsed.database, wait_s)
+            return _make_sqlite_engine(parsed, wait_s)
         arguments = {}
         if parsed.get_driver_name() in ("psycopg", "psycopg2") and "connect_timeout" not in parsed.query:
             arguments["connect_timeout"] = max(1, int(wait_s / 2))  # psycopg waits at least 2 seconds
         return create_engine(
-            url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s / 2, connect_args=arguments
+            parsed, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s / 2, connect_args=arguments
         )
     except ImportError as e:
         raise missing_extra("postgres", e) from e
@@ -59,10 +67,10 @@ def make_engine(url: str, wait_s: float) -> Engine:
         raise InboxError("inbox.unavailable", f"the inbox's file cannot be created: {e.strerror}") from e
 
 
-def _make_sqlite_engine(url: str, name: str | None, wait_s: float) -> Engine:
-    if name in (None, "", ":memory:"):
+def _make_sqlite_engine(url: URL, wait_s: float) -> Engine:
+    if url.database is None or _is_in_memory(url):
         raise ConfigurationError("inbox.sqlite", "a database in memory is lost with its process: give a file")
-    file = as_path(name)
+    file = as_path(url.database)
     identity = make_private(file)
     engine = _one_connection(url, wait_s / 2, timeout=wait_s / 2)
 
@@ -90,40 +98,43 @@ def make_memory_engine(wait_s: float) -> Engine:
     return _one_connection("sqlite://", wait_s, check_same_thread=False)
 
 
-def _one_connection(url: str, wait_s: float, **arguments: Any) -> Engine:
+def _one_connection(url: str | URL, wait_s: float, **arguments: Any) -> Engine:
     return create_engine(
         url, hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
         connect_args=arguments,
     )  # fmt: skip
 
 
-def require_dialect(name: str) -> None:
-    """Check that the inbox has SQL for a kind of database.
-
-    Raises:
-        ConfigurationError: `inbox.dialect`.
-    """
+def _require_dialect(name: str) -> None:
     if name not in DIALECTS:
         raise ConfigurationError("inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(DIALECTS)}")
 
 
 # Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would rely on locks that only
 # the parent has.
-_FORKED = WeakSet[Engine]()
+_ENGINES = WeakSet[Engine]()
 
 
 def close_at_fork(engine: Engine) -> None:
-    """Close the unused connections before each fork."""
-    _FORKED.add(engine)
+    """Close the unused connections before each fork, except those of a database in memory, which would be lost."""
+    if engine.dialect.name != "sqlite" or not _is_in_memory(engine.url):
+        _ENGINES.add(engine)
 
 
-def _leave(*, in_child: bool) -> None:
-    for engine in list(_FORKED):
-        if in_child:
-            engine.dispose(close=False)
-        elif engine.dialect.name == "sqlite":
+def _before_fork() -> None:
+    for engine in list(_ENGINES):
+        if engine.dialect.name == "sqlite":
             with suppress(SQLAlchemyError):
                 engine.dispose()
 
 
-os.register_at_fork(before=partial(_leave, in_child=False), after_in_child=partial(_leave, in_child=True))
+def _in_child() -> None:
+    for engine in list(_ENGINES):
+        engine.dispose(close=False)
+
+
+def _is_in_memory(url: URL) -> bool:
+    return url.database in (None, "", ":memory:")
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_in_child)

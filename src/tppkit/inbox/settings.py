@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 
-from tppkit._clock import shift, to_microseconds
+from tppkit._clock import shift
 from tppkit.errors import ConfigurationError
 
 LEASE = timedelta(minutes=1)
@@ -41,8 +42,7 @@ class Retention:
         done: retention of done entries; choose a longer time than the sender repeats deliveries.
         versions: retention of the last version of each record. The default is the 13 months within which a payer can report a
             payment (Directive (EU) 2015/2366, article 71).
-        failed: retention of failed entries without a due time, from their receipt; then a purge discards them. None: they stay
-            until they are released or discarded.
+        failed: retention of failed entries without a due time, from their receipt. None: they stay until they are released or discarded.
 
     Raises:
         ConfigurationError: `inbox.setting`, a span is not above zero, or versions are kept shorter than entries.
@@ -92,9 +92,7 @@ class Retries:
 
     def outlast(self, span: timedelta) -> bool:
         """Whether an entry that always fails is still tried at the end of a span."""
-        growing = [self._wait(attempt).total_seconds() for attempt in range(1, min(self.attempts, 42))]
-        constant = max(self.attempts - 42, 0) * self._wait(42).total_seconds()
-        return sum(growing) + constant >= span.total_seconds()
+        return any(waited >= span for waited in accumulate(map(self._wait, range(1, self.attempts))))
 
     def _wait(self, attempt: int) -> timedelta:
         doublings = min(max(attempt - 1, 0), 40)  # the longest wait is reached much earlier
@@ -102,12 +100,6 @@ class Retries:
             return min(self.first * (1 << doublings), self.longest)
         except OverflowError:
             return self.longest
-
-
-def due_microseconds(retries: Retries, attempt: int, at: datetime) -> int | None:
-    """Return `Retries.due_at` as tables store it."""
-    due_at = retries.due_at(attempt, at=at)
-    return None if due_at is None else to_microseconds(due_at)
 
 
 RETENTION, RETRIES = Retention(), Retries()

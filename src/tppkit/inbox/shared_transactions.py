@@ -26,17 +26,16 @@ class _Group:
     """The turns of one transaction.
 
     Attributes:
-        opened: its result is the connection, when the transaction has begun.
+        opened: gives the connection, when the transaction has begun.
         committed: done when the transaction is committed.
         turns: the number of turns.
         is_lost: a handler, or a full disk, ended the transaction.
     """
 
+    opened: asyncio.Task[Connection]
     committed: asyncio.Task[None]
-
-    def __init__(self) -> None:
-        self.opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
-        self.turns, self.is_lost = 0, False
+    turns = 0
+    is_lost = False
 
 
 class SharedDatabase(Database):
@@ -65,8 +64,7 @@ class SharedDatabase(Database):
         self._owner = task
         try:
             group = self._group or self._begin()
-            opened = group.opened
-            db: Connection = opened.result() if opened.done() else await_only(asyncio.shield(opened))
+            db: Connection = await_only(asyncio.shield(group.opened))
             with unavailable(), self._savepoint(db, group):
                 yield db
             group.turns += 1
@@ -76,21 +74,19 @@ class SharedDatabase(Database):
         await_only(asyncio.shield(group.committed))  # a cancelled task must not cancel the commit of others
 
     def _begin(self) -> _Group:
-        self._group = group = _Group()
-        group.committed = asyncio.create_task(self._run(group, super().transaction()))
-        for future in (
-            group.opened,
-            group.committed,
-        ):  # asyncio logs errors that no task retrieves, and all waiting tasks may be cancelled
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._group, whole = _Group(), super().transaction()
+        group = self._group
+        group.opened = asyncio.create_task(asyncio.to_thread(whole.__enter__))
+        group.committed = asyncio.create_task(self._commit(group, whole))
+        # asyncio logs errors that no task retrieves, and all waiting tasks may be cancelled.
+        group.committed.add_done_callback(lambda done: done.cancelled() or done.exception())
         return group
 
-    async def _run(self, group: _Group, whole: AbstractContextManager[Connection]) -> None:
+    async def _commit(self, group: _Group, whole: AbstractContextManager[Connection]) -> None:
         try:
-            group.opened.set_result(await asyncio.to_thread(whole.__enter__))
-        except BaseException as e:
+            await group.opened
+        except BaseException:
             self._group = None
-            group.opened.set_exception(e)
             raise
         async with self._turn:  # after all turns requested so far
             self._group = None

@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import (  # fmt: skip
     BigInteger,
-    Boolean,
     Column,
+    ColumnElement,
     Index,
     Integer,
     LargeBinary,
@@ -24,9 +24,7 @@ from sqlalchemy import (  # fmt: skip
     case,
     delete,
     func,
-    literal,
     literal_column,
-    null,
     or_,
     select,
     text,
@@ -35,30 +33,26 @@ from sqlalchemy import (  # fmt: skip
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tppkit._clock import as_utc, from_microseconds, to_microseconds
+from tppkit._clock import from_microseconds, to_microseconds
 from tppkit._statement import Statement
 from tppkit.errors import ConfigurationError
 from tppkit.inbox.entry import Entry, Failure, State, Version
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
-_DIALECTS = (("sqlite", sqlite), ("postgresql", postgresql))
 _ENTRY = ("source", "key", "digest", "name", "content", "received_at", "record", "version", "version_digest")
-_PARAMETERS = tuple(f"of_{name}" for name in _ENTRY)
+_PARAMETERS = tuple(f"of_{name}" for name in (*_ENTRY, "state", "attempts", "due_at", "reason"))
 _RENEWED = "renewed"  # `reason` of a claimed entry that was requested again; it waits again after its worker
+LEASE_ENDED = "lease-ended"
 
 BEGIN = Statement(text("BEGIN IMMEDIATE"))  # SQLite only
 SAVEPOINT, ROLLBACK_TO, RELEASE = (
     Statement(text(f"{verb} tppkit_inbox")) for verb in ("SAVEPOINT", "ROLLBACK TO SAVEPOINT", "RELEASE SAVEPOINT")
 )
 # PostgreSQL: limit how long this transaction waits for a lock, unless the application has set a limit.
-_LOCK_TIMEOUT, _UNLIMITED = literal_column("'lock_timeout'", String), literal_column("'0'", String)
-_FOR_TRANSACTION = literal_column("true", Boolean)
 LIMIT_WAIT = Statement(
-    select(func.set_config(_LOCK_TIMEOUT, bindparam("wait", type_=String), _FOR_TRANSACTION)).where(
-        func.current_setting(_LOCK_TIMEOUT) == _UNLIMITED
-    )
+    text("SELECT set_config('lock_timeout', :wait, true) WHERE current_setting('lock_timeout') = '0'")
 )
-UNLIMIT_WAIT = Statement(select(func.set_config(_LOCK_TIMEOUT, _UNLIMITED, _FOR_TRANSACTION)))
+UNLIMIT_WAIT = Statement(text("SELECT set_config('lock_timeout', '0', true)"))
 
 
 class Statements:
@@ -110,160 +104,154 @@ class Statements:
         Index(f"{prefix}versions_set", latest.source, latest.set_at)
 
         of = {column.name: bindparam(f"of_{column.name}", type_=column.type) for column in entry}
-        at, before, limit = (bindparam(name, type_=BigInteger) for name in ("at", "before", "most"))
-        one = (entry.source == of["source"]) & (entry.key == of["key"])
-        # An attempt has a number and a due time, so a worker whose claim was taken over changes nothing.
-        was = one & (entry.attempts == bindparam("attempt")) & (entry.state == bindparam("was"))
-        was &= entry.due_at.is_not_distinct_from(bindparam("was_due_at", type_=BigInteger))
+        at, limit = (bindparam(name, type_=BigInteger) for name in ("at", "most"))
+        in_source = entry.source == of["source"]
+        is_waiting, is_claimed = entry.state == State.WAITING.value, entry.state == State.CLAIMED.value
         # A literal, because SQLite does not use a partial index for a parameter.
-        failed = (entry.source == of["source"]) & (entry.state == literal_column(f"'{State.FAILED.value}'"))
-        kept = [entry[name] for name in _ENTRY]
-        moved = {name: of[name] for name in ("state", "due_at", "reason")}
-        done = {
-            **dict.fromkeys(("due_at", "reason", "content", "record", "version", "version_digest")),
-            "state": State.DONE.value, "done_at": at,
-        }  # fmt: skip
-        # Fast path: a done entry has no content, so only these columns are written.
-        new = {name: of[name] for name in ("source", "key", "digest", "name", "received_at")}
-        new_done = {**new, "state": State.DONE.value, "attempts": 1, "done_at": at}
-        whole = {name: of[name] for name in (*_ENTRY, "attempts")} | moved
+        is_failed = entry.state == literal_column(f"'{State.FAILED.value}'")
+        new = {name: of[name] for name in (*_ENTRY, "state", "attempts", "due_at", "reason")}
+        self.add = _Insert(entries, new, returning=entry.key)
+        self.known = Statement(
+            select(entry.state, entry.digest, entry.attempts).where(in_source, entry.key == of["key"])
+        )
 
-        inserts = {name: dialect.insert(entries) for name, dialect in _DIALECTS}
-        self.add = Statement(
-            {name: into.values(whole).on_conflict_do_nothing().returning(entry.key) for name, into in inserts.items()}
-        )
         # A delivery may take over a waiting or failed entry, or a claim whose lease has ended, if the content is the same.
+        is_free = (entry.state != State.DONE.value) & or_(~is_claimed, entry.due_at <= at)
+        is_free &= entry.digest == of["digest"]
+        # A done entry has no content, so only these columns are written.
+        new_done: dict[str, Any] = {name: of[name] for name in ("source", "key", "digest", "name", "received_at")}
+        new_done |= {"state": State.DONE.value, "attempts": 1, "done_at": at}
+        done = {"state": State.DONE.value, "done_at": at, "due_at": None, "reason": None, "content": None}
+        failed = {name: of[name] for name in ("state", "due_at", "reason")}
         self.once, self.keep_failed = (
-            Statement(
-                {
-                    name: into.values(values)
-                    .on_conflict_do_update(
-                        index_elements=["source", "key"],
-                        set_={**changed, "attempts": entry.attempts + 1},
-                        where=(entry.digest == into.excluded.digest)
-                        & (entry.state != State.DONE.value)
-                        & or_(entry.state != State.CLAIMED.value, entry.due_at <= at),
-                    )
-                    .returning(entry.key)
-                    for name, into in inserts.items()
-                }
-            )
-            for values, changed in ((new_done, done), (whole, moved))
+            _Insert(entries, values, changes | {"attempts": entry.attempts + 1}, is_free, returning=entry.key)
+            for values, changes in ((new_done, done), (new, failed))
         )
+
         # Renewed: a done or failed entry waits again; a waiting entry is due no later; a claimed entry waits again after its worker.
-        is_claimed, is_waiting = entry.state == State.CLAIMED.value, entry.state == State.WAITING.value
-        self.renew = Statement(
+        # The greater content is kept, so that an empty one does not replace a known one.
+        content = case((entry.content > of["content"], entry.content), else_=of["content"])
+        is_due_before = is_waiting & (entry.due_at < of["due_at"])
+        self.renew = _Insert(
+            entries,
+            new,
             {
-                name: into.values(whole)
-                .on_conflict_do_update(
-                    index_elements=["source", "key"],
-                    set_={
-                        "state": case((is_claimed, entry.state), else_=State.WAITING.value),
-                        "due_at": case(
-                            (is_claimed | (is_waiting & (entry.due_at < into.excluded.due_at)), entry.due_at),
-                            else_=into.excluded.due_at,
-                        ),
-                        "attempts": case((is_claimed, entry.attempts), else_=0),
-                        "reason": case((is_claimed, _RENEWED), else_=None),
-                        "done_at": None,
-                        "received_at": into.excluded.received_at,
-                        # The greater one, so that an empty content does not replace a known one.
-                        "content": case(
-                            (entry.content > into.excluded.content, entry.content), else_=into.excluded.content
-                        ),
-                    },
-                    where=or_(
-                        entry.state == State.DONE.value,
-                        entry.state == State.FAILED.value,
-                        is_waiting & ((entry.due_at > into.excluded.due_at) | (entry.content < into.excluded.content)),
-                        is_claimed & (entry.reason.is_(None) | (entry.content < into.excluded.content)),
-                    ),
-                )
-                .returning(entry.key)
-                for name, into in inserts.items()
-            }
+                "state": case((is_claimed, entry.state), else_=State.WAITING.value),
+                "due_at": case((is_claimed | is_due_before, entry.due_at), else_=of["due_at"]),
+                "attempts": case((is_claimed, entry.attempts), else_=0),
+                "reason": case((is_claimed, _RENEWED)),
+                "done_at": None,
+                "received_at": of["received_at"],
+                "content": content,
+            },
+            or_(
+                entry.state == State.DONE.value,
+                entry.state == State.FAILED.value,
+                is_waiting & (entry.due_at > of["due_at"]),
+                is_claimed & entry.reason.is_(None),
+                entry.content < of["content"],
+            ),
+            returning=entry.key,
         )
         # Returns a row if more than this number of entries without content wait.
-        empty = select(entry.source).where(entry.source == of["source"], is_empty)
-        self.beyond = Statement(empty.limit(1).offset(limit))
-        self.known = Statement(select(entry.state, entry.digest, entry.attempts).where(one))
+        self.beyond = Statement(select(entry.source).where(in_source, is_empty).limit(1).offset(limit))
+
         # A single statement, so that the database orders two concurrent versions.
-        version = {name: of[name] for name in ("source", "record", "version", "version_digest")} | {"set_at": at}
-        self.advance = Statement(
-            {
-                name: into.values(version)
-                .on_conflict_do_update(
-                    index_elements=["source", "record"],
-                    set_={name: into.excluded[name] for name in ("version", "version_digest", "set_at")},
-                    where=into.excluded.version > latest.version,
-                )
-                .returning(latest.version)
-                for name, into in ((name, dialect.insert(versions)) for name, dialect in _DIALECTS)
-            }
+        version = {name: of[name] for name in ("version", "version_digest")} | {"set_at": at}
+        self.advance = _Insert(
+            versions,
+            {"source": of["source"], "record": of["record"], **version},
+            version,
+            latest.version < of["version"],
+            returning=latest.version,
         )
         last = select(latest.version, latest.version_digest)
         self.version = Statement(last.where(latest.source == of["source"], latest.record == of["record"]))
 
-        due = select(*kept, entry.attempts, entry.state, entry.due_at).where(
-            entry.source == of["source"], entry.due_at <= at
+        kept = [entry[name] for name in _ENTRY]
+        due = select(entry.key).where(in_source, entry.due_at <= at).order_by(entry.due_at, entry.received_at)
+        due = due.limit(1).with_for_update(skip_locked=True).correlate(None)
+        is_over = is_claimed & (entry.attempts >= limit)  # its worker died in the last attempt
+        taken = {
+            "state": case((is_over, State.FAILED.value), else_=State.CLAIMED.value),
+            "attempts": case((is_over, entry.attempts), else_=entry.attempts + 1),
+            "due_at": case((~is_over, of["due_at"])),
+            "reason": case((is_over, LEASE_ENDED)),
+        }
+        self.take = Statement(
+            update(entries)
+            .where(in_source, entry.key == due.scalar_subquery())
+            .values(taken)
+            .returning(*kept, entry.attempts, entry.state)
         )
-        due = due.order_by(entry.due_at, entry.received_at).limit(1)
-        self.due = Statement(due.with_for_update(skip_locked=True))
-        self.move = Statement(update(entries).where(was).values(**moved, attempts=of["attempts"]).returning(entry.key))
+        # An attempt has a number and a due time, so a worker whose claim was taken over changes nothing.
+        was = (entry.key == of["key"]) & (entry.attempts == bindparam("attempt")) & (entry.state == bindparam("was"))
+        was &= entry.due_at.is_not_distinct_from(bindparam("was_due_at", type_=BigInteger))
         is_renewed = is_claimed & entry.reason.is_not(None)
-        self.finish = Statement(update(entries).where(was, ~is_renewed).values(done).returning(entry.key))
-        now = {"state": literal(State.WAITING.value), "attempts": literal(0), "due_at": at, "reason": null()}
-        ends = {name: case((is_renewed, value), else_=of[name]) for name, value in now.items()}
-        ends["content"] = case(
-            (entry.content > of["content"], entry.content), else_=of["content"]
-        )  # of a watch meanwhile
-        self.repeat = Statement(update(entries).where(was).values(ends).returning(entry.state))
+        is_done = ~is_renewed & (of["state"] == State.DONE.value)
+        ended = {
+            "state": case((is_renewed, State.WAITING.value), else_=of["state"]),
+            "attempts": case((is_renewed, 0), else_=of["attempts"]),
+            "due_at": case((is_renewed, at), else_=of["due_at"]),
+            "reason": case((~is_renewed, of["reason"])),
+            "done_at": case((is_done, at)),
+            "content": case((~is_done, content)),
+        }
+        self.end = Statement(update(entries).where(in_source, was).values(ended).returning(entry.state))
 
-        listed = select(*kept, entry.attempts, entry.reason, entry.due_at).where(failed)
+        listed = select(*kept, entry.attempts, entry.reason, entry.due_at).where(in_source, is_failed)
         after = tuple_(entry.received_at, entry.key) > tuple_(of["received_at"], of["key"])
         self.failed = Statement(listed.where(after).order_by(entry.received_at, entry.key).limit(limit))
         self.failure = Statement(listed.where(entry.key == of["key"]))
-        waiting = {"state": State.WAITING.value, "due_at": at}
-        self.release = Statement(update(entries).where(failed, one).values(waiting).returning(entry.key))
-        self.sources = Statement(select(entry.source).distinct().order_by(entry.source))
-
-        given_up = select(entry.key).where(failed, entry.due_at.is_(None), entry.received_at < before)
-        given_up = given_up.order_by(entry.received_at).limit(limit).with_for_update(skip_locked=True)
-        self.discard_failed = Statement(
+        self.release = Statement(
             update(entries)
-            .where(entry.source == of["source"], entry.key.in_(given_up))
-            .values(done)
+            .where(in_source, is_failed, entry.key == of["key"])
+            .values(state=State.WAITING.value, due_at=at)
             .returning(entry.key)
         )
-        self.purge_done, self.purge_versions = (
-            Statement(
-                delete(table)
-                .where(table.c.source == of["source"])
-                .where(
-                    column.in_(
-                        select(column)
-                        .where(table.c.source == of["source"], time < before)
-                        .order_by(time)
-                        .limit(limit)
-                        .with_for_update(skip_locked=True)
-                    )
-                )
-                .returning(column)
-            )
-            for table, column, time in ((entries, entry.key, entry.done_at), (versions, latest.record, latest.set_at))
-        )
+        self.sources = Statement(select(entry.source).distinct().order_by(entry.source))
+        self.purge_done = _Purge(entry.key, entry.done_at)
+        self.purge_failed = _Purge(entry.key, entry.received_at, is_failed, entry.due_at.is_(None))
+        self.purge_versions = _Purge(latest.record, latest.set_at)
 
 
-def values_of(entry: Entry) -> dict[str, Any]:
-    """Return the parameters of an entry."""
+class _Insert(Statement):
+    """An INSERT. A row with the same key is changed where a condition holds; otherwise no row is returned."""
+
+    def __init__(
+        self, table: Table, values: dict[str, Any], changes: dict[str, Any] | None = None, where: Any = None, *,
+        returning: Column[Any],
+    ) -> None:  # fmt: skip
+        made = {}
+        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql)):
+            into = dialect.insert(table).values(values)
+            if changes is None:
+                into = into.on_conflict_do_nothing()
+            else:
+                into = into.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes, where=where)
+            made[name] = into.returning(returning)
+        super().__init__(made)
+
+
+class _Purge(Statement):
+    """A DELETE of the oldest rows of a source, except those that are locked."""
+
+    def __init__(self, column: Column[Any], time: Column[Any], *where: ColumnElement[bool]) -> None:
+        in_source = column.table.c.source == bindparam("of_source")
+        before, limit = (bindparam(name, type_=BigInteger) for name in ("before", "most"))
+        old = select(column).where(in_source, time < before, *where).order_by(time).limit(limit)
+        chosen = column.in_(old.with_for_update(skip_locked=True))
+        super().__init__(delete(column.table).where(in_source, chosen).returning(column))
+
+
+def values_of(
+    entry: Entry, state: State = State.WAITING, *, attempts: int = 0, due_at: datetime | None = None, reason: str | None = None
+) -> dict[str, Any]:  # fmt: skip
+    """Return the parameters of an entry and of its state."""
     version = entry.version or (None, None, None)
-    return dict(zip(_PARAMETERS, (*entry[:5], to_microseconds(entry.received_at), *version), strict=True))
-
-
-def waiting_values(entry: Entry, due_at: datetime) -> dict[str, Any]:
-    """Return the parameters of an entry that waits until a time."""
-    waits = {"of_state": State.WAITING, "of_attempts": 0, "of_due_at": to_microseconds(as_utc(due_at))}
-    return {**values_of(entry), **waits, "of_reason": None}
+    due = None if due_at is None else to_microseconds(due_at)
+    values = (*entry[:5], to_microseconds(entry.received_at), *version, state, attempts, due, reason)
+    return dict(zip(_PARAMETERS, values, strict=True))
 
 
 def read_entry(row: Any) -> tuple[Entry, Any]:

@@ -10,20 +10,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
 from tppkit._clock import as_utc, shift, to_microseconds
-from tppkit.errors import ConfigurationError, InboxError
+from tppkit.errors import InboxError
 from tppkit.inbox.database import Database, EffectFailed, have_effect, is_held
 from tppkit.inbox.engine import make_engine, make_memory_engine
-from tppkit.inbox.entry import Entry, Outcome, State, Worked
-from tppkit.inbox.operator_methods import WAIT, OperatorMethods
-from tppkit.inbox.settings import LEASE, RETRIES, Retries, due_microseconds, require_limit
-from tppkit.inbox.statements import Statements, read_entry, values_of, waiting_values
+from tppkit.inbox.entry import Entry, Failure, Outcome, State, Worked
+from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
+from tppkit.inbox.statements import LEASE_ENDED, Statements, read_entry, read_failure, values_of
 
 WAIT_S = 3.0  # the gateway waits 4 seconds for the answer to a webhook
 
@@ -31,11 +30,12 @@ Handler = Callable[[Entry, Any], object]  # the second argument is the connectio
 Claim = dict[str, Any]
 Prepare = Callable[[Entry, datetime], Entry | None]
 
-_WORKERS_WAIT = "200ms"  # for a lock in PostgreSQL; short, so that deliveries have priority over workers
+# For a lock in PostgreSQL: a sender waits for the answer to its delivery, and deliveries have priority over workers.
+_SENDERS_WAIT, _WORKERS_WAIT = "1s", "200ms"
 _FORGOTTEN_AT_ONCE = 10  # more than one, so that the table shrinks
 
 
-class InboxStore(OperatorMethods):
+class InboxStore:
     """The entries of any number of sources, for threads and processes.
 
     Handlers get the entry and SQLAlchemy's `Connection`. They write with it and must not commit. Every method raises InboxError
@@ -50,6 +50,7 @@ class InboxStore(OperatorMethods):
 
     Attributes:
         engine: the engine.
+        database: its transactions, for other tables in the same database.
 
     Raises:
         ConfigurationError: `inbox.prefix`, `inbox.dialect`, `inbox.sqlite`, `inbox.setting`, `extra.missing`.
@@ -62,19 +63,8 @@ class InboxStore(OperatorMethods):
 
     def __init__(self, database: Any, *, prefix: str = "tppkit_inbox_", wait_s: float = WAIT_S) -> None:
         self._sql = Statements(prefix)
-        engine = make_engine(database, wait_s) if isinstance(database, str) else database
-        engine = getattr(engine, "sync_engine", engine)
-        if not hasattr(engine, "dialect"):
-            raise ConfigurationError(
-                "inbox.setting", f"a {type(database).__name__} is neither an address nor an engine"
-            )
-        self._database = Database(engine, forks=not isinstance(self, MemoryStore))
-        self.engine = self._database.engine
-
-    @property
-    def database(self) -> Database:
-        """The transactions of the store, for other tables in the same database."""
-        return self._database
+        self.database = Database(make_engine(database, wait_s))
+        self.engine = self.database.engine
 
     def create_tables(self) -> None:
         """Create absent tables; writes nothing if all are present.
@@ -83,7 +73,7 @@ class InboxStore(OperatorMethods):
             ConfigurationError: `inbox.schema`, tables with these names are not an inbox's.
             InboxError: `inbox.unavailable`.
         """
-        self._database.create_tables(self._sql.metadata)
+        self.database.create_tables(self._sql.metadata)
 
     def for_tasks(self) -> InboxStore:
         """Return the store for tasks of an event loop. On SQLite without an engine for asyncio, the tasks share commits."""
@@ -92,7 +82,7 @@ class InboxStore(OperatorMethods):
         from tppkit.inbox.shared_transactions import SharedDatabase  # needs greenlet
 
         store = copy(self)
-        store._database = SharedDatabase(self.engine, forks=False)
+        store.database = SharedDatabase(self.engine)
         return store
 
     def close(self) -> None:
@@ -107,9 +97,9 @@ class InboxStore(OperatorMethods):
             fault: why it cannot be handled yet. Then it is stored as failed until it is released, and FAILED is returned, also for an
                 entry that was stored before and is not done.
         """
-        values = waiting_values(entry, entry.received_at)
+        values = values_of(entry, due_at=entry.received_at)
         if fault is not None:
-            values |= {"of_state": State.FAILED, "of_attempts": 1, "of_due_at": None, "of_reason": fault}
+            values = values_of(entry, State.FAILED, attempts=1, reason=fault)
         with self._brief() as db:
             if self._sql.add.first(db, values):
                 return Outcome.STORED if fault is None else Outcome.FAILED
@@ -136,8 +126,8 @@ class InboxStore(OperatorMethods):
             InboxError: `inbox.full`, `inbox.unavailable`.
             ConfigurationError: `inbox.no-transaction`.
         """
-        values = waiting_values(entry, due_at or entry.received_at)
-        with self._brief() if within is None else self._database.of_caller(within) as db:
+        values = values_of(entry, due_at=as_utc(due_at or entry.received_at))
+        with self._brief() if within is None else self.database.of_caller(within) as db:
             if within is None:
                 self._sql.purge_done.all(db, {**values, "before": values["of_received_at"], "most": _FORGOTTEN_AT_ONCE})
             if not self._sql.renew.first(db, values):
@@ -164,8 +154,8 @@ class InboxStore(OperatorMethods):
         """
         at = as_utc(at)
         try:
-            with self._database.transaction() as db:
-                with self._database.hurried(db, WAIT):
+            with self.database.transaction() as db:
+                with self.database.hurried(db, _SENDERS_WAIT):
                     outcome = self._once(db, entry, at)
                 if outcome is Outcome.APPLIED:
                     have_effect(db, lambda: handler(entry, db))
@@ -190,7 +180,7 @@ class InboxStore(OperatorMethods):
             ConfigurationError: `inbox.no-transaction`, `inbox.handler-committed`, `inbox.handler-aborted`.
         """
         try:
-            with self._database.of_caller(within) as db:
+            with self.database.of_caller(within) as db:
                 outcome = self._once(db, entry, as_utc(at))
                 if outcome is Outcome.APPLIED and handler is not None:
                     have_effect(db, lambda: handler(entry, within))
@@ -227,68 +217,116 @@ class InboxStore(OperatorMethods):
             for _ in range(require_limit(limit)):
                 if (taken := self._take(source, at, until, retries)) is None:
                     break
-                entry, claim = taken
-                if claim is None:
-                    worked.append(Worked(entry, Outcome.FAILED, "lease-ended"))
-                else:
-                    worked.append(self._work_one(entry, claim, handler, at, retries, prepare))
+                worked.append(self._work_one(*taken, handler, at, retries, prepare))
                 until = shift(at, lease + timedelta(seconds=time.monotonic() - began))
         except InboxError:
             if not worked:  # else return the handled entries; a lasting failure is raised by the next call
                 raise
         return worked
 
+    def failed(self, source: str, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
+        """Return failed entries in the order of their receipt.
+
+        Args:
+            source: the source of the entries.
+            limit: maximum number of entries, up to 1,000.
+            after: the last entry of the previous page; None: the first page.
+        """
+        values = {"of_source": source, "of_received_at": -(2**63), "of_key": "", "most": require_limit(limit)}
+        if after is not None:
+            values |= {"of_received_at": to_microseconds(after.entry.received_at), "of_key": after.entry.key}
+        return [read_failure(row) for row in self._rows(self._sql.failed, values)]
+
+    def find_failed(self, source: str, key: str) -> Failure | None:
+        """Return the failed entry with a key, or None."""
+        rows = self._rows(self._sql.failure, {"of_source": source, "of_key": key})
+        return read_failure(rows[0]) if rows else None
+
+    def release(self, failure: Failure, *, at: datetime) -> bool:
+        """Make a failed entry due now; False if it is no longer failed."""
+        return bool(self._rows(self._sql.release, {**values_of(failure.entry), "at": to_microseconds(as_utc(at))}))
+
+    def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """Set the done flag of a failed entry without effect; False if it is no longer failed or was retried since.
+
+        Its content is deleted, and a repetition is REPEATED. Another entry with its version can still take effect.
+        """
+        values = values_of(failure.entry, State.DONE, attempts=failure.attempts)
+        due_at = failure.due_at and to_microseconds(failure.due_at)
+        was = {"was": State.FAILED, "attempt": failure.attempts, "was_due_at": due_at}
+        return bool(self._rows(self._sql.end, {**values, **was, "at": to_microseconds(as_utc(at))}))
+
+    def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
+        """Delete rows whose retention has ended, in bounded batches; returns their number."""
+        deleted, sql = 0, self._sql
+        spans = (
+            (sql.purge_done, retention.done),
+            (sql.purge_failed, retention.failed),
+            (sql.purge_versions, retention.versions),
+        )
+        for statement, span in spans:
+            if span is None:
+                continue
+            before = to_microseconds(shift(as_utc(at), -span))
+            while rows := self._rows(statement, {"of_source": source, "before": before, "most": MAX_BATCH}):
+                deleted += len(rows)
+        return deleted
+
+    def sources(self) -> list[str]:
+        """Return the sources that have entries."""
+        return [source for (source,) in self._rows(self._sql.sources, {})]
+
+    def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> tuple[Entry, Claim | None] | None:
+        """Claim a due entry; or, if its last attempt never ended, set it to failed and return no claim."""
+        values = {"of_source": source, "at": to_microseconds(at), "of_due_at": to_microseconds(until)}
+        rows = self._rows(self._sql.take, {**values, "most": retries.attempts})
+        if not rows:
+            return None
+        entry, (attempt, state) = read_entry(rows[0])
+        if state == State.FAILED:
+            return entry, None
+        return entry, {"was": state, "attempt": attempt, "was_due_at": values["of_due_at"], "at": values["at"]}
+
     def _work_one(
-        self, entry: Entry, claim: Claim, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
-    ) -> Worked:
+        self, entry: Entry, claim: Claim | None, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
+    ) -> Worked:  # fmt: skip
+        if claim is None:
+            return Worked(entry, Outcome.FAILED, LEASE_ENDED)
         outcome, attempt = Outcome.BUSY, claim["attempt"]
-        claim = {**values_of(entry), **claim, "at": to_microseconds(at)}
         try:
             ready = _prepared(entry, prepare, at)
             entry = ready or entry
-            claim |= values_of(entry)
-            with self._database.transaction() as db:
-                with self._database.hurried(db, _WORKERS_WAIT):
-                    if (state := self._end(db, entry, claim)) is None:
+            with self.database.transaction() as db:
+                with self.database.hurried(db, _WORKERS_WAIT):
+                    ended = self._sql.end.first(db, {**_ends(entry, attempt), **claim})
+                    if ended is None:
                         return Worked(entry, outcome)  # the lease ended and another worker has it
-                    outcome = self._advance(db, entry, claim) if ready else Outcome.DROPPED
+                    outcome = self._advance(db, entry, at) if ready else Outcome.DROPPED
                 if outcome is Outcome.APPLIED:
                     have_effect(db, lambda: handler(entry, db))
-            if entry.fault and state == State.FAILED:
+            if entry.fault and ended == (State.FAILED,):
                 return Worked(entry, Outcome.FAILED, entry.fault.code)
             return Worked(entry, outcome)
         except EffectFailed as e:
             failed = e
         except InboxError as e:
             if outcome is not Outcome.APPLIED:  # no attempt
-                waits = {"of_state": State.WAITING, "of_attempts": attempt - 1, "of_reason": None}
+                waits = values_of(entry, attempts=attempt - 1, due_at=retries.due_at(0, at=at))
                 with suppress(InboxError):
-                    self._rows(self._sql.move, {**claim, **waits, "of_due_at": due_microseconds(retries, 0, at)})
+                    self._rows(self._sql.end, {**waits, **claim})
                 if is_held(e):
                     return Worked(entry, Outcome.BUSY)
                 raise
             failed = EffectFailed(e)  # the handler may have broken the connection
-        fails = {"of_state": State.FAILED, "of_attempts": attempt, "of_reason": failed.reason}
-        changed = self._rows(self._sql.move, {**claim, **fails, "of_due_at": due_microseconds(retries, attempt, at)})
-        return Worked(entry, Outcome.FAILED, failed.code) if changed else Worked(entry, Outcome.BUSY)
-
-    def _end(self, db: Any, entry: Entry, claim: Claim) -> str | None:
-        """Set a claimed entry to done, waiting or failed, and return its state; None if the claim has ended."""
-        if not entry.again_at and not entry.fault and self._sql.finish.first(db, claim):
-            return State.DONE
-        again_at = to_microseconds(entry.again_at) if entry.again_at else claim["at"]
-        ends = {"of_state": State.WAITING, "of_attempts": 0, "of_due_at": again_at, "of_reason": None}
-        if entry.fault:
-            reason = EffectFailed(entry.fault).reason
-            ends = {"of_state": State.FAILED, "of_attempts": claim["attempt"], "of_due_at": None, "of_reason": reason}
-        (state,) = self._sql.repeat.first(db, {**claim, **ends}) or (None,)
-        return state
+        due_at = retries.due_at(attempt, at=at)
+        fails = values_of(entry, State.FAILED, attempts=attempt, due_at=due_at, reason=failed.reason)
+        ended = self._rows(self._sql.end, {**fails, **claim})
+        return Worked(entry, Outcome.FAILED, failed.code) if ended else Worked(entry, Outcome.BUSY)
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
-        values = {**values_of(entry), "at": to_microseconds(at)}
-        if not self._sql.once.first(db, values):
+        if not self._sql.once.first(db, {**values_of(entry), "at": to_microseconds(at)}):
             return self._known(db, entry)[1]
-        return self._advance(db, entry, values)
+        return self._advance(db, entry, at)
 
     def _known(self, db: Any, entry: Entry) -> tuple[str, Outcome]:
         row = self._sql.known.first(db, values_of(entry))
@@ -299,8 +337,9 @@ class InboxStore(OperatorMethods):
             return state, Outcome.CONFLICT
         return state, Outcome.BUSY if state == State.CLAIMED else Outcome.REPEATED
 
-    def _advance(self, db: Any, entry: Entry, values: dict[str, Any]) -> Outcome:
+    def _advance(self, db: Any, entry: Entry, at: datetime) -> Outcome:
         """Set the version: APPLIED if it is new, else STALE or VERSION_CONFLICT."""
+        values = {**values_of(entry), "at": to_microseconds(at)}
         if entry.version is None or self._sql.advance.first(db, values):
             return Outcome.APPLIED
         last, digest = self._sql.version.first(db, values) or (None, None)
@@ -313,31 +352,30 @@ class InboxStore(OperatorMethods):
         return Outcome.STALE
 
     def _keep_failed(self, entry: Entry, reason: str, at: datetime, retries: Retries) -> None:
-        values = {**values_of(entry), "of_state": State.FAILED, "of_attempts": 1, "of_reason": reason}
         with self._brief() as db:
-            known = self._sql.known.first(db, values)
-            due_at = due_microseconds(retries, known[2] + 1 if known else 1, at)
-            self._sql.keep_failed.first(db, {**values, "of_due_at": due_at, "at": to_microseconds(at)})
+            known = self._sql.known.first(db, values_of(entry))
+            due_at = retries.due_at(known[2] + 1 if known else 1, at=at)
+            values = values_of(entry, State.FAILED, attempts=1, due_at=due_at, reason=reason)
+            self._sql.keep_failed.first(db, {**values, "at": to_microseconds(at)})
 
-    def _take(self, source: str, at: datetime, until: datetime, retries: Retries) -> tuple[Entry, Claim | None] | None:
-        """Claim a due entry, and return it with the claim of this attempt.
+    @contextmanager
+    def _brief(self) -> Iterator[Any]:
+        """Begin a transaction that runs no handler, with limited waits for locks."""
+        with self.database.transaction() as db, self.database.hurried(db, _SENDERS_WAIT):
+            yield db
 
-        If the lease of its worker has ended after the last attempt, it fails, and the claim is None.
-        """
+    def _rows(self, statement: Any, values: dict[str, Any]) -> Sequence[Any]:
         with self._brief() as db:
-            row = self._sql.due.first(db, {"of_source": source, "at": to_microseconds(at)})
-            if row is None:
-                return None
-            entry, (attempts, state, due_at) = read_entry(row)
-            was = {"was": state, "attempt": attempts, "was_due_at": due_at}
-            values = {**values_of(entry), **was, "of_attempts": attempts}
-            if state == State.CLAIMED and retries.due_at(attempts, at=at) is None:
-                fails = {"of_state": State.FAILED, "of_due_at": None, "of_reason": "lease-ended"}
-                self._sql.move.first(db, {**values, **fails})
-                return entry, None
-            claims = {"of_state": State.CLAIMED, "of_attempts": attempts + 1, "of_due_at": to_microseconds(until)}
-            self._sql.move.first(db, {**values, **claims, "of_reason": None})
-            return entry, {"was": State.CLAIMED, "attempt": attempts + 1, "was_due_at": to_microseconds(until)}
+            return statement.all(db, values)  # type: ignore[no-any-return]
+
+
+def _ends(entry: Entry, attempt: int) -> dict[str, Any]:
+    """Return the parameters of an entry that was handled."""
+    if entry.fault:
+        return values_of(entry, State.FAILED, attempts=attempt, reason=EffectFailed(entry.fault).reason)
+    if entry.again_at:
+        return values_of(entry, due_at=entry.again_at)
+    return values_of(entry, State.DONE, attempts=attempt)
 
 
 def _prepared(entry: Entry, prepare: Prepare | None, at: datetime) -> Entry | None:
