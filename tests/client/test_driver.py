@@ -11,7 +11,7 @@ from payments import INITIATED, PAYMENT
 from rogue_bank import Answer, as_json, http, rogue_bank, server_context
 
 from tppkit.client import Identity
-from tppkit.client.attempts import Attempts
+from tppkit.client.answers import pause_before_repeat_s
 from tppkit.client.calls import ServerAnswer
 from tppkit.errors import OutcomeUnknown, RequestRefused, TransportError
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
@@ -109,4 +109,4 @@ def test_one_attempt_without_an_answer_of_the_service_leaves_the_payment_unknown
     [("7", 7.0), ("60", 60.0), ("61", None), ("99999999999", None), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5), ("-1", 0.5), ("\u0663", 0.5)],
 )  # fmt: skip
 def test_the_servers_retry_after_is_followed_up_to_a_minute(retry_after: str, pause_s: float | None) -> None:
-    assert Attempts(PAYMENT_STATUS).pause_s(ServerAnswer(429, {"retry-after": retry_after})) == pause_s
+    assert pause_before_repeat_s(PAYMENT_STATUS, 1, ServerAnswer(429, {"retry-after": retry_after})) == pause_s

@@ -36,8 +36,8 @@ from tppkit.protocol.refusals import Refusal, RefusalRow, Refusals
 from tppkit.protocol.reports import CsvRows
 from tppkit.protocol.wire import Json, JsonArray, Nothing, WireModel
 from tppkit.sandbox.cell import Answer, Handler, HostCall, Services, StreamHandler
+from tppkit.sandbox.clock import Events
 from tppkit.sandbox.database import MAX_STREAMS, Database
-from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.host import Host
 from tppkit.sandbox.tls import ServerTls, make_http_protocol

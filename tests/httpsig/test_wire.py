@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from tppkit.errors import FormatError
 from tppkit.httpsig.message import Message, is_field_name
-from tppkit.httpsig.wire import length_differences, parse_request
+from tppkit.httpsig.wire import length_differences, parse_request, split_address
 
 
 def test_a_raw_request_is_read_unchanged():
@@ -110,3 +110,29 @@ def test_only_format_error_escapes(raw: bytes):
 @pytest.mark.parametrize(("name", "is_one"), [("X-A", True), ("", False), ("a b", False), ("Ü", False), ("a:", False)])
 def test_field_names_are_tokens(name: str, is_one: bool):
     assert is_field_name(name) is is_one
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "target"),
+    [
+        ("https://a.example", "a.example", "/"), ("http://a:80/b/../c//d", "a:80", "/b/../c//d"), ("HTTPS://A/?x=%2f#y", "A", "/?x=%2f"),
+        ("https://a?x=1", "a", "/?x=1"), ("https://[::1]:8443/a?", "[::1]:8443", "/a?"), ("https://me:pw@a/b", "a", "/b"),
+    ],
+)  # fmt: skip
+def test_the_target_of_an_address_is_kept_unchanged(text: str, host: str, target: str) -> None:
+    assert split_address(text) == (host, target)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "ftp://a/", "https:///a", "https://a b/", "https://a/\n", "https://é/", "https://a/" + "b" * 20000],
+)
+def test_what_is_not_an_address_is_refused(text: str) -> None:
+    with pytest.raises(FormatError, match="http"):
+        split_address(text)
+
+
+@given(st.text() | st.text(alphabet="htps:/@?#a[].", max_size=40))
+def test_only_format_error_escapes_from_an_address(text: str) -> None:
+    with suppress(FormatError):
+        split_address(text)

@@ -1,4 +1,4 @@
-"""Read answers as they arrive, check that they belong to their requests, and explain lost connections."""
+"""Read answers as they arrive, check that they belong to their requests, explain lost connections, and decide what is sent again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ import httpx
 from tppkit.client.calls import Call, Calls, ServerAnswer
 from tppkit.client.connections import FAILURES, TIMEOUTS, UNCONNECTED
 from tppkit.errors import OutcomeUnknown, RemoteProtocolError, TppkitError, TransportError
-from tppkit.protocol.endpoint import is_streamed
+from tppkit.protocol.endpoint import Endpoint, is_streamed
 from tppkit.protocol.reports import RowReader
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
+MAX_ATTEMPTS = 3
+FIRST_PAUSE_S = 0.5
+MAX_PAUSE_S = 60.0
 
 _OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
 
@@ -175,6 +178,30 @@ def is_unsent(error: TppkitError) -> bool:
 def is_passing(error: TransportError) -> bool:
     """Whether another attempt may succeed: not after a timeout, and not with a wrong certificate."""
     return error.code == "transport.failed" and _certificate_error(error) is None
+
+
+def pause_before_repeat_s(
+    row: Endpoint[Any, Any], made: int, answer: ServerAnswer | None, floor_s: float = 0.0, left_s: float = MAX_PAUSE_S
+) -> float | None:
+    """Return the seconds to wait before a request is sent again, or None to accept the last answer or failure.
+
+    Rows that are `safe` or `once` are sent three times at most, again after a lost connection, 429 or 503.
+
+    Args:
+        row: the endpoint.
+        made: the number of attempts so far.
+        answer: the last answer; None if the connection failed.
+        floor_s: wait at least so many seconds.
+        left_s: maximum length of the pause in seconds; it is never longer than 60.
+    """
+    if made >= MAX_ATTEMPTS or not (row.safe or row.once is not None):
+        return None
+    if answer is not None and answer.status not in (429, 503):
+        return None
+    asked = "" if answer is None else answer.headers.get("retry-after", "")
+    usual_s = FIRST_PAUSE_S * 2 ** (made - 1)
+    pause_s = max(floor_s, float(asked) if asked.isascii() and asked.isdigit() else usual_s)
+    return pause_s if pause_s <= min(MAX_PAUSE_S, left_s) else None
 
 
 def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:

@@ -25,10 +25,10 @@ from tppkit.client.answers import (
     is_unsent,
     opened_answer,
     opened_answer_async,
+    pause_before_repeat_s,
     read_next,
     read_next_async,
 )
-from tppkit.client.attempts import Attempts
 from tppkit.client.calls import Call, Calls, PagedCall, ServerAnswer, StreamCall
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, PLAIN, client_options
 from tppkit.client.identity import Identity
@@ -98,13 +98,14 @@ class _Client(Generic[C]):
         self, call: Call[Any], reader: _Reader = None, *, floor_s: float = 0.0, end: float = math.inf
     ) -> Generator[_Step, Any, ServerAnswer]:
         message = yield partial(self._authorize, call.row, call.message)
-        attempts, may_be_done = Attempts(call.row, floor_s), False
+        made, may_be_done = 0, False
         while True:
-            answer: ServerAnswer | None = None
+            made += 1
             try:
                 answer = yield partial(self._attempt, call, message, reader)
             except TransportError as e:
-                pause_s = attempts.pause_s(None, left_s=end - self._clock()) if is_passing(e) else None
+                left_s = end - self._clock()
+                pause_s = pause_before_repeat_s(call.row, made, None, floor_s, left_s) if is_passing(e) else None
                 if pause_s is None:
                     raise TransportError(e.code, call.advised(e.message), request_id=call.request_id) from e.__cause__
                 may_be_done = not call.row.safe
@@ -113,9 +114,9 @@ class _Client(Generic[C]):
                     raise
                 raise call.outcome_unknown(e.code, e.message) from e
             else:
-                pause_s = attempts.pause_s(answer, left_s=end - self._clock())
+                pause_s = pause_before_repeat_s(call.row, made, answer, floor_s, end - self._clock())
                 if pause_s is None:
-                    if may_be_done and answer is not None and answer.status >= 400:
+                    if may_be_done and answer.status >= 400:
                         raise self.calls.not_known(call, answer)
                     return cast("ServerAnswer", answer)
                 may_be_done |= not call.row.safe and self.calls.proves_nothing(answer)

@@ -1,4 +1,4 @@
-"""Parser of raw HTTP/1.1 requests."""
+"""Parsers of saved requests: raw HTTP/1.1, and the host and target of an absolute address."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.message import FIELD_NAME, Message
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+MAX_ADDRESS_LENGTH = 16 * 1024
 _MAX_HEAD_BYTES = 64 * 1024
 _START_LINE = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e]+) HTTP/1\.[01]".encode("ascii"))
 _OBS_TEXT_LINE = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e\x80-\xff]+) HTTP/1\.[01]".encode("latin-1"))
@@ -17,6 +18,7 @@ _ANY_VERSION = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e]+) HTTP/[0-9](?:\.[0-9])
 _BOM = b"\xef\xbb\xbf"
 _NAME = re.compile(FIELD_NAME.encode("ascii"))
 _FORBIDDEN = re.compile(rb"[\x00\r\n]")
+_ADDRESS = re.compile(r"https?://(?:[^/?#@]*@)?([A-Za-z0-9._~\[\]:-]+)(/[^?#]*)?(\?[^#]*)?(?:#.*)?", re.IGNORECASE)
 
 
 def parse_request(raw: bytes, *, as_found: bool = False, obs_text: bool = False) -> Message:
@@ -95,3 +97,19 @@ def length_differences(message: Message) -> Iterator[str]:
     for length in message.values("content-length"):
         if not length.isdecimal() or len(length) > 20 or int(length) != len(message.body):
             yield f"Content-Length is {shown(length)}, the body has {len(message.body)} bytes"
+
+
+def split_address(text: str) -> tuple[str, str]:
+    """Return host and request target of an address without decoding, encoding or normalising it.
+
+    Args:
+        text: an absolute http or https address in ASCII.
+
+    Raises:
+        FormatError: `message.address`.
+    """
+    match = _ADDRESS.fullmatch(text) if len(text) <= MAX_ADDRESS_LENGTH else None
+    if match is None or not (text.isascii() and text.isprintable()) or " " in text:
+        raise FormatError("message.address", f"{shown(text)} is not an http or https address")
+    host, path, query = match.groups()
+    return host, f"{path or '/'}{query or ''}"

@@ -14,10 +14,10 @@ from starlette.types import ASGIApp
 from tppkit._clock import Clock
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
+from tppkit.sandbox.clock import Events
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.deliveries import Sender
-from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.web.replay_stores.table import RequestTable
 

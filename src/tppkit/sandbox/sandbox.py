@@ -30,7 +30,7 @@ from tppkit.sandbox.bank.control import bank_control
 from tppkit.sandbox.bank.seed import seed_bank
 from tppkit.sandbox.cell import Services
 from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
-from tppkit.sandbox.clock import SandboxClock
+from tppkit.sandbox.clock import Events, SandboxClock
 from tppkit.sandbox.consistency import Consistency
 from tppkit.sandbox.control import control_host
 from tppkit.sandbox.database import Database
@@ -38,7 +38,6 @@ from tppkit.sandbox.deliveries import Deliveries
 from tppkit.sandbox.delivery_tables import TABLES as DELIVERY_TABLES
 from tppkit.sandbox.delivery_tables import next_due
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
-from tppkit.sandbox.events import Events
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.faults import Faults
 from tppkit.sandbox.gateway.cell import gateway_cell

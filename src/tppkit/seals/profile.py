@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 
 from tppkit.certificates import EidasCertificate
@@ -257,12 +257,9 @@ class SealProfile:
 
     def _check_digests(self) -> None:
         for name in (self.digest_algorithm, *self.digest_algorithms):
-            self._make_digest(b"", algorithm=name)  # raises for an unknown algorithm
+            self.digest_function(name)(b"")  # raises for an unknown algorithm
         if self.digest_algorithms and not set(self.digest_algorithm.split(",")) <= set(self.digest_algorithms):
             raise self._malformed(f"it writes the digest {self.digest_algorithm}, which it does not accept")
-
-    def _make_digest(self, body: bytes, *, algorithm: str) -> str:
-        return (make_content_digest if self.format is Format.RFC9421 else make_digest)(body, algorithm=algorithm)
 
     def _malformed(self, text: str) -> ConfigurationError:
         return ConfigurationError("profile.malformed", f"the profile {self.name[:40]!r}: {text}")
@@ -298,9 +295,14 @@ class SealProfile:
         """The bytes that both sides hash for a request without body."""
         return b"{}" if self.empty_body is EmptyBody.BRACES else b""
 
+    def digest_function(self, algorithm: str) -> Callable[[bytes], str]:
+        """The function that makes the value of the digest header from the hashed bytes, by a digest algorithm."""
+        make = make_content_digest if self.format is Format.RFC9421 else make_digest
+        return partial(make, algorithm=algorithm)
+
     def digest_of(self, body: bytes) -> str:
         """The value of the digest header for a body."""
-        return self._make_digest(body or self.empty_content, algorithm=self.digest_algorithm)
+        return self.digest_function(self.digest_algorithm)(body or self.empty_content)
 
     def certificate_headers(self, certificate: EidasCertificate) -> tuple[Header, ...]:
         """The header with this seal certificate; empty if the dialect has none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Self
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -35,6 +35,7 @@ class Layout(NamedTuple):
         timed: the seal has a time.
         digest: the header with the digest, in lower case.
         order: the order in which names are written.
+        make_digest: returns the value of the header with the digest for the hashed bytes.
     """
 
     covered: tuple[str, ...]
@@ -46,6 +47,7 @@ class Layout(NamedTuple):
     timed: bool
     digest: str
     order: Order
+    make_digest: Callable[[bytes], str]
 
     def covered_in(self, values: Collection[str]) -> tuple[str, ...]:
         """The names to cover in a request with these fields, in order."""
@@ -75,6 +77,7 @@ def make_layout(profile: SealProfile, certificate: EidasCertificate) -> Layout:
         timed=timed,
         digest=profile.digest_name,
         order=profile.order,
+        make_digest=profile.digest_function(profile.digest_algorithm),
     )
 
 

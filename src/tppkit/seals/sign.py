@@ -107,7 +107,7 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
         _refuse_present(doubled, values, layout)
     digest: Headers = ()
     if message.body or profile.empty_body is not EmptyBody.ABSENT:
-        values[layout.digest] = profile.digest_of(message.body)
+        values[layout.digest] = layout.make_digest(message.body or profile.empty_content)
         digest = ((profile.digest_field, values[layout.digest]),)
     covered = layout.covered_in(values)
     if profile.format is Format.CAVAGE:

@@ -170,7 +170,7 @@ PAYMENTS: tuple[Assumption, ...] = (
         "GET and the two POSTs with the same bytes, after 429, 503 or a lost connection, at most three times in all; it waits as"
         " Retry-After says, and gives up if that is more than 60 seconds",
         "GET changes nothing, a POST with the same X-Request-ID is carried out once; the result of a DELETE can be asked for",
-        "client.calls.Attempts",
+        "client.answers.pause_before_repeat_s",
     ),
     Assumption(
         "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",

@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from tppkit.errors import FormatError
 from tppkit.sandbox.bank.customers import accounts_of, customers
 from tppkit.sandbox.bank.instant import set_reachable
+from tppkit.sandbox.clock import Events
 from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
-from tppkit.sandbox.events import Events
 
 _COUNTRY = re.compile("[A-Z]{2}")
 

@@ -9,7 +9,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from tppkit.sandbox.bank.ledger import Transfer, drop_transfer, due_transfers
-from tppkit.sandbox.events import run_contained
+from tppkit.sandbox.clock import run_contained
 
 
 def execute_due(db: Connection, source: str, at: datetime, execute: Callable[[Connection, Transfer], None]) -> None:

@@ -16,7 +16,7 @@ from tppkit.protocol.gateway.orders import LINKED_ORDERS, Order, OrderTerms, Tra
 from tppkit.protocol.gateway.states import AuthorisationState, OrderStatus, TransactionStatus
 from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.events import run_contained
+from tppkit.sandbox.clock import run_contained
 from tppkit.sandbox.gateway.bounds import require_room
 from tppkit.sandbox.gateway.orders import new_event, order_answer, order_of_caller, transaction_of_caller
 from tppkit.sandbox.gateway.payments import expire, settle_order, touch

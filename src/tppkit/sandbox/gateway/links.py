@@ -12,7 +12,7 @@ from tppkit.protocol.gateway.endpoints import CREATE_PAYMENT_LINK, PAYMENT_LINK_
 from tppkit.protocol.gateway.states import PAYMENT_LINK, LinkStatus, LinkTrigger, OrderStatus
 from tppkit.protocol.gateway.values import write_timestamp
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.events import run_contained
+from tppkit.sandbox.clock import run_contained
 from tppkit.sandbox.gateway.link_tables import (
     StoredLink,
     add_link,
