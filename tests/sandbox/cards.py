@@ -14,10 +14,12 @@ import pytest
 from reported import reported
 from tppkit.protocol.gateway import CardSecret
 from tppkit.protocol.gateway.card_data import is_luhn_number
+from tppkit.sandbox.gateway.outcomes import TEST_CARDS
 from tppkit.testing import assert_no_pan
 
 T = TypeVar("T")
 _NUMBERS = count(7_390_161)
+_ENDINGS = {number[-4:] for number in TEST_CARDS}
 
 
 class Cards:
@@ -30,15 +32,18 @@ class Cards:
         self._caplog = caplog
 
     def pan(self, number: str | None = None) -> str:
-        """A card number: the one given, for example of a test card, or a new Visa number that no table lists."""
+        """A card number: the one given, for example of a test card, or a new Visa number that no table lists.
+
+        The last four digits of a new number are no code: answers show them.
+        """
         if number is None:
-            begun = f"49291{next(_NUMBERS) * 137:010d}"
+            begun = next(one for n in _NUMBERS if (one := f"49291{n * 137:010d}")[-3] != "0")
             number = next(one for digit in range(10) if is_luhn_number(CardSecret(one := f"{begun}{digit}")))
         return self._remember(number)
 
     def cvc(self) -> str:
-        """A code of four digits that begins with 0, as no amount, length or port does."""
-        return self._remember(f"0{next(_NUMBERS) % 900 + 100}")
+        """A code of four digits that begins with 0, as no amount, length or port does, and is not the end of a test card."""
+        return self._remember(next(one for n in _NUMBERS if (one := f"0{n % 900 + 100}") not in _ENDINGS))
 
     def keep(self, answer: T) -> T:
         """Remember an answer: text, bytes, JSON, a model, an exception or an httpx.Response."""
