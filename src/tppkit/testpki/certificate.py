@@ -145,7 +145,7 @@ class Draft:
             key: The issuer's key.
             hash_name: One of `signing.HASHES`; the one that fits the key by default.
         """
-        algorithm = signature_algorithm(key, hash_name)
+        algorithm = signature_algorithm(key, hash_name).dump()
         version = der.write_element(0xA0, der.write_integer(self.version)) if self.version else b""
         validity = der.write_sequence(write_time(self.not_before), write_time(self.not_after))
         extensions = write_extensions(self.extensions)
@@ -255,9 +255,3 @@ def below(draft: Draft, key: CertificatePublicKeyTypes, issuer: Issued | None) -
 def authority_key_identifier(identifier: bytes) -> Extension:
     """Return the extension that names the issuer's key."""
     return extension_of(x509.AuthorityKeyIdentifier(identifier, None, None), False)
-
-
-def public_key_bits(public_key: bytes) -> bytes:
-    """Return the BIT STRING of a SubjectPublicKeyInfo, without the byte of unused bits."""
-    bits = der.read_children(public_key, der.read_whole(public_key, tag=der.SEQUENCE))[1]
-    return public_key[bits.start + 1 : bits.end]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from asn1crypto import pem
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tppkit._clock import format_time
@@ -53,9 +53,7 @@ def make_entry(
 
 def pem_block(label: str, content: bytes) -> bytes:
     """Write a PEM block."""
-    encoded = base64.b64encode(content).decode()
-    lines = "\n".join(encoded[start : start + 64] for start in range(0, len(encoded), 64))
-    return f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n".encode()
+    return bytes(pem.armor(label, content))
 
 
 def certificate_pem(certificate: EidasCertificate) -> bytes:

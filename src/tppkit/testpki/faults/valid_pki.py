@@ -20,7 +20,7 @@ from tppkit.testpki.certificate import (
 )
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.faults.edits import Edit, attribute
-from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
+from tppkit.testpki.ocsp import Single, write_answer
 from tppkit.testpki.pki import DEFAULT_DAYS, Pki
 from tppkit.testpki.provider import Provider, make_provider
 
@@ -151,8 +151,8 @@ class ValidPki:
 
     def single(self, about: Issued | None = None, **changes: Any) -> Single:
         """Return what a valid OCSP response states about a QWAC, the valid one by default; `changes` are fields of `Single`."""
-        cert_id = make_cert_id(self.pki.qwac_ca, (about or self.pki.qwac).certificate.serial)
-        return Single(cert_id, None, self.start, self.later)._replace(**changes)
+        serial = (about or self.pki.qwac).certificate.serial
+        return Single(self.pki.qwac_ca, serial, None, self.start, self.later)._replace(**changes)
 
     def ocsp(self, single: Single | None = None, *, responder: Issued | None = None, **changes: Any) -> bytes:
         """Write a valid OCSP response, as DER.
