@@ -40,9 +40,8 @@ from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.transport import SandboxTransport, submit
 from tppkit.seals import KeySigner, Seal
-from tppkit.testpki import Pki, certificate_pem, make_pki
+from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
 from tppkit.testpki.files import crl_files, files_of, write_files
-from tppkit.testpki.provider import make_provider_like
 
 _FIRST_PORT = 8443  # nothing listens there
 _FLUSH_S = 10.0
@@ -245,7 +244,7 @@ class Sandbox:
         self.close()
 
     def _issue(self, roles: Sequence[str], organization: str | None) -> Identity:
-        provider = make_provider_like(self.pki.provider, roles=roles, organization_identifier=organization)
+        provider = make_provider(like=self.pki.provider, roles=roles, organization_identifier=organization)
         label = "-".join((provider.organization_identifier.text, *roles))
         qwac = self.pki.issue_qwac(provider, label=f"qwac-{label}")
         qseal = self.pki.issue_qseal(provider, label=f"qseal-{label}")

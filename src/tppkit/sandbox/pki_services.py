@@ -73,7 +73,7 @@ class PkiServices:
     def _open(self) -> tuple[PkiFolder, tuple[int, int]]:
         """Open the folder, and renew lists that end soon if they can be written."""
         try:
-            open_pki(self._path).keep_current(now=self._now())
+            open_pki(self._path).renew(now=self._now(), only_due=True)
         except ConfigurationError as e:
             if e.code != "file.unwritable":
                 raise

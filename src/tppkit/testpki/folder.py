@@ -247,11 +247,13 @@ class PkiFolder:
         after._publish_crls([after.pki.members[label]], now)
         return after
 
-    def renew(self, *, now: datetime) -> tuple[str, ...]:
+    def renew(self, *, now: datetime, only_due: bool = False) -> tuple[str, ...]:
         """Sign all revocation lists and trusted lists again.
 
         Args:
             now: The time of issue, aware.
+            only_due: Sign only lists that are missing, or that have less than a quarter of their time left; none after the
+                authorities ended.
 
         Returns:
             The names of the new files.
@@ -260,23 +262,13 @@ class PkiFolder:
             ConfigurationError: `pki.ended`, `file.unwritable`, `pki.unusable`, `pki.foreign-key`.
         """
         now = as_utc(now)
-        with locked(self.path):
-            current = self._reread()
-            return (*current._publish_crls(self.pki.issuers, now), *current._publish_trusted_lists(now))
-
-    def keep_current(self, *, now: datetime) -> tuple[str, ...]:
-        """Sign again the lists that are missing, or that have less than a quarter of their time left.
-
-        Args and raises: as for `renew`.
-        """
-        now = as_utc(now)
-        if now >= self.pki.root.certificate.not_after:
+        if only_due and now >= self.pki.root.certificate.not_after:
             return ()
         with locked(self.path):
             current, entries = self._reread(), {entry["path"]: entry for entry in read_manifest(self.path)["files"]}
 
             def is_due(name: str, days: int) -> bool:
-                return name in entries and self._is_due(entries[name], now, timedelta(days=days) / 4)
+                return not only_due or (name in entries and self._is_due(entries[name], now, timedelta(days=days) / 4))
 
             crls = [issuer for issuer in self.pki.issuers if is_due(f"{issuer.label}.crl", self.pki.days)]
             lists_due = any(is_due(f"{TRUSTED_LISTS}/{name}", LIST_DAYS) for name in LIST_FILES)

@@ -15,7 +15,7 @@ from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates, oids
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.certificate import Issued, is_issued_by
-from tppkit.testpki.crl import REASONS, Revocation
+from tppkit.testpki.crl import Revocation
 from tppkit.testpki.files import MANIFEST
 from tppkit.testpki.keys import KeySource, PrivateKey, kind_of_key, load_key
 from tppkit.testpki.pki import CALLBACK_KEYS, SIGNERS, Pki
@@ -24,7 +24,6 @@ from tppkit.testpki.provider import provider_of
 
 MAX_LIST_BYTES = 32 * 1024 * 1024
 _MAX_BYTES = 4 * 1024 * 1024
-_REASON_NAMES = {name.lower(): name for name in REASONS}
 
 
 class PublishedCrl(NamedTuple):
@@ -38,8 +37,7 @@ def load_pki(path: Path) -> Pki:
     """Load the test PKI of a folder that `write_pki` made.
 
     Raises:
-        ConfigurationError: `pki.unusable` (no manifest, a file missing or damaged), `pki.foreign-key` (a key is outside the
-            folder, or does not belong to its certificate), `pki.not-test` (the name of an authority lacks the word TEST).
+        ConfigurationError: As `folder.open_pki`.
     """
     entries = [e for e in read_manifest(path)["files"] if e["kind"] != "fault" and e["path"].endswith(".pem")]
     with_keys = [e for e in entries if isinstance(e.get("key_path"), str)]
@@ -106,10 +104,10 @@ def read_crl(path: Path, issuer: Issued) -> PublishedCrl:
 
 def _revocation(entry: x509.RevokedCertificate) -> Revocation:
     try:
-        reason = entry.extensions.get_extension_for_class(x509.CRLReason).value.reason.value
+        reason = entry.extensions.get_extension_for_class(x509.CRLReason).value.reason
     except x509.ExtensionNotFound:
-        reason = "unspecified"
-    return Revocation(entry.serial_number, entry.revocation_date_utc, _REASON_NAMES[reason.lower()])
+        reason = x509.ReasonFlags.unspecified
+    return Revocation(entry.serial_number, entry.revocation_date_utc, reason.value)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
