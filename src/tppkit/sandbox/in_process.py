@@ -41,7 +41,7 @@ from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.transport import SandboxTransport, submit
 from tppkit.seals import KeySigner, Seal
 from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
-from tppkit.testpki.files import crl_files, files_of, write_files
+from tppkit.testpki.files import files_of, revocation_lists, write_files
 
 _FIRST_PORT = 8443  # nothing listens there
 _FLUSH_S = 10.0
@@ -379,7 +379,7 @@ def _write_pki(pki: Pki, folder: Path) -> None:
     make_folder(folder)
     for issued in (*pki.issuers, pki.server):
         write_files(folder, files_of(pki, issued))
-    write_files(folder, crl_files(pki, pki.issuers, at=pki.not_before))
+    write_files(folder, (file for _, file in revocation_lists(pki, pki.issuers, at=pki.not_before)))
 
 
 @cache

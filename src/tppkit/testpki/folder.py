@@ -28,11 +28,10 @@ from tppkit.testpki.files import (
     ENDINGS,
     MANIFEST,
     TRUSTED_LISTS,
-    crl_entry,
-    crl_files,
     entry_of,
     files_of,
     manifest_json,
+    revocation_lists,
     sha256_of,
     trusted_lists,
     write_files,
@@ -299,8 +298,7 @@ class PkiFolder:
             raise ConfigurationError("pki.unusable", f"{message}: check the clock")
         at = max(present, latest)
         number = 1 + max(read_crl(self.path, issuer).number for issuer in pki.issuers)
-        files = crl_files(pki, issuers, at=at, number=number)
-        return self._publish((crl_entry(file), file) for file in files)
+        return self._publish(revocation_lists(pki, issuers, at=at, number=number))
 
     def _publish_trusted_lists(self, now: datetime) -> tuple[str, ...]:
         """Sign the trusted lists with a higher sequence number."""

@@ -24,7 +24,6 @@ from tppkit.testpki.certificate import (
     attributes_of,
     extension_of,
     for_key,
-    write_attribute,
     write_extensions,
     write_name,
 )
@@ -80,11 +79,12 @@ def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension
         key: The private key that the certificate is for.
     """
     wanted = write_extensions(e for e in extensions if e.oid not in _ISSUERS_OWN)
+    requested = der.write_sequence(der.write_oid(_EXTENSION_REQUEST), der.write_element(der.SET, wanted))
     info = der.write_sequence(
         der.write_integer(0),
         write_name(subject),
         public_key_der(key),
-        der.write_element(0xA0, write_attribute(_EXTENSION_REQUEST, wanted)),
+        der.write_element(0xA0, requested),
     )
     return sign_der(info, key)
 
