@@ -47,8 +47,9 @@ from tppkit.testpki import (
     write_pki,
 )
 from tppkit.testpki.crl import NO_LONGER, REASONS
-from tppkit.testpki.files import MANIFEST, entry_of, manifest_json
+from tppkit.testpki.files import entry_of
 from tppkit.testpki.keys import PrivateKey, require_kind
+from tppkit.testpki.manifest import MANIFEST, manifest_json
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.profiles import SERVICES_URL
 from tppkit.testpki.requests import KINDS, make_request

@@ -8,7 +8,6 @@ list of lists where `trust.load_trusted_lists` reads it.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,13 +17,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tppkit._files import PRIVATE, FilePath, as_path, make_folder, new_folder, write_new
 from tppkit.testpki.certificate import Issued
 from tppkit.testpki.fault_files import FAULTS_FOLDER, make_faults
-from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, key_pem, make_entry
+from tppkit.testpki.manifest import MANIFEST, Entry, PkiFile, make_entry, manifest_json
+from tppkit.testpki.pem import certificate_pem, key_pem
 from tppkit.testpki.pkcs12 import write_pkcs12
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.readme import make_readme
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES, make_trusted_lists
 
-MANIFEST, README = "manifest.json", "README.md"
+README = "README.md"
 TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_trusted_lists` reads them
 LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
 P12_PASSWORD = "test"  # noqa: S105  # of test keys that are also there unencrypted
@@ -67,11 +67,6 @@ def write_pki(pki: Pki, directory: FilePath, *, further: tuple[Issued, ...] = ()
         readme = make_readme(pki, password=P12_PASSWORD, with_faults=with_faults)
         write_files(folder, [PkiFile(README, readme.encode()), PkiFile(MANIFEST, manifest_json(manifest))])
     return manifest
-
-
-def manifest_json(manifest: Entry) -> bytes:
-    """Write the manifest, or any other object, as JSON."""
-    return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def write_files(folder: Path, files: Iterable[PkiFile]) -> None:

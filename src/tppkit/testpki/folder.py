@@ -26,18 +26,27 @@ from tppkit.testpki.certificate import Issued, is_issued_by
 from tppkit.testpki.crl import HOLD, NO_LONGER, REASONS, Revocation
 from tppkit.testpki.files import (
     ENDINGS,
-    MANIFEST,
     TRUSTED_LISTS,
     entry_of,
     files_of,
-    manifest_json,
     revocation_lists,
     sha256_of,
     trusted_lists,
     write_files,
 )
-from tppkit.testpki.manifest import MAX_LIST_BYTES, load_pki, read_crl, read_manifest, with_revocations
-from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, make_entry
+from tppkit.testpki.manifest import (
+    MANIFEST,
+    MAX_LIST_BYTES,
+    Entry,
+    PkiFile,
+    load_pki,
+    make_entry,
+    manifest_json,
+    read_crl,
+    read_manifest,
+    with_revocations,
+)
+from tppkit.testpki.pem import certificate_pem
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.provider import Provider
 from tppkit.testpki.requests import asks_for_ev, certify_request, kind_of

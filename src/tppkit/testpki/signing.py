@@ -17,7 +17,7 @@ from tppkit.certificates import der
 from tppkit.testpki.keys import PrivateKey
 
 HASHES: Mapping[str, hashes.HashAlgorithm] = MappingProxyType(
-    {"sha1": hashes.SHA1(), "sha256": hashes.SHA256(), "sha384": hashes.SHA384(), "sha512": hashes.SHA512()}  # noqa: S303  # for faults
+    {"sha1": hashes.SHA1(), "sha256": hashes.SHA256(), "sha384": hashes.SHA384()}  # noqa: S303  # for faults
 )
 
 
