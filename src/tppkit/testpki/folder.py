@@ -104,13 +104,7 @@ class PkiFolder:
         return issued
 
     def issue_requested(
-        self,
-        request: EidasRequest,
-        *,
-        at: datetime,
-        days: int | None = None,
-        label: str | None = None,
-        kind: str | None = None,
+        self, request: EidasRequest, *, at: datetime, days: int | None = None, label: str | None = None
     ) -> Entry:
         """Issue the certificate that a request asks for, and write it; there is no key to write.
 
@@ -122,7 +116,6 @@ class PkiFolder:
             at: As for `issue`.
             days: As for `issue`.
             label: As for `issue`.
-            kind: `qwac` or `qseal`, for a request that does not state it.
 
         Returns:
             The manifest's entry.
@@ -131,7 +124,7 @@ class PkiFolder:
             ConfigurationError: As `requests.certify_request`; `pki.days`, `pki.ended`, `pki.label`, `file.exists`,
                 `file.unwritable`, `pki.unusable`.
         """
-        kind = kind_of(request, stated=kind)
+        kind = kind_of(request)
         policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
         with locked(self.path):

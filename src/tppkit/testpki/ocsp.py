@@ -35,9 +35,16 @@ MALFORMED_REQUEST, TRY_LATER, _UNAUTHORIZED = "malformed_request", "try_later", 
 
 
 class Single(NamedTuple):
-    """The status of one certificate: good (`revocation` is None), revoked, or unknown (not `known`). Times are aware UTC.
+    """The status of one certificate.
 
-    The hash identifies the issuer: `sha1`, which every client knows, `sha256`, `sha384` or `sha512`.
+    Attributes:
+        issuer: The authority that is asked about.
+        serial: Serial number of the certificate.
+        revocation: Its revocation; None for a certificate that is good or unknown.
+        this_update: Aware UTC.
+        next_update: Aware UTC.
+        known: Whether the authority issued it.
+        hash_name: The hash that identifies the issuer: `sha1`, which every client knows, `sha256`, `sha384` or `sha512`.
     """
 
     issuer: Issued

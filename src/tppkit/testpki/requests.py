@@ -89,25 +89,20 @@ def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension
     return sign_der(info, key)
 
 
-def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
-    """Return the requested kind of certificate, `qwac` or `qseal`: that of its QcType, or if it has none, `stated`.
-
-    Args:
-        request: The request.
-        stated: The kind that the caller states.
+def kind_of(request: EidasRequest) -> str:
+    """Return the requested kind of certificate, `qwac` or `qseal`, by the request's QcType.
 
     Raises:
-        ConfigurationError: `pki.request`: the request does not state what it is for, or `stated` contradicts it.
+        ConfigurationError: `pki.request`: the request does not state what it is for.
     """
     types = request.qc.types
-    typed = {"web": "qwac", "eseal": "qseal"}.get(types[0]) if len(types) == 1 else None
-    if typed and stated not in (None, typed):
-        raise ConfigurationError("pki.request", f"the request is for a {typed} by its QcType, not for a {stated}")
-    chosen = typed or stated
-    if chosen is None:
-        message = "the request does not state whether it is for a QWAC or a QSealC: state it (pki issue csr --as)"
+    kind = {"web": "qwac", "eseal": "qseal"}.get(types[0]) if len(types) == 1 else None
+    if kind is None:
+        message = (
+            "the request does not state by its QcType whether it is for a QWAC or a QSealC: make a new one (pki csr)"
+        )
         raise ConfigurationError("pki.request", message)
-    return chosen
+    return kind
 
 
 def asks_for_ev(request: EidasRequest) -> bool:
