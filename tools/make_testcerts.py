@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tppkit.testpki import make_pki, make_provider, write_pki
-from tppkit.testpki.files import MANIFEST, manifest_json
 from tppkit.testpki.files import README as README_NAME
+from tppkit.testpki.manifest import MANIFEST, manifest_json
 
 FOLDER = Path(__file__).parents[1] / "testcerts"
 AT = datetime(2026, 1, 1, tzinfo=UTC)

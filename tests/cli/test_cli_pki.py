@@ -137,7 +137,7 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         ("create new --policy ev --org-id PSDLT-BL-Ž1", 2, "PrintableString"),
         ("issue qwac certs --csr nowhere", 2, "--csr"),
         ("issue csr certs --csr certs/qwac.pem", 3, "certificate.not-found"),
-        ("issue csr certs --csr nowhere", 3, "file.unreadable"), ("issue qseal certs --as qseal", 2, "--as"),
+        ("issue csr certs --csr nowhere", 3, "file.unreadable"),
         ("revoke nowhere.pem --dir certs", 3, "file.unreadable"), ("revoke certs/qwac.key", 3, "certificate."),
         ("revoke certs/qwac.pem --reason whim", 2, "RFC 5280 section 5.3.1"),
         ("revoke certs/qwac.pem --reason removeFromCRL", 2, "--lift"),
@@ -218,13 +218,11 @@ def test_a_hold_is_shown_lifted_and_made_final(tppkit, certs):
     assert (final.exit_code, "keyCompromise" in final.stdout) == (0, True)
 
 
-def test_the_kind_of_a_request_can_be_stated(tppkit, certs, tmp_path, pki):
+def test_a_request_that_does_not_state_its_kind_is_refused(tppkit, certs, tmp_path, pki):
     draft = no_statement(oids.QC_TYPE)(Draft.of(pki.qseal.certificate))
     (tmp_path / "bare.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("bare")))
     refused = tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr")
-    assert (refused.exit_code, "--as" in refused.stderr) == (2, True)
-    stated = tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr", "--as", "qseal", "--json")
-    assert stated.json["kind"] == "qseal"
+    assert (refused.exit_code, "QcType" in refused.stderr) == (2, True)
 
 
 def test_the_lists_are_renewed(tppkit, certs):

@@ -189,9 +189,9 @@ def test_a_failed_write_is_reported_and_finished_by_the_next_renewal(folder, pki
     assert refusal(lambda: open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before)) == "file.unwritable"
     monkeypatch.undo()
     assert bool(revoked_in(folder)) == (name == "manifest.json")
-    open_pki(folder).keep_current(now=pki.not_before)
+    open_pki(folder).renew(now=pki.not_before, only_due=True)
     assert listed(folder)[CRLS[1]]["sha256"] == hashlib.sha256((folder / CRLS[1]).read_bytes()).hexdigest()
-    assert open_pki(folder).keep_current(now=pki.not_before) == ()
+    assert open_pki(folder).renew(now=pki.not_before, only_due=True) == ()
 
 
 def _failing_for(name: str):
@@ -229,22 +229,22 @@ def test_numbers_only_rise_and_a_list_dated_in_the_future_does_not_delay_the_nex
 
 
 def test_only_lists_that_end_soon_are_renewed(folder, pki):
-    assert open_pki(folder).keep_current(now=pki.not_before + 130 * DAY) == ()
-    assert open_pki(folder).keep_current(now=pki.not_before + 140 * DAY) == LISTS
-    assert open_pki(folder).keep_current(now=pki.not_before + 280 * DAY) == (*CRLS, *LISTS)
-    assert open_pki(folder).keep_current(now=pki.root.certificate.not_after) == ()
+    assert open_pki(folder).renew(now=pki.not_before + 130 * DAY, only_due=True) == ()
+    assert open_pki(folder).renew(now=pki.not_before + 140 * DAY, only_due=True) == LISTS
+    assert open_pki(folder).renew(now=pki.not_before + 280 * DAY, only_due=True) == (*CRLS, *LISTS)
+    assert open_pki(folder).renew(now=pki.root.certificate.not_after, only_due=True) == ()
 
 
 def test_the_lists_of_a_short_lived_pki_are_renewed_in_time(tmp_path):
     pki = make_pki(at=parse_time("2026-06-01"), days=8, seed=1)
     write_pki(pki, tmp_path / "pki")
-    assert open_pki(tmp_path / "pki").keep_current(now=pki.not_before + 5 * DAY) == ()
-    assert open_pki(tmp_path / "pki").keep_current(now=pki.not_before + 7 * DAY) == CRLS
+    assert open_pki(tmp_path / "pki").renew(now=pki.not_before + 5 * DAY, only_due=True) == ()
+    assert open_pki(tmp_path / "pki").renew(now=pki.not_before + 7 * DAY, only_due=True) == CRLS
 
 
 def test_a_list_that_is_missing_is_made_again(folder, pki):
     (folder / "root.crl").unlink()
-    assert open_pki(folder).keep_current(now=pki.not_before) == ("root.crl",)
+    assert open_pki(folder).renew(now=pki.not_before, only_due=True) == ("root.crl",)
     assert number_of(folder, "root.crl") == 2
 
 

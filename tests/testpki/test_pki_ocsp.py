@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tppkit.certificates import der
 from tppkit.errors import FormatError
 from tppkit.testpki.certificate import Extension, write_extensions
-from tppkit.testpki.ocsp import answer_ocsp, make_cert_id, ocsp_request_of_path
+from tppkit.testpki.ocsp import answer_ocsp, issuer_hashes, ocsp_request_of_path
 from tppkit.testpki.timestamps import answer_timestamp
 
 SHA256 = "2.16.840.1.101.3.4.2.1"
@@ -35,11 +35,9 @@ def asked(pki, issued, *, hash_=None, nonce: bytes | None = None) -> bytes:
 
 def id_of(issuer, serial: int, *, algorithm: str = SHA256) -> bytes:
     """A CertID with hashes by SHA-256, whatever algorithm it states."""
-    known = make_cert_id(issuer, serial, hash_name="sha256")
     return der.write_sequence(
         der.write_sequence(der.write_oid(algorithm)),
-        der.write_octets(known.issuer_name_hash),
-        der.write_octets(known.issuer_key_hash),
+        *map(der.write_octets, issuer_hashes(issuer, "sha256")),
         der.write_integer(serial),
     )
 

@@ -16,7 +16,7 @@ from tppkit.certificates import Use, check_certificate, oids
 from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import Issued, Pki, Provider, make_pki, make_provider
-from tppkit.testpki.provider import UNSUPERVISED, make_provider_like
+from tppkit.testpki.provider import UNSUPERVISED
 
 _ROLES = sorted(oids.ROLE_OIDS.keys() - UNSUPERVISED - {"Unspecified"})
 _LATIN = st.characters(categories=["Lu", "Ll", "Nd"], max_codepoint=0x24F, exclude_characters="µ")
@@ -227,15 +227,15 @@ def test_the_registrar_of_a_national_scheme_is_stated(pki):
 
 def test_a_new_identifier_or_role_changes_country_and_authority():
     first = make_provider(organization_identifier="PSDDE-BAFIN-1", name="Zahlgut", country="AT", nca_name="Aufsicht")
-    assert make_provider_like(first) == first
-    assert make_provider_like(first, name="Anders") == replace(first, name="Anders")
-    other = make_provider_like(first, organization_identifier="PSDLT-BL-2")
+    assert make_provider(like=first) == first
+    assert make_provider(like=first, name="Anders") == replace(first, name="Anders")
+    other = make_provider(like=first, organization_identifier="PSDLT-BL-2")
     assert (other.name, other.country, other.nca_id, other.nca_name) == ("Zahlgut", "LT", "LT-BL", "Bank of Lithuania")
-    assert make_provider_like(first, roles=["PSP_AI"]).nca_name == first.nca_name
-    bank = make_provider_like(first, roles=["PSP_CB"])
+    assert make_provider(like=first, roles=["PSP_AI"]).nca_name == first.nca_name
+    bank = make_provider(like=first, roles=["PSP_CB"])
     assert (bank.country, bank.nca_id, bank.nca_name) == ("AT", "NA", "NA")
     with pytest.raises(ConfigurationError):
-        make_provider_like(first, name="")
+        make_provider(like=first, name="")
 
 
 BAD = {

@@ -21,7 +21,7 @@ from tppkit.testpki.certificate import Attribute, Draft, write_name
 
 # isort: off
 from tppkit.testpki.faults.edits import (
-    Edit, all_of, attribute, extension, flattened_roles, no_attribute, no_extension, no_statement, psd2, purposes,
+    Edit, all_of, attribute, extension, flattened_roles, no_attribute, no_extension, no_statement, psd2, purposes, qc_types,
     raw_extension, roles, second_attribute, statement, usage,
 )  # fmt: skip
 
@@ -60,8 +60,8 @@ def folder(pki, tmp_path: Path) -> Path:
     return tmp_path / "pki"
 
 
-def issue(folder: Path, request: EidasRequest, **options) -> EidasCertificate:
-    entry = open_pki(folder).issue_requested(request, at=open_pki(folder).pki.not_before, **options)
+def issue(folder: Path, request: EidasRequest) -> EidasCertificate:
+    entry = open_pki(folder).issue_requested(request, at=open_pki(folder).pki.not_before)
     return load_certificates(folder / entry["path"])[0]
 
 
@@ -223,10 +223,8 @@ def test_addresses_stay_in_ia5string(folder, valid, oid):
     assert write_name((Attribute(oid, "example", der.IA5_STRING),))[2:] in issued.subject_der
 
 
-def test_the_kind_is_stated_if_the_request_does_not_state_it_and_never_contradicts_its_type(pki, folder, valid):
-    untyped = request_of(no_statement(oids.QC_TYPE)(valid))
-    with pytest.raises(ConfigurationError, match="does not state"):
-        kind_of(untyped)
-    assert issue(folder, untyped, kind="qwac").qc.types == ("web",)
-    with pytest.raises(ConfigurationError, match="QcType"):
-        kind_of(request_of(valid), stated="qseal")
+@pytest.mark.parametrize("edit", [no_statement(oids.QC_TYPE), qc_types("0.4.0.1862.1.6.3", "0.4.0.1862.1.6.2")])
+def test_a_request_that_does_not_state_one_kind_is_not_certified(folder, valid, edit):
+    with pytest.raises(ConfigurationError, match="QcType") as refused:
+        issue(folder, request_of(edit(valid)))
+    assert refused.value.code == "pki.request"

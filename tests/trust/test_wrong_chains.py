@@ -179,7 +179,7 @@ def certify(draft: Draft, key, change: Callable[[bytes], bytes], outer: bytes | 
     signed = draft.sign(key)
     part = der.read_children(signed, der.read_whole(signed, tag=der.SEQUENCE))[0]
     to_be_signed = der.write_element(der.SEQUENCE, change(signed[part.start : part.end]))
-    algorithm = outer or signature_algorithm(key, default_hash(key))
+    algorithm = outer or signature_algorithm(key, default_hash(key)).dump()
     if change is claims_other_key:
         algorithm = claims_other_key(algorithm)
     signature = der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, to_be_signed, default_hash(key)))

@@ -47,17 +47,18 @@ from tppkit.testpki import (
     write_pki,
 )
 from tppkit.testpki.crl import NO_LONGER, REASONS
-from tppkit.testpki.files import MANIFEST, entry_of, manifest_json
+from tppkit.testpki.files import entry_of
 from tppkit.testpki.keys import PrivateKey, require_kind
+from tppkit.testpki.manifest import MANIFEST, manifest_json
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.profiles import SERVICES_URL
 from tppkit.testpki.requests import KINDS, make_request
 
 # Options that have no effect on a certificate of a kind.
 _IDLE = {
-    "qwac": ("qscd", "as_"),
-    "qseal": ("policy", "dns", "as_"),
-    "server": ("policy", "qscd", "as_", *(name for name in PROVIDER if name != "dns")),
+    "qwac": ("qscd",),
+    "qseal": ("policy", "dns"),
+    "server": ("policy", "qscd", *(name for name in PROVIDER if name != "dns")),
     "csr": ("policy", "qscd", "key", *PROVIDER),
 }
 
@@ -183,14 +184,11 @@ def serve(directory: Path, port: int, ready_file: Path | None, as_json: bool) ->
 @qscd_option
 @click.option("--days", type=int, metavar="N", help="Validity in days; that of the first certificates by default.")
 @click.option("--csr", metavar="FILE", help="The request, for the kind csr.")
-@click.option(
-    "--as", "as_", type=click.Choice(KINDS), help="What the request of --csr is for, if it does not state it."
-)
 @day_option
 @json_option
 def issue(
     kind: str, directory: Path, label: str | None, provider_of: Callable[[Provider], Provider], key: str | None,
-    policy: str | None, qscd: bool, days: int | None, csr: str | None, as_: str | None, at: datetime | None,
+    policy: str | None, qscd: bool, days: int | None, csr: str | None, at: datetime | None,
 ) -> Result:  # fmt: skip
     """Issue one more certificate in the test PKI of DIR: a QWAC, a QSealC, a server certificate (for --dns), or what a CSR asks for.
 
@@ -204,7 +202,7 @@ def issue(
     # A PKI may begin in the future.
     when: dict[str, Any] = {"at": at or max(present(None), folder.pki.not_before), "days": days, "label": label}
     if csr is not None:
-        entry = folder.issue_requested(read_request(csr), kind=as_, **when)
+        entry = folder.issue_requested(read_request(csr), **when)
     else:
         provider = provider_of(folder.pki.provider)
         entry = entry_of(folder.issue(kind, provider, policy=policy, qscd=qscd or None, key=key, **when))

@@ -12,13 +12,7 @@ import click
 from tppkit.cli.output import read_time
 from tppkit.testpki import Provider, make_provider
 from tppkit.testpki.profiles import QWAC_POLICIES
-from tppkit.testpki.provider import (
-    DEFAULT_DNS_NAME,
-    DEFAULT_NAME,
-    DEFAULT_ORGANIZATION_IDENTIFIER,
-    DEFAULT_ROLES,
-    make_provider_like,
-)
+from tppkit.testpki.provider import EXAMPLE
 
 # The names of the options for the provider, as parameters of a command.
 PROVIDER = ("org_id", "name", "country", "nca_name", "roles", "dns")
@@ -43,21 +37,21 @@ def provider_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     # fmt: off
     @click.option("--org-id", metavar="ID",
-                  help=f"organizationIdentifier; that of the PKI, or {DEFAULT_ORGANIZATION_IDENTIFIER}, by default.")
-    @click.option("--name", help=f"The organisation's name; that of the PKI, or {DEFAULT_NAME}, by default.")
+                  help=f"organizationIdentifier; that of the PKI, or {EXAMPLE.organization_identifier.text}, by default.")
+    @click.option("--name", help=f"The organisation's name; that of the PKI, or {EXAMPLE.name}, by default.")
     @click.option("--country", metavar="CC", help="Two letters; that of the organizationIdentifier by default.")
     @click.option("--nca-name", metavar="NAME", help="The competent authority's name.")
     @click.option("--roles", metavar="ROLE,...",
-                  help=f"PSD2 roles, separated by commas; those of the PKI, or {','.join(DEFAULT_ROLES)}, by default.")
-    @click.option("--dns", metavar="NAME", help=f"The QWAC's DNS name; that of the PKI, or {DEFAULT_DNS_NAME}, by default.")
+                  help=f"PSD2 roles, separated by commas; those of the PKI, or {','.join(EXAMPLE.roles)}, by default.")
+    @click.option("--dns", metavar="NAME", help=f"The QWAC's DNS name; that of the PKI, or {EXAMPLE.dns_name}, by default.")
     @wraps(command)
     def with_provider(*args: Any, **options: Any) -> Any:
         given = {name: options.pop(name) for name in PROVIDER}
         roles = given["roles"]
 
         def provider_of(provider: Provider | None = None) -> Provider:
-            return make_provider_like(
-                provider or make_provider(),
+            return make_provider(
+                like=provider or EXAMPLE,
                 organization_identifier=given["org_id"],
                 name=given["name"],
                 country=given["country"],

@@ -40,9 +40,8 @@ from tppkit.sandbox.server import LISTENERS, Addresses, logged_app
 from tppkit.sandbox.thread import in_thread
 from tppkit.sandbox.transport import SandboxTransport, submit
 from tppkit.seals import KeySigner, Seal
-from tppkit.testpki import Pki, certificate_pem, make_pki
-from tppkit.testpki.files import crl_files, files_of, write_files
-from tppkit.testpki.provider import make_provider_like
+from tppkit.testpki import Pki, certificate_pem, make_pki, make_provider
+from tppkit.testpki.files import files_of, revocation_lists, write_files
 
 _FIRST_PORT = 8443  # nothing listens there
 _FLUSH_S = 10.0
@@ -245,7 +244,7 @@ class Sandbox:
         self.close()
 
     def _issue(self, roles: Sequence[str], organization: str | None) -> Identity:
-        provider = make_provider_like(self.pki.provider, roles=roles, organization_identifier=organization)
+        provider = make_provider(like=self.pki.provider, roles=roles, organization_identifier=organization)
         label = "-".join((provider.organization_identifier.text, *roles))
         qwac = self.pki.issue_qwac(provider, label=f"qwac-{label}")
         qseal = self.pki.issue_qseal(provider, label=f"qseal-{label}")
@@ -380,7 +379,7 @@ def _write_pki(pki: Pki, folder: Path) -> None:
     make_folder(folder)
     for issued in (*pki.issuers, pki.server):
         write_files(folder, files_of(pki, issued))
-    write_files(folder, crl_files(pki, pki.issuers, at=pki.not_before))
+    write_files(folder, (file for _, file in revocation_lists(pki, pki.issuers, at=pki.not_before)))
 
 
 @cache

@@ -21,8 +21,8 @@ from tppkit._files import read_bounded
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.sandbox.uvicorn_server import QuietServer, listen, make_config, serve_until_stopped
 from tppkit.testpki import PkiFolder, open_pki
-from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
-from tppkit.testpki.manifest import file_inside
+from tppkit.testpki.files import TRUSTED_LISTS
+from tppkit.testpki.manifest import MANIFEST, MAX_LIST_BYTES, file_inside
 from tppkit.testpki.ocsp import MALFORMED_REQUEST, MAX_REQUEST_BYTES, answer_ocsp, ocsp_request_of_path, write_refusal
 from tppkit.testpki.timestamps import answer_timestamp
 from tppkit.testpki.trusted_lists import LIST_FILES
@@ -30,7 +30,6 @@ from tppkit.web.sources import read_message
 
 _OCSP, _CRL, _TSP = "application/ocsp-response", "application/pkix-crl", "application/timestamp-reply"
 _CERTIFICATE, _XML = "application/pkix-cert", "application/vnd.etsi.tsl+xml"
-_MAX_LIST_BYTES = 32 * 1024 * 1024
 _ZERO, _RENEW_EVERY = timedelta(0), timedelta(hours=1)  # how often lists that end soon are renewed
 
 
@@ -73,7 +72,7 @@ class PkiServices:
     def _open(self) -> tuple[PkiFolder, tuple[int, int]]:
         """Open the folder, and renew lists that end soon if they can be written."""
         try:
-            open_pki(self._path).keep_current(now=self._now())
+            open_pki(self._path).renew(now=self._now(), only_due=True)
         except ConfigurationError as e:
             if e.code != "file.unwritable":
                 raise
@@ -119,7 +118,7 @@ def _file(folder: Path, name: str, *, media_type: str) -> Response:
     path = file_inside(folder, name)
     if not path.is_file():
         return _not_found()
-    return Response(read_bounded(path, max_bytes=_MAX_LIST_BYTES), media_type=media_type)
+    return Response(read_bounded(path, max_bytes=MAX_LIST_BYTES), media_type=media_type)
 
 
 class PkiServer:

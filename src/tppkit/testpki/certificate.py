@@ -71,11 +71,6 @@ def _rdn(attribute: Attribute) -> bytes:
     return der.write_element(der.SET, pair)
 
 
-def write_attribute(oid: str, value: bytes) -> bytes:
-    """Write an Attribute of requests, CMS and PKCS #12 with one value, as DER."""
-    return der.write_sequence(der.write_oid(oid), der.write_element(der.SET, value))
-
-
 def write_time(at: datetime) -> bytes:
     """Write a time as DER: UTCTime until 2049, GeneralizedTime from 2050 (RFC 5280 section 4.1.2.5)."""
     if 1950 <= at.year < 2050:
@@ -145,7 +140,7 @@ class Draft:
             key: The issuer's key.
             hash_name: One of `signing.HASHES`; the one that fits the key by default.
         """
-        algorithm = signature_algorithm(key, hash_name)
+        algorithm = signature_algorithm(key, hash_name).dump()
         version = der.write_element(0xA0, der.write_integer(self.version)) if self.version else b""
         validity = der.write_sequence(write_time(self.not_before), write_time(self.not_after))
         extensions = write_extensions(self.extensions)
@@ -223,11 +218,9 @@ class Drafted(NamedTuple):
     key: PrivateKey
 
 
-def sign_draft(
-    drafted: Drafted, issuer: Issued | None, label: str, kind: str, *, hash_name: str | None = None
-) -> Issued:
+def sign_draft(drafted: Drafted, issuer: Issued | None, label: str, kind: str) -> Issued:
     """Sign a draft by its issuer, or by its own key if `issuer` is None."""
-    signed = drafted.draft.sign(issuer.key if issuer else drafted.key, hash_name=hash_name)
+    signed = drafted.draft.sign(issuer.key if issuer else drafted.key)
     chain = (issuer.certificate, *issuer.chain) if issuer and issuer.kind != "root" else ()
     return Issued(label, kind, EidasCertificate.from_der(signed), drafted.key, chain)
 
@@ -255,9 +248,3 @@ def below(draft: Draft, key: CertificatePublicKeyTypes, issuer: Issued | None) -
 def authority_key_identifier(identifier: bytes) -> Extension:
     """Return the extension that names the issuer's key."""
     return extension_of(x509.AuthorityKeyIdentifier(identifier, None, None), False)
-
-
-def public_key_bits(public_key: bytes) -> bytes:
-    """Return the BIT STRING of a SubjectPublicKeyInfo, without the byte of unused bits."""
-    bits = der.read_children(public_key, der.read_whole(public_key, tag=der.SEQUENCE))[1]
-    return public_key[bits.start + 1 : bits.end]

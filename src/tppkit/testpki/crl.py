@@ -67,7 +67,7 @@ def write_crl(
     entries = [_entry(revocation) for revocation in revoked]
     to_be_signed = der.write_sequence(
         der.write_integer(1),
-        signature_algorithm(key, hash_name),
+        signature_algorithm(key, hash_name).dump(),
         issuer.name,
         write_time(this_update),
         write_time(next_update) if next_update else b"",

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.certificates.editions import EN_319_412_5_V2_4_1
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError
 from tppkit.testpki.faults import FAULTS, Fault, FaultCase, judged_at
 from tppkit.testpki.faults.valid_pki import plain_pki
-from tppkit.testpki.pem import Entry, PkiFile, make_entry, pem_block
+from tppkit.testpki.manifest import Entry, PkiFile, make_entry
+from tppkit.testpki.pem import pem_block
 from tppkit.testpki.pki import Pki
 
 FAULTS_FOLDER = "faults"
@@ -52,7 +53,7 @@ def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
 
 def _entry(pki: Pki, fault: Fault, case: FaultCase, names: list[str]) -> Entry:
     leaf, at, valid = EidasCertificate.from_der(case.leaf), format_time(judged_at(pki)), pki.members[fault.use.value]
-    key_path = f"{valid.label}.key" if _has_key_of(leaf, valid.certificate) else None
+    key_path = f"{valid.label}.key" if leaf.public_key == valid.certificate.public_key else None
     return make_entry(names[0], "fault", leaf.sha256, leaf.not_after, further=names[1:], key_path=key_path) | {
         "expected": list(fault.expected),
         "verdict": fault.verdict,
@@ -70,10 +71,3 @@ def _command(names: list[str], *, use: Use, at: str) -> str:
     path, *answers = names
     kept = "".join(f" --{'crl' if name.endswith('.crl') else 'ocsp'} {name}" for name in answers)
     return f"tppkit cert check {path} --as {use.value} --trust root.pem --at {at}{kept}"
-
-
-def _has_key_of(leaf: EidasCertificate, valid: EidasCertificate) -> bool:
-    try:
-        return leaf.public_key == valid.public_key
-    except FormatError:
-        return False

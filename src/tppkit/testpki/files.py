@@ -8,24 +8,23 @@ list of lists where `trust.load_trusted_lists` reads it.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._files import PRIVATE, FilePath, as_path, make_folder, new_folder, write_new
 from tppkit.testpki.certificate import Issued
 from tppkit.testpki.fault_files import FAULTS_FOLDER, make_faults
-from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, key_pem, make_entry
+from tppkit.testpki.manifest import MANIFEST, Entry, PkiFile, make_entry, manifest_json
+from tppkit.testpki.pem import certificate_pem, key_pem
 from tppkit.testpki.pkcs12 import write_pkcs12
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.readme import make_readme
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES, make_trusted_lists
 
-MANIFEST, README = "manifest.json", "README.md"
+README = "README.md"
 TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_trusted_lists` reads them
 LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
 P12_PASSWORD = "test"  # noqa: S105  # of test keys that are also there unencrypted
@@ -52,10 +51,9 @@ def write_pki(pki: Pki, directory: FilePath, *, further: tuple[Issued, ...] = ()
     """
     faults = list(make_faults(pki)) if with_faults else []
     members = [(entry_of(issued), list(files_of(pki, issued))) for issued in (*pki.issued, *further)]
-    lists = trusted_lists(pki, at=pki.not_before)
+    crls, lists = revocation_lists(pki, pki.issuers, at=pki.not_before), trusted_lists(pki, at=pki.not_before)
     signer = PkiFile(LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
-    crls = ((crl_entry(file), [file]) for file in crl_files(pki, pki.issuers, at=pki.not_before))
-    listed = [*members, *_callback_keys(pki), *crls, *((entry, [file]) for entry, file in lists), *faults]
+    listed = [*members, *_callback_keys(pki), *((entry, [file]) for entry, file in (*crls, *lists)), *faults]
     manifest = {
         "organization_identifier": pki.provider.organization_identifier.text,
         "roles": list(pki.provider.roles),
@@ -69,11 +67,6 @@ def write_pki(pki: Pki, directory: FilePath, *, further: tuple[Issued, ...] = ()
         readme = make_readme(pki, password=P12_PASSWORD, with_faults=with_faults)
         write_files(folder, [PkiFile(README, readme.encode()), PkiFile(MANIFEST, manifest_json(manifest))])
     return manifest
-
-
-def manifest_json(manifest: Entry) -> bytes:
-    """Write the manifest, or any other object, as JSON."""
-    return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def write_files(folder: Path, files: Iterable[PkiFile]) -> None:
@@ -119,15 +112,13 @@ def _callback_keys(pki: Pki) -> Iterator[Listed]:
         yield entry, [PkiFile(f"{label}.pub", public), PkiFile(f"{label}.key", key_pem(key), PRIVATE)]
 
 
-def crl_files(pki: Pki, issuers: Iterable[Issued], *, at: datetime, number: int = 1) -> list[PkiFile]:
-    """Make the revocation lists of authorities of the PKI, issued at a time."""
-    return [PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number)) for issuer in issuers]
-
-
-def crl_entry(file: PkiFile) -> Entry:
-    """Return the manifest's entry of a revocation list, which ends at its next update."""
-    next_update = x509.load_der_x509_crl(file.content).next_update_utc
-    return make_entry(file.name, "crl", sha256_of(file.content), next_update)
+def revocation_lists(
+    pki: Pki, issuers: Iterable[Issued], *, at: datetime, number: int = 1
+) -> Iterator[tuple[Entry, PkiFile]]:
+    """Make the revocation lists of authorities, issued at a time, and their entries, which end at the next update."""
+    for issuer in issuers:
+        file = PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number))
+        yield make_entry(file.name, "crl", sha256_of(file.content), at + timedelta(days=pki.days)), file
 
 
 def trusted_lists(pki: Pki, *, at: datetime, sequence: int = 1) -> Iterator[tuple[Entry, PkiFile]]:

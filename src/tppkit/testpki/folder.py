@@ -26,19 +26,27 @@ from tppkit.testpki.certificate import Issued, is_issued_by
 from tppkit.testpki.crl import HOLD, NO_LONGER, REASONS, Revocation
 from tppkit.testpki.files import (
     ENDINGS,
-    MANIFEST,
     TRUSTED_LISTS,
-    crl_entry,
-    crl_files,
     entry_of,
     files_of,
-    manifest_json,
+    revocation_lists,
     sha256_of,
     trusted_lists,
     write_files,
 )
-from tppkit.testpki.manifest import MAX_LIST_BYTES, load_pki, read_crl, read_manifest, with_revocations
-from tppkit.testpki.pem import Entry, PkiFile, certificate_pem, make_entry
+from tppkit.testpki.manifest import (
+    MANIFEST,
+    MAX_LIST_BYTES,
+    Entry,
+    PkiFile,
+    load_pki,
+    make_entry,
+    manifest_json,
+    read_crl,
+    read_manifest,
+    with_revocations,
+)
+from tppkit.testpki.pem import certificate_pem
 from tppkit.testpki.pki import Pki
 from tppkit.testpki.provider import Provider
 from tppkit.testpki.requests import asks_for_ev, certify_request, kind_of
@@ -96,13 +104,7 @@ class PkiFolder:
         return issued
 
     def issue_requested(
-        self,
-        request: EidasRequest,
-        *,
-        at: datetime,
-        days: int | None = None,
-        label: str | None = None,
-        kind: str | None = None,
+        self, request: EidasRequest, *, at: datetime, days: int | None = None, label: str | None = None
     ) -> Entry:
         """Issue the certificate that a request asks for, and write it; there is no key to write.
 
@@ -114,7 +116,6 @@ class PkiFolder:
             at: As for `issue`.
             days: As for `issue`.
             label: As for `issue`.
-            kind: `qwac` or `qseal`, for a request that does not state it.
 
         Returns:
             The manifest's entry.
@@ -123,7 +124,7 @@ class PkiFolder:
             ConfigurationError: As `requests.certify_request`; `pki.days`, `pki.ended`, `pki.label`, `file.exists`,
                 `file.unwritable`, `pki.unusable`.
         """
-        kind = kind_of(request, stated=kind)
+        kind = kind_of(request)
         policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
         with locked(self.path):
@@ -247,11 +248,13 @@ class PkiFolder:
         after._publish_crls([after.pki.members[label]], now)
         return after
 
-    def renew(self, *, now: datetime) -> tuple[str, ...]:
+    def renew(self, *, now: datetime, only_due: bool = False) -> tuple[str, ...]:
         """Sign all revocation lists and trusted lists again.
 
         Args:
             now: The time of issue, aware.
+            only_due: Sign only lists that are missing, or that have less than a quarter of their time left; none after the
+                authorities ended.
 
         Returns:
             The names of the new files.
@@ -260,23 +263,13 @@ class PkiFolder:
             ConfigurationError: `pki.ended`, `file.unwritable`, `pki.unusable`, `pki.foreign-key`.
         """
         now = as_utc(now)
-        with locked(self.path):
-            current = self._reread()
-            return (*current._publish_crls(self.pki.issuers, now), *current._publish_trusted_lists(now))
-
-    def keep_current(self, *, now: datetime) -> tuple[str, ...]:
-        """Sign again the lists that are missing, or that have less than a quarter of their time left.
-
-        Args and raises: as for `renew`.
-        """
-        now = as_utc(now)
-        if now >= self.pki.root.certificate.not_after:
+        if only_due and now >= self.pki.root.certificate.not_after:
             return ()
         with locked(self.path):
             current, entries = self._reread(), {entry["path"]: entry for entry in read_manifest(self.path)["files"]}
 
             def is_due(name: str, days: int) -> bool:
-                return name in entries and self._is_due(entries[name], now, timedelta(days=days) / 4)
+                return not only_due or (name in entries and self._is_due(entries[name], now, timedelta(days=days) / 4))
 
             crls = [issuer for issuer in self.pki.issuers if is_due(f"{issuer.label}.crl", self.pki.days)]
             lists_due = any(is_due(f"{TRUSTED_LISTS}/{name}", LIST_DAYS) for name in LIST_FILES)
@@ -307,8 +300,7 @@ class PkiFolder:
             raise ConfigurationError("pki.unusable", f"{message}: check the clock")
         at = max(present, latest)
         number = 1 + max(read_crl(self.path, issuer).number for issuer in pki.issuers)
-        files = crl_files(pki, issuers, at=at, number=number)
-        return self._publish((crl_entry(file), file) for file in files)
+        return self._publish(revocation_lists(pki, issuers, at=at, number=number))
 
     def _publish_trusted_lists(self, now: datetime) -> tuple[str, ...]:
         """Sign the trusted lists with a higher sequence number."""

@@ -19,16 +19,7 @@ from tppkit.testpki.seeded_rsa import PUBLIC_EXPONENT, make_rsa_key
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
-_CURVES: Mapping[str, tuple[ec.EllipticCurve, int]] = MappingProxyType(
-    {
-        # Group orders: NIST SP 800-186 section 3.2.1.
-        "p256": (ec.SECP256R1(), 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551),
-        "p384": (
-            ec.SECP384R1(),
-            0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFC7634D81F4372DDF581A0DB248B0A77AECEC196ACCC52973,
-        ),
-    }
-)
+_CURVES: Mapping[str, ec.EllipticCurve] = MappingProxyType({"p256": ec.SECP256R1(), "p384": ec.SECP384R1()})
 _RSA_BITS: Mapping[str, int] = MappingProxyType({"rsa2048": 2048, "rsa3072": 3072, "rsa4096": 4096})
 
 KEY_KINDS = (*_CURVES, *_RSA_BITS)
@@ -84,11 +75,11 @@ class KeySource:
             return make_rsa_key(bits, self.random_bytes(f"key {kind} {label}", bits // 8))
         if kind == "ed25519":
             return ed25519.Ed25519PrivateKey.from_private_bytes(self.random_bytes(f"key {kind} {label}", 32))
-        curve, order = _CURVES[kind]
+        curve = _CURVES[kind]
         if self._seed is None:
             return ec.generate_private_key(curve)
         number = int.from_bytes(self.random_bytes(f"key {kind} {label}", 64), "big")
-        return ec.derive_private_key(1 + number % (order - 1), curve)
+        return ec.derive_private_key(1 + number % (curve.group_order - 1), curve)
 
     def make_serial(self, label: str) -> int:
         """Make a positive serial number of 127 bits; with a seed, the one that belongs to the label."""
@@ -145,5 +136,5 @@ def kind_of_public_key(key: CertificatePublicKeyTypes) -> str | None:
         kind = f"rsa{key.key_size}"
         return kind if kind in _RSA_BITS and key.public_numbers().e >= PUBLIC_EXPONENT else None
     if isinstance(key, ec.EllipticCurvePublicKey):
-        return next((kind for kind, (curve, _) in _CURVES.items() if curve.name == key.curve.name), None)
+        return next((kind for kind, curve in _CURVES.items() if curve.name == key.curve.name), None)
     return None

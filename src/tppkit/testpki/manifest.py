@@ -1,30 +1,74 @@
-"""Reading the folder of a test PKI: its manifest, the members that the manifest names, and its revocation lists."""
+"""The manifest of a test PKI: its entries, and the members and revocation lists of a folder as the manifest names them."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cryptography import x509
 
+from tppkit._clock import format_time
 from tppkit._encoding import parse_json
-from tppkit._files import read_bounded
+from tppkit._files import PUBLIC, read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates, oids
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.certificate import Issued, is_issued_by
-from tppkit.testpki.crl import REASONS, Revocation
-from tppkit.testpki.files import MANIFEST
+from tppkit.testpki.crl import Revocation
 from tppkit.testpki.keys import KeySource, PrivateKey, kind_of_key, load_key
 from tppkit.testpki.pki import CALLBACK_KEYS, SIGNERS, Pki
 from tppkit.testpki.profiles import SERVICES_URL, contains_test, policy_of
 from tppkit.testpki.provider import provider_of
 
+MANIFEST = "manifest.json"
 MAX_LIST_BYTES = 32 * 1024 * 1024
 _MAX_BYTES = 4 * 1024 * 1024
-_REASON_NAMES = {name.lower(): name for name in REASONS}
+
+
+class PkiFile(NamedTuple):
+    """A file of a test PKI: its name in the folder, its content, and its mode."""
+
+    name: str
+    content: bytes
+    mode: int = PUBLIC
+
+
+Entry = dict[str, Any]
+
+
+def make_entry(
+    path: str,
+    kind: str,
+    sha256: str,
+    not_after: datetime | None,
+    *,
+    further: Sequence[str] = (),
+    key_path: str | None = None,
+) -> Entry:
+    """Return an entry of the manifest.
+
+    Args:
+        path: The file.
+        kind: The kind of file, as CLI.md names it.
+        sha256: SHA-256 of a certificate's DER, or of any other file's bytes, in hexadecimal.
+        not_after: The time at which it ends, aware UTC, or None.
+        further: Its other files.
+        key_path: The file of its private key.
+    """
+    return {
+        "path": path, "kind": kind, "key_path": key_path, "sha256": sha256,
+        "not_after": format_time(not_after) if not_after else None, "expected": [], "further_paths": list(further),
+    }  # fmt: skip
+
+
+def manifest_json(manifest: Entry) -> bytes:
+    """Write the manifest, or any other object, as JSON."""
+    return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 class PublishedCrl(NamedTuple):
@@ -38,8 +82,7 @@ def load_pki(path: Path) -> Pki:
     """Load the test PKI of a folder that `write_pki` made.
 
     Raises:
-        ConfigurationError: `pki.unusable` (no manifest, a file missing or damaged), `pki.foreign-key` (a key is outside the
-            folder, or does not belong to its certificate), `pki.not-test` (the name of an authority lacks the word TEST).
+        ConfigurationError: As `folder.open_pki`.
     """
     entries = [e for e in read_manifest(path)["files"] if e["kind"] != "fault" and e["path"].endswith(".pem")]
     with_keys = [e for e in entries if isinstance(e.get("key_path"), str)]
@@ -106,10 +149,10 @@ def read_crl(path: Path, issuer: Issued) -> PublishedCrl:
 
 def _revocation(entry: x509.RevokedCertificate) -> Revocation:
     try:
-        reason = entry.extensions.get_extension_for_class(x509.CRLReason).value.reason.value
+        reason = entry.extensions.get_extension_for_class(x509.CRLReason).value.reason
     except x509.ExtensionNotFound:
-        reason = "unspecified"
-    return Revocation(entry.serial_number, entry.revocation_date_utc, _REASON_NAMES[reason.lower()])
+        reason = x509.ReasonFlags.unspecified
+    return Revocation(entry.serial_number, entry.revocation_date_utc, reason.value)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

@@ -12,20 +12,16 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from asn1crypto import core, keys
+from asn1crypto import ocsp as asn1_ocsp
+from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509 import ocsp
 
 from tppkit._clock import as_utc
-from tppkit.certificates import der
 from tppkit.errors import FormatError
-from tppkit.testpki.certificate import (
-    Extension,
-    Issued,
-    public_key_bits,
-    write_extension,
-    write_generalized_time,
-)
+from tppkit.testpki.certificate import Issued
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.pki import Pki
@@ -34,54 +30,45 @@ from tppkit.testpki.signing import sign_bytes, signature_algorithm
 MAX_REQUEST_BYTES = 64 * 1024
 ANSWER_HOURS = 24
 _NONCE_SIZES = range(1, 128 + 1)  # octets (RFC 9654 section 2.1)
-_ENUMERATED = 0x0A
-_BASIC, _NONCE = "1.3.6.1.5.5.7.48.1.1", "1.3.6.1.5.5.7.48.1.2"
-_HASH_OIDS = {
-    "sha1": "1.3.14.3.2.26", "sha256": "2.16.840.1.101.3.4.2.1", "sha384": "2.16.840.1.101.3.4.2.2",
-    "sha512": "2.16.840.1.101.3.4.2.3",
-}  # fmt: skip
-
-MALFORMED_REQUEST, INTERNAL_ERROR, TRY_LATER, UNAUTHORIZED = 1, 2, 3, 6  # RFC 6960 section 4.2.1
-
-
-class CertId(NamedTuple):
-    """Identifies a certificate: a hash algorithm, the hashes of its issuer's name and key, and its serial number."""
-
-    hash_name: str
-    issuer_name_hash: bytes
-    issuer_key_hash: bytes
-    serial: int
+_HASHES = frozenset({"sha1", "sha256", "sha384", "sha512"})
+MALFORMED_REQUEST, TRY_LATER, _UNAUTHORIZED = "malformed_request", "try_later", "unauthorized"  # RFC 6960 section 4.2.1
 
 
 class Single(NamedTuple):
-    """The status of one certificate: good (`revocation` is None), revoked, or unknown (not `known`). Times are aware UTC."""
+    """The status of one certificate.
 
-    cert_id: CertId
+    Attributes:
+        issuer: The authority that is asked about.
+        serial: Serial number of the certificate.
+        revocation: Its revocation; None for a certificate that is good or unknown.
+        this_update: Aware UTC.
+        next_update: Aware UTC.
+        known: Whether the authority issued it.
+        hash_name: The hash that identifies the issuer: `sha1`, which every client knows, `sha256`, `sha384` or `sha512`.
+    """
+
+    issuer: Issued
+    serial: int
     revocation: Revocation | None
     this_update: datetime
-    next_update: datetime | None
+    next_update: datetime
     known: bool = True
+    hash_name: str = "sha1"
 
 
-def make_cert_id(issuer: Issued, serial: int, *, hash_name: str = "sha1") -> CertId:
-    """Return the CertID of a certificate.
-
-    Args:
-        issuer: The authority that issued it.
-        serial: The serial number.
-        hash_name: `sha1`, which every responder knows, `sha256`, `sha384` or `sha512`.
-    """
-    name, key = (hashlib.new(hash_name, part) for part in (issuer.name, public_key_bits(issuer.public_key_der)))
-    return CertId(hash_name, name.digest(), key.digest(), serial)
+def issuer_hashes(issuer: Issued, hash_name: str) -> tuple[bytes, bytes]:
+    """Return the hashes of an authority's name and key, by which OCSP identifies it."""
+    key_bits = keys.PublicKeyInfo.load(issuer.public_key_der)["public_key"].contents[1:]
+    return hashlib.new(hash_name, issuer.name).digest(), hashlib.new(hash_name, key_bits).digest()
 
 
-def write_refusal(status: int) -> bytes:
+def write_refusal(status: str) -> bytes:
     """Write an OCSP response without an answer, as DER.
 
     Args:
         status: The reason, for example `MALFORMED_REQUEST`.
     """
-    return der.write_sequence(der.write_element(_ENUMERATED, bytes([status])))
+    return bytes(asn1_ocsp.OCSPResponse({"response_status": status}).dump())
 
 
 def write_answer(
@@ -99,50 +86,42 @@ def write_answer(
         hash_name: One of `signing.HASHES`; the one that fits the key by default.
     """
     key, is_authority = key or responder.key, responder.kind in ("root", "issuing-ca")
-    certificates = b"" if is_authority else der.write_sequence(responder.certificate.der)
-    extensions = write_extension(Extension(_NONCE, der.write_octets(nonce))) if nonce is not None else b""
-    data = der.write_sequence(
-        der.write_element(0xA2, der.write_octets(responder.key_identifier)),
-        write_generalized_time(produced_at),
-        der.write_sequence(_single(single)),
-        der.write_element(0xA1, der.write_sequence(extensions)) if extensions else b"",
-    )
-    basic = der.write_sequence(
-        data,
-        signature_algorithm(key, hash_name),
-        der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, data, hash_name)),
-        der.write_element(0xA0, certificates) if certificates else b"",
-    )
-    answer = der.write_sequence(der.write_oid(_BASIC), der.write_octets(basic))
-    return der.write_sequence(der.write_element(_ENUMERATED, b"\x00"), der.write_element(0xA0, answer))
+    data = asn1_ocsp.ResponseData({
+        "responder_id": asn1_ocsp.ResponderId("by_key", responder.key_identifier),
+        "produced_at": produced_at,
+        "responses": [_single(single)],
+        "response_extensions": None if nonce is None else [{"extn_id": "nonce", "extn_value": core.OctetString(nonce)}],
+    })  # fmt: skip
+    basic = asn1_ocsp.BasicOCSPResponse({
+        "tbs_response_data": data,
+        "signature_algorithm": signature_algorithm(key, hash_name),
+        "signature": sign_bytes(key, data.dump(), hash_name),
+        "certs": None if is_authority else [asn1_x509.Certificate.load(responder.certificate.der)],
+    })  # fmt: skip
+    answer = {"response_type": "basic_ocsp_response", "response": basic}
+    return bytes(asn1_ocsp.OCSPResponse({"response_status": "successful", "response_bytes": answer}).dump())
 
 
-def _single(single: Single) -> bytes:
-    following = single.next_update
-    return der.write_sequence(
-        _cert_id(single.cert_id),
-        _status(single),
-        write_generalized_time(single.this_update),
-        der.write_element(0xA0, write_generalized_time(following)) if following else b"",
-    )
+def _single(single: Single) -> asn1_ocsp.SingleResponse:
+    name_hash, key_hash = issuer_hashes(single.issuer, single.hash_name)
+    return asn1_ocsp.SingleResponse({
+        "cert_id": {
+            "hash_algorithm": {"algorithm": single.hash_name}, "issuer_name_hash": name_hash, "issuer_key_hash": key_hash,
+            "serial_number": single.serial,
+        },
+        "cert_status": _status(single),
+        "this_update": single.this_update,
+        "next_update": single.next_update,
+    })  # fmt: skip
 
 
-def _cert_id(cert_id: CertId) -> bytes:
-    return der.write_sequence(
-        der.write_sequence(der.write_oid(_HASH_OIDS[cert_id.hash_name]), b"\x05\x00"),
-        der.write_octets(cert_id.issuer_name_hash),
-        der.write_octets(cert_id.issuer_key_hash),
-        der.write_integer(cert_id.serial),
-    )
-
-
-def _status(single: Single) -> bytes:
+def _status(single: Single) -> asn1_ocsp.CertStatus:
     if not single.known:
-        return der.write_element(0x82)
+        return asn1_ocsp.CertStatus("unknown")
     if single.revocation is None:
-        return der.write_element(0x80)
-    reason = der.write_element(0xA0, der.write_element(_ENUMERATED, bytes([REASONS[single.revocation.reason]])))
-    return der.write_element(0xA1, write_generalized_time(single.revocation.at), reason)
+        return asn1_ocsp.CertStatus("good")
+    revoked = {"revocation_time": single.revocation.at, "revocation_reason": REASONS[single.revocation.reason]}
+    return asn1_ocsp.CertStatus("revoked", revoked)
 
 
 def ocsp_request_of_path(path: str) -> bytes:
@@ -170,15 +149,15 @@ def answer_ocsp(pki: Pki, request: bytes, *, at: datetime) -> bytes:
     at = as_utc(at).replace(microsecond=0)
     try:
         asked = ocsp.load_der_ocsp_request(request)
-        cert_id = CertId(asked.hash_algorithm.name, asked.issuer_name_hash, asked.issuer_key_hash, asked.serial_number)
-        nonce = _nonce_of(asked.extensions)
+        hash_name, hashes = asked.hash_algorithm.name, (asked.issuer_name_hash, asked.issuer_key_hash)
+        serial, nonce = asked.serial_number, _nonce_of(asked.extensions)
     except (ValueError, NotImplementedError, UnsupportedAlgorithm, x509.DuplicateExtension):
         return write_refusal(MALFORMED_REQUEST)
-    issuer = next((issuer for issuer in pki.issuers if _is_issued_by(issuer, cert_id)), None)
-    if issuer is None:
-        return write_refusal(UNAUTHORIZED)
-    single = _single_of(pki, issuer, cert_id, at)
-    return write_answer(single, pki.responder(issuer), produced_at=at, nonce=nonce)
+    for issuer in pki.issuers:
+        if hash_name in _HASHES and hashes == issuer_hashes(issuer, hash_name):
+            single = _single_of(pki, issuer, serial, at)._replace(hash_name=hash_name)
+            return write_answer(single, pki.responder(issuer), produced_at=at, nonce=nonce)
+    return write_refusal(_UNAUTHORIZED)
 
 
 def _nonce_of(extensions: x509.Extensions) -> bytes | None:
@@ -194,15 +173,9 @@ def _nonce_of(extensions: x509.Extensions) -> bytes | None:
     return nonce
 
 
-def _is_issued_by(issuer: Issued, cert_id: CertId) -> bool:
-    if cert_id.hash_name not in _HASH_OIDS:
-        return False
-    return cert_id == make_cert_id(issuer, cert_id.serial, hash_name=cert_id.hash_name)
-
-
-def _single_of(pki: Pki, issuer: Issued, cert_id: CertId, at: datetime) -> Single:
+def _single_of(pki: Pki, issuer: Issued, serial: int, at: datetime) -> Single:
     certificates = (*(member.certificate for member in pki.issued), *pki.requested)
     issued = {certificate.serial for certificate in certificates if certificate.issuer == issuer.certificate.subject}
-    known = cert_id.serial in issued
-    revoked = (one for one in pki.revocations.get(issuer.label, ()) if one.serial == cert_id.serial and one.at <= at)
-    return Single(cert_id, next(revoked, None) if known else None, at, at + timedelta(hours=ANSWER_HOURS), known=known)
+    revoked = (one for one in pki.revocations.get(issuer.label, ()) if one.serial == serial and one.at <= at)
+    next_update = at + timedelta(hours=ANSWER_HOURS)
+    return Single(issuer, serial, next(revoked, None), at, next_update, known=serial in issued)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from tppkit._encoding import shown
 from tppkit._iso_codes import COUNTRIES
@@ -20,11 +19,6 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.errors import ConfigurationError, FormatError
-
-DEFAULT_ORGANIZATION_IDENTIFIER = "PSDLT-BL-LB000000"
-DEFAULT_NAME = "Example Payments TEST"
-DEFAULT_ROLES = ("PSP_PI", "PSP_AI")
-DEFAULT_DNS_NAME = "tpp.test.example.com"
 
 # Country codes of VAT numbers only, and the country in ISO 3166-1.
 _VAT_COUNTRIES: Mapping[str, str] = MappingProxyType({"EL": "GR", "XI": "GB"})
@@ -60,46 +54,51 @@ class Provider:
     dns_name: str
 
 
+EXAMPLE = Provider(
+    organization_identifier=parse_organization_identifier("PSDLT-BL-LB000000"), name="Example Payments TEST", country="LT",
+    roles=("PSP_PI", "PSP_AI"), nca_name=AUTHORITIES["LT-BL"], nca_id="LT-BL", dns_name="tpp.test.example.com",
+)  # fmt: skip
+
+
 def make_provider(
-    *,
-    organization_identifier: str = DEFAULT_ORGANIZATION_IDENTIFIER,
-    name: str = DEFAULT_NAME,
-    country: str | None = None,
-    roles: Sequence[str] = DEFAULT_ROLES,
-    nca_name: str | None = None,
-    dns_name: str = DEFAULT_DNS_NAME,
-) -> Provider:
+    *, organization_identifier: str | None = None, name: str | None = None, country: str | None = None,
+    roles: Sequence[str] | None = None, nca_name: str | None = None, dns_name: str | None = None, like: Provider = EXAMPLE,
+) -> Provider:  # fmt: skip
     """Make a provider whose certificates follow the rules.
 
     Args:
         organization_identifier: Any form of EN 319 412-1 clause 5.1.4 or TS 119 495 GEN-5.2.1-3.
         name: The organisation's name.
-        country: Two letters; by default that of the organizationIdentifier (an LEI has none).
+        country: Two letters. If the organizationIdentifier differs from that of `like`, its country by default (an LEI has none).
         roles: One or more names of TS 119 495, each once.
-        nca_name: The competent authority's name. By default it is looked up, or made from the identifier; `NA` for central banks
-            and public authorities.
+        nca_name: The competent authority's name. If the authority differs from that of `like`, it is by default looked up, or
+            made from the identifier; `NA` for central banks and public authorities.
         dns_name: The DNS name in the QWAC, lower case.
+        like: The provider whose values are the defaults.
 
     Raises:
         ConfigurationError: `pki.organization-identifier`, `pki.name`, `pki.country`, `pki.role`, `pki.dns-name`.
     """
-    identifier = _require_identifier(organization_identifier)
-    country = _require_country(_country_of(identifier) if country is None else country)
+    text = like.organization_identifier.text if organization_identifier is None else organization_identifier
+    identifier, name = _require_identifier(text), like.name if name is None else name
+    if country is None:
+        country = like.country if identifier == like.organization_identifier else _country_of(identifier)
+    country = _require_country(country)
     if identifier.text.casefold() == name.casefold():
         message = "the organisation's name is its organizationIdentifier (EN 319 412-3 LEG-4.2.1-6)"
         raise ConfigurationError("pki.name", message)
-    roles = _require_roles(roles)
+    roles = _require_roles(like.roles if roles is None else roles)
     nca_id = NOT_APPLICABLE if UNSUPERVISED.intersection(roles) else _nca_id_of(identifier, country)
+    if nca_name is None:
+        nca_name = like.nca_name if nca_id == like.nca_id else _authority_name(nca_id)
     return Provider(
-        identifier,
-        _require_name(name, what="organisation's", limit=_NAME_LIMIT),
-        country,
-        roles,
-        _require_name(
-            _authority_name(nca_id) if nca_name is None else nca_name, what="authority's", limit=_NCA_NAME_LIMIT
-        ),
-        nca_id,
-        _require_dns_name(dns_name),
+        organization_identifier=identifier,
+        name=_require_name(name, what="organisation's", limit=_NAME_LIMIT),
+        country=country,
+        roles=roles,
+        nca_name=_require_name(nca_name, what="authority's", limit=_NCA_NAME_LIMIT),
+        nca_id=nca_id,
+        dns_name=_require_dns_name(like.dns_name if dns_name is None else dns_name),
     )
 
 
@@ -117,32 +116,8 @@ def provider_of(certificate: EidasCertificate | EidasRequest) -> Provider:
         country=" ".join(values(oids.COUNTRY)),
         roles=certificate.roles,
         nca_name=psd2.nca_name if psd2 else None,
-        dns_name=next(iter(certificate.extensions.dns_names), DEFAULT_DNS_NAME),
+        dns_name=next(iter(certificate.extensions.dns_names), None),
     )
-
-
-def make_provider_like(provider: Provider, **changes: Any) -> Provider:
-    """Make a provider that differs from another in what is given.
-
-    A new identifier also changes the country, and a new authority changes the authority's name, unless they are given.
-
-    Args:
-        provider: The other provider.
-        changes: Arguments of `make_provider`; None leaves the value of the other provider.
-
-    Raises:
-        ConfigurationError: As `make_provider`.
-    """
-    given = {name: value for name, value in changes.items() if value is not None}
-    known = {
-        "organization_identifier": provider.organization_identifier.text, "name": provider.name, "roles": provider.roles,
-        "dns_name": provider.dns_name,
-    }  # fmt: skip
-    if "organization_identifier" not in given:
-        known["country"] = provider.country
-    made = make_provider(**{**known, **given})
-    keeps_authority = "nca_name" not in given and made.nca_id == provider.nca_id
-    return replace(made, nca_name=provider.nca_name) if keeps_authority else made
 
 
 def make_other_provider(provider: Provider) -> Provider:

@@ -24,7 +24,6 @@ from tppkit.testpki.certificate import (
     attributes_of,
     extension_of,
     for_key,
-    write_attribute,
     write_extensions,
     write_name,
 )
@@ -80,34 +79,30 @@ def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension
         key: The private key that the certificate is for.
     """
     wanted = write_extensions(e for e in extensions if e.oid not in _ISSUERS_OWN)
+    requested = der.write_sequence(der.write_oid(_EXTENSION_REQUEST), der.write_element(der.SET, wanted))
     info = der.write_sequence(
         der.write_integer(0),
         write_name(subject),
         public_key_der(key),
-        der.write_element(0xA0, write_attribute(_EXTENSION_REQUEST, wanted)),
+        der.write_element(0xA0, requested),
     )
     return sign_der(info, key)
 
 
-def kind_of(request: EidasRequest, *, stated: str | None = None) -> str:
-    """Return the requested kind of certificate, `qwac` or `qseal`: that of its QcType, or if it has none, `stated`.
-
-    Args:
-        request: The request.
-        stated: The kind that the caller states.
+def kind_of(request: EidasRequest) -> str:
+    """Return the requested kind of certificate, `qwac` or `qseal`, by the request's QcType.
 
     Raises:
-        ConfigurationError: `pki.request`: the request does not state what it is for, or `stated` contradicts it.
+        ConfigurationError: `pki.request`: the request does not state what it is for.
     """
     types = request.qc.types
-    typed = {"web": "qwac", "eseal": "qseal"}.get(types[0]) if len(types) == 1 else None
-    if typed and stated not in (None, typed):
-        raise ConfigurationError("pki.request", f"the request is for a {typed} by its QcType, not for a {stated}")
-    chosen = typed or stated
-    if chosen is None:
-        message = "the request does not state whether it is for a QWAC or a QSealC: state it (pki issue csr --as)"
+    kind = {"web": "qwac", "eseal": "qseal"}.get(types[0]) if len(types) == 1 else None
+    if kind is None:
+        message = (
+            "the request does not state by its QcType whether it is for a QWAC or a QSealC: make a new one (pki csr)"
+        )
         raise ConfigurationError("pki.request", message)
-    return chosen
+    return kind
 
 
 def asks_for_ev(request: EidasRequest) -> bool:

@@ -1,7 +1,6 @@
 """Deterministic RSA keys, for seeded test PKIs only: the same bytes give the same key.
 
-`cryptography` generates RSA keys only from the randomness of the machine, so the primes are searched here: numbers from the given
-bytes on without small divisors are tested by Miller-Rabin (FIPS 186-5 appendix B.3.1).
+`cryptography` generates RSA keys only from the randomness of the machine, so the primes are searched here.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 PUBLIC_EXPONENT = 65537
 _DIVISOR_LIMIT = 1 << 14
-_BASES = (2, 3, 5, 7, 11, 13, 17, 19)  # fixed bases suffice, because no attacker chooses the candidates
 
 
 def make_rsa_key(bits: int, random: bytes) -> rsa.RSAPrivateKey:
@@ -45,24 +43,8 @@ def _next_prime(random: bytes) -> int:
     while (
         math.gcd(_odd_product() % candidate, candidate) != 1
         or candidate % PUBLIC_EXPONENT == 1
-        or not _is_prime(candidate)
+        # Fermat's test suffices: no attacker chooses the candidates, and `private_key` accepts primes only.
+        or pow(2, candidate - 1, candidate) != 1
     ):
         candidate += 2
     return candidate
-
-
-def _is_prime(number: int) -> bool:
-    odd = number - 1
-    twos = (odd & -odd).bit_length() - 1
-    odd >>= twos
-    for base in _BASES:
-        value = pow(base, odd, number)
-        if value in (1, number - 1):
-            continue
-        for _ in range(twos - 1):
-            value = value * value % number
-            if value == number - 1:
-                break
-        else:
-            return False
-    return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from asn1crypto import algos, core
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
@@ -16,19 +17,8 @@ from tppkit.certificates import der
 from tppkit.testpki.keys import PrivateKey
 
 HASHES: Mapping[str, hashes.HashAlgorithm] = MappingProxyType(
-    {"sha1": hashes.SHA1(), "sha256": hashes.SHA256(), "sha384": hashes.SHA384(), "sha512": hashes.SHA512()}  # noqa: S303  # for faults
+    {"sha1": hashes.SHA1(), "sha256": hashes.SHA256(), "sha384": hashes.SHA384()}  # noqa: S303  # for faults
 )
-# RFC 8017 appendix A.2.4, RFC 5758 section 3.2 and RFC 3279 section 2.2.3, RFC 8410 section 3.
-_RSA = {
-    "sha1": "1.2.840.113549.1.1.5", "sha256": "1.2.840.113549.1.1.11", "sha384": "1.2.840.113549.1.1.12",
-    "sha512": "1.2.840.113549.1.1.13",
-}  # fmt: skip
-_ECDSA = {
-    "sha1": "1.2.840.10045.4.1", "sha256": "1.2.840.10045.4.3.2", "sha384": "1.2.840.10045.4.3.3",
-    "sha512": "1.2.840.10045.4.3.4",
-}  # fmt: skip
-_ED25519 = "1.3.101.112"
-_NULL = b"\x05\x00"
 
 
 def default_hash(key: PrivateKey) -> str:
@@ -36,18 +26,18 @@ def default_hash(key: PrivateKey) -> str:
     return "sha384" if isinstance(key, ec.EllipticCurvePrivateKey) and key.key_size == 384 else "sha256"
 
 
-def signature_algorithm(key: PrivateKey, hash_name: str | None = None) -> bytes:
-    """Write the AlgorithmIdentifier of a signature, as DER.
+def signature_algorithm(key: PrivateKey, hash_name: str | None = None) -> algos.SignedDigestAlgorithm:
+    """Return the AlgorithmIdentifier of a signature.
 
     Args:
         key: The signing key.
         hash_name: One of `HASHES`, the one that fits the key by default; ignored for Ed25519, which has its own.
     """
     hash_name = hash_name or default_hash(key)
-    if isinstance(key, rsa.RSAPrivateKey):
-        return der.write_sequence(der.write_oid(_RSA[hash_name]), _NULL)
-    oid = _ECDSA[hash_name] if isinstance(key, ec.EllipticCurvePrivateKey) else _ED25519
-    return der.write_sequence(der.write_oid(oid))
+    if isinstance(key, rsa.RSAPrivateKey):  # its parameters are NULL (RFC 8017 appendix A.2.4)
+        return algos.SignedDigestAlgorithm({"algorithm": f"{hash_name}_rsa", "parameters": core.Null()})
+    name = f"{hash_name}_ecdsa" if isinstance(key, ec.EllipticCurvePrivateKey) else "ed25519"
+    return algos.SignedDigestAlgorithm({"algorithm": name})
 
 
 def sign_bytes(key: PrivateKey, data: bytes, hash_name: str | None = None) -> bytes:
@@ -71,4 +61,4 @@ def sign_der(to_be_signed: bytes, key: PrivateKey, *, hash_name: str | None = No
         hash_name: One of `HASHES`; the one that fits the key by default.
     """
     signature = der.write_element(der.BIT_STRING, b"\x00", sign_bytes(key, to_be_signed, hash_name))
-    return der.write_sequence(to_be_signed, signature_algorithm(key, hash_name), signature)
+    return der.write_sequence(to_be_signed, signature_algorithm(key, hash_name).dump(), signature)

@@ -72,10 +72,9 @@ def _sign(info: tsp.TSTInfo, tsa: Issued, *, with_certificate: bool) -> cms.Cont
     ])  # fmt: skip
     signature = sign_bytes(tsa.key, attributes.dump(), "sha256")
     issuer = {"issuer": certificate.issuer, "serial_number": certificate.serial_number}
-    algorithm = cms.SignedDigestAlgorithm.load(signature_algorithm(tsa.key, "sha256"))
     signer = {
         "version": "v1", "sid": cms.SignerIdentifier("issuer_and_serial_number", issuer), "digest_algorithm": sha256,
-        "signed_attrs": attributes, "signature_algorithm": algorithm, "signature": signature,
+        "signed_attrs": attributes, "signature_algorithm": signature_algorithm(tsa.key, "sha256"), "signature": signature,
     }  # fmt: skip
     signed = {
         "version": "v3", "digest_algorithms": [sha256], "encap_content_info": {"content_type": "tst_info", "content": info},

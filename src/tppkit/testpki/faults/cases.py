@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tppkit.certificates import der
+from tppkit.testpki.crl import Revocation
 from tppkit.testpki.faults.valid_pki import DAY, LASTING, FaultCase, ValidPki
 
 
@@ -15,12 +16,6 @@ def changed_after_signing(valid: ValidPki) -> FaultCase:
     body, algorithm, _ = der.read_children(other, der.read_whole(other, tag=der.SEQUENCE))
     parts = other[body.offset : algorithm.end], case.leaf[value.offset : value.end]
     return case._replace(leaf=der.write_sequence(*parts))
-
-
-def forged_authority(valid: ValidPki) -> FaultCase:
-    """Sign an issuing authority in the root's name with another key."""
-    forger = replace(valid.pki.root, key=valid.root("tppkit TEST Root CA").key)
-    return valid.below(valid.authority("tppkit TEST Forged CA", issuer=forger))
 
 
 def chain_of_three(valid: ValidPki) -> FaultCase:
@@ -38,7 +33,7 @@ def foreign_root(valid: ValidPki) -> FaultCase:
 def revoked_authority(valid: ValidPki) -> FaultCase:
     """Revoke the issuing authority by the root's CRL."""
     authority = valid.authority("tppkit TEST Revoked CA")
-    revoked = valid.revoked("cACompromise")._replace(serial=authority.certificate.serial)
+    revoked = Revocation(authority.certificate.serial, valid.start, "cACompromise")
     crls = (valid.crl(issuer=authority), valid.crl(revoked, issuer=valid.pki.root))
     return valid.below(authority)._replace(crls=crls)
 

@@ -96,9 +96,9 @@ def critical_extension(oid: str) -> Edit:
     return lambda draft: draft.with_extension(Extension(oid, value_of(draft, oid), critical=True))
 
 
-def usage(*names: str, critical: bool = True) -> Edit:
+def usage(*names: str) -> Edit:
     """Replace the key usage."""
-    return extension(key_usage(*names)[0], critical=critical)
+    return extension(key_usage(*names)[0], critical=True)
 
 
 def purposes(*oids_: x509.ObjectIdentifier) -> Edit:

@@ -9,20 +9,13 @@ from typing import Any, NamedTuple
 
 from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.certificates.authorities import AUTHORITIES
-from tppkit.testpki import profiles
-from tppkit.testpki.certificate import (
-    Draft,
-    Drafted,
-    Issued,
-    below,
-    for_key,
-    sign_draft,
-)
+from tppkit.testpki.certificate import Draft, Drafted, Issued, below, for_key, sign_draft
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.faults.edits import Edit, attribute
-from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
+from tppkit.testpki.ocsp import Single, write_answer
 from tppkit.testpki.pki import DEFAULT_DAYS, Pki
-from tppkit.testpki.provider import Provider, make_provider
+from tppkit.testpki.profiles import SERVICES_URL
+from tppkit.testpki.provider import EXAMPLE, make_provider
 
 DAY = timedelta(days=1)
 # All parts of a fault that have no error are valid for a week from the PKI's first midnight. What is "not yet valid" begins after it, and
@@ -97,19 +90,15 @@ class ValidPki:
         signed = (edit(draft) if edit else draft).sign(issuer.key, hash_name=hash_name)
         return FaultCase(signed, (issuer.certificate.der,))
 
-    def authority(
-        self, label: str, edit: Edit | None = None, *, issuer: Issued | None = None, hash_name: str | None = None
-    ) -> Issued:
+    def authority(self, label: str, edit: Edit | None = None, *, issuer: Issued | None = None) -> Issued:
         """Make another issuing authority with a P-256 key of its own.
 
         Args:
             label: Its common name.
             edit: What is changed before it is signed.
             issuer: The signer; the root by default.
-            hash_name: Hash of the signature, as for `Draft.sign`.
         """
-        issuer = issuer or self.pki.root
-        return self._another(self.pki.qwac_ca, label, "issuing-ca", issuer, edit, hash_name=hash_name)
+        return self._another(self.pki.qwac_ca, label, "issuing-ca", issuer or self.pki.root, edit)
 
     def root(self, label: str) -> Issued:
         """Make another root, which no verifier trusts."""
@@ -126,9 +115,9 @@ class ValidPki:
         signed = below(draft, self.pki.qwac.key.public_key(), issuer).sign(issuer.key)
         return FaultCase(signed, tuple(authority.certificate.der for authority in authorities))
 
-    def below_edited(self, label: str, edit: Edit | None = None, *, hash_name: str | None = None) -> FaultCase:
+    def below_edited(self, label: str, edit: Edit | None = None) -> FaultCase:
         """Return a QWAC below an `authority` with an edit."""
-        return self.below(self.authority(label, edit, hash_name=hash_name))
+        return self.below(self.authority(label, edit))
 
     def judged_by(self, **answers: Any) -> FaultCase:
         """Return the valid QWAC with the `crls` and `ocsp` responses to judge it with."""
@@ -145,14 +134,14 @@ class ValidPki:
         stated = {"this_update": self.start, "next_update": self.later, "number": 2, **changes}
         return write_crl(issuer or self.pki.qwac_ca, revoked, **stated)
 
-    def revoked(self, reason: str = "keyCompromise") -> Revocation:
+    def revoked(self) -> Revocation:
         """Return the revocation of the valid QWAC since its first moment."""
-        return Revocation(self.pki.qwac.certificate.serial, self.start, reason)
+        return Revocation(self.pki.qwac.certificate.serial, self.start, "keyCompromise")
 
-    def single(self, about: Issued | None = None, **changes: Any) -> Single:
-        """Return what a valid OCSP response states about a QWAC, the valid one by default; `changes` are fields of `Single`."""
-        cert_id = make_cert_id(self.pki.qwac_ca, (about or self.pki.qwac).certificate.serial)
-        return Single(cert_id, None, self.start, self.later)._replace(**changes)
+    def single(self, **changes: Any) -> Single:
+        """Return what a valid OCSP response states about the valid QWAC; `changes` are fields of `Single`."""
+        serial = self.pki.qwac.certificate.serial
+        return Single(self.pki.qwac_ca, serial, None, self.start, self.later)._replace(**changes)
 
     def ocsp(self, single: Single | None = None, *, responder: Issued | None = None, **changes: Any) -> bytes:
         """Write a valid OCSP response, as DER.
@@ -169,45 +158,31 @@ class ValidPki:
     def _responder(self) -> Issued:
         return self.pki.responder(self.pki.qwac_ca)
 
-    def _another(
-        self, model: Issued, label: str, kind: str, issuer: Issued | None, edit: Edit | None = None, *, hash_name: str | None = None,
-    ) -> Issued:  # fmt: skip
+    def _another(self, model: Issued, label: str, kind: str, issuer: Issued | None, edit: Edit | None = None) -> Issued:
         """Make a certificate like the model with a new P-256 key and serial number; without an issuer it signs itself."""
         key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
         draft = replace(Draft.of(model.certificate), serial=self._serial(label))
         if kind != "ocsp":
             draft = attribute(oids.COMMON_NAME, label)(draft)
         draft = below(draft, key.public_key(), issuer)
-        return sign_draft(Drafted(edit(draft) if edit else draft, key), issuer, label, kind, hash_name=hash_name)
+        return sign_draft(Drafted(edit(draft) if edit else draft, key), issuer, label, kind)
 
     def _serial(self, label: str) -> int:
         return self.pki.keys.make_serial(f"fault {self.name} {label}")
 
 
 def plain_pki(pki: Pki) -> Pki:
-    """Return the PKI if it was made with default options, else one of the same authorities and keys that was.
+    """Return a PKI of the same authorities and keys, whose QWACs and QSealCs are issued again with default options.
 
     A fault of a plain certificate is the only finding of a check. The provider stays if its authority is known; it gets the
     default roles.
     """
-    provider = _plain_provider(pki.provider)
-    options = {
-        "provider": provider, "policy": "gen", "qscd": False, "days": DEFAULT_DAYS, "services_url": profiles.SERVICES_URL,
-    }  # fmt: skip
-    if all(getattr(pki, name) == value for name, value in options.items()):
-        return pki
-    plain = replace(pki, **options)  # type: ignore[arg-type]  # options are fields by name
+    authority = AUTHORITIES.get(pki.provider.organization_identifier.nca_id or "")
+    known = pki.provider if authority else EXAMPLE
+    provider = make_provider(like=known, roles=EXAMPLE.roles, nca_name=authority)
+    plain = replace(pki, provider=provider, policy="gen", qscd=False, days=DEFAULT_DAYS, services_url=SERVICES_URL)
     again = {issued.label: _issue_again(plain, issued) for issued in pki.issued if issued.kind in ("qwac", "qseal")}
     return replace(plain, members=MappingProxyType({**pki.members, **again}))
-
-
-def _plain_provider(provider: Provider) -> Provider:
-    if provider.organization_identifier.nca_id not in AUTHORITIES:
-        return make_provider()
-    return make_provider(
-        organization_identifier=provider.organization_identifier.text, name=provider.name, country=provider.country,
-        dns_name=provider.dns_name,
-    )  # fmt: skip
 
 
 def _issue_again(plain: Pki, issued: Issued) -> Issued:
