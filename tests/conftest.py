@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from servers import postgresql_url
+from tppkit._clock import utc_now
 from tppkit.seals import KeySigner, Seal, SealPolicy
-from tppkit.testpki import Issued, Pki, make_pki, make_provider
+from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
 from tppkit.trust import PathVerifier, make_anchors
 
 __all__ = ["postgresql_url"]
@@ -105,6 +106,19 @@ def shared_data() -> Path:
 def pki() -> Pki:
     """A P-256 test PKI, the same every time."""
     return make_pki(at=AT, seed=1)
+
+
+@pytest.fixture(scope="session")
+def bank_pki() -> Pki:
+    """A test PKI that is valid today, because TLS uses the machine's clock."""
+    return make_pki(at=utc_now(), seed=11)
+
+
+@pytest.fixture(scope="session")
+def bank_pki_folder(bank_pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bank") / "pki"
+    write_pki(bank_pki, folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
 from tppkit.httpsig import CallableSigner
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Seal
-from tppkit.testpki import Pki, make_pki, write_pki
+from tppkit.testpki import Pki, make_pki
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,6 @@ class Psd2Driver:
 def driver(request: pytest.FixtureRequest) -> Any:
     """The one and the other client, with the same steps."""
     return request.param
-
-
-@pytest.fixture(scope="session")
-def bank_pki() -> Pki:
-    """A test PKI that is valid today: TLS asks the machine's clock."""
-    return make_pki(at=utc_now(), seed=21)
-
-
-@pytest.fixture(scope="session")
-def bank_pki_folder(bank_pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bank") / "pki"
-    write_pki(bank_pki, folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -20,24 +20,10 @@ from legacy_provider import ConnectLegacy, Legacy, Receiver, receiving
 from merchant import MakeMerchant, Merchant
 from raw_provider import RawProvider, checked_sandbox, make_seal, require_books, tls_context
 
-from tppkit._clock import utc_now
 from tppkit.sandbox import SandboxServer, SandboxSettings
-from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
+from tppkit.testpki import Issued, Pki, make_provider
 
 Connect = Callable[..., RawProvider]
-
-
-@pytest.fixture(scope="session")
-def bank_pki() -> Pki:
-    """A test PKI that is valid today, because TLS uses the machine's clock."""
-    return make_pki(at=utc_now(), seed=11)
-
-
-@pytest.fixture(scope="session")
-def bank_pki_folder(bank_pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bank") / "pki"
-    write_pki(bank_pki, folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

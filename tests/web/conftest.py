@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from asgi import AT, EVERY_PATH, Recorder, sealed
 
-from tppkit._clock import utc_now
 from tppkit.protocol.endpoint import Interface
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy
-from tppkit.testpki import Pki, make_pki, write_pki
+from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier, make_anchors
 from tppkit.web import ProxyForm, QwacPolicy, SealGate, TrustedProxy
 
@@ -40,22 +38,10 @@ def make_gate(paths: PathVerifier, policy: SealPolicy) -> Callable[..., SealGate
 
 
 @pytest.fixture(scope="session")
-def live_pki() -> Pki:
-    return make_pki(at=utc_now(), seed=21)
+def live_paths(bank_pki: Pki) -> PathVerifier:
+    return PathVerifier(make_anchors(bank_pki.authorities))
 
 
 @pytest.fixture(scope="session")
-def live_folder(live_pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("web") / "pki"
-    write_pki(live_pki, folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def live_paths(live_pki: Pki) -> PathVerifier:
-    return PathVerifier(make_anchors(live_pki.authorities))
-
-
-@pytest.fixture(scope="session")
-def live_seal(live_pki: Pki) -> Seal:
-    return Seal(live_pki.qseal.certificate, KeySigner(live_pki.qseal.key))
+def live_seal(bank_pki: Pki) -> Seal:
+    return Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key))

@@ -56,11 +56,11 @@ class Live(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory, live_folder: Path) -> Iterator[Live]:
+def live(tmp_path_factory: pytest.TempPathFactory, bank_pki_folder: Path) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("servers")
     (folder / "kept").touch()
     environment = {
-        "CALLBACK_KEY": str(write_service_key(folder)), "CALLBACK_KEPT": str(folder / "kept"), "TPPKIT_ANCHORS": str(live_folder),
+        "CALLBACK_KEY": str(write_service_key(folder)), "CALLBACK_KEPT": str(folder / "kept"), "TPPKIT_ANCHORS": str(bank_pki_folder),
     }  # fmt: skip
     with running({**WSGI, **ASGI}, environment=environment, log=folder / "log") as ports:
         yield Live(ports, folder / "log", folder / "kept")
@@ -74,14 +74,14 @@ class Door(NamedTuple):
 
 
 @pytest.fixture(params=["seal", "callback"])
-def door(request: pytest.FixtureRequest, live_pki: Pki, live_seal: Seal) -> Door:
+def door(request: pytest.FixtureRequest, bank_pki: Pki, live_seal: Seal) -> Door:
     if request.param == "callback":
         request_id = f"r-{next(_NUMBERS)}"
         headers = sign_callback(SERVICE, request_id=request_id, method="POST", url=ORIGIN + "/cb/", body=BODY)
         return Door("/cb/", tuple(headers))
     message = sealed(live_seal, request_id=None)
     return Door(
-        message.target, (*message.headers, ("Client-Cert", f":{encode_base64(live_pki.qwac.certificate.der)}:"))
+        message.target, (*message.headers, ("Client-Cert", f":{encode_base64(bank_pki.qwac.certificate.der)}:"))
     )
 
 

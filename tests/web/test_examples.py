@@ -65,14 +65,14 @@ def test_every_example_is_tested() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_example_handles_what_was_sealed_and_nothing_else(
-    name: str, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+    name: str, bank_pki_folder: Path, bank_pki: Pki, live_seal: Seal, tmp_path: Path
 ) -> None:
-    qwac = live_pki.qwac.certificate
+    qwac = bank_pki.qwac.certificate
 
     def fresh(body: bytes = BODY) -> Message:
         return forwarded(sealed(live_seal, target=TARGET, body=body, request_id=None), qwac)
 
-    with serve(name, live_folder, tmp_path) as url:
+    with serve(name, bank_pki_folder, tmp_path) as url:
         first = send(url, fresh())
         tampered = send(url, fresh()._replace(body=BODY.replace(b"12.50", b"99.99")))
         elsewhere = send(url, fresh()._replace(target=TARGET.replace("sepa", "instant-sepa")))

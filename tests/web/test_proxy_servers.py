@@ -117,14 +117,14 @@ def form(request: pytest.FixtureRequest) -> ProxyForm:
 
 
 @pytest.fixture
-def front(form: ProxyForm, live_folder: Path, live_pki: Pki, tmp_path: Path) -> Front:
+def front(form: ProxyForm, bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path) -> Front:
     """Starts the proxy before a port of ours; gives its address."""
 
     @contextmanager
     def started(upstream: int, *, keeps_id: bool = True) -> Iterator[str]:
         port = free_port()
-        values = {"folder": tmp_path, "pki": live_folder, "port": port, "upstream": upstream}
-        anchors = b"".join(certificate_pem(authority) for authority in live_pki.authorities)
+        values = {"folder": tmp_path, "pki": bank_pki_folder, "port": port, "upstream": upstream}
+        anchors = b"".join(certificate_pem(authority) for authority in bank_pki.authorities)
         (tmp_path / "anchors.pem").write_bytes(anchors)
         if form is ProxyForm.NGINX:
             user = "user root;" if os.geteuid() == 0 else ""
@@ -134,7 +134,7 @@ def front(form: ProxyForm, live_folder: Path, live_pki: Pki, tmp_path: Path) -> 
             settings, name = ENVOY.format(keeps_id=str(keeps_id).lower(), **values), "envoy.yaml"
             command = [_envoy(), "-c", str(tmp_path / name), "--disable-hot-restart", "--concurrency", "1"]
         else:
-            both = (live_folder / "server-chain.pem").read_bytes() + (live_folder / "server.key").read_bytes()
+            both = (bank_pki_folder / "server-chain.pem").read_bytes() + (bank_pki_folder / "server.key").read_bytes()
             (tmp_path / "server.pem").write_bytes(both)
             settings, name = HAPROXY.format(**values), "haproxy"
             command = [program("haproxy", "haproxy"), "-db", "-f", str(tmp_path / name)]
@@ -170,26 +170,26 @@ def door(app: Recorder, form: ProxyForm, live_paths: PathVerifier) -> SealMiddle
 
 
 def test_a_sealed_request_arrives_through_the_proxy(
-    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, live_pki: Pki, live_seal: Seal
+    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, bank_pki: Pki, live_seal: Seal
 ) -> None:
     target = "/psd2/v1/payments/a%2Fb//%7Ec/%2e/d?x=%2F&y=+&z"
     message = sealed(live_seal, target=target)
     with run_uvicorn(door) as upstream, front(upstream) as url:
-        assert send(url, message, verify=client_context(live_pki, live_pki.qwac)).status_code == 201
+        assert send(url, message, verify=client_context(bank_pki, bank_pki.qwac)).status_code == 201
     caller = caller_of(app.scopes[0])
-    assert (caller.peer.source, caller.qwac_chain[0]) == (form.value, live_pki.qwac.certificate)
+    assert (caller.peer.source, caller.qwac_chain[0]) == (form.value, bank_pki.qwac.certificate)
     assert verified_request(app.scopes[0]).target == target
 
 
 def test_a_client_cannot_choose_the_certificate_that_the_proxy_sends(
-    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, live_pki: Pki, live_seal: Seal
+    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, bank_pki: Pki, live_seal: Seal
 ) -> None:
-    escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
+    escaped = quote(certificate_pem(bank_pki.qwac.certificate).decode(), safe="")
     lies = [("X-SSL-Client-Cert", escaped), ("Client-Cert", ":AAAA:"), ("X-Forwarded-Client-Cert", f"Cert={escaped}")]
     message = sealed(live_seal).with_headers(*lies)
     with run_uvicorn(door) as upstream, front(upstream) as url:
-        refused = send(url, message, verify=client_context(live_pki, None))
-        accepted = send(url, message, verify=client_context(live_pki, live_pki.qwac))
+        refused = send(url, message, verify=client_context(bank_pki, None))
+        accepted = send(url, message, verify=client_context(bank_pki, bank_pki.qwac))
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "CERTIFICATE_MISSING")
     assert accepted.status_code == 201
     ignored = {"client-cert", "x-forwarded-client-cert", "x-ssl-client-cert"} - {TrustedProxy("::", form=form).header}
@@ -198,34 +198,36 @@ def test_a_client_cannot_choose_the_certificate_that_the_proxy_sends(
 
 @pytest.mark.parametrize("form", [ProxyForm.NGINX], ids=["nginx"])
 def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
-    door: SealMiddleware, app: Recorder, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+    door: SealMiddleware, app: Recorder, bank_pki_folder: Path, bank_pki: Pki, live_seal: Seal, tmp_path: Path
 ) -> None:
-    (section,) = re.findall(r"^## nginx\n(.*?)^## ", (live_folder / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    (section,) = re.findall(
+        r"^## nginx\n(.*?)^## ", (bank_pki_folder / "README.md").read_text(), re.DOTALL | re.MULTILINE
+    )
     block = "".join(line for line in section.splitlines(keepends=True) if line.startswith("    "))
     head, _ = NGINX.split("  server {{")
     user = "user root;" if os.geteuid() == 0 else ""
     with run_uvicorn(door) as upstream:
         port = free_port()
-        for given, ours in {"/DIR": str(live_folder), ":8443": f":{port}", ":8080": f":{upstream}"}.items():
+        for given, ours in {"/DIR": str(bank_pki_folder), ":8443": f":{port}", ":8080": f":{upstream}"}.items():
             assert given in block
             block = block.replace(given, ours)
         (tmp_path / "nginx").write_text(head.format(folder=tmp_path, user=user) + block + "}")
         command = [program("nginx", "nginx-light"), "-c", str(tmp_path / "nginx"), "-p", str(tmp_path)]
         with run_program(command, port=port, folder=tmp_path):
             url, message = f"https://localhost:{port}", sealed(live_seal)
-            accepted = send(url, message, verify=client_context(live_pki, live_pki.qwac))
-            stranger = send(url, message, verify=client_context(live_pki, None))
+            accepted = send(url, message, verify=client_context(bank_pki, bank_pki.qwac))
+            stranger = send(url, message, verify=client_context(bank_pki, None))
     assert accepted.status_code == 201, accepted.text
-    assert caller_of(app.scopes[0]).qwac_chain[0] == live_pki.qwac.certificate
+    assert caller_of(app.scopes[0]).qwac_chain[0] == bank_pki.qwac.certificate
     assert (stranger.status_code, len(app.scopes)) == (400, 1)  # nginx's own: No required SSL certificate was sent
 
 
 @pytest.mark.parametrize("form", [ProxyForm.ENVOY], ids=["envoy"])
 def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(
-    front: Front, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
+    front: Front, door: SealMiddleware, app: Recorder, bank_pki: Pki, live_seal: Seal
 ) -> None:
     with run_uvicorn(door) as upstream, front(upstream, keeps_id=False) as url:
-        refused = send(url, sealed(live_seal), verify=client_context(live_pki, live_pki.qwac))
+        refused = send(url, sealed(live_seal), verify=client_context(bank_pki, bank_pki.qwac))
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "SIGNATURE_INVALID")
     assert app.scopes == []
 
@@ -235,10 +237,10 @@ def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(
 @pytest.mark.parametrize("name", [x509.UniformResourceIdentifier, x509.DNSName])
 def test_a_name_in_a_certificate_cannot_give_the_application_another_certificate(
     name: Callable[[str], x509.GeneralName], separator: str, front: Front, door: SealMiddleware, app: Recorder,
-    live_pki: Pki, live_seal: Seal, tmp_path: Path,
+    bank_pki: Pki, live_seal: Seal, tmp_path: Path,
 ) -> None:  # fmt: skip
-    escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
-    context = client_context(live_pki, None)
+    escaped = quote(certificate_pem(bank_pki.qwac.certificate).decode(), safe="")
+    context = client_context(bank_pki, None)
     context.load_cert_chain(_own_certificate(name(f"a{separator}Cert={escaped}"), tmp_path / "liar.pem"))
     with run_uvicorn(door) as upstream, front(upstream) as url:
         refused = send(url, sealed(live_seal), verify=context)
@@ -264,10 +266,10 @@ def _own_certificate(name: x509.GeneralName, path: Path) -> Path:
 )
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:4444", "[::1]:4444, 127.0.0.1:4444"])
 def test_a_client_that_bypasses_the_proxy_is_not_trusted(
-    settings: dict[str, object], address: str, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
+    settings: dict[str, object], address: str, door: SealMiddleware, app: Recorder, bank_pki: Pki, live_seal: Seal
 ) -> None:
     # 127.0.0.2 is not the proxy; the second server takes its clients' word for their address.
-    escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
+    escaped = quote(certificate_pem(bank_pki.qwac.certificate).decode(), safe="")
     message = sealed(live_seal).with_headers(("X-SSL-Client-Cert", escaped), ("X-Forwarded-For", address))
     with run_uvicorn(door, **settings) as port:
         url = f"http://127.0.0.1:{port}"

@@ -31,20 +31,20 @@ ID = ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55")
 
 
 @pytest.fixture(scope="module")
-def ports(tmp_path_factory: pytest.TempPathFactory, live_folder: Path) -> Iterator[dict[str, int]]:
+def ports(tmp_path_factory: pytest.TempPathFactory, bank_pki_folder: Path) -> Iterator[dict[str, int]]:
     log = tmp_path_factory.mktemp("routing") / "log"
     mounted = {f"{name} at /bank": below for name, below in MOUNTED.items()}
     django = server("gunicorn", "django_app:application")
     with running(
-        {**LEDGER, **mounted, "django": django}, environment={"TPPKIT_ANCHORS": str(live_folder)}, log=log
+        {**LEDGER, **mounted, "django": django}, environment={"TPPKIT_ANCHORS": str(bank_pki_folder)}, log=log
     ) as started:
         yield started
 
 
 @pytest.mark.parametrize("server", LEDGER)
-def test_no_header_moves_a_request_to_another_handler(server: str, ports: dict[str, int], live_pki: Pki) -> None:
+def test_no_header_moves_a_request_to_another_handler(server: str, ports: dict[str, int], bank_pki: Pki) -> None:
     def ask(target: str, *more: tuple[str, str]) -> tuple[int, bytes]:
-        message = wsgi.forwarded(Message("DELETE", target, (ID, *more)), live_pki)
+        message = wsgi.forwarded(Message("DELETE", target, (ID, *more)), bank_pki)
         answer = request(ports[server], "DELETE", target, message.headers)
         return answer.status, answer.body
 
@@ -59,14 +59,14 @@ def test_no_header_moves_a_request_to_another_handler(server: str, ports: dict[s
 
 
 @pytest.mark.parametrize("server", MOUNTED)
-def test_a_configured_mount_is_accepted(server: str, ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:
+def test_a_configured_mount_is_accepted(server: str, ports: dict[str, int], bank_pki: Pki, live_seal: Seal) -> None:
     target = "/bank/psd2/v1/a%2Fb/%C5%BE?x=%2F"
-    message = wsgi.forwarded(sealed(live_seal, target=target, request_id=None), live_pki)
+    message = wsgi.forwarded(sealed(live_seal, target=target, request_id=None), bank_pki)
     answer = request(ports[f"{server} at /bank"], "POST", target, message.headers, message.body)
     assert (answer.status, json.loads(answer.body)["target"]) == (201, target)
 
 
-def test_the_forced_script_name_of_django_needs_no_mount(ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:
-    message = wsgi.forwarded(sealed(live_seal, target="/psd2/v1/payments", request_id=None), live_pki)
+def test_the_forced_script_name_of_django_needs_no_mount(ports: dict[str, int], bank_pki: Pki, live_seal: Seal) -> None:
+    message = wsgi.forwarded(sealed(live_seal, target="/psd2/v1/payments", request_id=None), bank_pki)
     answer = request(ports["django"], "POST", message.target, message.headers, message.body)
     assert (answer.status, answer.body) == (200, b"/bank/psd2/v1/payments")

@@ -17,16 +17,16 @@ TARGET = "/psd2/v1/a%2Fb//%C5%BE/%2e?x=%2F&y=+&z"
 
 
 @pytest.fixture(scope="module")
-def ports(live_folder, tmp_path_factory):
+def ports(bank_pki_folder, tmp_path_factory):
     log = tmp_path_factory.mktemp("servers") / "log"
     servers = {**ASGI, **WSGI, **NO_RAW_TARGET}
-    with running(servers, environment={"TPPKIT_ANCHORS": str(live_folder)}, log=log) as started:
+    with running(servers, environment={"TPPKIT_ANCHORS": str(bank_pki_folder)}, log=log) as started:
         yield started
 
 
 @pytest.mark.parametrize("name", [*ASGI, *WSGI])
-def test_the_sealed_request_is_accepted_and_no_other(name, ports, live_pki, live_seal):
-    good = forwarded(sealed(live_seal, target=TARGET, request_id=None), live_pki)
+def test_the_sealed_request_is_accepted_and_no_other(name, ports, bank_pki, live_seal):
+    good = forwarded(sealed(live_seal, target=TARGET, request_id=None), bank_pki)
     url = f"http://127.0.0.1:{ports[name]}"
     accepted = send(url, good)
     assert (accepted.status_code, accepted.json()) == (201, {"target": TARGET, "bytes": len(BODY)}), accepted.text
@@ -47,8 +47,8 @@ def test_the_sealed_request_is_accepted_and_no_other(name, ports, live_pki, live
 
 
 @pytest.mark.parametrize("name", NO_RAW_TARGET)
-def test_a_server_that_gives_no_raw_target_gets_every_request_rejected(name, ports, live_pki, live_seal):
-    refused = send(f"http://127.0.0.1:{ports[name]}", forwarded(sealed(live_seal, request_id=None), live_pki))
+def test_a_server_that_gives_no_raw_target_gets_every_request_rejected(name, ports, bank_pki, live_seal):
+    refused = send(f"http://127.0.0.1:{ports[name]}", forwarded(sealed(live_seal, request_id=None), bank_pki))
     assert (refused.status_code, code(refused.content)) == (400, "FORMAT_ERROR")
     assert "message.no-raw-path" in refused.text
 
@@ -57,9 +57,9 @@ def test_a_server_that_gives_no_raw_target_gets_every_request_rejected(name, por
 @pytest.mark.parametrize("name", sorted(ASGI.keys() - {"hypercorn"}))
 @pytest.mark.parametrize("target", [TARGET, TARGET + "&"], ids=["good", "bad"])
 def test_a_client_that_waits_to_send_its_body_gets_100_continue_only_if_its_head_is_valid(
-    name, target, ports, live_pki, live_seal
+    name, target, ports, bank_pki, live_seal
 ):
-    message = forwarded(sealed(live_seal, target=TARGET, request_id=None), live_pki)
+    message = forwarded(sealed(live_seal, target=TARGET, request_id=None), bank_pki)
     fields = (*message.headers, ("Host", "bank"), ("Content-Length", str(len(BODY))), ("Expect", "100-continue"))
     head = "".join(f"{field}: {value}\r\n" for field, value in fields)
     with socket.create_connection(("127.0.0.1", ports[name]), 10) as connection:

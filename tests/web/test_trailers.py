@@ -37,9 +37,9 @@ UNCHUNKING = "waitress"
 
 
 @pytest.fixture(scope="module")
-def ports(tmp_path_factory: pytest.TempPathFactory, live_folder: Path) -> Iterator[dict[str, int]]:
+def ports(tmp_path_factory: pytest.TempPathFactory, bank_pki_folder: Path) -> Iterator[dict[str, int]]:
     log = tmp_path_factory.mktemp("trailers") / "log"
-    with running(SERVERS, environment={"TPPKIT_ANCHORS": str(live_folder)}, log=log) as started:
+    with running(SERVERS, environment={"TPPKIT_ANCHORS": str(bank_pki_folder)}, log=log) as started:
         yield started
 
 
@@ -63,11 +63,11 @@ def status_of(connection: socket.socket, request: bytes) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_certificate_in_a_trailer_is_ignored(
-    server: str, ports: dict[str, int], live_pki: Pki, live_seal: Seal
+    server: str, ports: dict[str, int], bank_pki: Pki, live_seal: Seal
 ) -> None:
     for where in ("trailer", "headers"):
         connection = socket.create_connection(("127.0.0.1", ports[server]), 20)
-        status, body = status_of(connection, in_trailer(live_pki, live_seal, where=where))
+        status, body = status_of(connection, in_trailer(bank_pki, live_seal, where=where))
         if server != UNCHUNKING:
             assert (status, b"message.no-length" in body) == (411, True), body
         else:
@@ -85,9 +85,9 @@ def late(port: int, target: str, headers: Iterable[tuple[str, str]], body: bytes
 
 
 def test_late_trailers_of_a_sealed_request_do_not_reach_the_application(
-    tmp_path: Path, live_folder: Path, live_seal: Seal
+    tmp_path: Path, bank_pki_folder: Path, live_seal: Seal
 ) -> None:
-    with running(DIRECT, environment={"TPPKIT_ANCHORS": str(live_folder)}, log=tmp_path / "log") as ports:
+    with running(DIRECT, environment={"TPPKIT_ANCHORS": str(bank_pki_folder)}, log=tmp_path / "log") as ports:
         for server, port in ports.items():
             message = sealed(live_seal, request_id=str(uuid4()))
             answers = [late(port, TARGET, message.headers, BODY, trailers) for trailers in (LATE_TRAILERS, b"")]
