@@ -121,6 +121,22 @@ def test_an_entry_that_is_renewed_while_its_attempt_fails_waits_again(store: Inb
     assert [one.outcome for one in store.work(SOURCE, apply, at=AT)] == [Outcome.APPLIED]
 
 
+def test_a_failed_attempt_keeps_the_content_as_it_was(store: InboxStore) -> None:
+    store.accept(entry("a", content=b"encrypted"))
+    store.work(SOURCE, fails, at=AT, prepare=lambda one, _: one._replace(content=b"readable"))
+    assert [one.entry.content for one in store.failed(SOURCE)] == [b"encrypted"]
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_an_entry_that_is_renewed_when_it_is_done_has_no_version(store: InboxStore, given_up: bool) -> None:
+    store.accept(entry("a", number=3))
+    store.work(SOURCE, fails if given_up else apply, at=AT)
+    for failure in store.failed(SOURCE):
+        assert store.discard(failure, at=AT)
+    store.renew(entry("a"))
+    assert [(one.outcome, one.entry.version) for one in store.work(SOURCE, apply, at=AT)] == [(Outcome.APPLIED, None)]
+
+
 def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
     for key in "ab":
         store.accept(entry(key))

@@ -50,6 +50,7 @@ ENDS: dict[str, Callable[[Any], object]] = {
     "rollback": lambda db: db.rollback(),
     "close": lambda db: db.close(),
     "text": lambda db: db.exec_driver_sql("COMMIT"),
+    "driver's close": lambda db: db.connection.driver_connection.close(),
 }
 
 

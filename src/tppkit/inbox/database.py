@@ -134,11 +134,14 @@ class Database:
         db = self.engine.connect()
         pooled = db.connection
         try:
-            with db:
-                yield db
+            yield db
         finally:
-            if pooled.is_valid:  # an interrupt kept it from being returned to the pool
-                pooled.invalidate()
+            try:
+                with suppress(Exception):  # a failure to close must not hide the error that caused it
+                    db.close()
+            finally:
+                if pooled.is_valid:  # an interrupt kept it from being returned to the pool
+                    pooled.invalidate()
 
     @contextmanager
     def hurried(self, db: Connection, wait: str) -> Iterator[None]:

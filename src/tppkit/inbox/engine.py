@@ -68,9 +68,9 @@ def make_engine(database: Any, wait_s: float) -> Engine:
 
 
 def _make_sqlite_engine(url: URL, wait_s: float) -> Engine:
-    if url.database is None or _is_in_memory(url):
+    if _is_in_memory(url):
         raise ConfigurationError("inbox.sqlite", "a database in memory is lost with its process: give a file")
-    file = as_path(url.database)
+    file = as_path(str(url.database))
     identity = make_private(file)
     engine = _one_connection(url, wait_s / 2, timeout=wait_s / 2)
 
@@ -116,7 +116,7 @@ _ENGINES = WeakSet[Engine]()
 
 
 def close_at_fork(engine: Engine) -> None:
-    """Close the unused connections before each fork, except those of a database in memory, which would be lost."""
+    """Keep unused connections from crossing a fork, except those of a SQLite database in memory, which would be lost."""
     if engine.dialect.name != "sqlite" or not _is_in_memory(engine.url):
         _ENGINES.add(engine)
 

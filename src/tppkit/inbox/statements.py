@@ -39,7 +39,8 @@ from tppkit.errors import ConfigurationError
 from tppkit.inbox.entry import Entry, Failure, State, Version
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
-_ENTRY = ("source", "key", "digest", "name", "content", "received_at", "record", "version", "version_digest")
+_VERSION = ("record", "version", "version_digest")  # a done entry has none
+_ENTRY = ("source", "key", "digest", "name", "content", "received_at", *_VERSION)
 _PARAMETERS = tuple(f"of_{name}" for name in (*_ENTRY, "state", "attempts", "due_at", "reason"))
 _RENEWED = "renewed"  # `reason` of a claimed entry that was requested again; it waits again after its worker
 LEASE_ENDED = "lease-ended"
@@ -121,7 +122,8 @@ class Statements:
         # A done entry has no content, so only these columns are written.
         new_done: dict[str, Any] = {name: of[name] for name in ("source", "key", "digest", "name", "received_at")}
         new_done |= {"state": State.DONE.value, "attempts": 1, "done_at": at}
-        done = {"state": State.DONE.value, "done_at": at, "due_at": None, "reason": None, "content": None}
+        done = {"state": State.DONE.value, "done_at": at, "due_at": None, "reason": None}
+        done |= dict.fromkeys((*_VERSION, "content"))
         failed = {name: of[name] for name in ("state", "due_at", "reason")}
         self.once, self.keep_failed = (
             _Insert(entries, values, changes | {"attempts": entry.attempts + 1}, is_free, returning=entry.key)
@@ -195,6 +197,7 @@ class Statements:
             "due_at": case((is_renewed, at), else_=of["due_at"]),
             "reason": case((~is_renewed, of["reason"])),
             "done_at": case((is_done, at)),
+            **{name: case((~is_done, entry[name])) for name in _VERSION},
             "content": case((~is_done, content)),
         }
         self.end = Statement(update(entries).where(in_source, was).values(ended).returning(entry.state))

@@ -288,14 +288,14 @@ class InboxStore:
         return entry, {"was": state, "attempt": attempt, "was_due_at": values["of_due_at"], "at": values["at"]}
 
     def _work_one(
-        self, entry: Entry, claim: Claim | None, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
+        self, taken: Entry, claim: Claim | None, handler: Handler, at: datetime, retries: Retries, prepare: Prepare | None
     ) -> Worked:  # fmt: skip
         if claim is None:
-            return Worked(entry, Outcome.FAILED, LEASE_ENDED)
-        outcome, attempt = Outcome.BUSY, claim["attempt"]
+            return Worked(taken, Outcome.FAILED, LEASE_ENDED)
+        entry, outcome, attempt = taken, Outcome.BUSY, claim["attempt"]
         try:
-            ready = _prepared(entry, prepare, at)
-            entry = ready or entry
+            ready = _prepared(taken, prepare, at)
+            entry = ready or taken
             with self.database.transaction() as db:
                 with self.database.hurried(db, _WORKERS_WAIT):
                     ended = self._sql.end.first(db, {**_ends(entry, attempt), **claim})
@@ -311,7 +311,7 @@ class InboxStore:
             failed = e
         except InboxError as e:
             if outcome is not Outcome.APPLIED:  # no attempt
-                waits = values_of(entry, attempts=attempt - 1, due_at=retries.due_at(0, at=at))
+                waits = values_of(taken, attempts=attempt - 1, due_at=retries.due_at(0, at=at))
                 with suppress(InboxError):
                     self._rows(self._sql.end, {**waits, **claim})
                 if is_held(e):
@@ -319,7 +319,7 @@ class InboxStore:
                 raise
             failed = EffectFailed(e)  # the handler may have broken the connection
         due_at = retries.due_at(attempt, at=at)
-        fails = values_of(entry, State.FAILED, attempts=attempt, due_at=due_at, reason=failed.reason)
+        fails = values_of(taken, State.FAILED, attempts=attempt, due_at=due_at, reason=failed.reason)
         ended = self._rows(self._sql.end, {**fails, **claim})
         return Worked(entry, Outcome.FAILED, failed.code) if ended else Worked(entry, Outcome.BUSY)
 
