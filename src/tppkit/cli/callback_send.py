@@ -153,12 +153,12 @@ def answer_to(url: str, call: ReceivedCallback, *, anchors: Sequence[EidasCertif
         TransportErrors(),
         deadline(TIMEOUT_S),
         make_client(identity, timeout_s=TIMEOUT_S) as http,
-        _limited_time() as sockets,
+        _limited_time() as limit,
     ):
 
         def connected(event: str, details: Mapping[str, Any]) -> None:
             if event == "connection.connect_tcp.complete":
-                sockets.append(details["return_value"].get_extra_info("socket"))
+                limit(details["return_value"].get_extra_info("socket"))
 
         request = http.build_request(
             call.method, url, headers=[(b"Connection", b"close"), *fields], content=call.body,
@@ -176,23 +176,31 @@ def answer_to(url: str, call: ReceivedCallback, *, anchors: Sequence[EidasCertif
 
 
 @contextmanager
-def _limited_time() -> Iterator[list[socket.socket]]:
-    """Shut down the sockets that are added to the list when the time is over, and raise `TimeoutError`.
+def _limited_time() -> Iterator[Callable[[socket.socket], None]]:
+    """Yield a function that takes a connected socket; shut these down when the time is over, and raise `TimeoutError`.
 
-    Also if nothing failed, because an answer that was cut off may look complete.
+    It is raised even if nothing failed, because an answer that was cut off may look complete.
     """
     sockets, is_over = list[socket.socket](), Event()
 
-    def end() -> None:
-        is_over.set()
+    def shut_down() -> None:
         for connection in sockets:
             with suppress(OSError):  # closed, or detached for TLS
                 connection.shutdown(socket.SHUT_RDWR)
 
+    def end() -> None:
+        is_over.set()
+        shut_down()
+
+    def limit(connection: socket.socket) -> None:
+        sockets.append(connection)
+        if is_over.is_set():
+            shut_down()
+
     timer = Timer(TIMEOUT_S, end)
     timer.start()
     try:
-        yield sockets
+        yield limit
     finally:
         timer.cancel()
         if is_over.is_set():
