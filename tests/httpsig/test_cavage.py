@@ -100,6 +100,7 @@ def test_a_parameter_that_appears_twice_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["keyId", "algorithm", "headers", "signature"])
 def test_each_parameter_is_needed(name: str) -> None:
     assert fault(GOOD.replace(f"{name}=", "x=")) == "signature.missing-parameter"
+    assert fault(GOOD.replace(f"{name}=", "x=").replace("AAAA", "?")) == "signature.missing-parameter"
 
 
 @pytest.mark.parametrize(

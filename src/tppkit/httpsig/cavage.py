@@ -91,11 +91,12 @@ def parse_signature_header(value: str, *, reading: Reading = STRICT) -> Signatur
     if reading.absent_headers:
         parameters = {"headers": " ".join(reading.absent_headers), "algorithm": ""} | parameters
     try:
-        covered = parse_covered_names(parameters["headers"], any_case=reading.any_case)
-        signature = decode_base64(parameters["signature"], what="the signature parameter")
         key_id, algorithm = parameters["keyId"], parameters["algorithm"]
+        names, encoded = parameters["headers"], parameters["signature"]
     except KeyError as e:
         raise FormatError("signature.missing-parameter", f"the Signature header has no {e.args[0]} parameter") from None
+    covered = parse_covered_names(names, any_case=reading.any_case)
+    signature = decode_base64(encoded, what="the signature parameter")
     created = int(parameters["created"]) if "created" in parameters else None
     expires = int(parameters["expires"]) if "expires" in parameters else None
     if CREATED in covered:

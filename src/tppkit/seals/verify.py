@@ -285,10 +285,9 @@ def _check_known(key_id: str, certificate: EidasCertificate, policy: SealPolicy)
 
 def _collect(message: Message, demands: Demands) -> dict[str, str]:
     values, doubled = message_components(message)
-    if doubled:
-        for name in doubled:
-            if name in demands.singletons or name.startswith(demands.prefixes):
-                raise FormatError("header.duplicate", f"the {name} header appears more than once")
+    for name in doubled:
+        if name in demands.singletons or name.startswith(demands.prefixes):
+            raise FormatError("header.duplicate", f"the {name} header appears more than once")
     if not demands.sealing.issubset(values):
         missing = ", no ".join(sorted(demands.sealing.difference(values)))
         raise SignatureRejected(

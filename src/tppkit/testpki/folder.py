@@ -313,7 +313,7 @@ class PkiFolder:
 
     def _publish(self, listed: Iterable[tuple[Entry, PkiFile]]) -> tuple[str, ...]:
         renewed = {}
-        for entry, file in listed:
+        for entry, file in list(listed):  # all are signed before the first is replaced
             replace_file(self.path / file.name, file.content, mode=file.mode)
             renewed[file.name] = entry
         manifest = read_manifest(self.path)

@@ -120,7 +120,8 @@ def _status(single: Single) -> asn1_ocsp.CertStatus:
         return asn1_ocsp.CertStatus("unknown")
     if single.revocation is None:
         return asn1_ocsp.CertStatus("good")
-    revoked = {"revocation_time": single.revocation.at, "revocation_reason": REASONS[single.revocation.reason]}
+    at = single.revocation.at.replace(microsecond=0)  # RFC 5280 section 4.1.2.5.2: no fractions
+    revoked = {"revocation_time": at, "revocation_reason": REASONS[single.revocation.reason]}
     return asn1_ocsp.CertStatus("revoked", revoked)
 
 
