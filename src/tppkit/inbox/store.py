@@ -366,7 +366,7 @@ class InboxStore:
 
     def _rows(self, statement: Any, values: dict[str, Any]) -> Sequence[Any]:
         with self._brief() as db:
-            return statement.all(db, values)  # type: ignore[no-any-return]
+            return statement.all(db, values)  # type: ignore[no-any-return]  # its type needs SQLAlchemy, which may be absent
 
 
 def _ends(entry: Entry, attempt: int) -> dict[str, Any]:
