@@ -185,7 +185,7 @@ class Events:
         database: stores the events.
         now: the virtual clock.
         sources: the sources of the events.
-        then: called after each commit, which may have added deliveries.
+        then: called after each commit that may have added deliveries.
 
     Example:
         await events.catch_up()                   # before anything is read or decided
@@ -202,9 +202,15 @@ class Events:
         self._running = asyncio.Lock()
         self._next = database.run_at_start(self.next_time)
 
-    def schedule(self, at: datetime | None) -> None:
-        """Record the time of a committed event. A time that is too early is harmless."""
-        self._then()
+    def schedule(self, at: datetime | None, *, delivers: bool = True) -> None:
+        """Record the time of a committed event. A time that is too early is harmless.
+
+        Args:
+            at: when it is due; None if the commit has no event.
+            delivers: whether the commit may have added deliveries.
+        """
+        if delivers:
+            self._then()
         if at is not None and (self._next is None or at < self._next):
             self._next = at
 

@@ -160,7 +160,7 @@ class Host:
             if request.caller.seal is not None:
                 services.evidence.committed()
             if sent.due_at is not None or sent.delivers:
-                services.events.schedule(sent.due_at)
+                services.events.schedule(sent.due_at, delivers=sent.delivers)
 
         return await services.database.write(lambda db: self._job(db, request, handler), then=then)
 
