@@ -15,7 +15,7 @@ from tppkit.protocol.psd2 import PAYMENT, PaymentProduct
 from tppkit.protocol.psd2.payment import Progress
 from tppkit.sandbox.bank.ledger import Transfer, start_transfer
 from tppkit.sandbox.bank.tables import TABLES as BANK_TABLES
-from tppkit.sandbox.clock import MAX_ADVANCE, TABLES, SandboxClock
+from tppkit.sandbox.clock import MAX_ADVANCE, TABLES, Events, SandboxClock
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.psd2 import tables
 
@@ -124,3 +124,12 @@ def test_it_stops_at_each_due_time_once_a_second_at_most(clock: SandboxClock) ->
     with pytest.raises(ConfigurationError):
         asyncio.run(clock.advance_through(MAX_ADVANCE, catch_up))
     assert clock.now() == BASE + timedelta(days=1)
+
+
+def test_scheduling_an_event_looks_for_deliveries_only_if_there_may_be_some(database: Database) -> None:
+    looked: list[bool] = []
+    events = Events(database, lambda: BASE, (), then=lambda: looked.append(True))
+    events.schedule(BASE + HOUR, delivers=False)
+    assert looked == []
+    events.schedule(BASE + HOUR)
+    assert looked == [True]
