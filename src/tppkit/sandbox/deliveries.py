@@ -109,7 +109,7 @@ class Deliveries:
         self._now = now
         self._senders = senders
         self._faults = faults
-        self._running: dict[int, tuple[str, asyncio.Task[None]]] = {}
+        self._running: dict[int, tuple[Delivery, asyncio.Task[None]]] = {}
         self._page: list[Delivery] = []  # due, but not started, because a limit of concurrent attempts is reached
         self._may_be_due = True  # the database may have more due deliveries, for receivers that are not busy
         # Lock: a delivery read as due must not finish before it is registered as running.
@@ -131,11 +131,13 @@ class Deliveries:
         until = self._now()
         async with self._changed:
             self._may_be_due = True
-            while await self._start(until):
+            await self._start(until)
+            while await self._is_due(until):
                 if self._running:  # otherwise one was added between two reads
                     await self._changed.wait()
                 if self._failure is not None:
                     raise self._failure
+                await self._start(until)
 
     async def watch(self) -> None:
         """Attempt due deliveries until cancelled; cancelled attempts are repeated at the next start."""
@@ -158,16 +160,16 @@ class Deliveries:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _start(self, until: datetime) -> bool:
-        """Start as many due attempts as the limits allow. Return whether a delivery that is due at the time has no result yet."""
+    async def _start(self, until: datetime) -> None:
+        """Start as many due attempts as the limits allow."""
         self._may_be_due |= not self._running
         while True:
-            busy_counts = Counter(receiver for receiver, _ in self._running.values())
+            busy_counts = Counter(one.receiver for one, _ in self._running.values())
             waiting = []
             for one in self._page:
                 if len(self._running) < AT_ONCE and busy_counts[one.receiver] < AT_ONCE_TO_ONE:
                     busy_counts[one.receiver] += 1
-                    self._running[one.id] = one.receiver, asyncio.create_task(self._attempt(one))
+                    self._running[one.id] = one, asyncio.create_task(self._attempt(one))
                 else:
                     waiting.append(one)
             self._page = waiting
@@ -179,9 +181,13 @@ class Deliveries:
             known = self._running.keys() | {one.id for one in waiting}
             self._page += [one for one in due if one.id not in known]
             self._may_be_due |= len(self._page) > len(waiting)
-        if any(one.due_at <= until for one in self._page if one.due_at):
+
+    async def _is_due(self, until: datetime) -> bool:
+        """Return whether a delivery that is due at the time has no result yet."""
+        begun = [one for one, _ in self._running.values()]
+        if any(one.due_at <= until for one in begun + self._page if one.due_at):
             return True
-        due_at = await self._database.read_soon(next_due)  # a delivery stays due until its result is written
+        due_at = await self._database.read_soon(next_due)
         return due_at is not None and due_at <= until
 
     async def _attempt(self, delivery: Delivery) -> None:
