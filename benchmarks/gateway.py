@@ -28,7 +28,7 @@ from web import scope_of
 
 CONNECTIONS = 8
 REQUESTS = 400  # in a turn
-TURNS, TURNS_S = 15, 11
+TURNS, TURNS_S = 15, 9
 SEARCH, QUERY = "/v1/search/orders/", {"query": str(F("currency") == "EUR")}
 LOOKUP = {"query": str(F("merchant_order_id") == "500")}
 PAGE = 1000  # the largest

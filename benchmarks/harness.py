@@ -16,7 +16,7 @@ from typing import Any
 
 Subject = Callable[[], object]
 Clock = Callable[[], int]
-ROUNDS, LEAST_ROUNDS, LINE_S = 25, 8, 4.5
+ROUNDS, LEAST_ROUNDS, LINE_S = 25, 8, 4.0
 ROUND_S, BLOCK_S = 0.16, 0.001
 LEAST_BLOCKS = 3  # of each side in a round
 

@@ -29,7 +29,7 @@ from tppkit.testpki import Pki, make_pki, write_pki
 TARGET = "/psd2/v1/payments/sepa-credit-transfers"
 REQUESTS = {1: 100, 8: 200, 32: 400}  # in a turn, by connections; that is less than a second
 READS = 600  # in a turn, over 8 connections
-TURNS_S = 11  # for each number of connections
+TURNS_S = 10  # for each number of connections
 PAUSE_S = 0.5  # before the turn of the other bank: the sandbox archives evidence after it has answered
 BODY = (
     b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"LT121000011101001000"},'
