@@ -119,7 +119,7 @@ class SealPolicy:
         profile: the dialect.
         clock_skew: tolerated difference between a covered time and the time of verification.
         certificates: seal certificates by keyId. If the dialect sends no certificate, this one is used; if it sends one, it must be
-            this one. Certificates are never fetched.
+            this one. A certificate that is sent with another keyId is judged as usual. Certificates are never fetched.
         origin: the origin of requests, for a dialect that covers scheme or authority.
         organizations: the accepted organizationIdentifiers, in the seal and in the website certificate.
 
