@@ -265,7 +265,7 @@ def test_a_slow_body_takes_nothing_from_the_lease(
         await answering(201)(scope, receive, send)
 
     async def receive() -> Any:
-        clock.at = AT + 2 * LEASE
+        clock.at = AT + LEASE
         return {"type": "http.request", "body": message.body}
 
     sent: list[Any] = []

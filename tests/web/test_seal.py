@@ -168,6 +168,15 @@ def test_empty_pieces_of_a_body_are_not_held(make_gate: Callable[..., SealGate],
     assert (pending.finish()[1], held < 100_000) == (BODY, True)
 
 
+@pytest.mark.parametrize(("seconds", "status"), [(60, 201), (61, 408)])
+def test_a_sealed_body_arrives_within_a_minute_of_its_head(
+    seconds: int, status: int, door: Door, good: Message, pki: Pki
+) -> None:
+    times = iter([AT, AT + timedelta(seconds=seconds)])
+    answer = call(door(now=lambda: next(times)), scope_of(good, pki.qwac), [BODY])
+    assert (answer.status, b"transport.timeout" in answer.body) == (status, status == 408)
+
+
 @pytest.mark.parametrize("before", [0, 1])
 def test_a_client_that_stops_sending_gets_no_handler(
     before: int, door: Door, app: Recorder, good: Message, pki: Pki

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -21,7 +21,7 @@ from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.rules import first_error
 from tppkit.codes import CODES
-from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TppkitError
+from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TppkitError, TransportError
 from tppkit.httpsig.message import Message, message_components
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
@@ -33,6 +33,7 @@ from tppkit.web.replay import ReplayGuard
 from tppkit.web.sources import Answer, Source, too_large
 
 MAX_BODY_BYTES = 64 * 1024
+BODY_TIME = timedelta(seconds=60)
 
 _LOG = logging.getLogger("tppkit.web")
 _LENGTH, _ENCODING, _CODING = "content-length", "content-encoding", "transfer-encoding"
@@ -174,7 +175,7 @@ class SealGate:
         self._check_head(values)  # 3
         length = int(values[_LENGTH]) if _LENGTH in values else None
         body = self._open_seal(head, values, caller) if row.auth is Auth.SEAL else None  # 4
-        return SealPending(caller, body, self.max_body_bytes, length)
+        return SealPending(caller, body, self.max_body_bytes, length, now=self.now)
 
     def refuse(self, source: Source, error: Exception) -> Answer:
         """Log a rejected request, and return the answer to it.
@@ -264,10 +265,14 @@ class SealPending:
         head: the verified head of a sealed request; None for an endpoint without seal.
         max_bytes: a longer body is rejected.
         length: the Content-Length, or None.
+        now: the clock, for the time limit of a sealed body.
     """
 
-    def __init__(self, caller: Caller, head: VerifiedHead | None, max_bytes: int, length: int | None) -> None:
+    def __init__(
+        self, caller: Caller, head: VerifiedHead | None, max_bytes: int, length: int | None, *, now: Clock = utc_now
+    ) -> None:
         self.caller = caller
+        self._clock = now
         self._head = head
         self._max_bytes = max_bytes
         self._announced = length
@@ -291,6 +296,8 @@ class SealPending:
         body = b"".join(self._chunks)
         if self._head is None:
             return self.caller, body
+        if self._clock() - self.caller.at > BODY_TIME:  # else a seal could outlive the window of the replay guard
+            raise TransportError("transport.timeout", f"the body did not arrive within {BODY_TIME.seconds} seconds")
         return self.caller._replace(seal=self._head.verify_body(body)), body
 
 
