@@ -99,6 +99,7 @@ class SealGate:
         self._explained = dict(CODES) if brief else {}
         self._id_header = profile.request_id or interface.request_id or ""
         self._single = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
+        self._hyphenated = self._single | seals.demands.singletons | seals.demands.sealing
 
     def now(self) -> datetime:
         """The time, aware UTC."""
@@ -154,12 +155,12 @@ class SealGate:
 
         Raises:
             TppkitError: see `peer_certificate`, `QwacPolicy.verify`, `require_role` and `verify_request_head`;
-                `header.duplicate`, `request-id.*`, `message.*`.
+                `header.duplicate`, `header.underscore`, `request-id.*`, `message.*`.
             ConfigurationError: `web.setting`, the endpoint requires neither QWAC nor seal.
         """
         # 1. The certificate of the connection is a trusted QWAC.
         # 2. It has the role of the endpoint.
-        # 3. The request id is present once and well-formed; the body is framed once and within the limit.
+        # 3. No header has a misleading name. The request id is present once and well-formed; the body is framed once and within the limit.
         # 4. The body is not encoded, and the seal is valid for the head.
         caller = self._caller(source, self.now())  # 1
         if row is None:
@@ -172,6 +173,7 @@ class SealGate:
         for name in doubled:
             if name in self._single:
                 raise FormatError("header.duplicate", f"the {name} header appears more than once")
+        self._check_names(values)
         self._check_head(values)  # 3
         length = int(values[_LENGTH]) if _LENGTH in values else None
         body = self._open_seal(head, values, caller) if row.auth is Auth.SEAL else None  # 4
@@ -232,6 +234,15 @@ class SealGate:
         qwac = path.chain[0]
         identifier = qwac.organization_identifier
         return Caller(identifier.text if identifier else "", at, qwac.roles, path, peer)
+
+    def _check_names(self, values: Mapping[str, str]) -> None:
+        """Reject names with underscores that a WSGI application would read as those of other headers."""
+        for name in values:
+            read = name.replace("_", "-")
+            if read != name and (
+                read in values or read in self._hyphenated or read.startswith(self._seals.demands.prefixes)
+            ):
+                raise FormatError("header.underscore", f"an application may read {shown(name)} as {shown(read)}")
 
     def _check_head(self, values: Mapping[str, str]) -> None:
         request_id = values.get(self._id_header)
