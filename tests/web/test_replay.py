@@ -346,6 +346,19 @@ def test_a_dialect_that_may_have_no_id_cannot_be_guarded(name: str, paths: PathV
         SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=seals, replay=ReplayGuard(MemoryReplayStore()))
 
 
+@pytest.mark.parametrize("name", ["open-finance", "cavage-12"])
+def test_a_window_is_longer_than_the_life_of_a_seal(name: str, paths: PathVerifier) -> None:
+    seals = SealPolicy(paths, profile=PROFILES[name])
+
+    def made(seconds: int) -> SealGate:
+        guard = ReplayGuard(MemoryReplayStore(), window=timedelta(minutes=16, seconds=seconds))
+        return SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=seals, replay=guard)
+
+    made(1)
+    with refused(ConfigurationError, "web.setting"):
+        made(0)
+
+
 def test_a_guard_purges_by_its_window(seal: Seal, policy: SealPolicy, store: ReplayStore) -> None:
     guard = ReplayGuard(store)
     guard.admit(verify_request(sealed(seal), qwac=None, at=AT, policy=policy), at=AT)

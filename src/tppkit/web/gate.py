@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -29,11 +29,10 @@ from tppkit.protocol.wire import Nothing
 from tppkit.seals import SealPolicy, VerifiedHead, verify_request_head
 from tppkit.web.caller import Caller, QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
-from tppkit.web.replay import ReplayGuard
+from tppkit.web.replay import BODY_TIME, ReplayGuard
 from tppkit.web.sources import Answer, Source, too_large
 
 MAX_BODY_BYTES = 64 * 1024
-BODY_TIME = timedelta(seconds=60)
 
 _LOG = logging.getLogger("tppkit.web")
 _LENGTH, _ENCODING, _CODING = "content-length", "content-encoding", "transfer-encoding"
@@ -61,7 +60,7 @@ class SealGate:
 
     Raises:
         ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
-            negative, or `mount` is malformed.
+            negative, `mount` is malformed, or a seal outlives the window of `replay`.
     """
 
     def __init__(
@@ -86,6 +85,8 @@ class SealGate:
         self._id_required = profile.request_id in profile.demanded
         if replay is not None and not self._id_required:
             raise ConfigurationError("replay.no-request-id", f"a seal of the profile {profile.name} may cover no id")
+        if replay is not None:
+            replay.require_window(seals)
         self.max_body_bytes = max_body_bytes
         self.replay = replay
         self._interface = interface
