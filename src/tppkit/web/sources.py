@@ -306,7 +306,8 @@ async def read_body(receive: Receive, *, max_bytes: int) -> bytes:
         size += len(chunk)
         if size > max_bytes:
             raise too_large(max_bytes)
-        chunks.append(chunk)
+        if chunk:  # HTTP/2 has empty frames, and each would be held
+            chunks.append(chunk)
     return b"".join(chunks)
 
 
