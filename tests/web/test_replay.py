@@ -265,7 +265,7 @@ def test_a_slow_body_takes_nothing_from_the_lease(
         await answering(201)(scope, receive, send)
 
     async def receive() -> Any:
-        clock.at = AT + 2 * LEASE
+        clock.at = AT + LEASE
         return {"type": "http.request", "body": message.body}
 
     sent: list[Any] = []
@@ -344,6 +344,19 @@ def test_a_dialect_that_may_have_no_id_cannot_be_guarded(name: str, paths: PathV
     seals = SealPolicy(paths, profile=PROFILES[name])
     with refused(ConfigurationError, "replay.no-request-id"):
         SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=seals, replay=ReplayGuard(MemoryReplayStore()))
+
+
+@pytest.mark.parametrize("name", ["open-finance", "cavage-12"])
+def test_a_window_is_longer_than_the_life_of_a_seal(name: str, paths: PathVerifier) -> None:
+    seals = SealPolicy(paths, profile=PROFILES[name])
+
+    def made(seconds: int) -> SealGate:
+        guard = ReplayGuard(MemoryReplayStore(), window=timedelta(minutes=16, seconds=seconds))
+        return SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=seals, replay=guard)
+
+    made(1)
+    with refused(ConfigurationError, "web.setting"):
+        made(0)
 
 
 def test_a_guard_purges_by_its_window(seal: Seal, policy: SealPolicy, store: ReplayStore) -> None:

@@ -21,7 +21,7 @@ from refusals import refused
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
-from tppkit.seals import Message, Seal, SealPolicy
+from tppkit.seals import PROFILES, Message, Seal, SealPolicy, sign_request
 from tppkit.testpki import Issued, Pki, make_provider
 from tppkit.testpki.certificate import for_key, sign_draft
 from tppkit.trust import PathVerifier
@@ -166,6 +166,32 @@ def test_empty_pieces_of_a_body_are_not_held(make_gate: Callable[..., SealGate],
     tracemalloc.stop()
     pending.update(BODY)
     assert (pending.finish()[1], held < 100_000) == (BODY, True)
+
+
+@pytest.mark.parametrize(
+    "name", ["psu_id", "Psu-Corporate_ID", "x_request_id", "Content_Type", "content_encoding", "x_own"]
+)
+def test_a_header_that_a_wsgi_application_reads_as_another_is_refused(
+    name: str, door: Door, app: Recorder, paths: PathVerifier, pki: Pki
+) -> None:
+    profile = PROFILES["berlin-group"]
+    berlin = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=profile)
+    dated = request().with_headers(("Date", "Mon, 01 Jun 2026 12:00:00 GMT"), ("X-Own", "1"))
+    made = door(seals=SealPolicy(paths, profile=profile))
+    sent = sign_request(dated, seal=berlin).with_headers(("Other_Name", "1"))
+    assert call(made, scope_of(sent, pki.qwac), [BODY]).status == 201
+    answer = call(made, scope_of(sent.with_headers((name, "1")), pki.qwac), [BODY])
+    assert (answer.status, answer.code, len(app.scopes)) == (400, "FORMAT_ERROR", 1)
+    assert "header.underscore" in answer.text
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(60, 201), (61, 408)])
+def test_a_sealed_body_arrives_within_a_minute_of_its_head(
+    seconds: int, status: int, door: Door, good: Message, pki: Pki
+) -> None:
+    times = iter([AT, AT + timedelta(seconds=seconds)])
+    answer = call(door(now=lambda: next(times)), scope_of(good, pki.qwac), [BODY])
+    assert (answer.status, b"transport.timeout" in answer.body) == (status, status == 408)
 
 
 @pytest.mark.parametrize("before", [0, 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -41,6 +42,21 @@ def read(receive: Callable[[], Awaitable[Any]], **scope: Any) -> Message:
 @given(chunks=st.lists(st.binary(max_size=100), min_size=1, max_size=9))
 def test_a_body_in_chunks_is_read_whole(chunks: list[bytes]) -> None:
     assert read(in_chunks(*chunks)).body == b"".join(chunks)
+
+
+def test_empty_pieces_of_a_body_are_not_held() -> None:
+    left = 200_000
+
+    async def receive() -> Any:
+        nonlocal left
+        left -= 1
+        return {"type": "http.request", "body": b"", "more_body": left > 0}
+
+    tracemalloc.start()
+    assert read(receive).body == b""
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 500_000
 
 
 def test_an_event_without_a_body_ends_it() -> None:

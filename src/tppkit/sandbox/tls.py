@@ -76,8 +76,8 @@ class ServerTls:
         client_anchors_pem: CA certificates, PEM. A client's chain must end at a self-issued one, the others may be
             intermediates; if none is self-issued, each one is a trust anchor.
         mode: whether and where client certificates are verified.
-        handshake_timeout_s: time limit for the handshake in seconds; also the maximum time that a client may leave sent
-            bytes unread.
+        handshake_timeout_s: time limit for the handshake in seconds; also the maximum time without a decrease of
+            the bytes that wait for the client.
     """
 
     certificate_pem: bytes

@@ -16,6 +16,7 @@ from tppkit.web.proxies import address_headers
 from tppkit.web.sources import UNIX, Scope, Source, require_length_announced, source_of
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
+_MAX_NAMING = 2048  # characters of the headers that may name the peer; about 20 hops
 _BETWEEN = re.compile(r'[\s,;="]+')
 # Letters of a path that most clients do not percent-encode.
 _PATH_LETTERS = "/~!$&'()*+,;=:@"
@@ -56,7 +57,7 @@ class CallbackPeers:
 
         A server may have replaced the address of the connection by one from a header (uvicorn does by default), with a port too. So
         a request with such a header is accepted from a trusted proxy only, and unless `address_is_raw` the header must not name the
-        proxy's address: the server may have taken it from there.
+        proxy's address (the server may have taken it from there), nor be too long to be searched for it.
 
         Args:
             source: the request as the server passes it.
@@ -69,8 +70,9 @@ class CallbackPeers:
         if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
         names = address_headers(source)
-        is_doubtful = not self.address_is_raw and source.address() != UNIX and _is_named(peer, source, names)
-        if names and (is_doubtful or not is_in_networks(peer, proxies)):
+        is_certain = self.address_is_raw or source.address() == UNIX
+        # In this order: an unknown sender must not make the receiver parse its headers.
+        if names and (not is_in_networks(peer, proxies) or (not is_certain and _may_be_named(peer, source, names))):
             raise CallbackRejected(
                 "callback.peer",
                 f"{shown(peer)} is no trusted proxy, or an address that the server may have taken from {names[0]}: see address_is_raw",
@@ -81,14 +83,13 @@ class CallbackPeers:
         verify_peer(peer, allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
 
 
-def _is_named(peer: str, source: Source, names: Sequence[str]) -> bool:
-    """Whether one of the headers names an address, whatever its form."""
-    parts = [part for name in names for value in source.header_values(name) for part in _BETWEEN.split(value)]
-    try:
-        address = real_peer(peer)
-    except CallbackRejected:
-        return False
-    return any(_is_address(form, address) for part in parts for form in (part, without_port(part)))
+def _may_be_named(peer: str, source: Source, names: Sequence[str]) -> bool:
+    """Whether one of the headers names an address, whatever its form; long headers are not searched."""
+    values = [value for name in names for value in source.header_values(name)]
+    if sum(map(len, values)) > _MAX_NAMING:
+        return True
+    address = real_peer(peer)
+    return any(_is_address(without_port(part), address) for value in values for part in _BETWEEN.split(value))
 
 
 def _is_address(text: str, address: IpAddress) -> bool:

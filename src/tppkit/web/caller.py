@@ -105,6 +105,7 @@ class Pending(Protocol):
         Raises:
             FormatError: `message.malformed`, the body is not as long as its Content-Length.
             SignatureRejected: `digest.mismatch`, `signature.uncovered`.
+            TransportError: `transport.timeout`, a sealed body took longer than 60 seconds.
         """
 
 

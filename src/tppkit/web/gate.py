@@ -21,7 +21,7 @@ from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.rules import first_error
 from tppkit.codes import CODES
-from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TppkitError
+from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TppkitError, TransportError
 from tppkit.httpsig.message import Message, message_components
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
@@ -29,7 +29,7 @@ from tppkit.protocol.wire import Nothing
 from tppkit.seals import SealPolicy, VerifiedHead, verify_request_head
 from tppkit.web.caller import Caller, QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
-from tppkit.web.replay import ReplayGuard
+from tppkit.web.replay import BODY_TIME, ReplayGuard
 from tppkit.web.sources import Answer, Source, too_large
 
 MAX_BODY_BYTES = 64 * 1024
@@ -60,7 +60,7 @@ class SealGate:
 
     Raises:
         ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
-            negative, or `mount` is malformed.
+            negative, `mount` is malformed, or a seal outlives the window of `replay`.
     """
 
     def __init__(
@@ -85,6 +85,8 @@ class SealGate:
         self._id_required = profile.request_id in profile.demanded
         if replay is not None and not self._id_required:
             raise ConfigurationError("replay.no-request-id", f"a seal of the profile {profile.name} may cover no id")
+        if replay is not None:
+            replay.require_window(seals)
         self.max_body_bytes = max_body_bytes
         self.replay = replay
         self._interface = interface
@@ -98,6 +100,7 @@ class SealGate:
         self._explained = dict(CODES) if brief else {}
         self._id_header = profile.request_id or interface.request_id or ""
         self._single = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
+        self._hyphenated = self._single | seals.demands.singletons | seals.demands.sealing
 
     def now(self) -> datetime:
         """The time, aware UTC."""
@@ -153,12 +156,12 @@ class SealGate:
 
         Raises:
             TppkitError: see `peer_certificate`, `QwacPolicy.verify`, `require_role` and `verify_request_head`;
-                `header.duplicate`, `request-id.*`, `message.*`.
+                `header.duplicate`, `header.underscore`, `request-id.*`, `message.*`.
             ConfigurationError: `web.setting`, the endpoint requires neither QWAC nor seal.
         """
         # 1. The certificate of the connection is a trusted QWAC.
         # 2. It has the role of the endpoint.
-        # 3. The request id is present once and well-formed; the body is framed once and within the limit.
+        # 3. No header has a misleading name. The request id is present once and well-formed; the body is framed once and within the limit.
         # 4. The body is not encoded, and the seal is valid for the head.
         caller = self._caller(source, self.now())  # 1
         if row is None:
@@ -171,10 +174,11 @@ class SealGate:
         for name in doubled:
             if name in self._single:
                 raise FormatError("header.duplicate", f"the {name} header appears more than once")
+        self._check_names(values)
         self._check_head(values)  # 3
         length = int(values[_LENGTH]) if _LENGTH in values else None
         body = self._open_seal(head, values, caller) if row.auth is Auth.SEAL else None  # 4
-        return SealPending(caller, body, self.max_body_bytes, length)
+        return SealPending(caller, body, self.max_body_bytes, length, now=self.now)
 
     def refuse(self, source: Source, error: Exception) -> Answer:
         """Log a rejected request, and return the answer to it.
@@ -232,6 +236,15 @@ class SealGate:
         identifier = qwac.organization_identifier
         return Caller(identifier.text if identifier else "", at, qwac.roles, path, peer)
 
+    def _check_names(self, values: Mapping[str, str]) -> None:
+        """Reject names with underscores that a WSGI application would read as those of other headers."""
+        for name in values:
+            read = name.replace("_", "-")
+            if read != name and (
+                read in values or read in self._hyphenated or read.startswith(self._seals.demands.prefixes)
+            ):
+                raise FormatError("header.underscore", f"an application may read {shown(name)} as {shown(read)}")
+
     def _check_head(self, values: Mapping[str, str]) -> None:
         request_id = values.get(self._id_header)
         if request_id is not None:
@@ -264,10 +277,14 @@ class SealPending:
         head: the verified head of a sealed request; None for an endpoint without seal.
         max_bytes: a longer body is rejected.
         length: the Content-Length, or None.
+        now: the clock, for the time limit of a sealed body.
     """
 
-    def __init__(self, caller: Caller, head: VerifiedHead | None, max_bytes: int, length: int | None) -> None:
+    def __init__(
+        self, caller: Caller, head: VerifiedHead | None, max_bytes: int, length: int | None, *, now: Clock = utc_now
+    ) -> None:
         self.caller = caller
+        self._clock = now
         self._head = head
         self._max_bytes = max_bytes
         self._announced = length
@@ -291,6 +308,8 @@ class SealPending:
         body = b"".join(self._chunks)
         if self._head is None:
             return self.caller, body
+        if self._clock() - self.caller.at > BODY_TIME:  # else a seal could outlive the window of the replay guard
+            raise TransportError("transport.timeout", f"the body did not arrive within {BODY_TIME.seconds} seconds")
         return self.caller._replace(seal=self._head.verify_body(body)), body
 
 

@@ -16,13 +16,14 @@ from typing import NamedTuple, Protocol
 from tppkit._clock import as_utc, to_microseconds
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import ConfigurationError, LocalProtocolError, TransportError
-from tppkit.seals import VerifiedRequest
+from tppkit.seals import SealPolicy, VerifiedRequest
 from tppkit.web.sources import Answer
 
 MAX_ANSWER_BYTES = 64 * 1024
 _MAX_WRITTEN = 2 * MAX_ANSWER_BYTES  # in base64, with its headers
 WINDOW = timedelta(hours=1)
 LEASE = timedelta(seconds=60)
+BODY_TIME = timedelta(seconds=60)  # the longest time from the judgement of a seal to its claim
 
 # A repeated answer has these headers and those with these prefixes; cookies and traces belong to the first answer only.
 REPEATED_HEADERS = frozenset({"location", "retry-after", "x-request-id"})
@@ -178,6 +179,19 @@ class ReplayGuard:
         self.store = store
         self._window = window
         self._lease = lease
+
+    def require_window(self, seals: SealPolicy) -> None:
+        """Check that a seal with a limited life does not outlive the window. In many dialects a seal has no such limit.
+
+        Raises:
+            ConfigurationError: `web.setting`.
+        """
+        limits = [limit for limit in (seals.profile.max_age, seals.profile.expires_after) if limit is not None]
+        if limits and (life := min(limits) + 2 * seals.clock_skew + BODY_TIME) >= self._window:
+            raise ConfigurationError(
+                "web.setting",
+                f"with clock skew and a slow body a seal lives for {life}, so a window of {self._window} is too short",
+            )
 
     def admit(self, verified: VerifiedRequest, *, at: datetime) -> Replay:
         """Claim the id of a request.

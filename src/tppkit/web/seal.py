@@ -22,9 +22,9 @@ AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 class SealMiddleware:
     """Check requests before an ASGI application.
 
-    The head is verified before the body is read, and the body is hashed while it arrives. The application is called after the whole
-    body is verified, with the verified headers and without trailers. It uses `caller_of(scope)` and `verified_request(scope)`.
-    WebSockets are rejected, because their messages are not sealed.
+    The head is verified before the body is read. The application is called after the whole body is verified, with the verified
+    headers and without trailers. It uses `caller_of(scope)` and `verified_request(scope)`. WebSockets are rejected, because their
+    messages are not sealed.
 
     Args:
         app: the application.

@@ -62,7 +62,7 @@ class Source(Protocol):
         """The names of all headers, lower case."""
 
     def header_values(self, name: str) -> tuple[str, ...]:
-        """The values of every header field of this name, in any case; a WSGI server joins them to one value."""
+        """The values of every header field of this name, in any case; a WSGI server passes one value, usually all joined."""
 
     def address(self) -> str | None:
         """The address of the connection: `unix` for a Unix socket, `?` for one that a header claimed, None if unknown.
@@ -193,7 +193,7 @@ class WsgiSource:
         return Message(self.method, self.raw_target().decode("latin-1"), self.headers())
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The header fields, names in lower case; the server has joined those of one name."""
+        """The header fields, names in lower case; of those of one name, the value that the server passes."""
         own = ((name, self._environ.get(key)) for name, key in _OWN_KEYS.items())
         return (
             *((_header_name(key), value) for key, value in self._environ.items() if key.startswith("HTTP_")),
@@ -306,7 +306,8 @@ async def read_body(receive: Receive, *, max_bytes: int) -> bytes:
         size += len(chunk)
         if size > max_bytes:
             raise too_large(max_bytes)
-        chunks.append(chunk)
+        if chunk:  # HTTP/2 has empty frames, and each would be held
+            chunks.append(chunk)
     return b"".join(chunks)
 
 

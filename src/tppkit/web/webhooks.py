@@ -3,8 +3,9 @@
 gate = WebhookGate(WebhookInbox(store, client.order), path=path)
 app = CallbackMiddleware(app, gate=gate)
 
-200: the webhook is stored. 400, 403, 411 and 413: the body is not a webhook, the sender is not in the networks, the length is missing
-or too large. 503: the webhook was not received, and should be sent again. Other paths and methods are passed to the application.
+200: the webhook is stored. 400, 403, 408, 411 and 413: the body is not a webhook or not whole, the sender is not in the networks, the body
+came too late, the length is missing or too large. 503: the webhook was not received, and should be sent again. Other paths and methods
+are passed to the application.
 Source: gateway document, section 6.1.
 """
 

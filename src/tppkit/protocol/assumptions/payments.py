@@ -180,8 +180,8 @@ PAYMENTS: tuple[Assumption, ...] = (
     Assumption(
         "other-codes", "psd2", "codes and statuses for malformed requests and unknown places",
         "400 FORMAT_ERROR for a malformed or doubled header, query parameter or X-Request-ID, a malformed body, and a body of GET or"
-        " DELETE (413 when too large, 411 without a length), 404 PRODUCT_UNKNOWN for a product, 404 RESOURCE_UNKNOWN for a path,"
-        " 405 SERVICE_INVALID for a method, 500 INTERNAL_SERVER_ERROR for a fault of the sandbox",
+        " DELETE (413 when too large, 411 without a length, 408 when too late), 404 PRODUCT_UNKNOWN for a product,"
+        " 404 RESOURCE_UNKNOWN for a path, 405 SERVICE_INVALID for a method, 500 INTERNAL_SERVER_ERROR for a fault of the sandbox",
         "guidelines 1.3.8 section 14.11 where it has them", "protocol.psd2.errors",
     ),
     Assumption(

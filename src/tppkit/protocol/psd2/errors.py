@@ -54,6 +54,7 @@ _ROWS = (
     ("message.no-length", 411, "FORMAT_ERROR"),
     ("message.", 400, "FORMAT_ERROR"),
     ("transport.disconnected", 400, "FORMAT_ERROR"),  # the client may have closed its sending half only
+    ("transport.timeout", 408, "FORMAT_ERROR"),
     ("json.", 400, "FORMAT_ERROR"),
     ("model.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "REQUEST_ID_REUSE"),
