@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -224,3 +225,20 @@ def test_a_changed_record_neither_passes_the_audit_nor_holds_alone(
     assert tppkit(*AUDIT, "--json").json["by_code"] == {code: 1}
     result = tppkit(*verify)
     assert (result.exit_code in (1, 3), f"[{code}]" in result.stdout + result.stderr) == (True, True)
+
+
+def test_archives_of_one_stream_are_inconsistent(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
+    fill(1)
+    shutil.copytree(tmp_path / "archive", tmp_path / "fork")
+    for grown in (0, 1):
+        fill(grown)
+        result = tppkit(*AUDIT, "fork", "--json")
+        assert (result.exit_code, result.json["by_code"], result.json["inconsistent"]) == (4, {"log.same-stream": 1}, 1)
+
+
+def test_an_archive_that_is_given_twice_is_wrong_usage(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
+    fill(1)
+    (tmp_path / "link").symlink_to("archive")
+    for again in ("archive/", "link"):
+        result = tppkit(*AUDIT, again)
+        assert (result.exit_code, result.stdout) == (2, "")

@@ -116,7 +116,7 @@ class AuditSummary:
         records: number of lines.
         verdicts: the number of rows with each verdict.
         by_code: the number of rows with each code: failures, places in the stream, notices.
-        inconsistent: the number of rows with a stream code or `record.leaf`, plus expected heads that no archive ends with.
+        inconsistent: the number of rows with a stream code or `record.leaf`, plus the findings of `expect` except empty archives.
         heads: the end of each archive's stream.
         findings: what `expect` found about archives as a whole.
     """
@@ -169,7 +169,9 @@ class AuditSummary:
         return self._to_list - len(self.first_failures)
 
     def expect(self, archives: Iterable[FilePath]) -> None:
-        """After the last row, report archives without a record (`log.empty`) and expected heads that do not exist (`log.head`).
+        """Report archives without a record (`log.empty`), archives of one stream (`log.same-stream`) and lost heads (`log.head`).
+
+        Call it after the last row.
 
         Args:
             archives: the audited archives.
@@ -177,6 +179,15 @@ class AuditSummary:
         for archive in map(as_path, archives):
             if archive not in self._seen:
                 self._report("log.empty", f"the archive {archive} contains no record")
+        streams: dict[str, Path] = {}
+        for archive, head in self.heads.items():
+            first = streams.setdefault(head.stream_id, archive)
+            if first != archive:
+                message = (
+                    f"{first} and {archive} both have the stream {head.stream_id}: one is a copy or a fork of the other"
+                )
+                self._report("log.same-stream", message)
+                self.inconsistent += 1
         for leaf in sorted(self.expected_heads.difference(head.leaf for head in self.heads.values())):
             self._report("log.head", self._lost_head(leaf))
             self.inconsistent += 1
