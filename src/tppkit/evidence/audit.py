@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
-from tppkit._clock import as_utc, format_time
+from tppkit._clock import as_utc, format_time, shift, utc_now
 from tppkit._files import FilePath, as_path
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
@@ -230,6 +230,7 @@ def audit_archive(
     paths: Paths,
     at: datetime | None = None,
     organizations: OrganizationPolicy = _ORGANIZATIONS,
+    now: datetime | None = None,
 ) -> Iterator[RecordVerdict]:
     """Verify every record of an archive, in order and in bounded memory.
 
@@ -238,20 +239,25 @@ def audit_archive(
         paths: verifies certificates: a `trust.PathVerifier`, or `trust.TrustMaterial` to require qualified ones.
         at: the time to verify at, aware; None: each record's own time of receipt.
         organizations: the accepted organizationIdentifiers; use those of the middleware that stored the records.
+        now: the present, aware, after which no record can have been received; None: the machine's clock.
 
     Raises:
         ArchiveError: `archive.unreadable`; other faults of the archive become rows.
         ConfigurationError: `time.naive`.
     """
     folder = as_path(folder)
-    auditor = _Auditor(folder, paths, None if at is None else as_utc(at), organizations)
+    at = None if at is None else as_utc(at)
+    auditor = _Auditor(folder, paths, at, organizations, as_utc(now or utc_now()))
     for number, line in read_lines(folder):
         yield auditor.check_line(number, line)
 
 
 class _Auditor:
-    def __init__(self, folder: Path, paths: Paths, at: datetime | None, organizations: OrganizationPolicy) -> None:
+    def __init__(
+        self, folder: Path, paths: Paths, at: datetime | None, organizations: OrganizationPolicy, now: datetime
+    ) -> None:
         self._folder = folder
+        self._latest_possible = shift(now, CLOCK_TOLERANCE)
         self._at = at
         self._paths = paths
         self._organizations = organizations
@@ -320,6 +326,9 @@ class _Auditor:
             before = f"the leaf of record {last}" if last >= 0 else "zeros, as the first record has"
             message = f"record {record.seq} names {record.previous} as the leaf before it, not {before}"
             return Finding("log.chain-broken", Severity.ERROR, message)
+        if record.received_at > self._latest_possible:
+            message = f"received at {format_time(record.received_at)}, which is after the audit"
+            return Finding("log.time-future", Severity.ERROR, message)
         if self._latest is not None and record.received_at < self._latest:
             back = self._latest - record.received_at
             severity = Severity.ERROR if back > CLOCK_TOLERANCE else Severity.NOTICE
