@@ -85,6 +85,7 @@ def test_a_time_without_a_zone_is_refused(filled: Path, paths: PathVerifier) -> 
         ({"body": b"", "body_state": int(BodyState.NONE)}, "record.body"),
         ({"body_state": int(BodyState.NONE)}, "record.body"),
         ({"body_state": 1}, "record.body"),
+        ({"body_state": int(BodyState.REDACTED)}, "record.body"),
         ({"body_len": 3}, "record.body"),
         ({"body_sha256": "0" * 64}, "record.body"),
         ({"body_sha512": "0" * 128}, "record.body"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord
+from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, kept_headers, read_header_block
 from tppkit.seals import PROFILES, SealProfile, VerifiedRequest
 
 
@@ -44,7 +44,7 @@ def verify_columns(record: EvidenceRecord) -> SealProfile:
 
 
 def _verify_body(record: EvidenceRecord) -> None:
-    if record.body_state == BodyState.REDACTED:
+    if record.body_state == BodyState.REDACTED and record.body is None:
         raise SignatureRejected("record.body-redacted", "the body was redacted, so its digest cannot be recomputed")
     body = record.body or b""
     state = BodyState.INLINE if body else BodyState.NONE
@@ -64,3 +64,6 @@ def verify_agreement(record: EvidenceRecord, verified: VerifiedRequest) -> None:
         raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
     if verified.request_id != record.x_request_id:
         raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
+    names = {name.lower() for name, _ in read_header_block(record.header_block)}
+    if others := names - kept_headers(verified):
+        raise FormatError("record.malformed", f"the seal does not cover the record's {', '.join(sorted(others))[:200]}")
