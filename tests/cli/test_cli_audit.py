@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, make_record
 from tppkit.seals import Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki, certificate_pem, write_pki
 from tppkit.testpki.trusted_lists import make_trusted_lists
@@ -197,3 +199,46 @@ def test_records_are_judged_by_trusted_lists(tmp_path: Path, pki: Pki, fill: Fil
         stale = tppkit(*verify, "--at", "2027-02-01")
         assert (stale.exit_code, stale.json["indeterminate"], stale.json["by_code"]) == (3, 2, {stale_code: 2})
     assert tppkit(*AUDIT, "--json").json["not_checked"] == ["revocation", "trusted_lists"]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_rehashed", "code"),
+    [
+        ({"payment_ref": "another"}, False, "record.leaf"),
+        ({"verdict": "fails"}, True, "record.malformed"),
+        ({"x_request_id": str(UUID(int=2))}, True, "record.malformed"),
+        ({"body_sha256": "0" * 64}, True, "record.body"),
+        ({"signing_input_sha256": "0" * 64}, True, "record.signing-input"),
+        ({"qwac_cert": None}, True, "record.no-qwac"),
+    ],
+    ids=str,
+)
+def test_a_changed_record_neither_passes_the_audit_nor_holds_alone(
+    change: dict[str, Any], is_rehashed: bool, code: str, tmp_path: Path, fill: Fill, tppkit: Tppkit
+) -> None:
+    fill(1)
+    verify = ("seal", "verify", "archive", "--entry", "1", "--trust", "trust.pem", "--at", "2026-06-01")
+    assert tppkit(*verify).exit_code == 0
+    record = EvidenceRecord.from_line((tmp_path / "archive" / "records.jsonl").read_bytes())
+    changed = replace(record, **change)
+    keep(tmp_path, [changed.to_line(leaf=None if is_rehashed else record.leaf)])
+    assert tppkit(*AUDIT, "--json").json["by_code"] == {code: 1}
+    result = tppkit(*verify)
+    assert (result.exit_code in (1, 3), f"[{code}]" in result.stdout + result.stderr) == (True, True)
+
+
+def test_archives_of_one_stream_are_inconsistent(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
+    fill(1)
+    shutil.copytree(tmp_path / "archive", tmp_path / "fork")
+    for grown in (0, 1):
+        fill(grown)
+        result = tppkit(*AUDIT, "fork", "--json")
+        assert (result.exit_code, result.json["by_code"], result.json["inconsistent"]) == (4, {"log.same-stream": 1}, 1)
+
+
+def test_an_archive_that_is_given_twice_is_wrong_usage(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
+    fill(1)
+    (tmp_path / "link").symlink_to("archive")
+    for again in ("archive/", "link"):
+        result = tppkit(*AUDIT, again)
+        assert (result.exit_code, result.stdout) == (2, "")

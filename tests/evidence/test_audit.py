@@ -85,6 +85,7 @@ def test_a_time_without_a_zone_is_refused(filled: Path, paths: PathVerifier) -> 
         ({"body": b"", "body_state": int(BodyState.NONE)}, "record.body"),
         ({"body_state": int(BodyState.NONE)}, "record.body"),
         ({"body_state": 1}, "record.body"),
+        ({"body_state": int(BodyState.REDACTED)}, "record.body"),
         ({"body_len": 3}, "record.body"),
         ({"body_sha256": "0" * 64}, "record.body"),
         ({"body_sha512": "0" * 128}, "record.body"),
@@ -262,3 +263,10 @@ def test_the_message_for_an_unreadable_line_has_the_reason_and_no_content(filled
     (filled / "records.jsonl").write_bytes(lines[0] + json.dumps({"v": 2}).encode() + b"\n" + lines[2])
     row = list(audit_archive(filled, paths=paths))[1]
     assert (row.verdict, row.code, row.seq, row.at) == (Verdict.UNREADABLE, "record.version", None, None)
+
+
+def test_a_record_that_was_received_after_the_audit_is_inconsistent(filled: Path, paths: PathVerifier) -> None:
+    # The records were received 0, 1 and 2 seconds after RECEIVED.
+    for now, codes in ((RECEIVED - timedelta(minutes=5), ["log.time-future"] * 2), (RECEIVED, [])):
+        rows = audit_archive(filled, paths=paths, at=RECEIVED, now=now)
+        assert [row.stream_code for row in rows if row.stream_code] == codes

@@ -96,3 +96,11 @@ def test_a_record_of_another_format_than_draft_cavage_that_was_changed_is_detect
         ({"body": b"[]"}, "record.body"), ({"header_block": block}, "signature.invalid"), ({"kind": 1}, "record.unknown-kind"),
     ):  # fmt: skip
         assert verdict_on(tmp_path / code, replace(record, **change), verified, rsa_pki)[1] == code
+
+
+@pytest.mark.parametrize("name", ["psd2-v1", "berlin-group", "amazon", "open-finance"])
+def test_a_record_with_a_header_that_its_seal_does_not_cover_is_detected(name, tmp_path, rsa_pki):
+    verified = verified_by(name, rsa_pki)
+    record = make_record(verified)
+    added = replace(record, header_block=record.header_block + b"X-Other: added\r\n")
+    assert verdict_on(tmp_path, added, verified, rsa_pki) == (Verdict.FAILED, "record.malformed")

@@ -96,6 +96,8 @@ def verify(
     organizations: OrganizationPolicy,
 ) -> Result:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and check that no record is missing or moved."""
+    if len({archive.resolve() for archive in archives}) < len(archives):
+        raise click.UsageError("an archive is given twice")
     try:
         material = trust.load(at)
         if not material.has_anchors:

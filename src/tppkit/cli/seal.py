@@ -37,6 +37,7 @@ from tppkit.cli.seal_options import PROFILE_HELP, organization_options, read_cer
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.cli.trust_options import TrustFiles, trust_facts, trust_object, trust_options
 from tppkit.errors import FormatError, SignatureRejected
+from tppkit.evidence.integrity import verify_agreement
 from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import is_field_name
@@ -187,7 +188,9 @@ def verify(
     material = trust.load(time)
     policy = SealPolicy(material, profile=row, certificates=certificates, origin=origin, organizations=organizations)
     try:
-        verified = verify_request(given.message, qwac=qwac, at=time, policy=policy)
+        verified = verify_request(given.message, qwac=qwac or given.qwac, at=time, policy=policy)
+        if given.record is not None:
+            verify_agreement(given.record, verified)
     except FormatError as e:  # a malformed seal is a verdict, not an unreadable file
         raise SignatureRejected(e.code, e.message, clause=e.clause) from e
     path, lists = verified.path, material.lists

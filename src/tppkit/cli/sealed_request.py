@@ -13,12 +13,13 @@ from tppkit.certificates import EidasCertificate
 from tppkit.cli.curl_command import parse_curl
 from tppkit.cli.har_file import MAX_HAR_BYTES, parse_har
 from tppkit.cli.output import read_input
-from tppkit.errors import FormatError, SignatureRejected
+from tppkit.errors import FormatError
 from tppkit.evidence.archive import RECORDS, load_certificate, read_lines
-from tppkit.evidence.record import BodyState, EvidenceRecord
+from tppkit.evidence.integrity import verify_columns, verify_leaf
+from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.message import Message
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
-from tppkit.seals import PROFILES, SealProfile
+from tppkit.seals import SealProfile
 
 entry_option = click.option(
     "--entry",
@@ -37,11 +38,15 @@ class SealedInput(NamedTuple):
         message: the request.
         profile: the dialect that a record names; None for the other forms.
         certificates: the seal certificate of a record; empty for the other forms.
+        qwac: the QWAC of a record if it is at hand; None for the other forms.
+        record: the record, whose hash and columns agree; None for the other forms.
     """
 
     message: Message
     profile: SealProfile | None = None
     certificates: tuple[EidasCertificate, ...] = ()
+    qwac: EidasCertificate | None = None
+    record: EvidenceRecord | None = None
 
 
 def read_sealed_request(
@@ -62,8 +67,9 @@ def read_sealed_request(
         as_found: accept broken requests, as `parse_request` does.
 
     Raises:
-        FormatError: as `parse_request`, `parse_har`, `parse_curl` and `EvidenceRecord.from_line`; `record.entry`.
-        SignatureRejected: `record.body-redacted`.
+        FormatError: as `parse_request`, `parse_har`, `parse_curl`, `EvidenceRecord.from_line`, `verify_columns` and
+            `load_certificate`; `record.entry`, `record.certificate`.
+        SignatureRejected: as `verify_leaf` and `verify_columns`.
         ArchiveError: `archive.unreadable`.
     """
     path = Path(name)
@@ -106,18 +112,16 @@ def _pick(lines: Sequence[bytes], entry: int | None) -> bytes:
 
 def _record(line: bytes, certificates: Sequence[EidasCertificate], folder: Path | None) -> SealedInput:
     record = EvidenceRecord.from_line(line)
-    if record.body_state == BodyState.REDACTED:
-        raise SignatureRejected("record.body-redacted", "the body was redacted, so its digest cannot be recomputed")
-    profile = PROFILES.get(record.profile)
-    if profile is None:
-        raise FormatError("record.entry", f"the record names the unknown profile {record.profile[:40]!r}")
+    verify_leaf(record)
+    profile = verify_columns(record)
     known = {certificate.sha256: certificate for certificate in certificates}
-    seal = known.get(record.seal_cert)
+    seal, qwac = known.get(record.seal_cert), known.get(record.qwac_cert or "")
+    if folder is not None:
+        seal = seal or load_certificate(folder, record.seal_cert)
+        qwac = qwac or load_certificate(folder, record.qwac_cert or "")
     if seal is None:
-        if folder is None:
-            raise FormatError(
-                "record.certificate",
-                f"the record needs its seal certificate {record.seal_cert[:16]}…: give it with --cert",
-            )
-        seal = load_certificate(folder, record.seal_cert)
-    return SealedInput(record.to_message(seal, profile=profile), profile, (seal,))
+        raise FormatError(
+            "record.certificate",
+            f"the record needs its seal certificate {record.seal_cert[:16]}…: give it with --cert",
+        )
+    return SealedInput(record.to_message(seal, profile=profile), profile, (seal,), qwac, record)

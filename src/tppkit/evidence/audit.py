@@ -6,7 +6,6 @@ the available material). The stream is checked too: no gaps, no repetitions, eac
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -16,13 +15,14 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
-from tppkit._clock import as_utc, format_time
+from tppkit._clock import as_utc, format_time, shift, utc_now
 from tppkit._files import FilePath, as_path
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
-from tppkit.evidence.record import FIRST_PREVIOUS, KINDS, BodyState, EvidenceRecord
-from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedRequest, verify_request
+from tppkit.evidence.integrity import verify_agreement, verify_columns, verify_leaf
+from tppkit.evidence.record import FIRST_PREVIOUS, EvidenceRecord
+from tppkit.seals import SealPolicy, SealProfile, VerifiedRequest, verify_request
 from tppkit.seals.policy import Paths
 
 MAX_FIRST_FAILURES = 20
@@ -116,7 +116,7 @@ class AuditSummary:
         records: number of lines.
         verdicts: the number of rows with each verdict.
         by_code: the number of rows with each code: failures, places in the stream, notices.
-        inconsistent: the number of rows with a stream code or `record.leaf`, plus expected heads that no archive ends with.
+        inconsistent: the number of rows with a stream code or `record.leaf`, plus the findings of `expect` except empty archives.
         heads: the end of each archive's stream.
         findings: what `expect` found about archives as a whole.
     """
@@ -169,7 +169,9 @@ class AuditSummary:
         return self._to_list - len(self.first_failures)
 
     def expect(self, archives: Iterable[FilePath]) -> None:
-        """After the last row, report archives without a record (`log.empty`) and expected heads that do not exist (`log.head`).
+        """Report archives without a record (`log.empty`), archives of one stream (`log.same-stream`) and lost heads (`log.head`).
+
+        Call it after the last row.
 
         Args:
             archives: the audited archives.
@@ -177,6 +179,15 @@ class AuditSummary:
         for archive in map(as_path, archives):
             if archive not in self._seen:
                 self._report("log.empty", f"the archive {archive} contains no record")
+        streams: dict[str, Path] = {}
+        for archive, head in self.heads.items():
+            first = streams.setdefault(head.stream_id, archive)
+            if first != archive:
+                message = (
+                    f"{first} and {archive} both have the stream {head.stream_id}: one is a copy or a fork of the other"
+                )
+                self._report("log.same-stream", message)
+                self.inconsistent += 1
         for leaf in sorted(self.expected_heads.difference(head.leaf for head in self.heads.values())):
             self._report("log.head", self._lost_head(leaf))
             self.inconsistent += 1
@@ -219,6 +230,7 @@ def audit_archive(
     paths: Paths,
     at: datetime | None = None,
     organizations: OrganizationPolicy = _ORGANIZATIONS,
+    now: datetime | None = None,
 ) -> Iterator[RecordVerdict]:
     """Verify every record of an archive, in order and in bounded memory.
 
@@ -227,20 +239,25 @@ def audit_archive(
         paths: verifies certificates: a `trust.PathVerifier`, or `trust.TrustMaterial` to require qualified ones.
         at: the time to verify at, aware; None: each record's own time of receipt.
         organizations: the accepted organizationIdentifiers; use those of the middleware that stored the records.
+        now: the present, aware, after which no record can have been received; None: the machine's clock.
 
     Raises:
         ArchiveError: `archive.unreadable`; other faults of the archive become rows.
         ConfigurationError: `time.naive`.
     """
     folder = as_path(folder)
-    auditor = _Auditor(folder, paths, None if at is None else as_utc(at), organizations)
+    at = None if at is None else as_utc(at)
+    auditor = _Auditor(folder, paths, at, organizations, as_utc(now or utc_now()))
     for number, line in read_lines(folder):
         yield auditor.check_line(number, line)
 
 
 class _Auditor:
-    def __init__(self, folder: Path, paths: Paths, at: datetime | None, organizations: OrganizationPolicy) -> None:
+    def __init__(
+        self, folder: Path, paths: Paths, at: datetime | None, organizations: OrganizationPolicy, now: datetime
+    ) -> None:
         self._folder = folder
+        self._latest_possible = shift(now, CLOCK_TOLERANCE)
         self._at = at
         self._paths = paths
         self._organizations = organizations
@@ -260,14 +277,15 @@ class _Auditor:
         except FormatError as e:
             self._unusable += 1
             return RecordVerdict(self._folder, number, None, None, Verdict.UNREADABLE, e.code, e.message)
-        at, leaf = self._at or record.received_at, record.leaf
+        at = self._at or record.received_at
         row = RecordVerdict(
             self._folder, number, record.seq, record.x_request_id, Verdict.PASSED, at=at, stream_id=record.stream_id
         )
-        if record.kept_leaf not in (None, leaf):  # any column may be wrong, its place and time included
+        try:
+            leaf = verify_leaf(record)
+        except SignatureRejected as e:  # any column may be wrong, its place and time included
             self._unusable += 1
-            message = "the record was changed after it was written: its stored hash differs"
-            return replace(row, verdict=Verdict.FAILED, code="record.leaf", message=message)
+            return replace(row, verdict=Verdict.FAILED, code=e.code, message=e.message)
         row = replace(row, leaf=leaf)
         found = self._check_place(record, leaf)
         if found and found.severity is Severity.NOTICE:
@@ -308,6 +326,9 @@ class _Auditor:
             before = f"the leaf of record {last}" if last >= 0 else "zeros, as the first record has"
             message = f"record {record.seq} names {record.previous} as the leaf before it, not {before}"
             return Finding("log.chain-broken", Severity.ERROR, message)
+        if record.received_at > self._latest_possible:
+            message = f"received at {format_time(record.received_at)}, which is after the audit"
+            return Finding("log.time-future", Severity.ERROR, message)
         if self._latest is not None and record.received_at < self._latest:
             back = self._latest - record.received_at
             severity = Severity.ERROR if back > CLOCK_TOLERANCE else Severity.NOTICE
@@ -317,40 +338,24 @@ class _Auditor:
 
     def _verify(self, record: EvidenceRecord, at: datetime) -> tuple[VerifiedRequest, tuple[Finding, ...]]:
         """Return the verified request, and findings about the revocation material of its certificates."""
-        # 1. This version knows the record's kind and profile.
-        # 2. The body is the one that was received.
-        # 3. The certificates are available.
-        # 4. The QWAC is trusted, and the seal is valid, at the time.
-        # 5. The signing string is the recorded one (a difference is a change in this software).
-        # 6. The record's request id is the signed one.
-        policy = self._policy(record.profile)
-        if policy is None and record.kind in KINDS.values():
-            raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
-        if policy is None or record.kind != KINDS[policy.profile.format]:
-            raise FormatError(
-                "record.unknown-kind", f"the record is of kind {record.kind}, which this version cannot verify"
-            )
-        if record.verdict != "holds":
-            raise FormatError("record.malformed", f"the record's verdict is {record.verdict[:40]!r}, not 'holds'")
-        _check_body(record)
-        if record.qwac_cert is None:
-            raise SignatureRejected("record.no-qwac", "no QWAC was stored, so the provider of the seal is not proven")
-        seal, qwac = self._certificate(record.seal_cert), self._certificate(record.qwac_cert)
+        # 1. Its columns agree with one another, and this version knows its kind and profile.
+        # 2. The certificates are available.
+        # 3. The QWAC is trusted, and the seal is valid, at the time.
+        # 4. The columns agree with the seal.
+        policy = self._policy(verify_columns(record))  # 1
+        seal, qwac = self._certificate(record.seal_cert), self._certificate(record.qwac_cert or "")  # 2
         above = self._authorities(record)
-        path = self._paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=above)
+        path = self._paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=above)  # 3
         message = record.to_message(seal, profile=policy.profile)
         verified = verify_request(message, qwac=qwac, at=at, policy=policy, intermediates=above)
-        if hashlib.sha256(verified.signing_string).hexdigest() != record.signing_input_sha256:
-            raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
-        if verified.request_id != record.x_request_id:
-            raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
+        verify_agreement(record, verified)  # 4
         return verified, (*path.findings, *verified.path.findings)
 
-    def _policy(self, profile: str) -> SealPolicy | None:
-        if profile not in self._policies and profile in PROFILES:
-            row = _with_certificate(PROFILES[profile])
-            self._policies[profile] = SealPolicy(self._paths, profile=row, organizations=self._organizations)
-        return self._policies.get(profile)
+    def _policy(self, profile: SealProfile) -> SealPolicy:
+        if profile.name not in self._policies:
+            row = _with_certificate(profile)
+            self._policies[profile.name] = SealPolicy(self._paths, profile=row, organizations=self._organizations)
+        return self._policies[profile.name]
 
     def _authorities(self, record: EvidenceRecord) -> list[EidasCertificate]:
         """Return the readable authorities that are stored with a record; the trust material may have others."""
@@ -376,13 +381,3 @@ def _missing(first: int, last: int, unusable: int) -> str:
     if first == last:
         return f"record {first} is missing (1 record)"
     return f"records {first} to {last} are missing ({last - first + 1} records)"
-
-
-def _check_body(record: EvidenceRecord) -> None:
-    if record.body_state == BodyState.REDACTED:
-        raise SignatureRejected("record.body-redacted", "the body was redacted, so its digest cannot be recomputed")
-    body = record.body or b""
-    state = BodyState.INLINE if body else BodyState.NONE
-    kept = (record.body_state, record.body_len, record.body_sha256, record.body_sha512)
-    if (state, len(body), hashlib.sha256(body).hexdigest(), hashlib.sha512(body).hexdigest()) != kept:
-        raise SignatureRejected("record.body", "the stored body is not the body that was received")

@@ -8,7 +8,7 @@ redacted later without changing the leaf. Each record names the leaf of the one 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum
@@ -169,7 +169,7 @@ class EvidenceRecord:
         # If the seal covers the header of its certificate, use the stored certificate instead.
         replaced = {name.lower() for name, _ in carried}
         headers = [
-            *(header for header in _read_block(self.header_block) if header[0].lower() not in replaced),
+            *(header for header in read_header_block(self.header_block) if header[0].lower() not in replaced),
             (profile.carrier, self.signature_raw.decode("latin-1")),
             *carried,
         ]
@@ -275,8 +275,7 @@ def make_record(
     """
     body = verified.body
     message = verified.unverified_message
-    # If the signature has two headers, one has its own column and the other is stored with the covered ones.
-    kept = verified.covered.keys() | verified.profile.carriers - {verified.profile.carrier.lower()}
+    kept = kept_headers(verified)
     block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in kept)
     return EvidenceRecord(
         v=SCHEMA,
@@ -309,7 +308,18 @@ def make_record(
     )
 
 
-def _read_block(block: bytes) -> list[Header]:
+def kept_headers(verified: VerifiedRequest) -> Set[str]:
+    """Return the lower-case names of the headers that a record keeps in `header_block`."""
+    # If the signature has two headers, one has its own column and the other is stored with the covered ones.
+    return verified.covered.keys() | verified.profile.carriers - {verified.profile.carrier.lower()}
+
+
+def read_header_block(block: bytes) -> list[Header]:
+    """Parse the headers of `header_block`.
+
+    Raises:
+        FormatError: `record.malformed`.
+    """
     headers = []
     *lines, rest = block.decode("latin-1").split("\r\n")
     if rest:
