@@ -340,8 +340,10 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "gateway-repeats", "gateway", "which requests a client sends again by itself, and which errors mean that nothing was done",
-        "GET and searches; nothing that may create an order, card or session; nothing was done after 4xx, and after 503 with an error body",
-        "the document has no idempotency key; proxies answer other 5xx too, perhaps after the request was carried out",
+        "GET and searches; nothing that may create an order, card or session; nothing was done after 4xx with a JSON object, except 408 and"
+        " 499, and after 503 with an error code; the legacy interface also: after 400 and 401 with any body",
+        "the document has neither an idempotency key nor an error body; proxies answer without JSON too, perhaps after the request was"
+        " carried out; part B of the PSD2 document names 400 and 401",
         "protocol.gateway.endpoints",
     ),
 )
