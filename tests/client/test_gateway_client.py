@@ -312,7 +312,7 @@ def test_a_report_is_written_whole_for_its_owner(play: Player, tmp_path: Path) -
 
 BROKEN: dict[str, tuple[Answer, str]] = {
     "cut off": (http(200, REPORT[:-40].encode(), content_length=str(len(REPORT))), "transport.failed"),
-    "cut off in a line": (http(200, REPORT[:-9].encode()), "csv.cut-off"),
+    "cut off in a line": (http(200, REPORT[:-9].encode()), "csv.malformed"),
     "another page": (http(200, b"<html>\n"), "csv.malformed"),
     "no end": (http(200, REPORT.encode(), content_length=""), "answer.no-end"),
     "refused": (http(401), "request.refused"),
