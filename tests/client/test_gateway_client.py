@@ -100,7 +100,7 @@ def play(request: pytest.FixtureRequest, bank_pki: Pki, bank_pki_folder: Path) -
     return Player(request.param, bank_pki_folder, bank_pki)
 
 
-def found(*orders: Any, cursor: str | None = None) -> Answer:
+def found(*orders: Any, cursor: Any = None) -> Answer:
     return as_json(200, {"orders": orders, **({"search_after": cursor} if cursor else {})})
 
 
@@ -289,6 +289,14 @@ def test_simple_pages_need_no_cursor(play: Player) -> None:
 def test_results_beyond_10000_without_a_cursor_are_reported(play: Player) -> None:
     error, server = play.ask(search_of(12_500, cursors=False), lambda client: client.orders("*", size=5000))
     assert (error.code, len(server.requests)) == ("answer.pages", 2)
+
+
+@pytest.mark.parametrize(("cursor", "sent"), [(1700000000123, "1700000000123"), ([7, "a"], '[7, "a"]'), ("c", "c")])
+def test_a_sort_value_of_any_type_is_sent_back_as_text(cursor: Any, sent: str, play: Player) -> None:
+    result, _ = play.ask(found(MADE, cursor=cursor), lambda client: client.search("*"))
+    assert result.search_after == sent
+    _, server = play.ask(found(), lambda client: client.search("*", page=After(result.search_after)))
+    assert json.loads(server.message().body)["search_after"] == sent
 
 
 def test_a_cursor_that_comes_twice_ends_the_pages(play: Player) -> None:

@@ -248,7 +248,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "search-wrapper", "gateway", "the JSON of a search result",
-        '{"orders": [...], "search_after": ...}, without search_after on the last page',
+        '{"orders": [...], "search_after": ...}, without search_after on the last page; a number or array there is sent back as text',
         "section 4.3 names the contents only", "protocol.gateway.bodies.SearchResult",
     ),
     Assumption(
