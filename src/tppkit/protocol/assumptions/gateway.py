@@ -128,7 +128,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 4.2 has the number in pan only; references of merchants can have as many digits", "protocol.gateway.values.HolderName",
     ),
     Assumption(
-        "gateway-addresses", "gateway", "which addresses return_url, failure_url and webhook_url can have",
+        "gateway-addresses", "gateway", "which addresses webhook_url and validationUrl can have; for pages see return-addresses",
         "absolute http or https without user information, at most 2048 characters of ASCII", "section 2.2: uri",
         "protocol.gateway.values.Address",
     ),
@@ -219,8 +219,9 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 2.2 has the addresses by status", "sandbox.gateway.page_state",
     ),
     Assumption(
-        "return-addresses", "gateway", "which addresses return_url and failure_url can have, in addition to gateway-addresses",
-        "https; http on loopback only", "browsers are sent there, and section 2.2 has uri only", "protocol.gateway.values.PageAddress",
+        "return-addresses", "gateway", "which addresses return_url and failure_url can have",
+        "those of redirect-uri: https, an application's own scheme, and http on loopback", "browsers are sent there, and section 2.2 has"
+        " uri only", "protocol.gateway.values.PageAddress",
     ),
     Assumption(
         "recurring-place", "gateway", "the place of recurring_type and first_network_transaction_id, and what initiate takes",
