@@ -100,7 +100,7 @@ def play(request: pytest.FixtureRequest, bank_pki: Pki, bank_pki_folder: Path) -
     return Player(request.param, bank_pki_folder, bank_pki)
 
 
-def found(*orders: Any, cursor: str | None = None) -> Answer:
+def found(*orders: Any, cursor: Any = None) -> Answer:
     return as_json(200, {"orders": orders, **({"search_after": cursor} if cursor else {})})
 
 
@@ -164,7 +164,8 @@ def test_an_order_without_merchant_order_id_is_not_looked_up(play: Player) -> No
 
 
 @pytest.mark.parametrize(
-    ("status", "body"), [(400, b""), (409, b""), (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}')]
+    ("status", "body"),
+    [(400, b'{"error":{"code":"FORMAT_ERROR"}}'), (429, b"{}"), (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}')],
 )
 def test_a_refused_order_is_neither_repeated_nor_looked_up(status: int, body: bytes, play: Player) -> None:
     error, server = play.ask(http(status, body), create)
@@ -290,6 +291,14 @@ def test_results_beyond_10000_without_a_cursor_are_reported(play: Player) -> Non
     assert (error.code, len(server.requests)) == ("answer.pages", 2)
 
 
+@pytest.mark.parametrize(("cursor", "sent"), [(1700000000123, "1700000000123"), ([7, "a"], '[7, "a"]'), ("c", "c")])
+def test_a_sort_value_of_any_type_is_sent_back_as_text(cursor: Any, sent: str, play: Player) -> None:
+    result, _ = play.ask(found(MADE, cursor=cursor), lambda client: client.search("*"))
+    assert result.search_after == sent
+    _, server = play.ask(found(), lambda client: client.search("*", page=After(result.search_after)))
+    assert json.loads(server.message().body)["search_after"] == sent
+
+
 def test_a_cursor_that_comes_twice_ends_the_pages(play: Player) -> None:
     error, server = play.ask(found(MADE, cursor="c"), lambda client: client.orders("*", size=9_999))
     assert (error.code, len(server.requests)) == ("answer.pages", 3)
@@ -311,7 +320,7 @@ def test_a_report_is_written_whole_for_its_owner(play: Player, tmp_path: Path) -
 
 BROKEN: dict[str, tuple[Answer, str]] = {
     "cut off": (http(200, REPORT[:-40].encode(), content_length=str(len(REPORT))), "transport.failed"),
-    "cut off in a line": (http(200, REPORT[:-9].encode()), "csv.cut-off"),
+    "cut off in a line": (http(200, REPORT[:-9].encode()), "csv.malformed"),
     "another page": (http(200, b"<html>\n"), "csv.malformed"),
     "no end": (http(200, REPORT.encode(), content_length=""), "answer.no-end"),
     "refused": (http(401), "request.refused"),

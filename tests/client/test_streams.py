@@ -77,7 +77,8 @@ CUT_OFF_AT_ONCE = http(200, b"id\r\n", content_length="50")
 CASES: dict[str, tuple[list[Answer], list[str], str | None, int]] = {
     "whole": ([WHOLE], ["1", "2"], None, 1),
     "no rows": ([http(200, b"id\r\n")], [], None, 1),
-    "cut off in a line": ([http(200, b"id\r\n1\r\n2")], ["1"], "csv.cut-off", 1),
+    "no last line end": ([http(200, b"id\r\n1\r\n2")], ["1", "2"], None, 1),
+    "cut off in quotes": ([http(200, b'id\r\n1\r\n"2')], ["1"], "csv.cut-off", 1),
     "empty": ([http(200, b"")], [], "csv.cut-off", 1),
     "no end": ([http(200, b"id\r\n1\r\n", content_length="")], [], "answer.no-end", 1),
     "lost after a row": ([CUT_OFF, WHOLE], ["1"], "transport.failed", 1),

@@ -116,7 +116,7 @@ def test_a_secret_key_is_not_among_the_variables_of_a_client_that_is_refused(url
 
 def test_a_server_without_an_answer_body_is_no_refusal(play: Player) -> None:
     error, _ = play.ask(http(404), store)
-    assert (type(error), error.status, error.peer_code) == (RequestRefused, 404, None)
+    assert (type(error), error.code, error.status) == (OutcomeUnknown, "answer.no-outcome", 404)
 
 
 def test_an_error_of_a_hook_loses_the_frames_of_its_causes_and_members() -> None:

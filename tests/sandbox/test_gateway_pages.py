@@ -180,6 +180,7 @@ def test_a_card_can_be_typed_as_customers_do(form: dict[str, str], merchant: Mer
     [
         (["pay"], BOTH, BACK), (["pay"], {"failure_url": FAILED}, "Payment successful"),
         (["cancel"], BOTH, FAILED), (["cancel"], {"return_url": BACK}, BACK), (["cancel"], {}, "Payment cancelled"),
+        (["cancel"], {"return_url": "myapp://paid"}, "myapp://paid"),
     ],
 )  # fmt: skip
 def test_the_customer_is_sent_to_the_merchants_address(
@@ -452,10 +453,18 @@ def test_the_log_has_neither_tokens_nor_cards(bank_pki_folder: Any, tmp_path: An
     assert "GET /gateway/orders/*** 200" in lines
 
 
-PAGES = ["https://shop.example/a?b#c", "http://localhost:8000/", "http://127.0.0.1/", "http://[::1]:80/x"]
+PAGES = [
+    "myapp://paid",
+    "com.example.app:/done",
+    "https://shop.example/a?b#c",
+    "http://localhost:8000/",
+    "http://127.0.0.1/",
+    "http://[::1]:80/x",
+]
 NO_PAGES = [
     "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "blob:https://shop.example/1", "about:blank", "http://shop.example/",
     "http://localhost.shop.example/", "http://127.0.0.1@shop.example/", "http://10.0.0.1/", "//shop.example/", "/back", "ftp://localhost/",
+    "intent://shop#Intent;end",
 ]  # fmt: skip
 
 

@@ -51,10 +51,8 @@ class AnswerBody:
         return []
 
     def end(self) -> list[Any]:
-        """No rows, if the last one was complete. Raises as `RowReader.end`."""
-        if self._reader is not None:
-            self._reader.end()
-        return []
+        """See `RowReader.end`."""
+        return [] if self._reader is None else self._reader.end()
 
 
 def read_next(chunks: Iterator[bytes], body: AnswerBody) -> list[Any]:

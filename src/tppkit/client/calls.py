@@ -345,6 +345,19 @@ class Calls:
         """The class of the error for a refusal."""
         return RequestRefused
 
+    def _is_refusal(self, answer: ServerAnswer) -> bool:
+        """Whether the service rejected the request (assumption gateway-repeats)."""
+        status = answer.status
+        if status == 503:
+            return not self.proves_nothing(answer)
+        if not 400 <= status < 500 or status in (
+            408,
+            499,
+        ):  # a proxy that has sent the request on may stop waiting for the answer
+            return False
+        is_named = self.refusal_class(status, None) is not RequestRefused  # by the document, which shows no body
+        return is_named or self._interface.refusals.is_error(answer.body)
+
     def check_success(self, call: Call[Any], answer: ServerAnswer) -> None:
         """Check that an answer is a success.
 
@@ -356,9 +369,8 @@ class Calls:
         status = answer.status
         if self.is_success(call, status):
             return
-        is_refusal = 400 <= status < 500 or (status == 503 and not self.proves_nothing(answer))
-        if self._interface.request_id is None and not call.row.safe and not is_refusal:
-            # No id is echoed, so only the status shows whether a proxy or the service answered.
+        if self._interface.request_id is None and not call.row.safe and not self._is_refusal(answer):
+            # No id is echoed, so only status and body show whether a proxy or the service answered.
             raise call.outcome_unknown("answer.no-outcome", f"{call.name} was answered {status}", status)
         if 300 <= status < 400:
             raise RemoteProtocolError("answer.redirect", f"{call.name} was answered with a redirect ({status})")

@@ -316,8 +316,9 @@ class _CheckedText:
         self._rows.feed(chunk)
         return [chunk]
 
-    def end(self) -> None:
+    def end(self) -> list[bytes]:
         self._rows.end()
+        return []
 
 
 def _search(query: str | Query, page: Start | After | None, size: int | None, sort: str | None) -> SearchRequest:

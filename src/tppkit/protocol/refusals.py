@@ -78,6 +78,14 @@ class Refusals:
             return Refusal(row.status, row.peer_code, "the request cannot be handled now")
         return Refusal(row.status, row.peer_code, f"{error.message} ({error.code})")
 
+    @staticmethod
+    def is_error(raw: bytes) -> bool:
+        """Whether a service may have written this error body: a JSON object with any names."""
+        try:
+            return isinstance(parse_json(raw, what="the error body", max_bytes=MAX_ERROR_BYTES), dict)
+        except FormatError:
+            return False
+
     def read(self, raw: bytes) -> tuple[str | None, str | None]:
         """Return code and text of a received error body, each None if it is absent. Never raises because of the bytes."""
         try:

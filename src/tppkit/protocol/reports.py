@@ -32,11 +32,13 @@ class RowReader(Protocol[Row]):
         """
         ...
 
-    def end(self) -> None:
-        """Check that the last row was complete, after the last `feed`.
+    def end(self) -> list[Row]:
+        """Return the last row if it has no line end, after the last `feed`. A second call returns nothing.
+
+        The caller must know that the answer is complete, for example by its length.
 
         Raises:
-            FormatError: `csv.cut-off`.
+            FormatError: `csv.*`, `model.invalid`.
         """
         ...
 
@@ -67,11 +69,11 @@ class CsvRows(Generic[Model]):
     """A CSV report: a line of column names, then a line for each row, each with CRLF at the end; an empty cell is an absent field.
 
     Attributes:
-        columns: the names to write, which an answer must have too; further columns of an answer are ignored.
+        columns: the names to write. An answer must have those of required fields; further columns are ignored.
         model: the class of each row; its names on the wire are the columns.
         max_record_bytes: a longer row is rejected.
 
-    Source: RFC 4180, except that the last line ends with CRLF too, to detect a truncated report.
+    Source: RFC 4180.
     """
 
     columns: tuple[str, ...]
@@ -137,10 +139,12 @@ class CsvReader(Generic[Model]):
         self._require_bounded(self._size + len(self._tail))
         return rows
 
-    def end(self) -> None:
+    def end(self) -> list[Model]:
         """See `RowReader.end`."""
-        if self._names is None or self._lines or self._tail:
+        rows = self.feed(b"\n") if self._tail else []
+        if self._names is None or self._lines:
             raise FormatError("csv.cut-off", f"the report ends in the middle of a line, after {self._count} rows")
+        return rows
 
     def _require_bounded(self, size: int) -> None:
         if size > self._form.max_record_bytes:
@@ -150,7 +154,7 @@ class CsvReader(Generic[Model]):
 
     def _cells(self, record: bytes) -> list[str]:
         try:
-            (cells,) = csv.reader([record.decode()], strict=True)
+            (cells,) = csv.reader([record.decode("utf-8-sig" if self._names is None else "utf-8")], strict=True)
         except (csv.Error, ValueError) as e:
             raise self._malformed("not UTF-8" if isinstance(e, UnicodeError) else str(e)) from None
         return cells
@@ -158,14 +162,15 @@ class CsvReader(Generic[Model]):
     def _read(self, cells: list[str]) -> Iterator[Model]:
         columns, model = self._form.columns, self._form.model
         if self._names is None:
-            if len(set(cells)) != len(cells) or not set(columns) <= set(cells):
-                raise self._malformed("the first line does not name each column once")
+            required = {field.alias or name for name, field in model.model_fields.items() if field.is_required()}
+            if len(set(cells)) != len(cells) or not required <= set(cells):
+                raise self._malformed("the first line does not name each required column once")
             self._names = cells
             return
         if len(cells) != len(self._names):
             raise self._malformed(f"{len(cells)} cells for {len(self._names)} columns")
         found = dict(zip(self._names, cells, strict=True))
-        values = {column: found[column] for column in columns if found[column]}
+        values = {column: found[column] for column in columns if found.get(column)}
         self._count += 1
         try:
             yield model.model_validate_strings(values, by_alias=True, by_name=False, context=TOLERANT)

@@ -128,7 +128,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 4.2 has the number in pan only; references of merchants can have as many digits", "protocol.gateway.values.HolderName",
     ),
     Assumption(
-        "gateway-addresses", "gateway", "which addresses return_url, failure_url and webhook_url can have",
+        "gateway-addresses", "gateway", "which addresses webhook_url and validationUrl can have; for pages see return-addresses",
         "absolute http or https without user information, at most 2048 characters of ASCII", "section 2.2: uri",
         "protocol.gateway.values.Address",
     ),
@@ -219,8 +219,9 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 2.2 has the addresses by status", "sandbox.gateway.page_state",
     ),
     Assumption(
-        "return-addresses", "gateway", "which addresses return_url and failure_url can have, in addition to gateway-addresses",
-        "https; http on loopback only", "browsers are sent there, and section 2.2 has uri only", "protocol.gateway.values.PageAddress",
+        "return-addresses", "gateway", "which addresses return_url and failure_url can have",
+        "those of redirect-uri: https, an application's own scheme, and http on loopback", "browsers are sent there, and section 2.2 has"
+        " uri only", "protocol.gateway.values.PageAddress",
     ),
     Assumption(
         "recurring-place", "gateway", "the place of recurring_type and first_network_transaction_id, and what initiate takes",
@@ -248,7 +249,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "search-wrapper", "gateway", "the JSON of a search result",
-        '{"orders": [...], "search_after": ...}, without search_after on the last page',
+        '{"orders": [...], "search_after": ...}, without search_after on the last page; a number or array there is sent back as text',
         "section 4.3 names the contents only", "protocol.gateway.bodies.SearchResult",
     ),
     Assumption(
@@ -293,9 +294,9 @@ GATEWAY: tuple[Assumption, ...] = (
         "protocol.gateway.search.report_rows",
     ),
     Assumption(
-        "csv-form", "gateway", "the line ends of a CSV report",
-        "every line has one, the last too, so that a report that was cut off is not taken for a whole one",
-        "section 4.3 names columns only",
+        "csv-form", "gateway", "the line ends of a CSV report, and absent columns",
+        "the last line may have none, because only answers with a length or in chunks are read, which show where they end; a byte order"
+        " mark is ignored; columns that can be empty can be absent", "RFC 4180; section 4.3 names columns only",
         "protocol.reports",
     ),
     Assumption(
@@ -340,8 +341,10 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "gateway-repeats", "gateway", "which requests a client sends again by itself, and which errors mean that nothing was done",
-        "GET and searches; nothing that may create an order, card or session; nothing was done after 4xx, and after 503 with an error body",
-        "the document has no idempotency key; proxies answer other 5xx too, perhaps after the request was carried out",
+        "GET and searches; nothing that may create an order, card or session; nothing was done after 4xx with a JSON object, except 408 and"
+        " 499, and after 503 with an error code; the legacy interface also: after 400 and 401 with any body",
+        "the document has neither an idempotency key nor an error body; proxies answer without JSON too, perhaps after the request was"
+        " carried out; part B of the PSD2 document names 400 and 401",
         "protocol.gateway.endpoints",
     ),
 )

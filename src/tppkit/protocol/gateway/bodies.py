@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from tppkit.protocol.gateway.card_data import Cvc, Expiry, Pan
@@ -133,11 +134,16 @@ class SearchRequest(RequestBody):
     search_after: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
 
 
+def _as_cursor(value: Any) -> Any:
+    """A sort value as text, because `search_after` of a request is a string."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, int | float | list) else value
+
+
 class SearchResult(GatewayModel):
-    """A page of orders, and where the next one begins (assumption search-wrapper)."""
+    """A page of orders, and where the next one begins (assumption search-wrapper); a sort value that is no text is read as its JSON."""
 
     orders: tuple[Order, ...]
-    search_after: str | None = None
+    search_after: Annotated[str, BeforeValidator(_as_cursor)] | None = None
 
 
 class WalletSessionRequest(RequestBody):

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 
 from tppkit._currency import MINOR_UNITS, minor_units
 from tppkit.errors import FormatError
+from tppkit.protocol.browser_addresses import is_browser_address
 from tppkit.protocol.gateway.card_data import Purpose
 from tppkit.protocol.wire import WireModel, written
 
@@ -178,17 +178,9 @@ def _check_address(value: str) -> str:  # assumption gateway-addresses
 
 
 def _check_page(value: str) -> str:  # assumption return-addresses
-    parts = urlsplit(_check_address(value))
-    if parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
-        raise ValueError("not an https address, or http on loopback")
+    if not is_browser_address(value):
+        raise ValueError("not an https address, an application's own scheme, or http on loopback")
     return value
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_country(value: str) -> str:

@@ -9,28 +9,15 @@ from decimal import Decimal
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.protocol.browser_addresses import is_browser_address
 from tppkit.protocol.psd2.accounts import parse_date
 from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
-MAX_REDIRECT_URI = 2048
 PAGE_SIZE = 100  # booked entries of a page; assumption transactions-pages
 
-# The authority must end after host and port: a user name before "@" could look like a host.
-_HTTP = re.compile(r"http://(?:\[([0-9a-f:]+)\]|([0-9a-z.]+))(?::[0-9]{1,5})?(?:[/?#]|$)", re.IGNORECASE)
-_HTTPS = re.compile(r"https://[^/?#@\\]+(?:[/?#]|$)", re.IGNORECASE)
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):[^:]", re.IGNORECASE)
-# Assumption redirect-uri. Browsers handle these schemes themselves, or they do not open an application of the provider.
-_NO_APPLICATION = frozenset(
-    {
-        "about", "android-app", "blob", "chrome", "data", "file", "filesystem", "ftp", "http", "https", "intent", "jar", "javascript",
-        "livescript", "mailto", "resource", "search", "sms", "tel", "vbscript", "view-source", "ws", "wss",
-    }
-)  # fmt: skip
-_SYSTEM = re.compile(r"(?:ms|search)-.*|.*-extension")  # Windows and its search; extensions of browsers
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
@@ -61,41 +48,13 @@ def parse_redirect_uri(text: str | None) -> str | None:
     Raises:
         FormatError: `header.redirect-uri`.
     """
-    if text is None:
-        return None
-    usable = _HTTPS.match(text) or _is_loopback_http(text) or _is_of_application(text)
-    is_plain = text.isascii() and text.isprintable() and " " not in text
-    if len(text) > MAX_REDIRECT_URI or not usable or not is_plain or not _has_authority_form(text):
+    if text is not None and not is_browser_address(text):
         raise FormatError(
             "header.redirect-uri",
             "the TPP-Redirect-URI is not an https address, an application's own scheme or http on loopback, "
             "of at most 2048 characters",
         )
     return text
-
-
-def _is_of_application(text: str) -> bool:
-    match = _SCHEME.match(text)
-    scheme = match[1].lower() if match else ""
-    return bool(scheme) and scheme not in _NO_APPLICATION and not _SYSTEM.fullmatch(scheme)
-
-
-def _has_authority_form(text: str) -> bool:
-    """Whether the address has no invalid brackets and no invalid port, so that URL parsers can read it."""
-    try:
-        return urlsplit(text).port != 0  # reading it also checks it
-    except ValueError:
-        return False
-
-
-def _is_loopback_http(text: str) -> bool:
-    """Whether the address is on the payer's own machine, where a development server has no certificate."""
-    match = _HTTP.match(text)
-    host = (match[1] or match[2]).lower() if match else ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def parse_psu_ip_address(text: str | None) -> str | None:
