@@ -173,7 +173,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "setup-token", "gateway", "what uses up a setup token, and whether 300 seconds are inclusive",
-        "only a card that was stored; a refused card does not; inclusive", "section 4.2: works once, within 300 seconds",
+        "only a card that was stored, not a refused card or the end of the order; inclusive", "section 4.2: works once, within 300 seconds",
         "protocol.gateway.payments.require_setup_token",
     ),
     Assumption(
