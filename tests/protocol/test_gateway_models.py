@@ -90,6 +90,11 @@ def test_a_refusal_does_not_repeat_the_value() -> None:
     assert "sesame" not in refused.value.message
 
 
+def test_the_largest_amount_is_named_without_digits_like_a_card_number() -> None:
+    with pytest.raises(FormatError, match=r"less than or equal to 2\^63 - 1"):
+        OrderRequest.from_wire(raw(REQUEST | {"amount": 2**63}))
+
+
 @pytest.mark.parametrize(
     "address", ["https://a.example/", "http://localhost:8080/", "http://127.0.0.1/", "http://[::1]/"]
 )

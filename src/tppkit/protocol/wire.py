@@ -152,7 +152,8 @@ def invalid_body(model: type[BaseModel], error: ValidationError, place: str = ""
     """
     faults = error.errors(include_input=False, include_url=False, include_context=False)
     parts = [f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'body'}: {fault['msg']}" for fault in faults[:5]]
-    return FormatError("model.invalid", f"{model.__name__.lstrip('_')}{place}: {'; '.join(parts)}")
+    reasons = "; ".join(parts).replace(str(2**63 - 1), "2^63 - 1")  # logs would mask its digits as a card number
+    return FormatError("model.invalid", f"{model.__name__.lstrip('_')}{place}: {reasons}")
 
 
 Model = TypeVar("Model", bound=WireModel)
