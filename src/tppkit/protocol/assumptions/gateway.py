@@ -284,7 +284,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 4.3: the sort value, and both are the same in every request", "protocol.gateway.search.write_cursor",
     ),
     Assumption(
-        "search-format", "gateway", "another value of format than csv", "ignored: the answer is JSON", "section 4.3: only value csv",
+        "search-format", "gateway", "another value of format than csv", "refused", "section 4.3: only value csv",
         "protocol.gateway.endpoints.SEARCH",
     ),
     Assumption(
