@@ -242,7 +242,7 @@ def test_only_https_is_called_and_only_with_a_key(code: str, settings: Any, run:
 def test_the_key_is_never_shown(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     credentials = ApiKeyCredentials(SecretStr(KEY))
-    shown = [repr(credentials), str(credentials), repr(vars(credentials))]
+    shown = [repr(credentials), str(credentials), repr(vars(credentials)), json.dumps(credentials, default=vars)]
     for answer in (http(401, b'{"error":{"code":"UNAUTHORIZED","message":"no"}}'), *LOST.values()):
         error, _ = ask(answer, pay)
         shown += [str(error), repr(error), repr(vars(error)), repr(error.__cause__), repr(pickle.dumps(error))]

@@ -43,6 +43,7 @@ def test_no_accident_shows_card_data(model, caplog):
         model.to_object(),
         model.model_dump(mode="json"),
         vars(model),
+        json.dumps(model, default=vars),
     ]
     shown = [
         str(model), repr(model), f"{model}", caplog.text, *map(repr, dumped), model.model_dump_json(), repr(copy.deepcopy(model)),
@@ -50,6 +51,13 @@ def test_no_accident_shows_card_data(model, caplog):
     assert [text for text in shown if any(secret in text for secret in (PAN, CVC, EXPIRY))] == []
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(model)
+
+
+def test_a_secret_has_no_attributes_to_list_and_is_formatted_as_asterisks():
+    pan = CardSecret(PAN)
+    assert (vars(pan), copy.copy(pan), f"{pan:>12}") == ({}, CardSecret(PAN), "  **********")
+    with pytest.raises(TypeError, match="not pickled"):
+        pan.__getstate__()
 
 
 def test_the_body_of_a_request_has_card_data():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tppkit.codes import CODES
-from tppkit.errors import LocalProtocolError
+from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.gateway import GATEWAY, VAULT
 from tppkit.protocol.gateway.endpoints import ENDPOINTS, EXTENSIONS, SEARCH_CSV, VAULT_ENDPOINTS
@@ -57,9 +57,10 @@ def test_what_the_document_does_not_show_has_a_prefix_of_its_own():
     assert not any(row.path.startswith("/sandbox/") for row in (*ENDPOINTS, *VAULT_ENDPOINTS))
 
 
-def test_another_format_is_answered_in_json():
-    route = GATEWAY.find("POST", "/v1/search/orders/?format=xml")
-    assert (route.row.name, route.unused) == ("search", ("format",))
+def test_another_format_is_refused():
+    with pytest.raises(FormatError) as refused:
+        GATEWAY.find("POST", "/v1/search/orders/?format=xml")
+    assert refused.value.code == "query.value"
     assert SEARCH_CSV.target() == "/v1/search/orders/?format=csv"
 
 

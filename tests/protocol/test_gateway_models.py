@@ -21,14 +21,24 @@ from tppkit.protocol.gateway.bodies import (
     CaptureRequest,
     CardRequest,
     SearchRequest,
+    SearchResult,
+    VaultCard,
     VoidRequest,
     WalletSession,
     WalletSessionRequest,
 )
 from tppkit.protocol.gateway.endpoints import REFUNDS
-from tppkit.protocol.gateway.orders import CaptureMode, ExternalAuthentication, OneClickType, PaymentMethodDetails
+from tppkit.protocol.gateway.orders import (
+    CaptureMode,
+    ExternalAuthentication,
+    OneClickType,
+    PaymentMethodDetails,
+    Refund,
+    Transaction,
+)
 from tppkit.protocol.gateway.states import OrderStatus
 from tppkit.protocol.gateway.values import (
+    GatewayModel,
     amount_with_decimals,
     read_duration,
     read_timestamp,
@@ -78,6 +88,11 @@ def test_a_refusal_does_not_repeat_the_value() -> None:
         OrderRequest.from_wire(raw(REQUEST | {"currency": "sesame", "transactions": [{"capture_mode": "sesame"}]}))
     assert "capture_mode" in refused.value.message
     assert "sesame" not in refused.value.message
+
+
+def test_the_largest_amount_is_named_without_digits_like_a_card_number() -> None:
+    with pytest.raises(FormatError, match=r"less than or equal to 2\^63 - 1"):
+        OrderRequest.from_wire(raw(REQUEST | {"amount": 2**63}))
 
 
 @pytest.mark.parametrize(
@@ -132,6 +147,36 @@ def test_an_answer_is_kept_as_it_came() -> None:
         "transactions": [{**strange["transactions"][0], "events": []}],
     }
     assert Order.from_wire(raw(ANSWER), tolerant=True).status is OrderStatus.COMPLETED
+
+
+EMPTIES = [
+    (Order, ANSWER, {"flags": None, "transactions": None}), (Order, ANSWER, {"extra": [], "client": []}),
+    (Transaction, {"id": ID, "status": "new"}, {"events": None}), (Refund, ANSWER, {"flags": None}),
+    (VaultCard, {"vault_token": ID, "truncated_pan": "4"}, {"brands": None}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "required", "fields"), EMPTIES)
+def test_null_for_a_list_and_a_list_for_an_empty_map_are_read_in_answers_only(
+    model: Any, required: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    read = model.from_wire(raw(required | fields), tolerant=True)
+    assert read.to_object().items() >= {name: {} if value == [] else [] for name, value in fields.items()}.items()
+    for name in fields:
+        with pytest.raises(FormatError):
+            model.from_wire(raw(required | {name: fields[name]}))
+
+
+@pytest.mark.parametrize("model", [Order, Transaction, Refund, VaultCard, PaymentLink, SearchResult])
+def test_null_counts_as_absent_for_every_optional_field_of_an_answer(model: type[GatewayModel]) -> None:
+    required = {**ANSWER, "vault_token": ID, "truncated_pan": "4", "orders": [], "merchant_order_id": "4711"}
+    kept = {
+        name: value
+        for name, value in required.items()
+        if name in model.model_fields and model.model_fields[name].is_required()
+    }
+    absent = {name: None for name, field in model.model_fields.items() if not field.is_required()}
+    assert model.from_wire(raw(kept | absent), tolerant=True) == model.from_wire(raw(kept), tolerant=True)
 
 
 def test_an_order_does_not_show_persons_addresses_and_tokens() -> None:

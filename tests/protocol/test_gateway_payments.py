@@ -227,7 +227,6 @@ def test_external_values_are_for_an_own_checkout() -> None:
     ("state", "seconds", "code"),
     [
         ("unused", 299, None), ("unused", 300, None), ("unused", 301, "setup-token.expired"), ("used", 1, "setup-token.used"),
-        ("dead", 1, "setup-token.expired"),
     ],
 )  # fmt: skip
 def test_a_setup_token_works_once_within_300_seconds(state: str, seconds: int, code: str | None) -> None:

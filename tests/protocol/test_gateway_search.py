@@ -94,6 +94,11 @@ def test_wrong_pages_are_refused(fields: dict[str, Any], code: str) -> None:
         assert refused.value.code == code
 
 
+def test_the_size_of_a_page_is_not_repeated() -> None:  # logs would mask it as a card number
+    with pytest.raises(FormatError, match="size is above 1000"):
+        page_of(SearchRequest(query="*", size=10**25))
+
+
 def order(**fields: Any) -> Order:
     details = PaymentMethodDetails(truncated_pan="411111******1111")
     attempt = Transaction(

@@ -16,14 +16,14 @@ MACHINES = {
     "token": SETUP_TOKEN,
     "authorisation": AUTHORISATION,
 }
-# Reference of the interfaces, chapter Gateway, "Machines".
+# Reference of the interfaces, chapter Gateway, "Machines"; the end of a setup token after 300 seconds is no move.
 SHOWN = {
     "order": "new-processing new-cancelled new-expired new-error processing-completed processing-see-transactions"
     " processing-cancelled processing-expired processing-error",
     "transaction": "new-accepted new-declined",
     "link": "new-processing new-expired processing-completed processing-all_unsuccessful all_unsuccessful-processing"
     " all_unsuccessful-expired",
-    "token": "unused-used unused-dead",
+    "token": "unused-used",
     "authorisation": "open-captured open-open open-voided open-lapsed",
 }
 

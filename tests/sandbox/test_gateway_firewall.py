@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -99,6 +100,15 @@ def test_a_card_number_typed_as_name_at_the_control_host_is_refused(merchant: Me
     )
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith("PayBody: name:")
+
+
+def test_the_log_names_unknown_fields_but_none_that_could_be_card_data(
+    merchant: Merchant, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "tppkit.sandbox.host")
+    transaction = {"payment_method": "credit-card", "capture_mod": "manual", merchant.cvc: 1, merchant.pan: 1}
+    merchant.order(transactions=[transaction], extra={"own": 1})
+    assert caplog.messages == ["  unknown fields: another, capture_mod"]
 
 
 def test_the_log_of_an_unexpected_failure_has_no_card_in_its_variables(

@@ -28,6 +28,7 @@ from tppkit.httpsig.components import Origin, shown_origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Auth, Endpoint
+from tppkit.protocol.secret import Secret
 from tppkit.seals import PreparedRequest, Seal, SealProfile, prepare_request
 
 WAIT_S = 30.0
@@ -330,7 +331,7 @@ class ApiKeyCredentials:
     _form, _form_text = _KEY, "printable ASCII, with one space at most: behind its scheme"
 
     def __init__(self, key: SecretStr | str) -> None:
-        self._key = key if isinstance(key, SecretStr) else SecretStr(key)
+        self._key = Secret(key.get_secret_value() if isinstance(key, SecretStr) else key)
         if not self._form.fullmatch(self._key.get_secret_value()):
             raise ConfigurationError("credentials.malformed", f"the key must be {self._form_text}")
 

@@ -218,7 +218,8 @@ class Interface:
 
         Raises:
             LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
-            FormatError: `query.malformed`, `query.duplicate`, `query.missing`; authenticate by `row_of` before you report these.
+            FormatError: `query.malformed`, `query.duplicate`, `query.value`, `query.missing`; authenticate by `row_of` before you
+                report these.
         """
         path, _, text = target.partition("?")
         rows = self._matches(method, path)
@@ -232,6 +233,10 @@ class Interface:
             names = {part.partition("=")[0] for part in text.split("&") if part} if text else ()
             return Route(*rows[0], {}, tuple(sorted(names)))
         query = _parse_query(text)
+        constants = [(one.name, one.only) for row, _ in rows for one in row.query if one.only is not None]
+        for name, only in constants:
+            if name in query and (name, query[name]) not in constants:
+                raise FormatError("query.value", f"{name} is not {only}")
         # The row with the most constants that fit; rows differ in their constants.
         fitting = [(row, parameters) for row, parameters in rows if row.takes(query)] or rows
         row, parameters = max(fitting, key=lambda found: sum(wanted.only is not None for wanted in found[0].query))

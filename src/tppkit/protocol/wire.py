@@ -11,13 +11,18 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
     model_serializer,
 )
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import nullable_schema, with_info_after_validator_function
 
 from tppkit._encoding import parse_json, without_frames
 from tppkit.errors import FormatError
@@ -45,6 +50,34 @@ def written(check: Callable[[Value], Value]) -> AfterValidator:
         return value if info.context and info.context.get("tolerant") else check(value)
 
     return AfterValidator(validate)
+
+
+class NullAsEmpty:
+    """Makes null in answers of a peer an empty array; elsewhere null is rejected.
+
+    Example:
+        flags: Annotated[tuple[str, ...], NullAsEmpty()] = ()
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return with_info_after_validator_function(_null_as_empty, nullable_schema(handler(source)))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(schema["schema"]["schema"])  # null is not published
+
+
+def _null_as_empty(value: tuple[Any, ...] | None, info: ValidationInfo) -> tuple[Any, ...]:
+    if value is None and not (info.context and info.context.get("tolerant")):
+        raise ValueError("not an array")
+    return value or ()
+
+
+def _array_as_object(value: Any, info: ValidationInfo) -> Any:
+    return {} if value == [] and info.context and info.context.get("tolerant") else value
+
+
+# PHP writes an empty map as an empty array. Accepted in answers of a peer only.
+MaybeEmptyArray = BeforeValidator(_array_as_object)
 
 
 class WireModel(BaseModel):
@@ -119,7 +152,8 @@ def invalid_body(model: type[BaseModel], error: ValidationError, place: str = ""
     """
     faults = error.errors(include_input=False, include_url=False, include_context=False)
     parts = [f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'body'}: {fault['msg']}" for fault in faults[:5]]
-    return FormatError("model.invalid", f"{model.__name__.lstrip('_')}{place}: {'; '.join(parts)}")
+    reasons = "; ".join(parts).replace(str(2**63 - 1), "2^63 - 1")  # logs would mask its digits as a card number
+    return FormatError("model.invalid", f"{model.__name__.lstrip('_')}{place}: {reasons}")
 
 
 Model = TypeVar("Model", bound=WireModel)

@@ -149,7 +149,8 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "unknown-gateway-fields", "gateway", "fields of a request that the document does not list, and client and extra",
-        "accepted without effect; client and extra are returned unchanged", "section 2.2 names both and not their structure",
+        "accepted without effect, and named in the sandbox's log; client and extra are returned unchanged",
+        "section 2.2 names both and not their structure",
         "protocol.gateway.values.GatewayModel",
     ),
     Assumption(
@@ -173,7 +174,7 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "setup-token", "gateway", "what uses up a setup token, and whether 300 seconds are inclusive",
-        "only a card that was stored; a refused card does not; inclusive", "section 4.2: works once, within 300 seconds",
+        "only a card that was stored, not a refused card or the end of the order; inclusive", "section 4.2: works once, within 300 seconds",
         "protocol.gateway.payments.require_setup_token",
     ),
     Assumption(
@@ -285,7 +286,7 @@ GATEWAY: tuple[Assumption, ...] = (
         "section 4.3: the sort value, and both are the same in every request", "protocol.gateway.search.write_cursor",
     ),
     Assumption(
-        "search-format", "gateway", "another value of format than csv", "ignored: the answer is JSON", "section 4.3: only value csv",
+        "search-format", "gateway", "another value of format than csv", "refused", "section 4.3: only value csv",
         "protocol.gateway.endpoints.SEARCH",
     ),
     Assumption(

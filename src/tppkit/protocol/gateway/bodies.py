@@ -29,6 +29,7 @@ from tppkit.protocol.gateway.values import (
     Uuid,
     known,
 )
+from tppkit.protocol.wire import NullAsEmpty
 
 _IN_REQUESTS = {name.field: name.request for name in EXTERNAL_NAMES}
 
@@ -92,7 +93,7 @@ class VaultCard(GatewayModel):
     vault_token: Annotated[Uuid, Field(repr=False)]
     truncated_pan: str
     brand: str | None = None
-    brands: tuple[str, ...] = ()
+    brands: Annotated[tuple[str, ...], NullAsEmpty()] = ()
 
 
 class PaymentLinkRequest(RequestBody):

@@ -9,29 +9,24 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, NoReturn, Self
+from typing import Annotated, Any
 
-from pydantic import PlainSerializer, SecretStr, SerializationInfo, WithJsonSchema
+from pydantic import PlainSerializer, SerializationInfo, WithJsonSchema
 
 from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.protocol.secret import Secret
 from tppkit.protocol.wire import written
 
 _EXPIRY = re.compile(r"(0[1-9]|1[0-2])([0-9]{4})")
 
 
-class CardSecret(SecretStr):
+class CardSecret(Secret):
     """A text of a card that is shown as asterisks.
 
     Example:
         pan = CardSecret("4111111111111111")
         pan.get_secret_value()
     """
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        return self
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("card data is not pickled")
 
 
 class Purpose(StrEnum):

@@ -263,7 +263,7 @@ def require_setup_token(state: SetupTokenState, *, order_created: datetime, at: 
     """
     if state is SetupTokenState.USED:
         raise LocalProtocolError("setup-token.used", "the setup token has stored a card")
-    if state is SetupTokenState.DEAD or at - order_created > SETUP_TOKEN_LIFETIME:
+    if at - order_created > SETUP_TOKEN_LIFETIME:
         raise LocalProtocolError("setup-token.expired", "the order was created more than 300 seconds ago")
 
 

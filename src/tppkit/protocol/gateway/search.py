@@ -110,7 +110,7 @@ def page_of(request: SearchRequest, *, report: bool = False) -> Page:
     if request.start is not None and request.search_after is not None:
         raise FormatError("search.paging", "start and search_after are not combined")
     if size is not None and size > MAX_SIZE:
-        raise FormatError("search.paging", f"size is {size}, and at most {MAX_SIZE} results are given at a time")
+        raise FormatError("search.paging", f"size is above {MAX_SIZE}, the most results that are given at a time")
     sort = DEFAULT_SORT if request.sort is None else _parse_sort(request.sort)
     if request.search_after is not None:
         return Page(sort, size, None, read_cursor(request.search_after, size=size, sort=sort))

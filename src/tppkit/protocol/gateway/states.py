@@ -112,27 +112,22 @@ PAYMENT_LINK: Machine[LinkStatus, LinkTrigger] = Machine(
 
 
 class SetupTokenState(StrEnum):
-    """Whether a setup token can store a card (4.2)."""
+    """Whether a setup token has stored a card (4.2); its 300 seconds are no state."""
 
     UNUSED = "unused"
     USED = "used"
-    DEAD = "dead"
 
 
 class SetupTokenTrigger(StrEnum):
     """What moves a setup token; a refused card does not."""
 
     STORED = "stored"
-    EXPIRED = "expired"
 
 
 SETUP_TOKEN: Machine[SetupTokenState, SetupTokenTrigger] = Machine(
     initial=SetupTokenState.UNUSED,
-    moves={
-        (SetupTokenState.UNUSED, SetupTokenTrigger.STORED): SetupTokenState.USED,
-        (SetupTokenState.UNUSED, SetupTokenTrigger.EXPIRED): SetupTokenState.DEAD,
-    },
-    final=frozenset({SetupTokenState.USED, SetupTokenState.DEAD}),
+    moves={(SetupTokenState.UNUSED, SetupTokenTrigger.STORED): SetupTokenState.USED},
+    final=frozenset({SetupTokenState.USED}),
 )
 
 
