@@ -20,7 +20,7 @@ from tppkit._files import FilePath, as_path
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
-from tppkit.evidence.integrity import verify_agreement, verify_columns, verify_leaf
+from tppkit.evidence.integrity import AcceptedRequests, verify_agreement, verify_columns, verify_leaf
 from tppkit.evidence.record import FIRST_PREVIOUS, EvidenceRecord
 from tppkit.seals import SealPolicy, SealProfile, VerifiedRequest, verify_request
 from tppkit.seals.policy import Paths
@@ -261,6 +261,7 @@ class _Auditor:
     ) -> None:  # fmt: skip
         self._folder = folder
         self._required_role = required_role
+        self._accepted = AcceptedRequests()
         self._latest_possible = shift(now, CLOCK_TOLERANCE)
         self._at = at
         self._paths = paths
@@ -298,7 +299,8 @@ class _Auditor:
             row = replace(row, stream_code=found.code, stream_message=found.message)
         try:
             verified, warnings = self._verify(record, at)
-            findings = tuple(dict.fromkeys((*row.findings, *warnings)))
+            reused = self._accepted.add(record, verified.organization_identifier)
+            findings = tuple(dict.fromkeys((*row.findings, *warnings, *([reused] if reused else []))))
             return replace(row, organization_identifier=verified.organization_identifier, findings=findings)
         except TppkitError as e:
             is_unproved = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_PREFIXES)
