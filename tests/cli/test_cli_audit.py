@@ -242,3 +242,29 @@ def test_an_archive_that_is_given_twice_is_wrong_usage(tmp_path: Path, fill: Fil
     for again in ("archive/", "link"):
         result = tppkit(*AUDIT, again)
         assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("target", "role", "status", "code"),
+    [
+        ("payments/x", "PSP_AI", 201, "role.missing"),
+        ("payments/x", "PSP_AI", None, "role.missing"),
+        ("payments/x", "PSP_AI", 403, None),
+        ("payments/x", "PSP_PI", 201, None),
+        ("consents", "PSP_PI", 201, "role.missing"),
+        ("consents", "PSP_AI", 201, None),
+        ("another", "PSP_AI", 201, None),
+    ],
+)
+def test_a_request_without_the_role_of_its_endpoint_fails(
+    target: str, role: str, status: int | None, code: str | None, tmp_path: Path, pki: Pki, seal: Seal,
+    paths: PathVerifier, fill: Fill, tppkit: Tppkit,
+) -> None:  # fmt: skip
+    fill(0)
+    qwac = pki.issue_qwac(replace(pki.provider, roles=(role,)), label=f"qwac-{role}").certificate
+    message = Message("POST", f"/psd2/v1/{target}", (("X-Request-ID", str(UUID(int=1))),), b"{}")
+    verified = verify_request(sign_request(message, seal=seal), qwac=qwac, at=RECEIVED, policy=SealPolicy(paths))
+    with EvidenceArchive(tmp_path / "archive", stream_id="5a" * 16) as archive:
+        archive.append(make_record(verified, http_status=status), *verified.chain, qwac)
+    result = tppkit(*AUDIT, "--json")
+    assert (result.exit_code, result.json["by_code"]) == ((1, {code: 1}) if code else (0, {}))

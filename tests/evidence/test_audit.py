@@ -270,3 +270,25 @@ def test_a_record_that_was_received_after_the_audit_is_inconsistent(filled: Path
     for now, codes in ((RECEIVED - timedelta(minutes=5), ["log.time-future"] * 2), (RECEIVED, [])):
         rows = audit_archive(filled, paths=paths, at=RECEIVED, now=now)
         assert [row.stream_code for row in rows if row.stream_code] == codes
+
+
+@pytest.mark.parametrize(
+    ("body", "later", "status", "codes"),
+    [
+        (b"other", timedelta(minutes=59), 201, ["record.id-reused"]),
+        (b"other", timedelta(hours=1), 201, []),
+        (b"other", timedelta(minutes=1), 409, []),
+        (b"first", timedelta(minutes=1), 201, []),
+    ],
+)
+def test_a_request_id_that_was_accepted_with_two_bodies_is_reported(
+    body, later, status, codes, tmp_path, paths, pki, make_verified
+):
+    with EvidenceArchive(tmp_path / "reused", stream_id=STREAM) as archive:
+        for content, at, answer in ((b"first", RECEIVED, 201), (body, RECEIVED + later, status)):
+            verified = make_verified(0, body=content)
+            record = replace(make_record(verified, http_status=answer), received_at=at)
+            archive.append(record, *verified.chain, pki.qwac.certificate)
+    rows = list(audit_archive(tmp_path / "reused", paths=paths))
+    assert [finding.code for row in rows for finding in row.findings] == codes
+    assert {row.verdict for row in rows} == {Verdict.PASSED}

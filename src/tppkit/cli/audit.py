@@ -35,6 +35,7 @@ from tppkit.cli.trust_options import NOT_ASKED, TrustFiles, trust_options
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
 from tppkit.evidence.audit import MAX_FIRST_FAILURES
+from tppkit.protocol.psd2 import PSD2
 from tppkit.trust import TrustMaterial
 
 _UNREADABLE, _INTERRUPTED, _NO_TRUST = 5, 6, 7
@@ -55,6 +56,11 @@ def _read_count(text: str) -> int | None:
     if text != "all" and not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise click.BadParameter(f"{text!r} is neither a number nor 'all'")
     return None if text == "all" else int(text)
+
+
+def _required_role(method: str, target: str) -> str | None:
+    row = PSD2.row_of(method, target)
+    return None if row is None else row.role
 
 
 @click.group()
@@ -110,7 +116,9 @@ def verify(
     try:
         for archive in archives:
             try:
-                rows = audit_archive(archive, paths=material, at=at, organizations=organizations)
+                rows = audit_archive(
+                    archive, paths=material, at=at, organizations=organizations, required_role=_required_role
+                )
                 for row in _with_progress(rows, summary, begin):
                     summary.add(row)
             except ArchiveError as e:

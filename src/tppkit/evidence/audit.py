@@ -18,9 +18,9 @@ from pathlib import Path
 from tppkit._clock import as_utc, format_time, shift, utc_now
 from tppkit._files import FilePath, as_path
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
-from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
+from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
-from tppkit.evidence.integrity import verify_agreement, verify_columns, verify_leaf
+from tppkit.evidence.integrity import AcceptedRequests, verify_agreement, verify_columns, verify_leaf
 from tppkit.evidence.record import FIRST_PREVIOUS, EvidenceRecord
 from tppkit.seals import SealPolicy, SealProfile, VerifiedRequest, verify_request
 from tppkit.seals.policy import Paths
@@ -231,6 +231,7 @@ def audit_archive(
     at: datetime | None = None,
     organizations: OrganizationPolicy = _ORGANIZATIONS,
     now: datetime | None = None,
+    required_role: Callable[[str, str], str | None] = lambda method, target: None,
 ) -> Iterator[RecordVerdict]:
     """Verify every record of an archive, in order and in bounded memory.
 
@@ -240,6 +241,7 @@ def audit_archive(
         at: the time to verify at, aware; None: each record's own time of receipt.
         organizations: the accepted organizationIdentifiers; use those of the middleware that stored the records.
         now: the present, aware, after which no record can have been received; None: the machine's clock.
+        required_role: returns the PSD2 role that a QWAC needs for a method and target, or None. Records answered with 4xx are exempt.
 
     Raises:
         ArchiveError: `archive.unreadable`; other faults of the archive become rows.
@@ -247,16 +249,19 @@ def audit_archive(
     """
     folder = as_path(folder)
     at = None if at is None else as_utc(at)
-    auditor = _Auditor(folder, paths, at, organizations, as_utc(now or utc_now()))
+    auditor = _Auditor(folder, paths, at, organizations, as_utc(now or utc_now()), required_role)
     for number, line in read_lines(folder):
         yield auditor.check_line(number, line)
 
 
 class _Auditor:
     def __init__(
-        self, folder: Path, paths: Paths, at: datetime | None, organizations: OrganizationPolicy, now: datetime
-    ) -> None:
+        self, folder: Path, paths: Paths, at: datetime | None, organizations: OrganizationPolicy, now: datetime,
+        required_role: Callable[[str, str], str | None],
+    ) -> None:  # fmt: skip
         self._folder = folder
+        self._required_role = required_role
+        self._accepted = AcceptedRequests()
         self._latest_possible = shift(now, CLOCK_TOLERANCE)
         self._at = at
         self._paths = paths
@@ -294,7 +299,8 @@ class _Auditor:
             row = replace(row, stream_code=found.code, stream_message=found.message)
         try:
             verified, warnings = self._verify(record, at)
-            findings = tuple(dict.fromkeys((*row.findings, *warnings)))
+            reused = self._accepted.add(record, verified.organization_identifier)
+            findings = tuple(dict.fromkeys((*row.findings, *warnings, *([reused] if reused else []))))
             return replace(row, organization_identifier=verified.organization_identifier, findings=findings)
         except TppkitError as e:
             is_unproved = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_PREFIXES)
@@ -342,6 +348,7 @@ class _Auditor:
         # 2. The certificates are available.
         # 3. The QWAC is trusted, and the seal is valid, at the time.
         # 4. The columns agree with the seal.
+        # 5. The QWAC has the role of the endpoint, unless the request was rejected.
         policy = self._policy(verify_columns(record))  # 1
         seal, qwac = self._certificate(record.seal_cert), self._certificate(record.qwac_cert or "")  # 2
         above = self._authorities(record)
@@ -349,6 +356,10 @@ class _Auditor:
         message = record.to_message(seal, profile=policy.profile)
         verified = verify_request(message, qwac=qwac, at=at, policy=policy, intermediates=above)
         verify_agreement(record, verified)  # 4
+        role = self._required_role(record.method, record.target)  # 5
+        if role is not None and role not in qwac.roles and not 400 <= (record.http_status or 0) < 500:
+            reason = f"the request needs the role {role}, but the QWAC has {', '.join(qwac.roles)[:200] or 'none'}"
+            raise CertificateRejected("role.missing", reason, clause="PSD2 document A.5 rule 2")
         return verified, (*path.findings, *verified.path.findings)
 
     def _policy(self, profile: SealProfile) -> SealPolicy:

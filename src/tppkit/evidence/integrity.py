@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
+from datetime import datetime, timedelta
 
-from tppkit.errors import FormatError, SignatureRejected
+from tppkit.errors import Finding, FormatError, Severity, SignatureRejected
 from tppkit.evidence.record import KINDS, BodyState, EvidenceRecord, kept_headers, read_header_block
 from tppkit.seals import PROFILES, SealProfile, VerifiedRequest
+
+# PSD2 document, part A section 4, payment initiation headers: the same id with another body is rejected within an hour.
+_REMEMBERED = timedelta(hours=1)
+_MAX_REQUESTS = 10_000
 
 
 def verify_leaf(record: EvidenceRecord) -> str:
@@ -67,3 +73,25 @@ def verify_agreement(record: EvidenceRecord, verified: VerifiedRequest) -> None:
     names = {name.lower() for name, _ in read_header_block(record.header_block)}
     if others := names - kept_headers(verified):
         raise FormatError("record.malformed", f"the seal does not cover the record's {', '.join(sorted(others))[:200]}")
+
+
+class AcceptedRequests:
+    """The last accepted requests of an archive by organisation and request id, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._requests: OrderedDict[tuple[str, str], tuple[datetime, tuple[str, ...]]] = OrderedDict()
+
+    def add(self, record: EvidenceRecord, organization_identifier: str) -> Finding | None:
+        """Add a verified record; return `record.id-reused` if its id was accepted for another request within the hour."""
+        if not record.x_request_id or not 200 <= (record.http_status or 0) < 300:
+            return None
+        key = organization_identifier, record.x_request_id
+        content = record.method, record.target, record.body_sha256
+        at, before = self._requests.pop(key, (record.received_at, content))
+        self._requests[key] = record.received_at, content
+        if len(self._requests) > _MAX_REQUESTS:
+            self._requests.popitem(last=False)
+        if before == content or abs(record.received_at - at) >= _REMEMBERED:
+            return None
+        message = f"{key[0]} got two requests with the X-Request-ID {key[1][:40]!r} accepted within an hour"
+        return Finding("record.id-reused", Severity.WARNING, message)
