@@ -195,6 +195,21 @@ def test_of_two_lists_of_a_territory_the_later_one_is_used(folder, operator, qwa
     assert lists.status(qwac, at=AT).code == "trusted-list.not-granted"
 
 
+def test_of_two_lists_with_one_number_the_one_issued_later_is_used(folder, operator, national):
+    later = ListFacts(issued=datetime(2026, 5, 2, tzinfo=UTC))
+    (folder / "0.xml").write_bytes(sign(write_list(later), operator))
+    lists = load_trusted_lists(folder)
+    assert ([one.source for one in lists.lists], failures(folder)) == (
+        ["0.xml"], [("a.xml", "PT", "trusted-list.superseded")],
+    )  # fmt: skip
+
+
+def test_of_two_different_lists_with_one_number_and_time_none_is_used(folder, operator, national, qwac):
+    (folder / "0.xml").write_bytes(sign(write_list(ListFacts()), operator))
+    lists = load_trusted_lists(folder)
+    assert (lists.lists, [f.code for f in lists.failures]) == ((), ["trusted-list.ambiguous"])
+
+
 def test_a_pivot_announces_the_next_signers(folder, commission, next_commission, operator):
     announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS, operator="Commission TEST")
     latest = list_of_lists([pointer("PT", [operator.certificate])], sequence_number=302)
