@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from payments import PAYMENT
+from payments import APPROVE, PAYMENT
 
 from refusals import refused
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
@@ -30,7 +30,7 @@ def initiate(client: Any) -> Any:
 
 
 def decide(link: str, action: str) -> None:
-    httpx.post(link, data={"action": action}, trust_env=False)
+    httpx.post(link, data={**APPROVE, "action": action}, trust_env=False)
 
 
 @pytest.fixture

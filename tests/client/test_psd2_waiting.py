@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from payments import PAYMENT
+from payments import APPROVE, PAYMENT
 from rogue_bank import as_json, http, rogue_bank, server_context
 
 from refusals import refused
@@ -47,7 +47,7 @@ def wait(driver: Any, url: str, identity: Identity, payment_id: str, time: Time,
 
 
 def decide(payment: Any, action: str) -> Callable[[], object]:
-    return lambda: httpx.post(payment.links.sca_redirect.href, data={"action": action}, trust_env=False)
+    return lambda: httpx.post(payment.links.sca_redirect.href, data={**APPROVE, "action": action}, trust_env=False)
 
 
 def nothing() -> None: ...

@@ -151,6 +151,7 @@ def test_a_browser_returns_to_web_pages_and_applications(text: str) -> None:
      "http://localhost.evil.example/", "http://localhost@evil.example/", "javascript:alert(1)", "JavaScript:alert(1)",
      "java\tscript:alert(1)", " javascript:alert(1)",
      "data:text/html,x", "file:///etc/passwd", "blob:https://a/b", "about:blank", "vbscript:x", "view-source:https://a", "ftp://a",
+     "ssh://a", "shell:x", "smb://a", "ldap://a", "telnet://a", "mhtml:x", "res://x", "hcp://x", "feed:x", "chrome-untrusted://x", "C:/x",
      "ws://a", "intent://a#Intent;end", "android-app://a", "chrome-extension://a", "moz-extension://a", "ms-settings:a", "search-ms:a",
      "livescript:a", "https://[", "https://[::1", "https://a:65536/", "com.app://[x", "com.app://a:b",
      "mailto:a@b", "/back", "//tpp.example", "tpp.example/back", "app:", "1app:x", "app:a b", "app:caf\u00e9",

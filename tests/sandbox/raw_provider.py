@@ -27,6 +27,8 @@ PAYMENT: Mapping[str, Any] = {
     "remittanceInformationUnstructured": "Order 4711",
 }
 PAYMENTS = f"/psd2/v1/payments/{SEPA}"
+# The fields of the form that approves.
+APPROVE = {"action": "approve", "customer": "customer-1", "iban": "LT029999900000000001"}
 
 
 def altered(message: Message, **parts: Any) -> Message:
@@ -133,9 +135,11 @@ def approval_link(payment: Mapping[str, Any]) -> str:
     return link
 
 
-def decide(payment: Mapping[str, Any], action: str) -> httpx.Response:
+def decide(payment: Mapping[str, Any], action: str, **choice: str) -> httpx.Response:
     """Send the form of a button as the payer's browser, and return the page that follows."""
-    return httpx.post(approval_link(payment), data={"action": action}, follow_redirects=True, trust_env=False)
+    return httpx.post(
+        approval_link(payment), data={**APPROVE, **choice, "action": action}, follow_redirects=True, trust_env=False
+    )
 
 
 def advance(server: SandboxServer, seconds: float) -> None:

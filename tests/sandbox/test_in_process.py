@@ -17,6 +17,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from legacy_provider import Receiver
+from raw_provider import APPROVE
 
 from tppkit._clock import utc_now
 from tppkit.client import AccessKind, Identity, LegacyClient, Psd2Client
@@ -62,7 +63,7 @@ def sandbox() -> Iterator[Sandbox]:
 def approve(bank: Sandbox, initiated: PaymentInitiated) -> None:
     """As the customer does, in a browser."""
     with httpx.Client(transport=bank.transport()) as browser:
-        answer = browser.post(initiated.links.sca_redirect.href, data={"action": "approve"})
+        answer = browser.post(initiated.links.sca_redirect.href, data=APPROVE)
     assert answer.status_code == 303
 
 

@@ -95,6 +95,7 @@ def test_a_scanned_payment_can_be_declined(browser: httpx.Client) -> None:
     [
         ({"iban": SMALL, "action": "approve"}, 409),
         ({"action": "approve"}, 400),
+        ({"iban": DAILY, "action": "APPROVE"}, 400),
         ({"iban": DAILY, "action": "approve", "payment": "x"}, 400),
         ({"iban": DAILY, "action": "approve", "code": "LOGIN:localhost"}, 400),
         ({"iban": DAILY, "action": "approve", "code": "TX:+37069999999::EUR:1::"}, 409),

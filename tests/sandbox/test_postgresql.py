@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from account_reader import ACCOUNTS, CONSENTS, Reader
 from legacy_provider import ConnectLegacy, Receiver
-from raw_provider import PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, control
+from raw_provider import APPROVE, PAYMENT, PAYMENTS, RawProvider, advance, approval_link, checked_sandbox, control
 from sqlalchemy import Connection, text
 from test_deliveries import Outbox, Receivers
 
@@ -63,7 +63,7 @@ def test_a_payment_is_cancelled_or_approved_and_never_both(
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
             payment = caller.new_payment()
-            deciding = pool.submit(httpx.post, approval_link(payment), data={"action": "approve"}, trust_env=False)
+            deciding = pool.submit(httpx.post, approval_link(payment), data=APPROVE, trust_env=False)
             cancelled = caller.cancel(payment).status_code == 200
             deciding.result()
             assert caller.status(payment) == ("RJCT" if cancelled else "ACSP")
@@ -131,7 +131,7 @@ def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(
     server: SandboxServer, connect: Callable[..., RawProvider]
 ) -> None:
     url = f"{server.addresses.approval_url}/approve/%00"
-    for response in (httpx.get(url, trust_env=False), httpx.post(url, data={"action": "approve"}, trust_env=False)):
+    for response in (httpx.get(url, trust_env=False), httpx.post(url, data=APPROVE, trust_env=False)):
         assert (response.status_code, "This link leads to no payment" in response.text) == (404, True)
     reader = Reader(connect(server), server)
     consent = reader.approved()

@@ -227,7 +227,9 @@ def test_with_the_setting_a_payment_that_is_opened_passes_through_actc(
 
 def test_the_page_approves_with_the_debtor_account_only(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     body = amounting("1.00", debtorAccount={"iban": SMALL})
-    decide(caller.new_payment(body=body), "approve")
+    payment = caller.new_payment(body=body)
+    assert decide(payment, "approve").status_code == 409
+    decide(payment, "approve", customer="customer-2", iban=SMALL)
     advance(fresh_bank, 10)
     assert held(fresh_bank, SMALL) == 7_40
     foreign = caller.new_payment(body=amounting("1.00", debtorAccount=PAYMENT["creditorAccount"]))

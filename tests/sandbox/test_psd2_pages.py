@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx
 import pytest
 import resvg_py
-from raw_provider import PAYMENT, RawProvider, advance, approval_link, control, decide
+from raw_provider import APPROVE, PAYMENT, RawProvider, advance, approval_link, control, decide
 
 from tppkit.qr import read_texts
 from tppkit.sandbox import SandboxServer
@@ -123,7 +123,7 @@ def test_texts_of_a_provider_are_escaped(field: str, tpp: RawProvider, bank: San
 def test_a_return_address_cannot_leave_its_attribute(tpp: RawProvider) -> None:
     hostile = 'https://tpp.example/"onmouseover="alert(1)"><script>'
     payment = tpp.new_payment(headers=[("TPP-Redirect-URI", hostile)])
-    post(approval_link(payment), {"action": "approve"})
+    post(approval_link(payment), APPROVE)
     page = open_link(payment)
     assert hostile in page.values("href")
     assert "script" not in page.tags
@@ -145,7 +145,7 @@ def test_a_decision_redirects_to_the_return_address(action: str, address: str, t
         tpp.new_payment(headers=[("TPP-Redirect-URI", address)]), new_consent(tpp, ALL, ("TPP-Redirect-URI", address))
     ):  # fmt: skip
         link = approval_link(order)
-        answer = post(link, {"action": action})
+        answer = post(link, {**APPROVE, "action": action})
         assert (answer.status_code, answer.headers["location"]) == (303, address)
         assert get(f"{link}?returning").headers["location"] == address
         assert address in open_link(order).values("href")
@@ -153,7 +153,7 @@ def test_a_decision_redirects_to_the_return_address(action: str, address: str, t
 
 def test_without_a_return_address_a_decision_redirects_to_the_page(tpp: RawProvider) -> None:
     payment = tpp.new_payment()
-    answer = post(approval_link(payment), {"action": "approve"})
+    answer = post(approval_link(payment), APPROVE)
     assert answer.status_code == 303
     assert approval_link(payment).endswith(answer.headers["location"])
     assert get(f"{approval_link(payment)}?returning").status_code == 200
@@ -185,8 +185,8 @@ def test_the_page_distinguishes_expired_ended_and_revoked_orders(
     made, poor, payment, consent, revoked, ended = (
         tpp.new_payment(), tpp.new_payment(), tpp.new_payment(), new_consent(tpp), new_consent(tpp), new_consent(tpp)
     )  # fmt: skip
-    for order, data in (made, {}), (poor, {"iban": SMALL}), (revoked, {}), (ended, {}):
-        post(approval_link(order), {"action": "approve", **data})
+    for order, data in (made, {}), (poor, {"customer": JONAS, "iban": SMALL}), (revoked, {}), (ended, {}):
+        post(approval_link(order), APPROVE | data)
     control(fresh_bank, f"/consents/{revoked['consentId']}/revoke")
     advance(fresh_bank, 300)
     assert "was not approved in time. No money" in open_link(payment).text
@@ -241,6 +241,17 @@ def test_a_named_account_restricts_the_choice(kind: str, tpp: RawProvider) -> No
     assert (tpp.status(order) if kind == "payment" else consent_status(tpp, order)) in ("ACSP", "valid")
 
 
+@pytest.mark.parametrize("kind", ["payment", "consent"])
+@pytest.mark.parametrize(("left_out", "shown"), [("customer", "Who are you?"), ("iban", "Daily account")])
+def test_an_approval_without_customer_or_account_shows_the_form_again(
+    left_out: str, shown: str, kind: str, tpp: RawProvider
+) -> None:
+    order = new_order(tpp, kind)
+    answer = post(approval_link(order), {**APPROVE, left_out: ""})
+    assert (answer.status_code, "Nothing has been approved" in answer.text, shown in answer.text) == (400, True, True)
+    assert (tpp.status(order) if kind == "payment" else consent_status(tpp, order)) in ("RCVD", "received")
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"action=", b"action=APPROVE", b"other=approve", b"\xff\xfe\x00", b"action=approve" + b"&" * 2000, b"%" * 100]
 )  # fmt: skip
@@ -260,20 +271,20 @@ def test_a_form_without_a_decision_decides_nothing(content, tpp):
 )  # fmt: skip
 def test_a_form_of_another_page_decides_nothing(headers: dict[str, str], status: int, tpp: RawProvider) -> None:
     payment = tpp.new_payment()
-    assert post(approval_link(payment), {"action": "approve"}, **headers).status_code == status
+    assert post(approval_link(payment), APPROVE, **headers).status_code == status
     assert tpp.status(payment) == ("ACSP" if status == 303 else "RCVD")
 
 
 def test_a_browser_without_fetch_metadata_can_decide(tpp: RawProvider, bank: SandboxServer) -> None:
     payment = tpp.new_payment()
-    post(approval_link(payment), {"action": "approve"}, Origin=bank.addresses.approval_url)
+    post(approval_link(payment), APPROVE, Origin=bank.addresses.approval_url)
     assert tpp.status(payment) == "ACSP"
 
 
 @pytest.mark.parametrize("token", ["unknown", "%00", "%ff%fe", "'--", "a" * 5000, "%F0%9F%92%A9"])
 def test_an_unknown_link_is_not_found(token: str, bank: SandboxServer) -> None:
     url = f"{bank.addresses.approval_url}/approve/{token}"
-    for response in (get(url), get(f"{url}/phone"), post(url, {"action": "approve"})):
+    for response in (get(url), get(f"{url}/phone"), post(url, APPROVE)):
         assert response.status_code == 404
         assert "This link leads to no payment" in response.text
     state = get(f"{url}/state")

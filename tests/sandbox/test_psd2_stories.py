@@ -141,12 +141,9 @@ def test_story_6_unattended_reads_are_limited_for_each_day_of_the_bank(reader: R
     page = f"{reader.place(consent)}/transactions?dateFrom=2000-01-01"
     follows = reader.get(page, consent).json()["transactions"]["_links"]["next"]["href"]
     advance(reader.server, 61)
-    assert [reader.get(follows, consent, headers=()).status_code, read(), read()] == [
-        200,
-        200,
-        429,
-    ]  # a report may pass midnight
-    assert [reader.get(target, consent, headers=()).status_code for target in (follows, page)] == [200, 429]
+    # A report may pass midnight. A page of an attended one continues no counted page.
+    assert [reader.get(follows, consent, headers=()).status_code, read(), read()] == [200, 200, 429]
+    assert [reader.get(target, consent, headers=()).status_code for target in (follows, page)] == [429, 429]
 
 
 def test_story_7_a_deleted_consent_is_revoked_for_good(reader: Reader) -> None:
@@ -200,6 +197,28 @@ def test_story_9_pages_list_each_entry_once_while_new_ones_arrive(reader: Reader
     assert [entry["transactionId"] for entry in entries] == [id_ for id_, _ in expected]
     assert (entries[0]["bookingDate"], entries[-1]["bookingDate"]) == ("2020-01-20", "2020-01-05")
     assert {entry["transactionAmount"]["amount"] for entry in entries} == {"0.01"}
+
+
+def test_only_pages_that_continue_a_counted_one_are_free(reader: Reader) -> None:
+    to_next_midnight(reader.server)
+    consent = reader.approved(frequencyPerDay=1)
+    window = f"{reader.place(consent)}/transactions?dateFrom=2000-01-01"
+    attended = reader.get(window, consent).json()["transactions"]
+    first, *others = pages(reader, consent, window)
+    following = first["_links"]["next"]["href"]
+
+    def read(target: str) -> int:
+        return reader.get(target, consent, headers=()).status_code
+
+    position = first["booked"][-1]["transactionId"]
+    assert (attended == first, position in following, len(others) > 0, read(following)) == (True, True, True, 200)
+    newest = first["booked"][0]["transactionId"]
+    for target in (
+        following.replace(position, newest), f"{following}&bookingStatus=both", following.replace("2000-01-01", "2000-01-02")
+    ):  # fmt: skip
+        assert read(target) == 429
+    advance(reader.server, 61)
+    assert (read(following), read(following)) == (200, 429)
 
 
 def amount_held(reader: Reader, consent: str) -> Decimal:

@@ -56,6 +56,14 @@ def test_the_frame_is_read(read, text, operator):
     assert found.findings == ()
 
 
+@pytest.mark.parametrize("inside", ["</{0}><{0}>", "<?x y?>", "<b/>"])
+@pytest.mark.parametrize("name", ["ServiceStatus", "SchemeTerritory"])
+def test_a_text_that_readers_may_read_differently_is_malformed(read, text, name, inside):
+    unclear = text.replace(f"</{name}>", f"{inside.format(name)}</{name}>")
+    with refused(FormatError, "trusted-list.malformed"):
+        read(unclear)
+
+
 def test_pointers_are_read(read, text, operator):
     (found,) = read(text).pointers
     assert (found.territory, found.location, found.type) == ("ES", "https://lists.test.example/ES.xml", NATIONAL_LIST)

@@ -15,11 +15,13 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):[^:]", re.IGNORECASE)
 # Assumptions redirect-uri and return-addresses. Browsers handle these schemes themselves, or they do not open an application of the caller.
 _NO_APPLICATION = frozenset(
     {
-        "about", "android-app", "blob", "chrome", "data", "file", "filesystem", "ftp", "http", "https", "intent", "jar", "javascript",
-        "livescript", "mailto", "resource", "search", "sms", "tel", "vbscript", "view-source", "ws", "wss",
+        "about", "android-app", "blob", "chrome", "chrome-untrusted", "data", "feed", "file", "filesystem", "ftp", "hcp", "http", "https",
+        "intent", "jar", "javascript", "ldap", "livescript", "mailto", "mhtml", "res", "resource", "search", "shell", "smb", "sms", "ssh",
+        "tel", "telnet", "vbscript", "view-source", "ws", "wss",
     }
 )  # fmt: skip
-_SYSTEM = re.compile(r"(?:ms|search)-.*|.*-extension")  # Windows and its search; extensions of browsers
+# Windows and its search; extensions of browsers; drive letters.
+_SYSTEM = re.compile(r"(?:ms|search)-.*|.*-extension|[a-z]")
 
 
 def is_browser_address(text: str) -> bool:

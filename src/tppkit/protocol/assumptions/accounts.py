@@ -82,7 +82,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     Assumption(
         "unattended-reads", "psd2", "which requests count against frequencyPerDay",
         "each successful account-data call of the consent without PSU-IP-Address, on the bank's day; refused calls do not,"
-        " nor do pages that follow by after once a call of that day has been counted",
+        " nor does the page of a next link that a counted page, or one that continues it, had on that day",
         "the document counts retrievals, and the pages of one report are one", "sandbox.psd2.accounts",
     ),
     Assumption(

@@ -171,10 +171,9 @@ class LegacyPages:
                     "message.html", status=502, heading="You cannot log in with this code", text=f"Its receiver fails: {login.reason}."
                 )  # fmt: skip
             return see_other(f"/app/login/{login.id}?customer={quote(customer.id)}")
-        action = _one(form, "action") if "action" in form else None
-        if action is None:
+        if "action" not in form:
             return await self._show_scanned(request, code, customer)
-        if action == "decline":
+        if not _approves(form):
             return _done("payment-declined")
         uuid, iban = _one(form, "payment"), _one(form, "iban")
         if not is_token(uuid):

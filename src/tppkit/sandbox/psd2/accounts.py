@@ -32,6 +32,7 @@ from tppkit.protocol.psd2.consent import require_valid
 from tppkit.protocol.psd2.models import Href
 from tppkit.protocol.psd2.rules import (
     PAGE_SIZE,
+    TransactionQuery,
     parse_consent_id,
     parse_psu_ip_address,
     parse_transaction_query,
@@ -41,7 +42,7 @@ from tppkit.sandbox.bank.customers import Account, find_account
 from tppkit.sandbox.bank.ledger import EUR, Booked, Transfer, balances, booked, pending, to_decimal
 from tppkit.sandbox.bank.zone import bank_day, day_end
 from tppkit.sandbox.cell import Answer, Handler, HostCall
-from tppkit.sandbox.psd2.consent_tables import count_read, has_reads
+from tppkit.sandbox.psd2.consent_tables import add_page, count_read, has_page
 from tppkit.sandbox.psd2.consents import consent_of_caller
 from tppkit.sandbox.psd2.tables import is_id
 
@@ -108,15 +109,16 @@ def list_transactions(call: HostCall[None]) -> Answer[TransactionReport]:
         entries = booked(call.db, grant.account.id, *window, after=query.after, limit=PAGE_SIZE + 1)
     if query.booking_status is not BookingStatus.BOOKED and not follows:
         transfers = tuple(one for one in pending(call.db, grant.account.id) if one.currency == EUR)
-    links = None
+    links = next_page = None
     if len(entries) > PAGE_SIZE:
         entries = entries[:PAGE_SIZE]
         after = {**call.query, "after": entries[-1].transaction_id}
+        next_page = _page_key(query._replace(after=after["after"]))
         links = PageLinks(next=Href(href=rows.TRANSACTIONS.target(after, resource_id=grant.resource_id)))
     page = TransactionPage(booked=tuple(map(_entry, entries)), pending=tuple(map(_transfer, transfers)), links=links)
     report = TransactionReport(account=AccountReference(iban=grant.account.iban), transactions=page)
-    is_free = follows and has_reads(call.db, grant.consent_id, bank_day(call.at))  # the first page was counted
-    return Answer(report) if is_free else _counted(call, grant, report)
+    is_free = follows and has_page(call.db, grant.consent_id, bank_day(call.at), _page_key(query))
+    return _counted(call, grant, report, is_free=is_free, next_page=next_page)
 
 
 HANDLERS: tuple[Handler[Any, Any], ...] = (
@@ -146,20 +148,28 @@ def _require_access(what: str, *, granted: bool) -> None:
         raise LocalProtocolError("consent.access", f"the consent does not grant {what}")
 
 
-def _counted(call: HostCall[None], grant: _Grant, value: A) -> Answer[A]:
-    """Return the answer, and count it if the customer is absent."""
+def _page_key(query: TransactionQuery) -> str:
+    return f"{query.first_day} {query.last_day} {query.booking_status} {query.after}"
+
+
+def _counted(
+    call: HostCall[None], grant: _Grant, value: A, *, is_free: bool = False, next_page: str | None = None
+) -> Answer[A]:
+    """Return the answer. If the customer is absent, count it unless it is free, and make the page to which it links free."""
     if grant.attended:
         return Answer(value)
-    return Answer(value, before=partial(_count, at=call.at, grant=grant))
+    return Answer(value, before=partial(_count, at=call.at, grant=grant, is_free=is_free, next_page=next_page))
 
 
-def _count(db: Connection, *, at: datetime, grant: _Grant) -> None:
+def _count(db: Connection, *, at: datetime, grant: _Grant, is_free: bool, next_page: str | None) -> None:
     day = bank_day(at)
-    if not count_read(db, grant.consent_id, day, most=grant.frequency_per_day):
+    if not is_free and not count_read(db, grant.consent_id, day, most=grant.frequency_per_day):
         raise LocalProtocolError(
             "access.exceeded", f"the consent was used {grant.frequency_per_day} times on {day} without PSU-IP-Address",
             retry_after_s=int((day_end(day) - at).total_seconds()) + 1,
         )  # fmt: skip
+    if next_page is not None:
+        add_page(db, grant.consent_id, day, next_page)
 
 
 def _balances(db: Connection, account: Account) -> tuple[Balance, ...]:

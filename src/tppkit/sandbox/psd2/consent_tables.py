@@ -50,6 +50,12 @@ _READS = Table(
     Column("day", String(10), primary_key=True),
     Column("times", Integer, nullable=False),
 )  # fmt: skip
+_PAGES = Table(
+    "consent_pages", TABLES,
+    Column("consent_id", String(64), primary_key=True),
+    Column("day", String(10), primary_key=True),
+    Column("page", String(128), primary_key=True),
+)  # fmt: skip
 
 _ADD = Statement(
     {
@@ -69,8 +75,12 @@ _SET = (
 )
 _LATEST = select(func.max(_CONSENTS.c.active_at))
 _IDS = select(_CONSENTS.c.consent_id)
-_COUNTED = select(_READS.c.times).where(
-    _READS.c.consent_id == bindparam("of_consent"), _READS.c.day == bindparam("of_day")
+_PAGE = select(_PAGES.c.page).where(*(column == bindparam(column.name) for column in _PAGES.c))
+_ADD_PAGE = Statement(
+    {
+        name: dialect.insert(_PAGES).on_conflict_do_nothing().returning(_PAGES.c.page)
+        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+    }
 )
 _LATEST_ONES = select(_CONSENTS).order_by(_CONSENTS.c.active_at.desc(), _CONSENTS.c.consent_id).limit(bindparam("most"))
 # Returns no row if the limit of the day is reached.
@@ -153,9 +163,14 @@ def count_read(db: Connection, consent_id: str, day: date, *, most: int) -> bool
     return _COUNT.first(db, {"of_consent": consent_id, "of_day": day.isoformat(), "most": most}) is not None
 
 
-def has_reads(db: Connection, consent_id: str, day: date) -> bool:
-    """Whether an unattended read of a day has been counted."""
-    return db.execute(_COUNTED, {"of_consent": consent_id, "of_day": day.isoformat()}).first() is not None
+def add_page(db: Connection, consent_id: str, day: date, page: str) -> None:
+    """Store that a page of a day continues a counted read."""
+    _ADD_PAGE.first(db, {"consent_id": consent_id, "day": day.isoformat(), "page": page})
+
+
+def has_page(db: Connection, consent_id: str, day: date, page: str) -> bool:
+    """Whether a page of a day continues a counted read."""
+    return db.execute(_PAGE, {"consent_id": consent_id, "day": day.isoformat(), "page": page}).first() is not None
 
 
 def latest_consent_time(db: Connection) -> datetime:

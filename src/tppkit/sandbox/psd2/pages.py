@@ -93,6 +93,10 @@ class ApprovalPages:
         return self._show_outcome(order, outcome)
 
     async def _show_phone(self, request: Request) -> Response:
+        return await self._phone(request, request.query_params.get("customer"))
+
+    async def _phone(self, request: Request, customer_id: str | None, *, is_incomplete: bool = False) -> Response:
+        """Return the phone's page; for an incomplete approval with status 400, and what it lacks."""
         try:
             order = await self._visit(request)
             known, choices = await self._services.database.read(lambda db: (customers(db), choices_of(db, order)))
@@ -101,10 +105,10 @@ class ApprovalPages:
         outcome = outcome_of(order)
         if outcome is not None:
             return self._show_outcome(order, outcome)
-        customer = next((one for one in known if one.id == request.query_params.get("customer")), None)
+        customer = next((one for one in known if one.id == customer_id), None)
         accounts = [account for one, account in choices if one == customer]
-        values = self._values(order, customers=known, customer=customer, accounts=accounts)
-        return page("phone.html", heading=QUESTIONS[type(order)], **values)
+        values = self._values(order, customers=known, customer=customer, accounts=accounts, incomplete=is_incomplete)
+        return page("phone.html", status=400 if is_incomplete else 200, heading=QUESTIONS[type(order)], **values)
 
     async def _show_state(self, request: Request) -> Response:
         try:
@@ -126,6 +130,8 @@ class ApprovalPages:
             order, decided = await self._services.events.write(lambda db: self._apply(db, token, fields))
         except TppkitError as e:
             return _refused(e)
+        if fields.get("action") == "approve" and outcome_of(order) is None:
+            return await self._phone(request, fields.get("customer"), is_incomplete=True)
         return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.url.path)
 
     async def _visit(self, request: Request) -> Order:
@@ -147,8 +153,8 @@ class ApprovalPages:
             return order, False
         if action == "decline":
             return decline_order(db, order, at=at), True
-        if action == "approve":
-            customer, iban = fields.get("customer"), fields.get("iban")
+        customer, iban = fields.get("customer"), fields.get("iban")
+        if action == "approve" and customer is not None and iban is not None:
             return approve_order(db, order, customer, iban, at=at, rules=rules), True
         return open_order(db, order, at=at, rules=rules), False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from tppkit._clock import format_time
@@ -37,7 +38,8 @@ def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] 
         ConfigurationError: `trust.unreadable`, `trusted-list.no-lotl`, `extra.missing`.
         FormatError: `trusted-list.malformed`: the list of lists.
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-            `trusted-list.signature`, `trusted-list.signer-validity`, `trusted-list.next-update`: the list of lists.
+            `trusted-list.signature`, `trusted-list.signer-validity`, `trusted-list.next-update`,
+            `trusted-list.not-yet-issued`: the list of lists.
     """
     folder = as_path(folder)
     trusted = load_signers(folder, signers=signers)
@@ -215,12 +217,23 @@ def _fold(names: Sequence[str]) -> set[str]:
 
 
 def _latest(lists: Sequence[TrustedList], failures: list[ListFailure]) -> list[TrustedList]:
-    """Return for each territory the list with the highest sequence number."""
+    """Return for each territory the list with the highest sequence number, and of those the one issued last."""
     latest: dict[str, TrustedList] = {}
-    for one in sorted(lists, key=lambda one: one.sequence_number):
-        older = latest.get(one.territory)
-        if older is not None and older.sha256 != one.sha256:  # a copy is no second list
-            message = f"{older} is superseded by number {one.sequence_number} in {one.source}"
-            failures.append(ListFailure(older.source, older.territory, "trusted-list.superseded", message))
-        latest[one.territory] = one
-    return list(latest.values())
+    ambiguous: set[str] = set()
+    for one in sorted(lists, key=_issue, reverse=True):
+        newest = latest.setdefault(one.territory, one)
+        if one.sha256 == newest.sha256:  # a copy is no second list
+            continue
+        if _issue(one) == _issue(newest):
+            ambiguous.add(one.territory)
+            code = "trusted-list.ambiguous"
+            message = f"{one} and {newest.source} differ, but have the same number and time of issue: neither is used"
+        else:
+            code = "trusted-list.superseded"
+            message = f"{one} is superseded by number {newest.sequence_number} in {newest.source}"
+        failures.append(ListFailure(one.source, one.territory, code, message))
+    return [one for one in latest.values() if one.territory not in ambiguous]
+
+
+def _issue(one: TrustedList) -> tuple[int, datetime]:
+    return one.sequence_number, one.issued

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tppkit._clock import format_time, parse_time
+from tppkit._clock import format_time, parse_time, utc_now
 from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
@@ -23,6 +23,7 @@ from tppkit.trust.trusted_list.xml_signature import verify_and_remove_signature
 MAX_FINDINGS = 100
 # Six months have 184 days at most; operators round up.
 MAX_GOOD_FOR = timedelta(days=190)
+_CLOCK_SKEW = timedelta(minutes=5)
 _ROOT = f"{TSL}TrustServiceStatusList"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _INFORMATION = f"{TSL}AdditionalServiceInformation"
@@ -49,12 +50,13 @@ class UnverifiedList:
         self.source = source
         self._data = data
         self._root = parse_xml(data, what=source)
-        scheme = self._root.find(f"{TSL}SchemeInformation") if self._root.tag == _ROOT else None
+        reading = _Reading(source)
+        scheme = _only(reading, self._root, "SchemeInformation") if self._root.tag == _ROOT else None
         if scheme is None:
-            raise _Reading(source).malformed("it has no scheme information")
-        self.claimed_type = _text(scheme, "TSLType")
-        self.claimed_territory = _text(scheme, "SchemeTerritory")
-        self.claimed_sequence_number = _number(_Reading(source), _text(scheme, "TSLSequenceNumber"))
+            raise reading.malformed("it has no scheme information")
+        self.claimed_type = _text(reading, scheme, "TSLType")
+        self.claimed_territory = _text(reading, scheme, "SchemeTerritory")
+        self.claimed_sequence_number = _number(reading, _text(reading, scheme, "TSLSequenceNumber"))
         uris = (_stripped(uri) for uri in scheme.findall(f"{TSL}SchemeInformationURI/{TSL}URI"))
         self.claimed_pivots = tuple(uri for uri in uris if uri.endswith(".xml"))
 
@@ -67,12 +69,19 @@ class UnverifiedList:
         Raises:
             FormatError: `trusted-list.malformed`.
             VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-                `trusted-list.signature`, `trusted-list.next-update`.
+                `trusted-list.signature`, `trusted-list.next-update`, `trusted-list.not-yet-issued`.
 
         Source: ETSI TS 119 612 annex B and clauses 5.3.15 and 5.7.
         """
         signer = verify_and_remove_signature(self._root, signers=signers, what=self.source)
         verified = _read_list(self._root, self._data, self.source, signer)
+        now = utc_now()
+        if verified.issued > now + _CLOCK_SKEW:
+            raise VerificationError(
+                "trusted-list.not-yet-issued",
+                f"{verified} would be issued on {format_time(verified.issued)}, after now, {format_time(now)}",
+                clause="TS 119 612 clause 5.3.14",
+            )
         if verified.next_update is not None and verified.next_update - verified.issued > MAX_GOOD_FOR:
             raise VerificationError(
                 "trusted-list.next-update",
@@ -94,7 +103,7 @@ def verify_trusted_list(data: bytes, *, signers: Collection[str], source: str) -
     Raises:
         FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-            `trusted-list.signature`, `trusted-list.next-update`.
+            `trusted-list.signature`, `trusted-list.next-update`, `trusted-list.not-yet-issued`.
         ConfigurationError: `extra.missing`.
     """
     return UnverifiedList(data, source=source).verify(signers=signers)
@@ -122,13 +131,13 @@ class _Reading:
 def _read_list(root: Element, data: bytes, source: str, signer: EidasCertificate) -> TrustedList:
     reading = _Reading(source)
     scheme = root.find(f"{TSL}SchemeInformation")
-    next_update = _text(scheme, "NextUpdate/{tsl}dateTime")
+    next_update = _text(reading, scheme, "NextUpdate/{tsl}dateTime")
     return TrustedList(
-        type=_text(scheme, "TSLType"),
-        territory=_text(scheme, "SchemeTerritory"),
+        type=_text(reading, scheme, "TSLType"),
+        territory=_text(reading, scheme, "SchemeTerritory"),
         operators=_names(scheme.find(f"{TSL}SchemeOperatorName")),
-        sequence_number=_number(reading, _text(scheme, "TSLSequenceNumber")),
-        issued=_frame_time(reading, _text(scheme, "ListIssueDateTime"), "time of issue"),
+        sequence_number=_number(reading, _text(reading, scheme, "TSLSequenceNumber")),
+        issued=_frame_time(reading, _text(reading, scheme, "ListIssueDateTime"), "time of issue"),
         next_update=_frame_time(reading, next_update, "next update") if next_update else None,
         pointers=tuple(_pointers(reading, scheme)),
         providers=tuple(_providers(reading, root)),
@@ -143,8 +152,19 @@ def _stripped(element: Element | None) -> str:
     return "" if element is None else (element.text or "").strip()
 
 
-def _text(parent: Element, path: str) -> str:
-    return _stripped(parent.find(f"{TSL}{path.format(tsl=TSL)}"))
+def _only(reading: _Reading, parent: Element, path: str) -> Element | None:
+    """The element of a path that may occur once, or None."""
+    found = parent.findall(f"{TSL}{path.format(tsl=TSL)}")
+    if len(found) > 1:
+        raise reading.malformed(f"it has {len(found)} elements {path.format(tsl='')} in one place")
+    return found[0] if found else None
+
+
+def _text(reading: _Reading, parent: Element, path: str) -> str:
+    element = _only(reading, parent, path)
+    if element is not None and len(element):
+        raise reading.malformed(f"its {path.format(tsl='')} has elements inside its text")
+    return _stripped(element)
 
 
 def _number(reading: _Reading, text: str) -> int:
@@ -179,7 +199,7 @@ def _pointers(reading: _Reading, scheme: Element) -> Iterator[Pointer]:
             for data in _certificates(reading, identity)
         )
         yield Pointer(
-            location=_text(element, "TSLLocation"),
+            location=_text(reading, element, "TSLLocation"),
             territory=_stripped(facts.get(f"{TSL}SchemeTerritory")),
             type=_stripped(facts.get(f"{TSL}TSLType")),
             media_type=_stripped(facts.get(f"{ADDITIONAL_TYPES}MimeType")),
@@ -196,7 +216,7 @@ def _providers(reading: _Reading, root: Element) -> Iterator[Provider]:
 
 
 def _service(reading: _Reading, element: Element) -> Service | None:
-    information = element.find(f"{TSL}ServiceInformation")
+    information = _only(reading, element, "ServiceInformation")
     current = None if information is None else _instance(reading, information)
     if current is None:
         return None  # without its present state, its past does not describe the present
@@ -222,7 +242,7 @@ def _complete_since(states: Sequence[ServiceInstance | None]) -> datetime | None
 
 def _instance(reading: _Reading, element: Element) -> ServiceInstance | None:
     names = _names(element.find(f"{TSL}ServiceName"))
-    started = _text(element, "StatusStartingTime")
+    started = _text(reading, element, "StatusStartingTime")
     try:
         since = parse_time(started)
     except FormatError:
@@ -235,12 +255,12 @@ def _instance(reading: _Reading, element: Element) -> ServiceInstance | None:
         _names(found.find(f"{ADDITIONAL_TYPES}TSPName")) for one in extensions for found in one.findall(_TAKEN_OVER)
     ]
     return ServiceInstance(
-        type=_text(element, "ServiceTypeIdentifier"),
+        type=_text(reading, element, "ServiceTypeIdentifier"),
         names=names,
-        status=_text(element, "ServiceStatus"),
+        status=_text(reading, element, "ServiceStatus"),
         since=since,
-        identity=_identity(reading, element.find(f"{TSL}ServiceDigitalIdentity")),
-        information=tuple(_text(found, "URI") for one in extensions for found in one.findall(_INFORMATION)),
+        identity=_identity(reading, _only(reading, element, "ServiceDigitalIdentity")),
+        information=tuple(_text(reading, found, "URI") for one in extensions for found in one.findall(_INFORMATION)),
         qualifications=tuple(
             qualification
             for one in extensions

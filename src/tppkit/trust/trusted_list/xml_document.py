@@ -87,6 +87,8 @@ def _check_breadth(root: Element, what: str, *, namespaces: int) -> None:
     # Canonicalization sorts the attributes of an element, and searches its namespaces, in quadratic time.
     count_namespaces = namespaces > MAX_NAMESPACES_IN_SCOPE
     for element in root.iter():
+        if not isinstance(element.tag, str):
+            raise _malformed(what, "it has a processing instruction, which could cut a text short")
         if len(element.attrib) > MAX_ATTRIBUTES_OF_ELEMENT:
             raise FormatError(
                 "trusted-list.too-large", f"an element of {what} has more than {MAX_ATTRIBUTES_OF_ELEMENT} attributes"
