@@ -131,9 +131,9 @@ def test_a_list_of_the_lists_that_is_incomplete_is_refused(folder, commission):
     assert refusal(folder, FormatError).code == "trusted-list.malformed"
 
 
-def test_a_list_of_the_lists_from_outside_its_signers_validity_is_refused(folder, commission, operator):
-    then = {"issued": datetime(2000, 1, 1, tzinfo=UTC), "next_update": datetime(2000, 6, 1, tzinfo=UTC)}
-    (folder / "b.xml").write_bytes(sign(list_of_lists([pointer("PT", [operator.certificate])], **then), commission))
+def test_a_list_of_the_lists_from_after_its_signers_validity_is_refused(folder, commission, operator):
+    late = list_of_lists([pointer("PT", [operator.certificate])], issued=datetime(2027, 5, 1, tzinfo=UTC))
+    (folder / "b.xml").write_bytes(sign(late, commission))
     assert refusal(folder).code == "trusted-list.signer-validity"
 
 
@@ -195,7 +195,7 @@ def test_of_two_lists_of_a_territory_the_later_one_is_used(folder, operator, qwa
     assert lists.status(qwac, at=AT).code == "trusted-list.not-granted"
 
 
-def test_of_two_lists_with_one_number_the_one_issued_later_is_used(folder, operator):
+def test_of_two_lists_with_one_number_the_one_issued_later_is_used(folder, operator, national):
     later = ListFacts(issued=datetime(2026, 5, 2, tzinfo=UTC))
     (folder / "0.xml").write_bytes(sign(write_list(later), operator))
     lists = load_trusted_lists(folder)
@@ -204,15 +204,7 @@ def test_of_two_lists_with_one_number_the_one_issued_later_is_used(folder, opera
     )  # fmt: skip
 
 
-def test_a_list_issued_in_the_future_is_not_used(folder, commission, operator):
-    future = {"issued": datetime(2999, 1, 1, tzinfo=UTC), "next_update": datetime(2999, 6, 1, tzinfo=UTC)}
-    (folder / "a.xml").write_bytes(sign(write_list(ListFacts(**future)), operator))
-    assert failures(folder) == [("a.xml", "PT", "trusted-list.not-yet-issued")]
-    (folder / "b.xml").write_bytes(sign(list_of_lists([], **future), commission))
-    assert refusal(folder).code == "trusted-list.not-yet-issued"
-
-
-def test_of_two_different_lists_with_one_number_and_time_none_is_used(folder, operator):
+def test_of_two_different_lists_with_one_number_and_time_none_is_used(folder, operator, national, qwac):
     (folder / "0.xml").write_bytes(sign(write_list(ListFacts()), operator))
     lists = load_trusted_lists(folder)
     assert (lists.lists, [f.code for f in lists.failures]) == ((), ["trusted-list.ambiguous"])

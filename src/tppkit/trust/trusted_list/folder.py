@@ -38,8 +38,7 @@ def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] 
         ConfigurationError: `trust.unreadable`, `trusted-list.no-lotl`, `extra.missing`.
         FormatError: `trusted-list.malformed`: the list of lists.
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-            `trusted-list.signature`, `trusted-list.signer-validity`, `trusted-list.next-update`,
-            `trusted-list.not-yet-issued`: the list of lists.
+            `trusted-list.signature`, `trusted-list.signer-validity`, `trusted-list.next-update`: the list of lists.
     """
     folder = as_path(folder)
     trusted = load_signers(folder, signers=signers)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tppkit._clock import format_time, parse_time, utc_now
+from tppkit._clock import format_time, parse_time
 from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
@@ -23,7 +23,6 @@ from tppkit.trust.trusted_list.xml_signature import verify_and_remove_signature
 MAX_FINDINGS = 100
 # Six months have 184 days at most; operators round up.
 MAX_GOOD_FOR = timedelta(days=190)
-_CLOCK_SKEW = timedelta(minutes=5)
 _ROOT = f"{TSL}TrustServiceStatusList"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _INFORMATION = f"{TSL}AdditionalServiceInformation"
@@ -69,19 +68,12 @@ class UnverifiedList:
         Raises:
             FormatError: `trusted-list.malformed`.
             VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-                `trusted-list.signature`, `trusted-list.next-update`, `trusted-list.not-yet-issued`.
+                `trusted-list.signature`, `trusted-list.next-update`.
 
         Source: ETSI TS 119 612 annex B and clauses 5.3.15 and 5.7.
         """
         signer = verify_and_remove_signature(self._root, signers=signers, what=self.source)
         verified = _read_list(self._root, self._data, self.source, signer)
-        now = utc_now()
-        if verified.issued > now + _CLOCK_SKEW:
-            raise VerificationError(
-                "trusted-list.not-yet-issued",
-                f"{verified} would be issued on {format_time(verified.issued)}, after now, {format_time(now)}",
-                clause="TS 119 612 clause 5.3.14",
-            )
         if verified.next_update is not None and verified.next_update - verified.issued > MAX_GOOD_FOR:
             raise VerificationError(
                 "trusted-list.next-update",
@@ -103,7 +95,7 @@ def verify_trusted_list(data: bytes, *, signers: Collection[str], source: str) -
     Raises:
         FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-            `trusted-list.signature`, `trusted-list.next-update`, `trusted-list.not-yet-issued`.
+            `trusted-list.signature`, `trusted-list.next-update`.
         ConfigurationError: `extra.missing`.
     """
     return UnverifiedList(data, source=source).verify(signers=signers)
