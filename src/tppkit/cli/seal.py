@@ -188,7 +188,7 @@ def verify(
     material = trust.load(time)
     policy = SealPolicy(material, profile=row, certificates=certificates, origin=origin, organizations=organizations)
     try:
-        verified = verify_request(given.message, qwac=qwac or given.qwac, at=time, policy=policy)
+        verified = verify_request(given.message, qwac=qwac, at=time, policy=policy)
         if given.record is not None:
             verify_agreement(given.record, verified)
     except FormatError as e:  # a malformed seal is a verdict, not an unreadable file

@@ -38,14 +38,12 @@ class SealedInput(NamedTuple):
         message: the request.
         profile: the dialect that a record names; None for the other forms.
         certificates: the seal certificate of a record; empty for the other forms.
-        qwac: the QWAC of a record if it is at hand; None for the other forms.
         record: the record, whose hash and columns agree; None for the other forms.
     """
 
     message: Message
     profile: SealProfile | None = None
     certificates: tuple[EidasCertificate, ...] = ()
-    qwac: EidasCertificate | None = None
     record: EvidenceRecord | None = None
 
 
@@ -115,13 +113,12 @@ def _record(line: bytes, certificates: Sequence[EidasCertificate], folder: Path 
     verify_leaf(record)
     profile = verify_columns(record)
     known = {certificate.sha256: certificate for certificate in certificates}
-    seal, qwac = known.get(record.seal_cert), known.get(record.qwac_cert or "")
-    if folder is not None:
-        seal = seal or load_certificate(folder, record.seal_cert)
-        qwac = qwac or load_certificate(folder, record.qwac_cert or "")
+    seal = known.get(record.seal_cert)
+    if seal is None and folder is not None:
+        seal = load_certificate(folder, record.seal_cert)
     if seal is None:
         raise FormatError(
             "record.certificate",
             f"the record needs its seal certificate {record.seal_cert[:16]}…: give it with --cert",
         )
-    return SealedInput(record.to_message(seal, profile=profile), profile, (seal,), qwac, record)
+    return SealedInput(record.to_message(seal, profile=profile), profile, (seal,), record)
