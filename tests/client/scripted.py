@@ -31,7 +31,7 @@ LOST: dict[str, Answer] = {
     "server": http(500, b'{"error":{"code":"INTERNAL_SERVER_ERROR"}}'),
     "proxy's timeout": http(408, b"stream timeout"),
     "proxy's timeout in JSON": http(408, b'{"error":{"code":"TIMEOUT"}}'),
-    "proxy's refusal": http(429, b"<html>"),
+    "proxy's refusal": http(403, b"<html>"),
     "redirect": http(307, location="https://localhost:1/"),
     "cut off": lambda _: b"HTTP/1.1 201 Created\r\ncontent-length: 10\r\n\r\n{",
     "no http": lambda _: b"SSH-2.0-OpenSSH\r\n\r\n",

@@ -165,7 +165,13 @@ def test_an_order_without_merchant_order_id_is_not_looked_up(play: Player) -> No
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(400, b'{"error":{"code":"FORMAT_ERROR"}}'), (429, b"{}"), (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}')],
+    [
+        (400, b'{"error":{"code":"FORMAT_ERROR"}}'),
+        (401, b""),
+        (413, b"<html>"),
+        (429, b"{}"),
+        (503, b'{"error":{"code":"SERVICE_UNAVAILABLE"}}'),
+    ],
 )
 def test_a_refused_order_is_neither_repeated_nor_looked_up(status: int, body: bytes, play: Player) -> None:
     error, server = play.ask(http(status, body), create)

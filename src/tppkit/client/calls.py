@@ -26,6 +26,8 @@ from tppkit.protocol.reports import RowReader
 
 MAX_PAGES = 10_000
 MAX_LINK = 4096
+# Sent before a request is carried out, by proxies too. Source: RFC 9110 section 15.5, RFC 6585.
+_BEFORE_EXECUTION = frozenset({401, 405, 411, 413, 414, 415, 429, 431})
 
 # A link's path and query as httpx sends them unchanged; encoded characters in a path could be dots and slashes.
 _LINK = re.compile(r"((?:/[A-Za-z0-9._~!$&'()*+,=:@-]+)+)(?:\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?")
@@ -350,13 +352,11 @@ class Calls:
         status = answer.status
         if status == 503:
             return not self.proves_nothing(answer)
-        if not 400 <= status < 500 or status in (
-            408,
-            499,
-        ):  # a proxy that has sent the request on may stop waiting for the answer
+        # A proxy that has sent the request on may stop waiting for the answer.
+        if not 400 <= status < 500 or status in (408, 499):
             return False
-        is_named = self.refusal_class(status, None) is not RequestRefused  # by the document, which shows no body
-        return is_named or self._interface.refusals.is_error(answer.body)
+        is_named = self.refusal_class(status, None) is not RequestRefused  # by the legacy interface, without a body
+        return status in _BEFORE_EXECUTION or is_named or self._interface.refusals.is_error(answer.body)
 
     def check_success(self, call: Call[Any], answer: ServerAnswer) -> None:
         """Check that an answer is a success.
