@@ -187,6 +187,8 @@ class ReplayGuard:
             ConfigurationError: `web.setting`.
         """
         limits = [limit for limit in (seals.profile.max_age, seals.profile.expires_after) if limit is not None]
+        if "date" in seals.profile.demanded:  # a Date may differ by the clock skew, before and after
+            limits.append(timedelta(0))
         if limits and (life := min(limits) + 2 * seals.clock_skew + BODY_TIME) >= self._window:
             raise ConfigurationError(
                 "web.setting",
