@@ -27,6 +27,7 @@ from tppkit.evidence import (
     make_record,
     read_lines,
 )
+from tppkit.evidence.integrity import AcceptedRequests
 from tppkit.evidence.record import BodyState
 from tppkit.seals import Message, Seal, SealPolicy, VerifiedRequest, sign_request, verify_request
 from tppkit.seals.key_id import make_key_id
@@ -292,3 +293,13 @@ def test_a_request_id_that_was_accepted_with_two_bodies_is_reported(
     rows = list(audit_archive(tmp_path / "reused", paths=paths))
     assert [finding.code for row in rows for finding in row.findings] == codes
     assert {row.verdict for row in rows} == {Verdict.PASSED}
+
+
+def test_the_hour_of_a_request_id_begins_with_its_first_request(make_verified):
+    record = make_record(make_verified(0, body=b"first"), http_status=201)
+    other = replace(record, body_sha256="0" * 64, x_request_id=record.x_request_id.upper())
+    for last, reported in ((3700, False), (3500, True)):
+        accepted, found = AcceptedRequests(), []
+        for one, seconds in ((record, 0), (record, 3000), (other, last)):
+            found.append(accepted.add(replace(one, received_at=RECEIVED + timedelta(seconds=seconds)), "PSDLT-X"))
+        assert [finding is not None for finding in found] == [False, False, reported]

@@ -85,13 +85,15 @@ class AcceptedRequests:
         """Add a verified record; return `record.id-reused` if its id was accepted for another request within the hour."""
         if not record.x_request_id or not 200 <= (record.http_status or 0) < 300:
             return None
-        key = organization_identifier, record.x_request_id
+        key = organization_identifier, record.x_request_id.lower()
         content = record.method, record.target, record.body_sha256
         at, before = self._requests.pop(key, (record.received_at, content))
-        self._requests[key] = record.received_at, content
+        # The hour begins with the first request; a repetition does not prolong it.
+        is_bound = abs(record.received_at - at) < _REMEMBERED
+        self._requests[key] = (at, before) if is_bound else (record.received_at, content)
         if len(self._requests) > _MAX_REQUESTS:
             self._requests.popitem(last=False)
-        if before == content or abs(record.received_at - at) >= _REMEMBERED:
+        if before == content or not is_bound:
             return None
         message = f"{key[0]} got two requests with the X-Request-ID {key[1][:40]!r} accepted within an hour"
         return Finding("record.id-reused", Severity.WARNING, message)
