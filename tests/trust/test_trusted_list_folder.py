@@ -210,6 +210,12 @@ def test_of_two_different_lists_with_one_number_and_time_none_is_used(folder, op
     assert (lists.lists, [f.code for f in lists.failures]) == ((), ["trusted-list.ambiguous"])
 
 
+def test_a_copy_with_another_last_line_end_is_no_second_list(folder, national):
+    (folder / "0.xml").write_bytes(national + b"\n")
+    lists = load_trusted_lists(folder)
+    assert (len(lists.lists), lists.failures) == (1, ())
+
+
 def test_a_pivot_announces_the_next_signers(folder, commission, next_commission, operator):
     announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS, operator="Commission TEST")
     latest = list_of_lists([pointer("PT", [operator.certificate])], sequence_number=302)

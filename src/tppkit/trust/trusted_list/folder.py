@@ -221,7 +221,7 @@ def _latest(lists: Sequence[TrustedList], failures: list[ListFailure]) -> list[T
     ambiguous: set[str] = set()
     for one in sorted(lists, key=_issue, reverse=True):
         newest = latest.setdefault(one.territory, one)
-        if one.sha256 == newest.sha256:  # a copy is no second list
+        if one == replace(newest, sha256=one.sha256, source=one.source):  # a copy, perhaps with another last line end
             continue
         if _issue(one) == _issue(newest):
             ambiguous.add(one.territory)
