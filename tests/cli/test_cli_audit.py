@@ -244,6 +244,12 @@ def test_an_archive_that_is_given_twice_is_wrong_usage(tmp_path: Path, fill: Fil
         assert (result.exit_code, result.stdout) == (2, "")
 
 
+def test_the_certificates_of_an_archive_are_no_proof_of_its_connection(tppkit: Tppkit, fill: Fill) -> None:
+    fill(1)
+    verify = ("seal", "verify", "archive", "--entry", "1", "--trust", "trust.pem", "--at", "2026-06-01")
+    assert "not compared" in tppkit(*verify).stdout
+
+
 @pytest.mark.parametrize(
     ("target", "role", "status", "code"),
     [

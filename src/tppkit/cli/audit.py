@@ -6,6 +6,7 @@ Exit: 0 all passed and complete, 1 any failed, 2 wrong usage, 3 none failed but 
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -102,7 +103,7 @@ def verify(
     organizations: OrganizationPolicy,
 ) -> Result:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and check that no record is missing or moved."""
-    if len({archive.resolve() for archive in archives}) < len(archives):
+    if len({os.path.realpath(archive) for archive in archives}) < len(archives):  # `resolve` fails for a loop of links
         raise click.UsageError("an archive is given twice")
     try:
         material = trust.load(at)

@@ -143,7 +143,8 @@ class CsvReader(Generic[Model]):
         """See `RowReader.end`."""
         rows = self.feed(b"\n") if self._tail else []
         if self._names is None or self._lines:
-            raise FormatError("csv.cut-off", f"the report ends in the middle of a line, after {self._count} rows")
+            where = "before its column names" if self._names is None else "inside a quoted cell"
+            raise FormatError("csv.cut-off", f"the report ends {where}, after {self._count} rows")
         return rows
 
     def _require_bounded(self, size: int) -> None:

@@ -15,9 +15,8 @@ class Secret(SecretStr):
         key.get_secret_value()
     """
 
-    __slots__ = (
-        "_secret_value",
-    )  # `vars` returns the value of pydantic's type, and `json.dumps(..., default=vars)` writes it
+    # Without slots `vars` returns the text, and `json.dumps(..., default=vars)` writes it.
+    __slots__ = ("_secret_value",)
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)

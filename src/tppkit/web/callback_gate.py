@@ -4,7 +4,8 @@ gate = CallbackGate(Inbox(receiver, store), handler=handle)
 answer = gate.receive(received, source)
 
 A status has one of three meanings, and no reason is sent. 200: the callback is stored or handled. 400, 403, 408, 411 and 413: it is
-rejected; its repetition too, unless the body came too late (408) or not whole (400). 503: it was not received, and should be sent again.
+rejected, and need not be repeated; a repetition can succeed after 408, and after 400 if the body was not whole. 503: it was not
+received, and should be sent again.
 The document does not state how the service reacts to them (assumption callback-answers).
 """
 

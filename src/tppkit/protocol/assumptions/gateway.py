@@ -296,9 +296,9 @@ GATEWAY: tuple[Assumption, ...] = (
     ),
     Assumption(
         "csv-form", "gateway", "the line ends of a CSV report, and absent columns",
-        "the last line may have none, because only answers with a length or in chunks are read, which show where they end; a byte order"
-        " mark is ignored; columns that can be empty can be absent", "RFC 4180; section 4.3 names columns only",
-        "protocol.reports",
+        "the last line may have none, because only answers with a length or in chunks are read, which show where they end (a proxy can"
+        " hide that its own connection was cut); a byte order mark is ignored; columns that can be empty can be absent",
+        "RFC 4180; section 4.3 names columns only", "protocol.reports",
     ),
     Assumption(
         "csv-size", "gateway", "how many orders a CSV report without size has",
@@ -343,9 +343,10 @@ GATEWAY: tuple[Assumption, ...] = (
     Assumption(
         "gateway-repeats", "gateway", "which requests a client sends again by itself, and which errors mean that nothing was done",
         "GET and searches; nothing that may create an order, card or session; nothing was done after 4xx with a JSON object, except 408 and"
-        " 499, and after 503 with an error code; the legacy interface also: after 400 and 401 with any body",
+        " 499, after 401, 405, 411, 413, 414, 415, 429 and 431 with any body, and after 503 with an error code; the legacy interface also:"
+        " after 400 with any body",
         "the document has neither an idempotency key nor an error body; proxies answer without JSON too, perhaps after the request was"
-        " carried out; part B of the PSD2 document names 400 and 401",
+        " carried out; RFC 9110 section 15.5 and RFC 6585 have those statuses sent before that; part B of the PSD2 document names 400",
         "protocol.gateway.endpoints",
     ),
 )

@@ -156,7 +156,7 @@ def _counted(
     call: HostCall[None], grant: _Grant, value: A, *, is_free: bool = False, next_page: str | None = None
 ) -> Answer[A]:
     """Return the answer. If the customer is absent, count it unless it is free, and make the page to which it links free."""
-    if grant.attended:
+    if grant.attended or (is_free and next_page is None):
         return Answer(value)
     return Answer(value, before=partial(_count, at=call.at, grant=grant, is_free=is_free, next_page=next_page))
 
