@@ -235,7 +235,7 @@ def test_the_longest_command_is_read_in_bounded_time(text: str) -> None:
     started = time.process_time()
     with suppress(FormatError):
         parse_curl(f"curl {text}")
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 30
 
 
 @given(st.text() | st.text(alphabet="-dHX@'\"$\\\n=:/ahtps; ^%&\r", max_size=60).map(f"curl {URL} ".__add__))

@@ -265,7 +265,7 @@ def test_a_signature_of_thousands_of_parts_is_refused_in_time(signed, operator):
     assert refusal(multiply("Reference"), operator).code == FORM
     assert refusal(multiply("Transform"), operator).code == FORM
     assert refusal(multiply("DigestMethod"), operator).code == FORM
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 30
 
 
 def test_only_the_first_certificates_of_a_signature_are_looked_at(signed, operator, stranger):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tppkit.callbacks import CallbackAddress, CallbackKind, parse_networks
 from tppkit.callbacks.addresses import AddressBook
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
-from tppkit.web import AsgiSource, CallbackPeers, WsgiSource, callback_requests, callback_target
+from tppkit.web import AsgiSource, CallbackPeers, WsgiSource, callback_target
 
 
 def refused_by(peers: CallbackPeers, source: AsgiSource | WsgiSource) -> bool:
@@ -104,13 +104,6 @@ def test_long_headers_of_addresses_are_refused_unread():
     assert refused_by(BEHIND, wsgi("10.0.0.1", long))
     raw = CallbackPeers(BEHIND.allowed, trusted_proxies=BEHIND.trusted_proxies, address_is_raw=True)
     assert not refused_by(raw, asgi(("10.0.0.1", 1), long))
-
-
-def test_addresses_in_headers_of_an_unknown_sender_are_not_parsed(monkeypatch):
-    parsed = []
-    monkeypatch.setattr(callback_requests, "real_peer", parsed.append)
-    assert refused_by(BEHIND, asgi(("198.51.100.1", 1), "203.0.113.7"))
-    assert not parsed
 
 
 def test_an_address_that_may_be_a_trailer_is_not_trusted():

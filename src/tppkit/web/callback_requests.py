@@ -16,7 +16,7 @@ from tppkit.web.proxies import address_headers
 from tppkit.web.sources import UNIX, Scope, Source, require_length_announced, source_of
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
-_MAX_NAMING = 2048  # characters of the headers that may name the peer; about 20 hops
+_MAX_ADDRESSES_CHARACTERS = 2048  # in all headers that may contain the address of the peer; about 20 hops
 _BETWEEN = re.compile(r'[\s,;="]+')
 # Letters of a path that most clients do not percent-encode.
 _PATH_LETTERS = "/~!$&'()*+,;=:@"
@@ -72,7 +72,9 @@ class CallbackPeers:
         names = address_headers(source)
         is_certain = self.address_is_raw or source.address() == UNIX
         # In this order: an unknown sender must not make the receiver parse its headers.
-        if names and (not is_in_networks(peer, proxies) or (not is_certain and _may_be_named(peer, source, names))):
+        if names and (
+            not is_in_networks(peer, proxies) or (not is_certain and _may_come_from_header(peer, source, names))
+        ):
             raise CallbackRejected(
                 "callback.peer",
                 f"{shown(peer)} is no trusted proxy, or an address that the server may have taken from {names[0]}: see address_is_raw",
@@ -83,10 +85,10 @@ class CallbackPeers:
         verify_peer(peer, allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
 
 
-def _may_be_named(peer: str, source: Source, names: Sequence[str]) -> bool:
+def _may_come_from_header(peer: str, source: Source, names: Sequence[str]) -> bool:
     """Whether one of the headers names an address, whatever its form; long headers are not searched."""
     values = [value for name in names for value in source.header_values(name)]
-    if sum(map(len, values)) > _MAX_NAMING:
+    if sum(map(len, values)) > _MAX_ADDRESSES_CHARACTERS:
         return True
     address = real_peer(peer)
     return any(_is_address(without_port(part), address) for value in values for part in _BETWEEN.split(value))
