@@ -469,7 +469,7 @@ NO_PAGES = [
 
 
 @pytest.mark.parametrize("address", [*PAGES, *NO_PAGES])
-def test_customers_return_over_https_or_to_this_machine(address: str, merchant: Merchant) -> None:
+def test_customers_return_to_what_a_merchant_may_open(address: str, merchant: Merchant) -> None:
     requests = [
         ("/v1/orders/", {"currency": "EUR", "amount": 1, "return_url": address}),
         ("/v1/orders/", {"currency": "EUR", "amount": 1, "failure_url": address}),

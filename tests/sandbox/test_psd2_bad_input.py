@@ -43,7 +43,7 @@ class Case:
         assert self.create().status_code == 201  # unless something is changed
 
     def stored(self) -> list[Any]:
-        tables = ("consents", "consent_reads", "payments", "request_ids_3600s")
+        tables = ("consents", "consent_reads", "consent_pages", "payments", "request_ids_3600s")
         with sqlite3.connect(self._database) as db:
             return [row for table in tables for row in db.execute(f"SELECT * FROM {table} ORDER BY 1, 2")]
 

@@ -56,13 +56,15 @@ class NullAsEmpty:
     """Makes null in answers of a peer an empty array; elsewhere null is rejected.
 
     Example:
-        flags: Annotated[tuple[str, ...], NullAsEmpty()] = ()
+        flags: Annotated[tuple[str, ...], NullAsEmpty] = ()
     """
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return with_info_after_validator_function(_null_as_empty, nullable_schema(handler(source)))
 
-    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return handler(schema["schema"]["schema"])  # null is not published
 
 
@@ -77,7 +79,7 @@ def _array_as_object(value: Any, info: ValidationInfo) -> Any:
 
 
 # PHP writes an empty map as an empty array. Accepted in answers of a peer only.
-MaybeEmptyArray = BeforeValidator(_array_as_object)
+EmptyArrayAsObject = BeforeValidator(_array_as_object)
 
 
 class WireModel(BaseModel):

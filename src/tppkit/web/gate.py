@@ -165,7 +165,7 @@ class SealGate:
         # 4. The body is not encoded, and the seal is valid for the head.
         caller = self._caller(source, self.now())  # 1
         if row is None:
-            return SealPending(caller, None, self.max_body_bytes, None)
+            return SealPending(caller, None, self.max_body_bytes, None, now=self.now)
         if row.auth not in (Auth.QWAC, Auth.SEAL):
             raise ConfigurationError("web.setting", f"{row.name} requires {row.auth}, which this gate cannot judge")
         require_role(caller.qwac_chain[0], row)  # 2
@@ -279,7 +279,7 @@ class SealPending:
     """
 
     def __init__(
-        self, caller: Caller, head: VerifiedHead | None, max_bytes: int, length: int | None, *, now: Clock = utc_now
+        self, caller: Caller, head: VerifiedHead | None, max_bytes: int, length: int | None, *, now: Clock
     ) -> None:
         self.caller = caller
         self._clock = now

@@ -77,7 +77,7 @@ class KeyAuthenticator:
         if not found:
             raise VerificationError("credentials.unknown", "the key is unknown")
         caller = Caller(found[0], as_utc(self._clock()))
-        return SealPending(caller, None, self._max_body_bytes, None)
+        return SealPending(caller, None, self._max_body_bytes, None, now=self._clock)
 
 
 def _parse_basic(value: str) -> bytes:

@@ -81,9 +81,9 @@ ACCOUNTS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "unattended-reads", "psd2", "which requests count against frequencyPerDay",
-        "each successful account-data call of the consent without PSU-IP-Address, on the bank's day; refused calls do not,"
-        " nor does the page of a next link that a counted page, or one that continues it, had on that day",
-        "the document counts retrievals, and the pages of one report are one", "sandbox.psd2.accounts",
+        "each successful account-data call of the consent without PSU-IP-Address, on the bank's day; not counted are refused calls"
+        " and the further pages of a list whose first page was counted on the same day",
+        "the document counts retrievals, and the pages of one list are one retrieval", "sandbox.psd2.accounts",
     ),
     Assumption(
         "access-exceeded", "psd2", "the answer beyond frequencyPerDay",

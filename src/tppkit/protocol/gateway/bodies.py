@@ -93,7 +93,7 @@ class VaultCard(GatewayModel):
     vault_token: Annotated[Uuid, Field(repr=False)]
     truncated_pan: str
     brand: str | None = None
-    brands: Annotated[tuple[str, ...], NullAsEmpty()] = ()
+    brands: Annotated[tuple[str, ...], NullAsEmpty] = ()
 
 
 class PaymentLinkRequest(RequestBody):

@@ -31,7 +31,7 @@ from tppkit.protocol.gateway.values import (
     Uuid,
     known,
 )
-from tppkit.protocol.wire import MaybeEmptyArray, NullAsEmpty, written
+from tppkit.protocol.wire import EmptyArrayAsObject, NullAsEmpty, written
 
 CREDIT_CARD = "credit-card"
 AFT = "aft"
@@ -183,7 +183,7 @@ class Transaction(TransactionRequest):
     transaction_type: str | None = None
     payment_method_brand: str | None = None
     payment_url: Annotated[str | None, Field(repr=False)] = None
-    events: Annotated[tuple[Event, ...], NullAsEmpty()] = ()
+    events: Annotated[tuple[Event, ...], NullAsEmpty] = ()
     outcomes: Outcomes | None = None
     capture_of_transaction_id: Uuid | None = None
     refund_of_transaction_id: Uuid | None = None
@@ -221,8 +221,8 @@ class OrderTerms(GatewayModel):
     failure_url: PageAddress | None = None
     webhook_url: Annotated[Address | None, Field(repr=False)] = None
     customer: Customer | None = None
-    client: Annotated[Mapping[str, Any] | None, MaybeEmptyArray] = None
-    extra: Annotated[Mapping[str, Any] | None, MaybeEmptyArray, Field(repr=False)] = None
+    client: Annotated[Mapping[str, Any] | None, EmptyArrayAsObject] = None
+    extra: Annotated[Mapping[str, Any] | None, EmptyArrayAsObject, Field(repr=False)] = None
 
 
 class OrderRequest(OrderTerms, RequestBody):
@@ -247,11 +247,11 @@ class Order(OrderTerms):
     status: Annotated[OrderStatus | str, Field(union_mode="left_to_right"), known(OrderStatus)]
     project_id: Uuid | None = None
     merchant_id: Uuid | None = None
-    flags: Annotated[tuple[str, ...], NullAsEmpty()] = ()
+    flags: Annotated[tuple[str, ...], NullAsEmpty] = ()
     created: Timestamp | None = None
     modified: Timestamp | None = None
     completed: Timestamp | None = None
-    transactions: Annotated[tuple[Transaction, ...], NullAsEmpty()] = ()
+    transactions: Annotated[tuple[Transaction, ...], NullAsEmpty] = ()
     order_url: Annotated[str | None, Field(repr=False)] = None
     redirect_url: Annotated[str | None, Field(repr=False)] = None  # assumption authenticate-answer
     refunded_amount: Amount | None = None
@@ -278,7 +278,7 @@ class Refund(GatewayModel):
     created: Timestamp | None = None
     completed: Timestamp | None = None
     description: str | None = None
-    flags: Annotated[tuple[str, ...], NullAsEmpty()] = ()
+    flags: Annotated[tuple[str, ...], NullAsEmpty] = ()
     merchant_order_id: str | None = None
     refund_of_order_id: Uuid | None = None
 
