@@ -95,7 +95,9 @@ def remembering_deliveries() -> Iterator[Line]:
 
     with tempfile.TemporaryDirectory() as folder:
         growth = asyncio.run(main(opened(Path(folder) / "many.sqlite")))
-    yield counted(f"{CALLBACKS:,} deliveries", growth // 2**20, what=f"MiB more than {CALLBACKS // 10:,}", at_most=8)
+    yield counted(
+        f"{CALLBACKS:,} deliveries", max(growth, 0) // 2**20, what=f"MiB more than {CALLBACKS // 10:,}", at_most=8
+    )
 
 
 def fill(db: Connection, first: int, count: int = BATCH) -> None:

@@ -92,7 +92,7 @@ def searching_through() -> Iterator[Line]:
                 first = resident()
         growth = resident() - first
         what = f"MiB more than {10 * PAGE:,}"
-        yield counted(f"search_after through {MANY:,} orders", growth // 2**20, what=what, at_most=8)
+        yield counted(f"search_after through {MANY:,} orders", max(growth, 0) // 2**20, what=what, at_most=8)
 
 
 def shop(opened: ExitStack, orders: int) -> Callable[[str, Any], Any]:
