@@ -359,6 +359,18 @@ def test_a_form_of_another_step_changes_nothing(number, place, action, merchant,
     assert merchant.read(order) == before
 
 
+@pytest.mark.parametrize("page", ["transaction", "order"])
+def test_an_outdated_question_does_not_decide_about_another_card(page: str, merchant: Merchant) -> None:
+    order, other = merchant.card_order(), merchant.card_order()
+    asked = merchant.authenticate(order, merchant.card(order, ASKED)).json()
+    outdated = Customer(merchant, asked["redirect_url"] if page == "transaction" else order["order_url"])
+    merchant.authenticate(order, merchant.card(other, ASKED_DECLINED))
+    before = merchant.read(order)
+    assert outdated.press("decline") == "Confirm with your bank"
+    assert merchant.read(order) == before
+    assert outdated.press("decline") == "Payment failed"
+
+
 def test_a_payment_after_the_end_goes_to_the_address_for_failures(timed_merchant: Merchant) -> None:
     order = timed_merchant.order(expiration_period="PT1H", **BOTH)
     customer, other = (Customer(timed_merchant, order["order_url"]) for _ in range(2))

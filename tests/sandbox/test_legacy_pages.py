@@ -184,12 +184,26 @@ def test_a_form_of_another_origin_decides_nothing(
     assert is_refused(legacy.send("GET", f"/ais/{token}/LIST"), 401, "UNAUTHORIZED")
 
 
-@pytest.mark.parametrize("path", ["/app", f"/app?customer={ONA}"])
+@pytest.mark.parametrize("path", ["/app", "/app%0A", f"/app?customer={ONA}"])
 def test_the_app_is_for_this_machine_only(path: str, browser: httpx.Client) -> None:
     host = {"Host": "192.0.2.7:8444"}  # a name of the sandbox, under which scanned codes are shown
     assert browser.get(f"/scan?{quote(TX, safe='')}", headers=host).status_code == 200
     for answer in (browser.get(path, headers=host), browser.post(path, headers=host, data={"action": "approve"})):
         assert (answer.status_code, "for this machine only" in answer.text) == (403, True)
+
+
+@pytest.mark.parametrize(
+    "host", ["192.0.2.7?", "192.0.2.7#", "192.0.2.7/", "192.0.2.7\\", "x@192.0.2.7", "[", "[192.0.2.7"]
+)
+def test_a_host_that_is_not_a_name_and_a_port_opens_no_page(host: str, browser: httpx.Client) -> None:
+    for path in ("/app", f"/scan?{quote(TX, safe='')}"):
+        assert browser.get(path, headers={"Host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Host"])
+def test_the_app_and_the_index_page_do_not_open_through_a_proxy(name: str, browser: httpx.Client) -> None:
+    for path in ("/app", "/"):
+        assert browser.get(path, headers={name: "192.0.2.7"}).status_code == 403
 
 
 @pytest.mark.parametrize(

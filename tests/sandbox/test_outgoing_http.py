@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -260,6 +262,14 @@ def test_the_addresses_of_a_refused_host_are_logged_and_not_reported(caplog: pyt
     assert HOST in error.message
     assert "10.1.2.3" not in error.message
     assert "10.1.2.3" in caplog.text
+
+
+def test_the_address_of_a_failed_connection_is_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    http = OutgoingHttp(ANYWHERE, loopback=True, resolve=resolving("127.0.0.3"))
+    error = refused(lambda: asyncio.run(http.request("GET", f"https://{HOST}:9/", timeout_s=4)))
+    assert error.message == f"the connection fails: {os.strerror(errno.ECONNREFUSED)}"
+    assert "127.0.0.3" in caplog.text
 
 
 def test_networks_can_be_allowed_and_only_allowed_addresses_are_called(serving: Any) -> None:

@@ -108,6 +108,21 @@ def test_an_access_token_is_not_shown_but_the_uuid_of_a_payment_is(target: str, 
 @pytest.mark.parametrize(
     ("target", "shown"),
     [
+        ("/scan?LOGIN%3Ashop.example%2Flogin%2FSECRET", "/scan?LOGIN%3Ashop.example***"),
+        ("/scan?LOGIN%3ashop.example:8443/SECRET", "/scan?LOGIN%3ashop.example***"),
+        ("/scan?LOGIN:shop.example/it's?SECRET", "/scan?LOGIN:shop.example***"),
+        ("/scan?%4cOGIN%253Ashop.example%252FSECRET", "/scan?%4cOGIN%253Ashop.example***"),
+        ("/app?code=LOGIN%3A%5B::1%5D%2FSECRET&host=live", "/app?code=LOGIN%3A***"),
+        ("a login code begins with LOGIN:, not 'TX:'", "a login code begins with LOGIN:, not 'TX:'"),
+    ],
+)
+def test_only_the_host_of_a_login_code_is_shown(target: str, shown: str) -> None:
+    assert without_secrets(target) == shown
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
         ("/v1/orders/4111111111111111/", "/v1/orders/***/"),
         ("/v1/orders/%34111111111111%2531/", "/v1/orders/***/"),
         ("/x?a=4222222222222&b=1", "/x?a=***&b=1"),

@@ -119,6 +119,21 @@ def test_each_state_of_an_order_takes_effect_once_in_its_order(shop: Shop) -> No
     assert shop.effects(order) == ["new", "processing", "completed"]
 
 
+@pytest.mark.parametrize("listed", ["related_orders", "refund_orders", "chargeback_orders", "reversal_orders"])
+def test_another_linked_order_is_a_newer_state_in_any_order_of_the_list(listed: str, shop: Shop) -> None:
+    order, first, second = shop.merchant.own_checkout(), str(uuid4()), str(uuid4())
+    fetched = shop.client.order(order["id"])
+    for ids, outcome in (
+        ((), "applied"),
+        ((first,), "applied"),
+        ((first, second), "applied"),
+        ((second, first), "stale"),
+    ):
+        shop.inbox = WebhookInbox(shop.store, lambda _, ids=ids: fetched.model_copy(update={listed: ids}))  # type: ignore[misc]
+        shop.notify(order)
+        assert shop.work() == [outcome]
+
+
 def test_a_state_that_was_fetched_before_a_newer_one_took_effect_is_stale(shop: Shop) -> None:
     order = shop.merchant.order()
     old = shop.client.order(order["id"])

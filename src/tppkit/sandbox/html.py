@@ -29,6 +29,8 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
 }
 
+_FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host")  # set by reverse proxies
+
 
 def grouped(iban: str) -> str:
     """An IBAN in groups of four characters, the print format of ISO 13616."""
@@ -81,10 +83,11 @@ def is_cross_origin_form(request: Request, url: str) -> bool:
 
 
 def is_local(request: Request) -> bool:
-    """Whether a client on this machine uses a loopback name. Any other name may be DNS rebinding."""
+    """Whether a client on this machine uses a loopback name, not through a proxy. Any other name may be DNS rebinding."""
     peer = ip_address(request.client.host if request.client else "0.0.0.0")  # noqa: S104  # an absent peer is not local
     peer = getattr(peer, "ipv4_mapped", None) or peer
-    return peer.is_loopback and is_loopback_name(request.headers.get("host", ""))
+    is_forwarded = any(name in request.headers for name in _FORWARDED)
+    return peer.is_loopback and not is_forwarded and is_loopback_name(request.headers.get("host", ""))
 
 
 def local_only_page() -> Response:

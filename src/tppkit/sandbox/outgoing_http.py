@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -137,7 +138,9 @@ class OutgoingHttp:
         except ssl.SSLError as e:
             raise TransportError("outgoing.failed", f"the TLS connection fails: {e.reason}") from e
         except OSError as e:
-            raise TransportError("outgoing.failed", f"the connection fails: {e.strerror or type(e).__name__}") from e
+            _LOGGER.info("the connection to %s fails: %s", shown(address.host)[:200], e)
+            reason = os.strerror(e.errno) if e.errno else type(e).__name__  # the text of asyncio contains the address
+            raise TransportError("outgoing.failed", f"the connection fails: {reason}") from e
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as e:
             raise TransportError("outgoing.failed", "the answer is not HTTP/1.1") from e
 

@@ -31,9 +31,11 @@ def _encoded(text: str) -> str:
 
 
 _TOKENS = ("ais/", "pis/", "access/")
-_SECRETS = ("%", "approve/", "gateway/", *_TOKENS)
+_SECRETS = ("%", "approve/", "gateway/", "login:", *_TOKENS)
 _LINK = re.compile(rf"({_encoded('approve/')}(?:{_encoded('/')})*)[^\s'\"]+", re.IGNORECASE)
 _TOKEN = re.compile(rf"((?:{'|'.join(map(_encoded, _TOKENS))})(?:{_encoded('/')})*)[^\s'\"/?]+", re.IGNORECASE)
+# A login code. Its host is kept; a comma follows its prefix in an error text.
+_LOGIN = re.compile(rf"({_encoded('login:')}[\w.-]*)[^\s\w.,-]\S*", re.IGNORECASE)
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-"
 # Pages of the gateway have tokens; calls of the control host have ids instead.
 _PAGE = re.compile(
@@ -54,10 +56,10 @@ _ID = re.compile(  # a UUID, or what may be an IBAN
 
 
 def without_secrets(text: str) -> str:
-    """Replace the secret part of each approval link and page address, each access token and each card number in a text."""
+    """Replace the secret part of each approval link, page address and login code, each access token and each card number in a text."""
     lower = text.lower()
     if any(word in lower for word in _SECRETS):  # the patterns take ten times as long
-        for pattern in (_LINK, _TOKEN, _PAGE):
+        for pattern in (_LINK, _TOKEN, _PAGE, _LOGIN):
             text = pattern.sub(r"\1***", text)
     return _without_cards(text) if "%" in text or _MAYBE_CARD.search(text) else text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 
 from sqlalchemy import Connection, bindparam, select
 
@@ -142,7 +143,7 @@ def _of_order(db: Connection, project: Project, order: StoredOrder) -> PageState
     last = transactions[-1] if transactions and not transactions[-1].is_open else None
     return PageState(
         place=Place.ORDER, terms=order.terms, order=order, link=link, asked=asked, methods=methods, result=_result(order, transactions),
-        last=last, step=f"{len(transactions)}.{len(open_)}.{0 if asked is None else asked.number + 1}",
+        last=last, step=f"{len(transactions)}.{len(open_)}.{_asked_card(asked)}",
     )  # fmt: skip
 
 
@@ -153,8 +154,14 @@ def _of_transaction(state: PageState, attempt: StoredTransaction) -> PageState:
     asked = attempt if attempt.vault_token is not None else None
     return replace(
         state, place=Place.TRANSACTION, asked=asked, methods=(attempt.shown.payment_method or "",), last=None,
-        step=f"transaction-{attempt.number}-{'confirm' if asked else 'pay'}",
+        step=f"transaction-{attempt.number}-{_asked_card(asked)}",
     )  # fmt: skip
+
+
+def _asked_card(attempt: StoredTransaction | None) -> str:
+    """Return an id of the card whose issuer waits for the customer, for forms; empty if there is none."""
+    token = attempt and attempt.vault_token
+    return sha256(token.encode()).hexdigest()[:16] if token else ""
 
 
 def _of_link(db: Connection, project: Project, link: StoredLink) -> PageState:

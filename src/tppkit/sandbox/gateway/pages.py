@@ -63,7 +63,7 @@ class GatewayPages:
         except TppkitError as e:
             return _message(e)
         own_path = _path(state)
-        if state.place is Place.ORDER and own_path is not None and own_path != request.url.path:
+        if state.place is Place.ORDER and own_path is not None and own_path != request.scope["path"]:
             return see_other(own_path)  # from a link to its order, or from a decided attempt
         return _answer(state, method=request.query_params.get("method"))
 
@@ -79,7 +79,7 @@ class GatewayPages:
             return _message(e)
         if wrong:
             return _answer(state, status=400, method=CREDIT_CARD, wrong=wrong)
-        return see_other(_next_address(state) or request.url.path)
+        return see_other(_next_address(state) or request.scope["path"])
 
     def _apply(self, db: Connection, place: Place, token: str, form: Form) -> tuple[PageState, Mapping[str, str]]:
         """Apply a form, and return the next page and the errors of the form. A form of another step changes nothing."""

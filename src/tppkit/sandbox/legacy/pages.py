@@ -7,6 +7,7 @@ are rejected, and so are requests for other names than the sandbox's (DNS rebind
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
@@ -37,6 +38,7 @@ from tppkit.sandbox.legacy.tables import AccessState, StoredAccess, access_to, w
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 16 * 1024  # a code has at most 2,330 bytes, each three characters in a form
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?")  # as a Host header
 
 Form = Mapping[str, Sequence[str]]
 
@@ -72,15 +74,17 @@ class LegacyPages:
         }
         self.routes = (
             Route("/legacy/keys/{name}.pem", self._show_key, methods=["GET"]),
-            *(Route(path, self._guarded(show), methods=["GET"]) for path, (show, _) in shown.items()),
-            *(Route(path, self._guarded(self._form(act)), methods=["POST"]) for path, (_, act) in shown.items()),
+            *(Route(path, self._guarded(path, show), methods=["GET"]) for path, (show, _) in shown.items()),
+            *(Route(path, self._guarded(path, self._form(act)), methods=["POST"]) for path, (_, act) in shown.items()),
         )
 
-    def _guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """Wrap a handler: reject requests for other names than the sandbox's, and show errors as pages."""
+    def _guarded(
+        self, path: str, answer: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Wrap the handler of a route: reject requests for other names than the sandbox's, and show errors as pages."""
 
         async def checked(request: Request) -> Response:
-            if request.url.path == "/app" and not is_local(request):
+            if path == "/app" and not is_local(request):
                 return local_only_page()
             if not _is_own_name(request.headers.get("host", ""), self._pages_url):
                 return _message(LocalProtocolError("form.elsewhere", ""))
@@ -156,7 +160,7 @@ class LegacyPages:
 
     async def _show_code(self, request: Request) -> Response:
         """Show the code of a scan link; nothing happens until a customer is selected."""
-        code = _parse(_content(f"https://bank.example/scan?{request.url.query}"))
+        code = _parse(_content(f"https://bank.example/scan?{request.scope['query_string'].decode('latin-1')}"))
         return await self._show_scanned(request, code, None)
 
     async def _scan(self, request: Request, form: Form) -> Response:
@@ -225,7 +229,7 @@ class LegacyPages:
             return confirm_login(db, login, customer, form.get("permission", ()), at=at).state
 
         await self._services.events.write(write)
-        return see_other(request.url.path)
+        return see_other(request.scope["path"])
 
 
 def _waiting(db: Connection, customer: Customer) -> list[dict[str, Any]]:
@@ -313,8 +317,9 @@ def _is_own_name(host: str, pages_url: str) -> bool:
     """Whether a Host header is a name of the sandbox: loopback, an IP address, or its public name."""
     if is_loopback_name(host) or host == urlsplit(pages_url).netloc:
         return True
+    found = _ADDRESS.fullmatch(host)
     try:
-        ip_address(urlsplit(f"//{host}").hostname or "")
+        ip_address(found[1] or found[2] if found else "")
     except ValueError:
         return False
     return True

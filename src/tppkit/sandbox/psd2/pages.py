@@ -132,7 +132,7 @@ class ApprovalPages:
             return _refused(e)
         if fields.get("action") == "approve" and outcome_of(order) is None:
             return await self._phone(request, fields.get("customer"), is_incomplete=True)
-        return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.url.path)
+        return see_other(order.redirect_uri if decided and order.redirect_uri is not None else request.scope["path"])
 
     async def _visit(self, request: Request) -> Order:
         """Return the order of the link; a visit by the customer opens it."""
