@@ -210,7 +210,7 @@ def test_a_damaged_pkcs12_file_is_refused(pki):
     "data",
     [
         b"", b" \r\n", b"\x00", b"hello", b"::", b"PK\x03\x04\x14\x00", bytes(range(256)), b"\xff\xfeC\x00", b"QUJD",
-        b"-----BEGIN CERTIFICATE-----\n", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END PKCS7-----\n", b"-----BEGIN%20CERTIFICATE-----",
+        b"-----BEGIN PKCS7-----\n", b"-----BEGIN PKCS7-----\nAAAA\n-----END CMS-----\n", b"-----BEGIN%20PKCS7-----",
     ],
 )  # fmt: skip
 def test_what_holds_no_certificate_is_refused(data):
@@ -226,6 +226,28 @@ def test_a_private_key_alone_is_not_a_certificate(rsa_pki, encoding, form):
 @pytest.mark.parametrize("body", [b"A", b"AAA", b"A===", b"\xff\xff\xff\xff", b"AA=A"])
 def test_a_pem_block_that_is_not_base64_is_refused(body):
     assert refusal(b"-----BEGIN CERTIFICATE-----\n" + body + b"\n-----END CERTIFICATE-----\n") == "pem.malformed"
+
+
+@pytest.mark.parametrize(
+    ("text", "damaged"),
+    [
+        (b"QUJD\n-----END ", b"QUJD\n"), (b"QUJD\n-----END CERTIFICATE-----\n", b"QU"), (b"QUJD", b"QU-D"),
+        (b"\nQUJD", b"\nProc-Type: 4\nQUJD"), (b"-----BEGIN CERTIFICATE-----\n", b""), (b"-----BEGIN", b"----BEGIN"),
+        (b"-----END CERTIFICATE", b"-----END X509 CERTIFICATE"), (b"BEGIN CERTIFICATE", b"begin certificate"),
+        (b"-----BEGIN ", b"-----BEGIN"), (b"E-----\nQ", b"E\nQ"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("label", [b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"X509 CRL"])
+def test_a_damaged_block_is_refused_and_not_left_out(pki, text, damaged, before, label):
+    block = b"-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n".replace(text, damaged)
+    block, whole = block.replace(b"CERTIFICATE", label), pem(pki.qwac.certificate.der)
+    data = block + whole if before else whole + block
+    assert refusal(data) == refusal(base64.b64encode(data)) == "pem.malformed"
+    if before:
+        with pytest.raises(FormatError) as refused:
+            EidasCertificate.from_pem(data)
+        assert refused.value.code == "pem.malformed"
 
 
 def test_a_certificate_that_is_cut_off_is_refused(pki):

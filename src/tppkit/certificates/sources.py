@@ -21,6 +21,8 @@ MAX_SOURCE_BYTES = 4 * 1024 * 1024
 MAX_CERTIFICATES = 10_000
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
+# A first or last line of a block that can decide a verdict, also if it is damaged.
+_BOUNDARY = re.compile(rb"-(?:BEGIN|END)[^-\r\n]{0,40}(?:CERTIFICATE|CRL)", re.IGNORECASE)
 _PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # form encoding writes a space as +
 # No UTF-8 text begins like this, and a certificate is always long enough to have such a length.
 _LONG_DER = re.compile(rb"\x30[\x80-\x84]")
@@ -80,9 +82,13 @@ def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the PEM blocks of a text as (label, content), in order; text between them is ignored.
 
     Raises:
-        FormatError: `pem.malformed`, the content of a block is not base64.
+        FormatError: `pem.malformed`, the content of a block is not base64, or a certificate or CRL is cut. It must not be left
+            out: the next certificate would be taken for the leaf, or an issuing CA for the root.
     """
+    end = 0
     for match in _PEM.finditer(data):
+        _require_no_boundary(data, end, match.start())
+        end = match.end()
         label = match.group(1).decode("ascii")
         if "PRIVATE KEY" in label:
             continue
@@ -91,6 +97,14 @@ def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
         except binascii.Error as e:
             raise FormatError("pem.malformed", f"the {label} block at byte {match.start()} is not base64") from e
         yield label, content
+    _require_no_boundary(data, end, len(data))
+
+
+def _require_no_boundary(data: bytes, start: int, end: int) -> None:
+    damaged = _BOUNDARY.search(data, start, end)
+    if damaged:
+        message = f"the certificate or CRL at byte {damaged.start()} is cut, or its first and last line do not match"
+        raise FormatError("pem.malformed", message)
 
 
 def _from_pem(text: bytes) -> tuple[Source, ...]:

@@ -155,8 +155,6 @@ def parse_crls(data: bytes) -> tuple[Crl, ...]:
         found = [content for label, content in read_pem_blocks(data) if label == _PEM_LABEL]
     except FormatError as e:
         raise FormatError("crl.malformed", f"this is not a CRL: {e.message}") from e
-    if len(found) != data.count(_PEM_BEGIN):  # a block without its end must not be skipped
-        raise FormatError("crl.malformed", "a CRL in this PEM file has no end")
     if len(found) > MAX_CRLS:
         raise FormatError("crl.too-large", f"{len(found)} CRLs in one file are more than {MAX_CRLS}")
     return tuple(map(_parse_der, found))
