@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 from tppkit import __version__
 from tppkit.cli.main import _COMMANDS, main
+from tppkit.cli.output import fact_lines
 
 TESTCERTS = Path(__file__).parents[2] / "testcerts"
 
@@ -146,6 +148,26 @@ def test_with_closed_streams_the_verdict_is_the_exit_code(closed, option):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("option", [[], ["--json"]], ids=["text", "JSON"])
+def test_output_is_whole_in_every_encoding(tmp_path, encoding, option):
+    name = "ž€.pem".encode() + b"\xff"  # a euro sign is not in Latin-1, the last byte not UTF-8
+    shutil.copy(TESTCERTS / "qwac.pem", os.fsencode(tmp_path) + b"/" + name)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("tppkit"), "cert", "show", *option, name],
+        check=False, capture_output=True, cwd=tmp_path, env={**os.environ, "PYTHONIOENCODING": encoding}, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"qc_pds" in done.stdout
+
+
 def test_an_argument_after_two_hyphens_is_not_an_option(tppkit):
     assert tppkit("cert", "check", "--as", "nonsense", "--", "--json").stdout == ""
     assert tppkit("cert", "check", "--as", "qwac", "--trust", "absent", "--", "--json").stdout == ""
+
+
+def test_a_space_at_the_end_of_a_value_is_seen():
+    assert list(fact_lines([("reference", "LB000000 "), ("name", "a b")])) == [
+        '  reference  "LB000000 "',
+        "  name       a b",
+    ]

@@ -9,8 +9,9 @@ import os
 import signal
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import click
 from click.shell_completion import shell_complete
@@ -69,7 +70,7 @@ def main(context: click.Context) -> None:
 
 def run() -> NoReturn:
     """Entry point: prints every failure as one line, with --json also as an object on stdout, and sets the exit code."""
-    _open_closed_streams()
+    _prepare_streams()
     _end_on_signals()
     try:
         if shell := os.environ.get(_COMPLETE):
@@ -133,11 +134,15 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
-def _open_closed_streams() -> None:
-    """Open stdout and stderr if the caller closed them (`>&-`), because Python sets them to None."""
+def _prepare_streams() -> None:
+    """Open stdout and stderr if the caller closed them (`>&-`), because Python sets them to None.
+
+    stdout escapes what its encoding lacks, as stderr does.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # open until the process ends
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -163,8 +163,8 @@ def require_one_stdin(*names: str | None) -> None:
 
 def print_json(value: Any) -> None:
     """Print a result as JSON."""
-    # Text of a peer could control a terminal, so JSON for a terminal is ASCII.
-    click.echo(json.dumps(value, indent=2, ensure_ascii=sys.stdout.isatty()))
+    # ASCII, because text of a peer could control a terminal, and file names and locales need not be UTF-8.
+    click.echo(json.dumps(value, indent=2))
 
 
 def echo(line: str, *, err: bool = False) -> None:
@@ -229,7 +229,8 @@ def text_of(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, (Mapping, list, tuple)):
         return ("; " if isinstance(value, Mapping) else ", ").join(_items(value))
-    return str(value)
+    text = str(value)
+    return text if text == text.strip() else f'"{text}"'  # a space at an end would not be seen
 
 
 def colored(text: str, *, holds: bool) -> str:

@@ -234,9 +234,9 @@ def revoke(file: str, directory: Path | None, reason: str | None, lift: bool, at
         reject_options(("reason", "at"), because="--lift ends a hold now")
     if directory is None and file == "-":
         raise click.UsageError("a certificate from standard input needs --dir DIR")
+    certificate = read_bundle(file, None).leaf
     folder = open_pki(directory or _folder_of(Path(file)))
     now = max(present(None), folder.pki.not_before)  # a PKI may begin in the future
-    certificate = read_bundle(file, None).leaf
     if lift:
         folder = folder.lift(certificate, now=now)
     else:
