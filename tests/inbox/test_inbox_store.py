@@ -278,6 +278,7 @@ def test_a_server_that_is_not_there_is_reported_without_its_address() -> None:
         (lambda: InboxStore("sqlite://"), "inbox.sqlite"),
         (lambda: InboxStore("sqlite:///:memory:"), "inbox.sqlite"),
         (lambda: InboxStore("no address"), "inbox.setting"),
+        (lambda: InboxStore("sqlite://h:x/y"), "inbox.setting"),
         (lambda: InboxStore(None), "inbox.setting"),
         (lambda: InboxStore("mysql://host/x"), "inbox.dialect"),
         (lambda: InboxStore("sqlite:///x", wait_s=-1), "inbox.setting"),

@@ -79,8 +79,11 @@ def test_a_start_that_failed_leaves_nothing_open(bank_pki: Pki, tmp_path: Path) 
     assert caught.value is not None
 
 
-def test_a_database_that_cannot_be_opened_leaves_the_archive_free(tmp_path: Path, bank_pki_folder: Path) -> None:
-    settings = SandboxSettings(tmp_path, pki=bank_pki_folder, database="nonsense")
+@pytest.mark.parametrize("database", ["nonsense", "mysql://h/d", "postgresql://h:x/d"])
+def test_a_database_that_cannot_be_opened_leaves_the_archive_free(
+    tmp_path: Path, bank_pki_folder: Path, database: str
+) -> None:
+    settings = SandboxSettings(tmp_path, pki=bank_pki_folder, database=database)
     for _ in range(2):
         with refused(ConfigurationError, "database.unusable"):
             SandboxServer(settings)

@@ -218,7 +218,10 @@ def test_a_claim_stays_if_it_cannot_be_deleted(tmp_path: Path, caplog: pytest.Lo
 @pytest.mark.parametrize(
     ("setting", "code"),
     [
-        *(({"url": url}, "web.setting") for url in ("sqlite://", "sqlite:///:memory:", "mysql://localhost/x")),
+        *(
+            ({"url": url}, "web.setting")
+            for url in ("sqlite://", "sqlite:///:memory:", "mysql://localhost/x", "sqlite://h:x/y")
+        ),
         *(({"wait_s": wait_s}, "web.setting") for wait_s in (-3, -1, 1e10, float("nan"), float("inf"))),
         *(({"table": table}, "replay.table") for table in ("", "Ids", "ids; DROP TABLE x", "1ids", "x" * 41)),
     ],

@@ -49,7 +49,7 @@ def make_engine(database: Any, wait_s: float) -> Engine:
     wait_s = require_wait(wait_s, code="inbox.setting")
     try:
         parsed = make_url(database)
-    except SQLAlchemyError as e:
+    except (SQLAlchemyError, ValueError) as e:  # ValueError: the port
         raise ConfigurationError("inbox.setting", _NO_ADDRESS) from e
     _require_dialect(parsed.get_backend_name())
     try:

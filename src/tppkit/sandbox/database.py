@@ -75,7 +75,7 @@ class Database:
 
     def __init__(self, url: str, *tables: MetaData) -> None:
         try:
-            _require_file(url)
+            _require_supported(url)
             # Parameters are hidden, because they include bodies and link tokens.
             self._engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)
             self._is_sqlite = self._engine.dialect.name == "sqlite"
@@ -94,7 +94,7 @@ class Database:
                     _require_columns(connection, table.name, select(table).limit(1))
         except ImportError as e:
             raise missing_extra("postgres", e) from e
-        except (SQLAlchemyError, OSError) as e:
+        except (SQLAlchemyError, OSError, ValueError) as e:  # ValueError: the port in the address
             raise ConfigurationError(
                 "database.unusable", f"the sandbox's database cannot be opened: {type(e).__name__}"
             ) from e
@@ -338,8 +338,10 @@ def _require_columns(connection: Connection, name: str, read: Select[Any]) -> No
         ) from e
 
 
-def _require_file(url: str) -> None:
+def _require_supported(url: str) -> None:
     parsed = make_url(url)
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ConfigurationError("database.unusable", f"{parsed.get_backend_name()} is neither sqlite nor postgresql")
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise ConfigurationError("database.unusable", "a SQLite database in memory has one connection; name a file")
 

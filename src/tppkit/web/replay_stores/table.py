@@ -243,5 +243,7 @@ def _make_engine(url: str, wait_s: float) -> Engine:
         return engine
     except ImportError as e:
         raise missing_extra("postgres", e) from e
+    except ValueError as e:
+        raise ConfigurationError("web.setting", "the port in the database's address is not a number") from e
     except (SQLAlchemyError, OSError) as e:
         raise unavailable("database", e) from e
