@@ -66,7 +66,7 @@ class Version(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One event.
+    """One event. The database stores its texts, so they have no NUL or surrogate characters.
 
     Attributes:
         source: the sender, and the environment that its keys belong to, such as `webhook:test`.
