@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from inbox_cases import AT, DAY, SOURCE, apply, effects, entry, open_store, postgresql_address
 from psycopg.rows import dict_row
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, event
 
 from tppkit.errors import InboxError
 from tppkit.inbox import Outcome
@@ -115,6 +115,29 @@ def test_each_commit_waits_for_the_disk(sqlite_store: InboxStore) -> None:
     with sqlite_store.engine.connect() as db:
         found = [db.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
     assert found == ["wal", 2]
+
+
+def test_two_processes_may_make_the_tables_of_one_new_file(tmp_path: Path) -> None:
+    store, other = (InboxStore(f"sqlite:///{tmp_path / 'i'}") for _ in range(2))
+    changing = sqlite3.connect(tmp_path / "i", isolation_level=None, check_same_thread=False)
+    changing.execute("BEGIN IMMEDIATE")  # as a process that changes the file to WAL mode
+    end = threading.Timer(0.3, changing.close)
+    end.start()
+    store.engine.connect().close()
+    end.join()
+    made = []
+
+    @event.listens_for(store.engine, "before_cursor_execute")
+    def make_before(_db: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "CREATE TABLE" in statement:
+            made.append(statement)
+            with other.engine.begin() as db:
+                db.exec_driver_sql(statement)
+
+    store.create_tables()
+    assert len(made) == 2
+    for one in (store, other):
+        one.close()
 
 
 def test_a_file_of_the_application_keeps_its_mode_and_one_that_is_not_a_database_is_unavailable(tmp_path: Path) -> None:

@@ -94,10 +94,13 @@ class Database:
             InboxError: `inbox.unavailable`.
         """
         with unavailable():
-            try:
-                metadata.create_all(self.engine)
-            except SQLAlchemyError:  # another process may have made them at the same time
-                metadata.create_all(self.engine)
+            for left in reversed(range(len(metadata.tables) + 1)):
+                try:
+                    metadata.create_all(self.engine)
+                    break
+                except SQLAlchemyError:  # another process may have made one of the tables at the same time
+                    if not left:
+                        raise
             with self.engine.connect() as db:
                 for table in metadata.sorted_tables:
                     found = {column["name"] for column in inspect(db).get_columns(table.name)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import time
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
@@ -81,7 +83,7 @@ def _make_sqlite_engine(url: URL, wait_s: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, _: Any) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
+        _use_wal(connection, wait_s / 2)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA temp_store=MEMORY")  # data of savepoints may be personal
 
@@ -91,6 +93,20 @@ def _make_sqlite_engine(url: URL, wait_s: float) -> Engine:
             raise DisconnectionError  # the pool connects again, which fails
 
     return engine
+
+
+def _use_wal(connection: sqlite3.Connection, wait_s: float) -> None:
+    """Change a file to WAL mode; while another process does so, SQLite fails at once instead of waiting."""
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as e:
+            if e.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+            time.sleep(0.005)
+        else:
+            return
 
 
 def make_memory_engine(wait_s: float) -> Engine:
