@@ -296,7 +296,7 @@ def test_damaged_lists_and_answers_hide_nothing_else(tppkit, tmp_path, answers):
     result = tppkit("cert", "show", "--json", "cut.pem", "cut.ocsp", "a.crl")
     assert result.exit_code == 3
     assert [entry.get("kind") or entry["error"]["code"] for entry in result.json] == [
-        "revocation.unreadable", "certificate", "certificate.malformed", "crl",
+        "revocation.unreadable", "certificate.malformed", "crl",
     ]  # fmt: skip
 
 

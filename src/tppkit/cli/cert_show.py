@@ -94,7 +94,7 @@ def _read_all(name: str, password: bytes | None) -> Iterator[Shown]:
     try:
         sources = () if answers and not with_lists else read_sources(data, password=password)
     except FormatError as e:
-        if not (with_lists and e.code == "certificate.not-found"):
+        if not (with_lists and e.code in ("certificate.not-found", "pem.malformed")):  # reported with the lists
             yield UnreadableFile(name, e)
         return
     for source in sources:
