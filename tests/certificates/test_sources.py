@@ -34,7 +34,9 @@ def pem(data: bytes, label: str = "CERTIFICATE") -> bytes:
 FILES: dict[str, Callable[[bytes, str], bytes]] = {
     "PEM": pem,
     "PEM with CRLF": lambda data, label: pem(data, label).replace(b"\n", b"\r\n"),
-    "PEM after a text": lambda data, label: b"Bag Attributes\n  localKeyID: 01-02\nsubject=C = LT\n" + pem(data, label),
+    "PEM after a text": lambda data, label: (
+        b"Bag Attributes\n  friendlyName: front-end certificate\nsubject=O = Back-End CRL\n" + pem(data, label)
+    ),
     "DER": lambda data, label: data,
 }
 HEADERS: dict[str, Callable[[bytes, str], bytes]] = {
@@ -234,7 +236,7 @@ def test_a_pem_block_that_is_not_base64_is_refused(body):
         (b"QUJD\n-----END ", b"QUJD\n"), (b"QUJD\n-----END CERTIFICATE-----\n", b"QU"), (b"QUJD", b"QU-D"),
         (b"\nQUJD", b"\nProc-Type: 4\nQUJD"), (b"-----BEGIN CERTIFICATE-----\n", b""), (b"-----BEGIN", b"----BEGIN"),
         (b"-----END CERTIFICATE", b"-----END X509 CERTIFICATE"), (b"BEGIN CERTIFICATE", b"begin certificate"),
-        (b"-----BEGIN ", b"-----BEGIN"), (b"E-----\nQ", b"E\nQ"),
+        (b"-----BEGIN ", b"----- BEGIN "), (b"-----BEGIN ", b"-----BEGIN"), (b"E-----\nQ", b"E\nQ"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("before", [True, False])

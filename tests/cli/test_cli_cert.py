@@ -290,13 +290,13 @@ def test_entries_of_an_indirect_crl_are_shown_with_their_issuer(tppkit, tmp_path
     assert [one["certificate_issuer"] for one in entry["revoked"]] == [own, theirs, theirs, None, None]
 
 
-def test_damaged_lists_and_answers_hide_nothing_else(tppkit, tmp_path, answers):
+def test_damaged_files_do_not_hide_others(tppkit, tmp_path, answers):
     (tmp_path / "cut.pem").write_bytes(answers["all.pem"][:-40])
     (tmp_path / "cut.ocsp").write_bytes(answers["good.ocsp"][:-4])
     result = tppkit("cert", "show", "--json", "cut.pem", "cut.ocsp", "a.crl")
     assert result.exit_code == 3
     assert [entry.get("kind") or entry["error"]["code"] for entry in result.json] == [
-        "revocation.unreadable", "certificate.malformed", "crl",
+        "pem.malformed", "certificate.malformed", "crl",
     ]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ MAX_CERTIFICATES = 10_000
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
 # A first or last line of a block that can decide a verdict, also if it is damaged.
-_BOUNDARY = re.compile(rb"-(?:BEGIN|END)[^-\r\n]{0,40}(?:CERTIFICATE|CRL)", re.IGNORECASE)
+_BOUNDARY = re.compile(rb"(?:^-|--)[ \t]*(?:BEGIN|END)[^-\r\n]{0,40}(?:CERTIFICATE|CRL)", re.IGNORECASE | re.MULTILINE)
 _PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # form encoding writes a space as +
 # No UTF-8 text begins like this, and a certificate is always long enough to have such a length.
 _LONG_DER = re.compile(rb"\x30[\x80-\x84]")
@@ -103,7 +103,7 @@ def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
 def _require_no_boundary(data: bytes, start: int, end: int) -> None:
     damaged = _BOUNDARY.search(data, start, end)
     if damaged:
-        message = f"the certificate or CRL at byte {damaged.start()} is cut, or its first and last line do not match"
+        message = f"the certificate or CRL near byte {damaged.start()} is cut, or its first and last line do not match"
         raise FormatError("pem.malformed", message)
 
 

@@ -82,7 +82,7 @@ def _lines(shown: list[Shown]) -> Iterator[str]:
 
 
 def _read_all(name: str, password: bytes | None) -> Iterator[Shown]:
-    """Read each entry of a file; an unreadable entry does not hide the others."""
+    """Read each entry of a file; an unreadable entry does not hide the others, but a cut PEM block hides all."""
     try:
         data = read_input(name, max_bytes=MAX_CRL_BYTES)
     except FormatError as e:
@@ -90,13 +90,15 @@ def _read_all(name: str, password: bytes | None) -> Iterator[Shown]:
         return
     with_lists = has_pem_crl(data)
     answers = [*_read_answers(name, data, is_expected=with_lists)]
-    yield from answers
     try:
         sources = () if answers and not with_lists else read_sources(data, password=password)
     except FormatError as e:
-        if not (with_lists and e.code in ("certificate.not-found", "pem.malformed")):  # reported with the lists
+        if e.code != "pem.malformed":
+            yield from answers
+        if not (with_lists and e.code == "certificate.not-found"):
             yield UnreadableFile(name, e)
         return
+    yield from answers
     for source in sources:
         try:
             certificate = read_source(source)
