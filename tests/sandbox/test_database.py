@@ -135,7 +135,7 @@ def test_a_full_disk_in_the_middle_of_a_job_fails_everything_that_would_be_commi
     assert numbers(tmp_path / "d") == 1
 
 
-def test_a_locked_database_is_refused_in_time_and_does_not_block_the_loop(tmp_path: Path) -> None:
+def test_a_locked_database_is_refused_and_does_not_block_the_loop(tmp_path: Path) -> None:
     async def main(database: Database) -> tuple[str, int, int]:
         await database.write(lambda db: None)
         other = sqlite3.connect(tmp_path / "d", isolation_level=None)

@@ -94,12 +94,11 @@ class Database:
             InboxError: `inbox.unavailable`.
         """
         with unavailable():
-            for left in reversed(range(len(metadata.tables) + 1)):
+            for table in metadata.sorted_tables:
                 try:
-                    metadata.create_all(self.engine)
-                    break
-                except SQLAlchemyError:  # another process may have made one of the tables at the same time
-                    if not left:
+                    table.create(self.engine, checkfirst=True)
+                except SQLAlchemyError:  # another process may have made it at the same time
+                    if not inspect(self.engine).has_table(table.name):
                         raise
             with self.engine.connect() as db:
                 for table in metadata.sorted_tables:

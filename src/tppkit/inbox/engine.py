@@ -96,13 +96,13 @@ def _make_sqlite_engine(url: URL, wait_s: float) -> Engine:
 
 
 def _use_wal(connection: sqlite3.Connection, wait_s: float) -> None:
-    """Change a file to WAL mode; while another process does so, SQLite fails at once instead of waiting."""
+    """Change a file to WAL mode; while another process does so, SQLite may fail at once instead of waiting."""
     end = time.monotonic() + wait_s
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as e:
-            if e.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+            if e.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                 raise
             time.sleep(0.005)
         else:

@@ -66,7 +66,7 @@ class Version(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One event. The database stores its texts, so they have no NUL or surrogate characters.
+    """One event. Its texts must not contain NUL or surrogate characters, which databases do not store.
 
     Attributes:
         source: the sender, and the environment that its keys belong to, such as `webhook:test`.
