@@ -200,7 +200,7 @@ def test_a_host_that_is_not_a_name_and_a_port_opens_no_page(host: str, browser: 
         assert browser.get(path, headers={"Host": host}).status_code == 403
 
 
-@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Host"])
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Host", "Via"])
 def test_the_app_and_the_index_page_do_not_open_through_a_proxy(name: str, browser: httpx.Client) -> None:
     for path in ("/app", "/"):
         assert browser.get(path, headers={name: "192.0.2.7"}).status_code == 403

@@ -29,7 +29,7 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
 }
 
-_FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host")  # set by reverse proxies
+_FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host", "via")  # set by reverse proxies
 
 
 def grouped(iban: str) -> str:
@@ -83,7 +83,7 @@ def is_cross_origin_form(request: Request, url: str) -> bool:
 
 
 def is_local(request: Request) -> bool:
-    """Whether a client on this machine uses a loopback name, not through a proxy. Any other name may be DNS rebinding."""
+    """Whether a client on this machine uses a loopback name, and no header tells of a proxy. Any other name may be DNS rebinding."""
     peer = ip_address(request.client.host if request.client else "0.0.0.0")  # noqa: S104  # an absent peer is not local
     peer = getattr(peer, "ipv4_mapped", None) or peer
     is_forwarded = any(name in request.headers for name in _FORWARDED)

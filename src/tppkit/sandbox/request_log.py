@@ -78,7 +78,7 @@ class Logged(NamedTuple):
 
     Attributes:
         method: the method of the request.
-        target: the target as sent, without tokens and card numbers; printable ASCII.
+        target: the target as sent, with secrets and card numbers as `***`; printable ASCII.
         status: the status of the answer.
         code: code of the error in the answer, or empty.
         text: text of the error, or empty.
