@@ -272,11 +272,11 @@ def _time(text: str | None) -> datetime | None:
 def _version(order: Order) -> Version:
     """Return the version of a fetched state of an order (assumption webhook-states).
 
-    A later `modified` is newer. If they are equal, the state with more steps is newer, because the counted steps never decrease.
+    A later `modified` is newer. If they are equal, the state with more steps is newer, because steps are only added.
     """
     modified = _time(order.modified)
     lists = order.related_orders, order.refund_orders, order.chargeback_orders, order.reversal_orders
-    linked = tuple(sorted({id_ for ids in lists for id_ in ids or ()}))
+    linked = tuple(sorted({id_.lower() for ids in lists for id_ in ids or ()}))
     time = min(max(to_microseconds(modified), 0), 2**_TIME_BITS - 1) if modified else 0
     moves = (order.status != ORDER.initial) + (order.status in ORDER.final)
     attempts = [(one.id, one.status, one.is_capturable) for one in order.transactions]

@@ -82,7 +82,7 @@ ACCOUNTS: tuple[Assumption, ...] = (
     Assumption(
         "unattended-reads", "psd2", "which requests count against frequencyPerDay",
         "each successful account-data call of the consent without PSU-IP-Address, on the bank's day; not counted are refused calls"
-        " and the further pages of a list whose first page was counted on the same day",
+        " and, on the same day, the page after a counted page, the page after that one, and so on",
         "the document counts retrievals, and the pages of one list are one retrieval", "sandbox.psd2.accounts",
     ),
     Assumption(

@@ -25,6 +25,7 @@ from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
 
 try:
     from sqlalchemy import (
+        URL,
         BigInteger,
         Column,
         Connection,
@@ -229,7 +230,7 @@ class TableReplayStore:
 def _make_engine(url: str, wait_s: float) -> Engine:
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "hide_parameters": True}
     try:
-        parsed = make_url(url)
+        parsed = _parse(url)
         if parsed.get_backend_name() == "sqlite":
             if parsed.database in (None, "", ":memory:"):
                 raise ConfigurationError("web.setting", "a SQLite database in memory is not shared by processes")
@@ -243,7 +244,12 @@ def _make_engine(url: str, wait_s: float) -> Engine:
         return engine
     except ImportError as e:
         raise missing_extra("postgres", e) from e
-    except ValueError as e:
-        raise ConfigurationError("web.setting", "the port in the database's address is not a number") from e
     except (SQLAlchemyError, OSError) as e:
         raise unavailable("database", e) from e
+
+
+def _parse(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ValueError as e:
+        raise ConfigurationError("web.setting", "the port in the database's address is not a number") from e
