@@ -57,12 +57,16 @@ CODE_FORMS = {
     "escaped line": rb'"body: \n0739\n and more"',
     "utf-16": "code 0739 of".encode("utf-16-le"),
     "after an amount": b"paid 12.50 with 0739.",
+    "before a cut": b"code 0739 ... (12 characters truncated)",
+    "after a cut": b"(12 characters truncated) ... 0739 of",
 }
 LOOK_ALIKES = {
     "uuid": "4be1c1f4-0739-4f6f-0739-0c9b8a1c2d3e",
     "timestamp": "2026-11-23T02:23:24.0739Z",
     "log time": "2026-11-23 02:23:24,0739 ok",
     "offset": "2026-11-23T02:23:24+07:39",
+    "cut uuid": "('4be1c1f4-0739 ... (539 characters truncated) ... 0739-4f6f-0739-0c9b8a1c2d3e',)",
+    "cut timestamp": "2026-11-24T10:54 ... (1024 characters truncated) ... 0739+00:00",
     "amount": "0739.50 EUR, 12.0739 EUR",
     "word": "x0739 0739x 10739 07391",
     "part of the number": PAN[:6] + "******" + PAN[-4:],

@@ -13,18 +13,20 @@ from tppkit.errors import ConfigurationError
 CODE = "security code"
 _CHUNK = 1 << 20
 _CONTEXT = 256  # bytes, more than the longest form, and more than the surroundings that are checked for a code
-_AROUND = 48  # bytes, more than a UUID or timestamp
+_AROUND = 80  # bytes, more than a UUID, a timestamp or the mark of a cut, in UTF-16 too
 _RUN = 8
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
 
 # Three or four digits occur by chance. Parts of words and of larger numbers are ignored, unless an escape sequence ends there.
 _CODE = rb"CODE(?![0-9A-Za-z])(?:(?<![0-9A-Za-z]CODE)|(?<=%[0-9A-Fa-f]{2}CODE)|(?<=\\[nrt]CODE))"
 _CODE_16 = rb"CODE(?!\x00[0-9A-Za-z])(?<![0-9A-Za-z]\x00CODE)"
-# Parts of UUIDs, timestamps, times and decimal fractions are ignored too.
+# Parts of UUIDs, timestamps, times and decimal fractions are ignored too, also of those that SQLAlchemy cut in its log.
 _LONGER = re.compile(
     rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
     rb"|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
     rb"|\d\d:\d\d:\d\d[.,]\d+|\d+(?:\.\d+)+"
+    rb"|[0-9A-Fa-f]+-[0-9A-Fa-f-]*(?= \.\.\. \(\d+ characters truncated\))"
+    rb"|(?<=characters truncated\) \.\.\. )(?:[0-9A-Fa-f]+-[0-9A-Fa-f-]*|\d+(?:Z|[+-]\d\d:?\d\d))"
 )
 
 
