@@ -179,7 +179,12 @@ def make_private(path: Path) -> FileIdentity:
     """
     with suppress(FileExistsError):
         os.close(os.open(os.path.realpath(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
-    return _identity(path)
+    return identity_of(path)
+
+
+def is_private_sqlite_file(database: str | None) -> bool:
+    """Whether the database of a SQLite address is the path of a file; others are in memory, or URIs, which SQLite opens for all."""
+    return database not in (None, "", ":memory:") and not str(database).startswith("file:")
 
 
 def require_wait(wait_s: float, *, code: str) -> float:
@@ -200,13 +205,18 @@ def require_wait(wait_s: float, *, code: str) -> float:
 def is_still_there(path: Path, identity: FileIdentity) -> bool:
     """Whether a path still leads to this file. Data written to a file that lost its name is lost."""
     try:
-        return _identity(path) == identity
+        return identity_of(path) == identity
     except OSError:
         return False
 
 
-def _identity(path: Path) -> FileIdentity:
-    found = path.stat()
+def identity_of(file: Path | int) -> FileIdentity:
+    """Return the identity of the file at a path or with a descriptor.
+
+    Raises:
+        OSError: the file cannot be examined.
+    """
+    found = os.stat(file)
     return FileIdentity(found.st_dev, found.st_ino)
 
 

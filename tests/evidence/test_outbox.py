@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -16,6 +18,8 @@ import pytest
 from audits import VERIFIED, audit_of
 from sqlalchemy import Column, Engine, ForeignKey, MetaData, String, Table, create_engine, event, insert, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.util import greenlet_spawn
 
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence import EvidenceArchive, EvidenceRecord, make_record, read_lines
@@ -217,6 +221,17 @@ def test_rows_stay_while_the_archive_fails(bank: Bank) -> None:
     assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
 
 
+@pytest.mark.parametrize("name", ["records.jsonl", "certs"])
+def test_rows_stay_while_a_file_of_the_archive_is_gone(name: str, bank: Bank) -> None:
+    bank.pay("a")
+    (bank.folder / name).rename(bank.folder / "moved")
+    with pytest.raises(ArchiveError) as caught:
+        bank.outbox.drain(bank.engine) if name == "records.jsonl" else bank.pay("b")
+    assert (caught.value.code, bank.paid(), bank.pending()) == ("archive.unusable", ["a"], 1)
+    (bank.folder / "moved").rename(bank.folder / name)
+    assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
+
+
 def test_a_damaged_earlier_line_of_the_archive_is_skipped_and_logged(
     bank: Bank, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -287,6 +302,34 @@ def test_a_connection_that_commits_each_statement_is_refused(bank: Bank) -> None
     ):
         bank.outbox.add(db, bank.record("a"))
     assert (caught.value.code, bank.pending()) == ("outbox.misused", 0)
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_a_savepoint_that_a_rollback_would_not_undo_is_refused(bank: Bank) -> None:
+    with bank.engine.begin() as db, db.begin_nested(), pytest.raises(ConfigurationError) as caught:
+        bank.outbox.add(db, bank.record("a"))
+    assert (caught.value.code, bank.pending()) == ("outbox.misused", 0)
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("driver", ["pysqlite", "aiosqlite"])
+def test_a_savepoint_after_a_begin_of_sqlalchemy_is_rolled_back_with_the_transaction(driver: str, bank: Bank) -> None:
+    url = bank.engine.url.set(drivername=f"sqlite+{driver}")
+    engine = create_async_engine(url).sync_engine if driver == "aiosqlite" else create_engine(url)
+    event.listen(engine, "connect", lambda db, _: setattr(db, "isolation_level", None))
+    event.listen(engine, "begin", lambda db: db.exec_driver_sql("BEGIN"))
+
+    def pay() -> None:
+        for payment in ("a", "b"):
+            with engine.connect() as db, suppress(RuntimeError), db.begin():
+                with db.begin_nested():
+                    bank.outbox.add(db, bank.record(payment), *bank.verified.chain)
+                if payment == "a":
+                    raise RuntimeError
+        engine.dispose()
+
+    asyncio.run(greenlet_spawn(pay))
+    assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["b"])
 
 
 def test_other_processes_add_records_by_the_path_of_the_archive(bank: Bank, paths: PathVerifier) -> None:

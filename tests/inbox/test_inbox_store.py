@@ -277,6 +277,7 @@ def test_a_server_that_is_not_there_is_reported_without_its_address() -> None:
     [
         (lambda: InboxStore("sqlite://"), "inbox.sqlite"),
         (lambda: InboxStore("sqlite:///:memory:"), "inbox.sqlite"),
+        (lambda: InboxStore("sqlite:///file:x?uri=true"), "inbox.sqlite"),
         (lambda: InboxStore("no address"), "inbox.setting"),
         (lambda: InboxStore("sqlite://h:x/y"), "inbox.setting"),
         (lambda: InboxStore(None), "inbox.setting"),

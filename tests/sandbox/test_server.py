@@ -79,7 +79,7 @@ def test_a_start_that_failed_leaves_nothing_open(bank_pki: Pki, tmp_path: Path) 
     assert caught.value is not None
 
 
-@pytest.mark.parametrize("database", ["nonsense", "mysql://h/d", "postgresql://h:x/d"])
+@pytest.mark.parametrize("database", ["nonsense", "mysql://h/d", "postgresql://h:x/d", "sqlite:///file:x?uri=true"])
 def test_a_database_that_cannot_be_opened_leaves_the_archive_free(
     tmp_path: Path, bank_pki_folder: Path, database: str
 ) -> None:

@@ -283,6 +283,7 @@ def test_a_slow_body_takes_nothing_from_the_lease(
         {"window": timedelta(0)},
         {"lease": timedelta(0)},
         {"window": timedelta(seconds=30), "lease": timedelta(seconds=31)},
+        {"window": timedelta.max},
     ],
 )
 def test_times_that_guard_nothing_are_refused(times: dict[str, timedelta]) -> None:

@@ -220,7 +220,13 @@ def test_a_claim_stays_if_it_cannot_be_deleted(tmp_path: Path, caplog: pytest.Lo
     [
         *(
             ({"url": url}, "web.setting")
-            for url in ("sqlite://", "sqlite:///:memory:", "mysql://localhost/x", "sqlite://h:x/y")
+            for url in (
+                "sqlite://",
+                "sqlite:///:memory:",
+                "sqlite:///file:x?uri=true",
+                "mysql://localhost/x",
+                "sqlite://h:x/y",
+            )
         ),
         *(({"wait_s": wait_s}, "web.setting") for wait_s in (-3, -1, 1e10, float("nan"), float("inf"))),
         *(({"table": table}, "replay.table") for table in ("", "Ids", "ids; DROP TABLE x", "1ids", "x" * 41)),
@@ -230,6 +236,13 @@ def test_a_claim_stays_if_it_cannot_be_deleted(tmp_path: Path, caplog: pytest.Lo
 def test_a_setting_of_no_use_is_refused(setting: dict[str, Any], code: str, tmp_path: Path) -> None:
     with refused(ConfigurationError, code):
         TableReplayStore(**{"url": f"sqlite:///{tmp_path / 'ids'}"} | setting)
+
+
+def test_a_table_of_another_shape_is_refused_at_start(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "ids") as plain:
+        plain.execute("create table tppkit_request_ids (other text)")
+    with refused(TransportError, "replay.unavailable"):
+        TableReplayStore(f"sqlite:///{tmp_path / 'ids'}")
 
 
 @pytest.mark.parametrize(

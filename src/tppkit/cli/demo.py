@@ -276,7 +276,8 @@ def _flip_one_byte(records: Path) -> int:
 
 
 def _print_end(steps: Steps, folder: Path) -> int:
-    tppkit = "tppkit" if shutil.which("tppkit") else sys.argv[0]
+    started = sys.argv[0] if Path(sys.argv[0]).name != "__main__.py" else f"{sys.executable} -m tppkit"
+    tppkit = "tppkit" if shutil.which("tppkit") else started
     steps.print(f"\nAll files are in {folder}: pki/, archive/, archive-altered/, sandbox.sqlite, inbox.sqlite. Try")
     steps.print(f"  {tppkit} cert show {folder}/pki/qwac.pem")
     steps.print(f"  {tppkit} audit verify {folder}/archive --trust {folder}/pki\n")

@@ -1,7 +1,7 @@
 """Retained signatures: stored as received, and verified again years later.
 
 with EvidenceArchive(folder, stream_id=uuid4().hex) as archive:
-    archive.append(make_record(verified, http_status=201), *verified.chain)
+    archive.append(make_record(verified, http_status=201), *verified.chain, verified.qwac)
 for row in audit_archive(folder, paths=PathVerifier(anchors)): ...
 """
 

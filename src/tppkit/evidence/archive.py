@@ -21,7 +21,17 @@ from threading import Lock
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from tppkit._files import FOLDER, PRIVATE, FilePath, as_path, read_bounded, regular_only, write_new
+from tppkit._files import (
+    FOLDER,
+    PRIVATE,
+    FilePath,
+    as_path,
+    identity_of,
+    is_still_there,
+    read_bounded,
+    regular_only,
+    write_new,
+)
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
@@ -59,6 +69,8 @@ class CertificateFolder:
         Raises:
             ArchiveError: `archive.unusable`.
         """
+        if not self._folder.is_dir():  # a certificate that was written before would be missing in the archive
+            raise ArchiveError("archive.unusable", f"{self._folder} was moved or deleted; restore it")
         if all(certificate.sha256 in self._kept for certificate in certificates):
             return  # without waiting for a thread that writes
         with self._one_at_a_time:
@@ -106,6 +118,7 @@ class EvidenceArchive:
             self._file = open(folder / RECORDS, "ab+", buffering=0, opener=_private)  # noqa: SIM115  # closed by close()
             os.fsync(self._file.fileno())  # a killed writer may have left records that are not on disk yet
             _sync(folder)
+            self._identity = identity_of(self._file.fileno())
         except OSError as e:
             raise ArchiveError("archive.unusable", f"the archive {folder} cannot be opened: {e.strerror}") from e
         try:
@@ -226,6 +239,11 @@ class EvidenceArchive:
             raise ArchiveError("archive.locked", f"the archive {self.folder} was opened before this process was forked")
         if self._file.closed:
             raise ArchiveError("archive.unusable", f"the archive {self.folder} is closed")
+        if not is_still_there(self.folder / RECORDS, self._identity):
+            raise ArchiveError(
+                "archive.unusable",
+                f"{self.folder / RECORDS} was moved, replaced or deleted: restore it, or open the archive again",
+            )
 
     def _write(self, line: bytes) -> None:
         rest = memoryview(line)

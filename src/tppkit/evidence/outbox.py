@@ -7,7 +7,7 @@ to the archive, and deletes their rows when they are on disk. Each row has a ran
     outbox = Outbox(EvidenceArchive("evidence", stream_id=uuid4().hex), metadata)
     with engine.begin() as db:
         db.execute(insert(payments), payment)
-        outbox.add(db, make_record(verified, http_status=201), *verified.chain)
+        outbox.add(db, make_record(verified, http_status=201), *verified.chain, verified.qwac)
     outbox.drain(engine)
 """
 
@@ -108,16 +108,18 @@ class Outbox:
         self._delete = Statement(delete(table).where(*one_row))
 
     def add(self, db: Connection, record: EvidenceRecord, *certificates: EidasCertificate) -> None:
-        """Add a record in the caller's transaction. The certificates it names are written to the archive's folder at once.
+        """Add a record in the caller's transaction, and write the given certificates to the archive's folder at once.
+
+        Give every certificate that the record names: `*verified.chain, verified.qwac`. Without one of them it cannot be audited.
 
         Raises:
             FormatError: the record could not be archived; `record.malformed`, `json.too-large`.
             ArchiveError: `archive.unusable`, a certificate cannot be written.
-            ConfigurationError: `outbox.misused`, the connection commits each statement by itself (AUTOCOMMIT).
+            ConfigurationError: `outbox.misused`, the connection commits each statement by itself (AUTOCOMMIT); or it is in a
+                savepoint of SQLite whose driver has begun no transaction, so that the outer one could not be rolled back.
             SQLAlchemyError: the database fails.
         """
-        if _commits_each_statement(db):
-            raise ConfigurationError("outbox.misused", "a record is added to a connection in AUTOCOMMIT")
+        _require_transaction(db)
         row_id = secrets.token_hex(16)
         unplaced, read = record.unplaced(outbox_id=row_id)
         self._certificates.keep(*certificates)
@@ -208,8 +210,24 @@ class Outbox:
             raise ArchiveError("outbox.damaged", f"row {number} of the outbox is not a record: {e.message}") from e
 
 
-def _commits_each_statement(db: Connection) -> bool:
-    raw: Any = db.connection.dbapi_connection
-    if db.dialect.name == "sqlite":  # an application may also send BEGIN itself
-        return raw.isolation_level is None and not raw.in_transaction
-    return getattr(raw, "autocommit", False) is True
+def _require_transaction(db: Connection) -> None:
+    """Check that a rollback of the caller will undo what is added.
+
+    Raises:
+        ConfigurationError: `outbox.misused`.
+    """
+    if db.dialect.name != "sqlite":
+        commits = getattr(db.connection.dbapi_connection, "autocommit", False) is True
+    else:
+        raw: Any = db.connection.driver_connection  # that of aiosqlite, too, has these attributes
+        mode = getattr(raw, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level decides
+        begins = mode == -1 and raw.isolation_level is not None  # before the first write, but not before a savepoint
+        if begins and db.in_nested_transaction():
+            raise ConfigurationError(
+                "outbox.misused",
+                "a record is added in a savepoint, before which sqlite3 begins no transaction: let SQLAlchemy send BEGIN",
+            )
+        # An application may also send BEGIN itself.
+        commits = not begins and mode is not False and not raw.in_transaction
+    if commits:
+        raise ConfigurationError("outbox.misused", "a record is added to a connection in AUTOCOMMIT")

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Engine, QueuePool, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 
 from tppkit._extras import missing_extra
-from tppkit._files import as_path, is_still_there, make_private, require_wait
+from tppkit._files import as_path, is_private_sqlite_file, is_still_there, make_private, require_wait
 from tppkit.errors import ConfigurationError, InboxError
 
 DIALECTS = ("sqlite", "postgresql")
@@ -70,8 +70,11 @@ def make_engine(database: Any, wait_s: float) -> Engine:
 
 
 def _make_sqlite_engine(url: URL, wait_s: float) -> Engine:
-    if _is_in_memory(url):
-        raise ConfigurationError("inbox.sqlite", "a database in memory is lost with its process: give a file")
+    if not is_private_sqlite_file(url.database):
+        raise ConfigurationError(
+            "inbox.sqlite",
+            "a database in memory is lost with its process, and one named by a URI is not private: give a path",
+        )
     file = as_path(str(url.database))
     identity = make_private(file)
     engine = _one_connection(url, wait_s / 2, timeout=wait_s / 2)

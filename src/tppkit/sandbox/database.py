@@ -27,7 +27,7 @@ from sqlalchemy import Connection, Engine, MetaData, Select, create_engine, even
 from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
-from tppkit._files import make_private
+from tppkit._files import is_private_sqlite_file, make_private
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay_stores.deadline import limit_waits
 
@@ -342,8 +342,10 @@ def _require_supported(url: str) -> None:
     parsed = make_url(url)
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise ConfigurationError("database.unusable", f"{parsed.get_backend_name()} is neither sqlite nor postgresql")
-    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise ConfigurationError("database.unusable", "a SQLite database in memory has one connection; name a file")
+    if parsed.get_backend_name() == "sqlite" and not is_private_sqlite_file(parsed.database):
+        raise ConfigurationError(
+            "database.unusable", "a SQLite database is named by the path of a file, not in memory or by a URI"
+        )
 
 
 def _open_for_loop(engine: Engine) -> Connection:
@@ -370,9 +372,9 @@ def _unavailable(error: Exception) -> TransportError:
 
 
 def _prepare_sqlite(engine: Engine) -> None:
-    file = engine.url.database
-    if file and not file.startswith((":", "file:")):
-        make_private(Path(file))  # it has payments and unused approval links; SQLite's journals get the same mode
+    make_private(
+        Path(str(engine.url.database))
+    )  # it has payments and unused approval links; SQLite's journals get the same mode
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, record: Any) -> None:

@@ -23,6 +23,7 @@ MAX_ANSWER_BYTES = 64 * 1024
 _MAX_WRITTEN = 2 * MAX_ANSWER_BYTES  # in base64, with its headers
 WINDOW = timedelta(hours=1)
 LEASE = timedelta(seconds=60)
+_LONGEST = timedelta(days=3650)
 BODY_TIME = timedelta(seconds=60)  # the longest time from the judgement of a seal to its claim
 
 # A repeated answer has these headers and those with these prefixes; cookies and traces belong to the first answer only.
@@ -167,15 +168,19 @@ class ReplayGuard:
         lease: how long a handler may take. Until then a repetition is rejected with 409; after that, it is passed to the handler.
 
     Raises:
-        ConfigurationError: `web.setting`, window or lease is not positive, or the lease is longer than the window.
+        ConfigurationError: `web.setting`, window or lease is not positive, the lease is longer than the window, or the window than ten
+            years.
 
     Example:
         SealGate(PSD2, qwacs=qwacs, seals=seals, replay=ReplayGuard(MemoryReplayStore()))
     """
 
     def __init__(self, store: ReplayStore, *, window: timedelta = WINDOW, lease: timedelta = LEASE) -> None:
-        if not timedelta(0) < lease <= window:
-            raise ConfigurationError("web.setting", f"a lease of {lease} does not fit a window of {window}")
+        if not timedelta(0) < lease <= window <= _LONGEST:
+            raise ConfigurationError(
+                "web.setting",
+                f"a lease of {lease} does not fit a window of {window}, which is at most {_LONGEST.days} days",
+            )
         self.store = store
         self._window = window
         self._lease = lease

@@ -3,7 +3,7 @@
 `claim` and `settle` run in the caller's transaction, so that the effect of a request and its answer are committed together.
 `TableReplayStore` runs each in a new transaction, for middleware that does not know the application's transaction.
 
-    REQUESTS = request_table(METADATA)
+    REQUESTS = RequestTable(METADATA)
     with engine.begin() as db:
         claimed = REQUESTS.claim(db, key, digest, bounds)
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tppkit._extras import missing_extra
-from tppkit._files import make_private, require_wait
+from tppkit._files import is_private_sqlite_file, make_private, require_wait
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
 
@@ -186,11 +186,17 @@ class TableReplayStore:
         self._requests = RequestTable(metadata, name=table)
         self._engine = _make_engine(url, wait_s)
         self._process = os.getpid()
-        try:
+
+        def create() -> None:
             metadata.create_all(self._engine)
+            with self._engine.connect() as db:
+                db.execute(select(metadata.tables[table]).limit(0))  # with other columns, each request would fail
+
+        try:
+            create()
         except SQLAlchemyError:  # another process may have made it at the same time
             try:
-                metadata.create_all(self._engine)
+                create()
             except SQLAlchemyError as e:
                 raise unavailable(self._engine.dialect.name, e) from e
 
@@ -232,8 +238,10 @@ def _make_engine(url: str, wait_s: float) -> Engine:
     try:
         parsed = _parse(url)
         if parsed.get_backend_name() == "sqlite":
-            if parsed.database in (None, "", ":memory:"):
-                raise ConfigurationError("web.setting", "a SQLite database in memory is not shared by processes")
+            if not is_private_sqlite_file(parsed.database):
+                raise ConfigurationError(
+                    "web.setting", "a SQLite database is named by the path of a file, which processes share"
+                )
             # A connection for each call: a file that was replaced is noticed, and no connection crosses a fork.
             make_private(Path(str(parsed.database)))
             return create_engine(url, poolclass=NullPool, connect_args={"timeout": wait_s}, **options)
