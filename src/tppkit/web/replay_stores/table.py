@@ -114,11 +114,20 @@ class RequestTable:
             .returning(columns.attempt)
         )
         self._known = select(columns.digest, columns.answer).where(columns.key == key, columns.first_at > forget)
+        self._columns = select(table).limit(0)
         self._settle = Statement(update(table).where(mine).values(answer=bindparam("kept")))
         self._free = Statement(update(table).where(mine).values(claimed_at=0))
         over = select(columns.key).where(columns.first_at <= forget).order_by(columns.first_at)
         over = over.limit(bindparam("most", type_=BigInteger)).with_for_update(skip_locked=True)
         self._purge = delete(table).where(columns.key.in_(over))
+
+    def require_columns(self, db: Connection) -> None:
+        """Check that the table has these columns; with others, every request would fail.
+
+        Raises:
+            SQLAlchemyError: it has others, or the database fails.
+        """
+        db.execute(self._columns)
 
     def claim(self, db: Connection, key: bytes, digest: bytes, bounds: Bounds) -> Claim:
         """Claim an id for a request; see `ReplayStore.claim`.
@@ -186,19 +195,14 @@ class TableReplayStore:
         self._requests = RequestTable(metadata, name=table)
         self._engine = _make_engine(url, wait_s)
         self._process = os.getpid()
-
-        def create() -> None:
-            metadata.create_all(self._engine)
-            with self._engine.connect() as db:
-                db.execute(select(metadata.tables[table]).limit(0))  # with other columns, each request would fail
-
         try:
-            create()
+            metadata.create_all(self._engine)
         except SQLAlchemyError:  # another process may have made it at the same time
             try:
-                create()
+                metadata.create_all(self._engine)
             except SQLAlchemyError as e:
                 raise unavailable(self._engine.dialect.name, e) from e
+        self._run(self._requests.require_columns)
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
