@@ -15,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from programs import TPPKIT
+from tppkit._clock import utc_now
 from tppkit.callbacks import (
     CallbackAddress,
     CallbackKey,
@@ -63,6 +64,7 @@ not_a_function = 5
 @pytest.fixture
 def store(tmp_path: Path) -> InboxStore:
     (tmp_path / "operators.py").write_text(HANDLER)
+    (tmp_path / "broken.py").write_text("1 / 0")
     store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")
     store.create_tables()
     return store
@@ -109,6 +111,15 @@ def test_a_discarded_entry_is_done_and_purged_later(tppkit, store):
     assert tppkit("inbox", "purge", *DATABASE, "--json").json == {"forgotten": 0}
 
 
+def test_purge_keeps_rows_as_long_as_the_options_say(tppkit, store):
+    store.handle(entry("old"), lambda *_: None, at=utc_now() - timedelta(days=10))
+    purge = ("inbox", "purge", *DATABASE)
+    assert tppkit(*purge, "--done", "30").stdout == "0 rows deleted\n"
+    assert tppkit(*purge, "--done", "9", "--versions", "9").stdout == "2 rows deleted\n"
+    shorter = tppkit(*purge, "--done", "30", "--versions", "20")
+    assert (shorter.exit_code, "shorter than for their entries" in shorter.stderr) == (2, True)
+
+
 def test_a_handler_that_fails_gives_exit_1_and_no_message(tppkit, store):
     store.accept(entry("a", content=b"bad"))
     worked = tppkit("inbox", "work", *DATABASE, "--handler", "operators:work", "--json")
@@ -135,6 +146,8 @@ def test_an_entry_that_is_stored_as_failed_after_its_handler_gives_exit_1(tppkit
         ("failed", "--database", "nonsense"), ("release", *DATABASE), ("work", *DATABASE),
         ("work", *DATABASE, "--handler", "operators"), ("work", *DATABASE, "--handler", "operators:absent"),
         ("work", *DATABASE, "--handler", "absent:work"), ("work", *DATABASE, "--handler", "operators:not_a_function"),
+        ("work", *DATABASE, "--handler", "broken:work"),
+        ("work", *DATABASE, "--handler", "operators:work", "--interval", "nan"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_exit_2(tppkit, store, arguments):

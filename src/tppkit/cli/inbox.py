@@ -8,8 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import wraps
 from importlib import import_module
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,8 @@ from tppkit.cli.output import (
     table_lines,
 )
 from tppkit.errors import ConfigurationError, InboxError
-from tppkit.inbox import Failure, Worked
+from tppkit.inbox import Failure, Retention, Worked
+from tppkit.inbox.settings import RETENTION
 
 _PAGE = 1000
 _TURN = 100  # entries of one source before the next source
@@ -97,12 +100,25 @@ _changing("release", "released", "Make failed entries due now.")
 _changing("discard", "discarded", "Complete failed entries without handling them, and delete their content.")
 
 
+def _days(name: str, default: timedelta | None, text: str) -> Callable[..., Any]:
+    days = None if default is None else default.days
+    kind = click.IntRange(1, 36_500)
+    return click.option(f"--{name}", type=kind, default=days, show_default=True, metavar="DAYS", help=text)
+
+
 @inbox.command()
+@_days("done", RETENTION.done, "Retention of completed entries.")
+@_days("versions", RETENTION.versions, "Retention of the last version of each record.")
+@_days("failed", RETENTION.failed, "Retention of failed entries that are not due; without it, they are kept.")
 @_database_options
 @json_option
-def purge(store: Any, source: str | None) -> Result:
-    """Delete entries that were completed 7 days ago, and versions of 400 days ago."""
-    forgotten = sum(store.purge(one, at=utc_now()) for one in _sources(store, source))
+def purge(store: Any, source: str | None, **days: int | None) -> Result:
+    """Delete entries and versions whose retention has ended.
+
+    Give the times of the application's `Retention`: with shorter ones, a late repetition takes effect again.
+    """
+    retention = Retention(**{name: timedelta(days=count) for name, count in days.items() if count is not None})
+    forgotten = sum(store.purge(one, at=utc_now(), retention=retention) for one in _sources(store, source))
     return Result({"forgotten": forgotten}, [f"{forgotten} rows deleted"])
 
 
@@ -123,6 +139,8 @@ def work(handler: str, forever: bool, interval_s: float, store: Any, source: str
     With --forever, a signal ends the command after the current entry with exit 0, and a database error is reported and retried.
     --json then prints one object a line.
     """
+    if isnan(interval_s):  # the range of the option lets it pass
+        raise click.BadParameter("nan is not a number of seconds", param_hint="--interval")
     function, stop, done = _load(handler), _Stop(), list[dict[str, str]]()
     for number in (signal.SIGINT, signal.SIGTERM) if forever else ():
         signal.signal(number, stop.ask)
@@ -228,8 +246,8 @@ def _load(name: str) -> Any:
     sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as e:
-        raise click.BadParameter(f"{name} cannot be loaded: {e}", param_hint="--handler") from e
+    except Exception as e:  # the module's own code may raise any class
+        raise click.BadParameter(f"{name} cannot be loaded: {type(e).__name__}: {e}", param_hint="--handler") from e
     if not callable(found):
         raise click.BadParameter(f"{name} is a {type(found).__name__}, not a function", param_hint="--handler")
     return found
