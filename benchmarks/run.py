@@ -75,7 +75,9 @@ def measure(lines: Callable[[], Iterator[Line]]) -> list[Line]:
 
 def main() -> None:
     """Measure, print and write."""
-    soak = sys.argv[1:] == ["soak"]
+    if sys.argv[1:] not in ([], ["soak"]):
+        sys.exit("usage: python run.py [soak]")
+    soak = len(sys.argv) > 1
     measured = []
     for line in chain.from_iterable(lines() for lines in (SOAK if soak else (*BENCH, partial(concurrently, COUNTING)))):
         print(line.text(), flush=True)  # this is what it is for

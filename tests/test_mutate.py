@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from mutate import GROUPS, ROOT, find_mutants, list_mutants, run_tests
+from mutate import GROUPS, KNOWN, ROOT, find_mutants, is_unknown, list_mutants, run_tests
 
 SAMPLE = b"""\
 def take(name, size):
@@ -92,3 +94,14 @@ def test_every_row_has_checks_and_tests():
         assert any((ROOT / "src/tppkit" / file).match(f"tppkit/{pattern}") for file, _, _ in mutants), pattern
     for _, _, tests in mutants:
         assert all((ROOT / test).is_file() for test in tests)
+
+
+def test_a_survivor_is_new_if_the_list_of_known_ones_lacks_it_or_has_it_less_often():
+    known = Counter(["a.py: x > 1   removed: x > 1"])
+    assert [is_unknown("a.py: x > 1   removed: x > 1", known) for _ in range(2)] == [False, True]
+    assert is_unknown("b.py: x > 1   removed: x > 1", known)
+
+
+def test_every_known_survivor_is_a_check_of_today():
+    checks = [f"{file}: {mutant.check}   removed: {mutant.removed}" for file, mutant, _ in list_mutants(())]
+    assert not Counter(KNOWN.read_text().splitlines()) - Counter(checks)

@@ -2,9 +2,11 @@
 
     python tools/mutate.py [--file verify.py] [--list] [--json FILE]
 
+tools/survivors.txt has the known ones: another check gives the same verdict. A survivor that is not among them gives exit 1.
+
 A check is a condition that guards a `raise`, each operand of its `and` and `or`, and a call of a `require`, `check` or `verify`
-function that is a statement. Mutants are made in copies of src/; the checkout is not touched. Some survivors are equivalent: another
-check gives the same verdict. Leave the tests alone while it runs: they are those of the checkout.
+function that is a statement. Mutants are made in copies of src/; the checkout is not touched. Leave the tests alone while it runs:
+they are those of the checkout.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -30,6 +33,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+KNOWN = ROOT / "tools/survivors.txt"
 PARALLEL = 2
 _CHECK = re.compile(r"_?(require|check|verify)(_\w+)?")
 
@@ -200,23 +204,34 @@ def judge_all(mutants: Sequence[tuple[Path, Mutant, list[str]]]) -> Iterator[str
         yield from pool.map(copies.judge, files, removed, tests, [limits[group] for group in groups])
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description="Remove each check in turn, and list those that no fast test misses.")
     parser.add_argument("--file", action="append", default=[], help="only files whose path ends so; may be repeated")
     parser.add_argument("--list", action="store_true", help="list what would be removed, and run nothing")
     parser.add_argument("--json", type=Path, help="write every mutant with its verdict to this file")
     options = parser.parse_args()
-    mutants, rows, begin = list(list_mutants(options.file)), [], time.monotonic()
+    mutants, rows, new, begin = list(list_mutants(options.file)), [], 0, time.monotonic()
+    known = Counter(KNOWN.read_text().splitlines())
     for (file, mutant, _), verdict in zip(mutants, repeat("") if options.list else judge_all(mutants), strict=False):
         rows.append({"file": str(file), **mutant._asdict(), "verdict": verdict})
         if options.list or verdict == "survived":
-            print(f"{file}:{mutant.line}: {mutant.check}   removed: {mutant.removed}", flush=True)
-    if not options.list:
-        survivors = sum(row["verdict"] == "survived" for row in rows)
-        print(f"{survivors} of {len(rows)} mutants survived, in {time.monotonic() - begin:.0f} s")
+            text = f"{mutant.check}   removed: {mutant.removed}"
+            is_new = not options.list and is_unknown(f"{file}: {text}", known)
+            print(f"{file}:{mutant.line}: {text}{'   NEW' if is_new else ''}", flush=True)
+            new += is_new
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if not options.list:
+        survivors = sum(row["verdict"] == "survived" for row in rows)
+        print(f"{survivors} of {len(rows)} mutants survived, {new} of them new, in {time.monotonic() - begin:.0f} s")
+    return 1 if new else 0
+
+
+def is_unknown(survivor: str, known: Counter[str]) -> bool:
+    """Whether a survivor is not known; one of several with the same text is struck off."""
+    known[survivor] -= 1
+    return known[survivor] < 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
