@@ -77,9 +77,8 @@ def _driver_connection(connection: Any, dialect: Any) -> Any:
 
     def cursor() -> Any:
         made = connection.cursor()
-        made.row_factory = (
-            None if dialect.name == "sqlite" else lambda _: tuple
-        )  # the connection's rows may be dictionaries
+        # The connection's rows may be dictionaries.
+        made.row_factory = None if dialect.name == "sqlite" else lambda _: tuple
         return made
 
     db = SimpleNamespace(dialect=dialect, cursor=cursor, in_transaction=lambda: True, get_execution_options=dict)
@@ -139,7 +138,7 @@ class Database:
                 db.begin()
                 if not self.is_sqlite:
                     db.info[_LIMITED] = _LIMIT_WAIT.first(db, {"wait": wait})
-                elif not _driver_of(db).in_transaction:
+                elif not pooled.driver_connection.in_transaction:  # type: ignore[union-attr]  # the connection is open
                     # sqlite3 begins none before a savepoint, and one that begins with a read could fail at its first write.
                     _BEGIN.first(db, {})
                 with savepoint(db) if guarded else nullcontext():
@@ -180,13 +179,14 @@ class Database:
             if not isinstance(within, Connection) and callable(getattr(within, "connection", None)):
                 within = within.connection()  # a session
             is_core = isinstance(within, Connection)
-            if not _has_transaction(_driver_of(within) if is_core else within, is_sqlite=self.is_sqlite):
+            driver = within.connection.driver_connection if is_core else within
+            if not _has_transaction(driver, is_sqlite=self.is_sqlite):
                 raise ConfigurationError(
                     "inbox.no-transaction",
                     f"the {type(within).__name__} is not a connection of the inbox's kind of database, or commits each statement by"
                     " itself, so the done flag would be committed before the effect",
                 )
-            yield within if is_core else _driver_connection(within, self.engine.dialect)
+            yield within if is_core else _driver_connection(driver, self.engine.dialect)
 
 
 @contextmanager
@@ -257,10 +257,6 @@ def unavailable() -> Iterator[None]:
 def _state_of(error: BaseException) -> str:
     cause = getattr(error, "orig", None)
     return str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
-
-
-def _driver_of(db: Connection) -> Any:
-    return db.connection.driver_connection
 
 
 def _has_transaction(driver: Any, *, is_sqlite: bool) -> bool:

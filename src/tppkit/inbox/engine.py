@@ -6,6 +6,7 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -77,26 +78,22 @@ def _make_file_engine(url: URL, wait_s: float) -> Engine:
             raise InboxError("inbox.unavailable", "the inbox's SQLite file was moved, replaced or deleted")
 
     @event.listens_for(engine, "connect")
-    def connect(connection: Any, _: Any) -> None:
-        _use_wal(connection, wait_s)
+    def connect(connection: sqlite3.Connection, _: Any) -> None:
+        end = time.monotonic() + wait_s
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except (
+                sqlite3.OperationalError
+            ):  # while another process changes the mode, SQLite may fail at once instead of waiting
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(0.005)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA temp_store=MEMORY")  # data of savepoints may be personal
 
     return engine
-
-
-def _use_wal(connection: sqlite3.Connection, wait_s: float) -> None:
-    """Change a file to WAL mode; while another process does so, SQLite may fail at once instead of waiting."""
-    end = time.monotonic() + wait_s
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() >= end:
-                raise
-            time.sleep(0.005)
-        else:
-            return
 
 
 def make_sqlite_engine(url: str | URL, wait_s: float, **arguments: Any) -> Engine:
@@ -118,16 +115,11 @@ def close_at_fork(engine: Engine) -> None:
         _ENGINES.add(engine)
 
 
-def _before_fork() -> None:
+def _dispose(*, close: bool) -> None:
     for engine in list(_ENGINES):
-        if engine.dialect.name == "sqlite":
+        if engine.dialect.name == "sqlite" or not close:
             with suppress(SQLAlchemyError):
-                engine.dispose()
+                engine.dispose(close=close)
 
 
-def _in_child() -> None:
-    for engine in list(_ENGINES):
-        engine.dispose(close=False)
-
-
-os.register_at_fork(before=_before_fork, after_in_child=_in_child)
+os.register_at_fork(before=partial(_dispose, close=True), after_in_child=partial(_dispose, close=False))

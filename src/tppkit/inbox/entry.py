@@ -98,7 +98,8 @@ class Worked(NamedTuple):
 
     Attributes:
         entry: the entry.
-        outcome: APPLIED, STALE, VERSION_CONFLICT, DROPPED, FAILED, or BUSY if another worker or delivery has it or its record.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, DROPPED, FAILED, or BUSY if another worker or delivery has it or its record, or the
+            database failed before the handler was called; then it is due again later.
         code: of the error if it FAILED, or the class of an error that has no code.
     """
 

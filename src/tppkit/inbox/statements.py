@@ -25,6 +25,7 @@ from sqlalchemy import (  # fmt: skip
     delete,
     func,
     literal_column,
+    null,
     or_,
     select,
     tuple_,
@@ -108,16 +109,12 @@ class Statements:
         # A delivery may take over a waiting or failed entry, or a claim whose lease has ended, if the content is the same.
         is_free = (entry.state != State.DONE.value) & or_(~is_claimed, entry.due_at <= at)
         is_free &= entry.digest == of["digest"]
-        # A done entry has no content, so only these columns are written.
-        new_done: dict[str, Any] = {name: of[name] for name in ("source", "key", "digest", "name", "received_at")}
-        new_done |= {"state": State.DONE.value, "attempts": 1, "done_at": at}
-        done = {"state": State.DONE.value, "done_at": at, "due_at": None, "reason": None}
-        done |= dict.fromkeys((*_VERSION, "content"))
+        again = {"attempts": entry.attempts + 1}
+        done = {"state": State.DONE.value, "done_at": at}
+        done |= dict.fromkeys((*_VERSION, "content", "due_at", "reason"), null())
+        self.once = _Insert(entries, new | done | {"attempts": 1}, done | again, is_free)
         failed = {name: of[name] for name in ("state", "due_at", "reason")}
-        self.once, self.keep_failed = (
-            _Insert(entries, values, changes | {"attempts": entry.attempts + 1}, is_free)
-            for values, changes in ((new_done, done), (new, failed))
-        )
+        self.keep_failed = _Insert(entries, new, failed | again, is_free)
 
         # Renewed: a done or failed entry waits again; an entry is due no later than before; a claimed entry waits again after its worker.
         # The greater content is kept, so that an empty one does not replace a known one.
